@@ -1,0 +1,134 @@
+package api
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Limits on what one object may hold, shared by the CRDs (their maxItems) and by the Go validation.
+const (
+	// MaxPorts is the most ports of one service or endpoint. EndpointSlice documents the same number; every named port
+	// of every endpoint becomes an SRV record, so that it bounds what one object can cost the DNS servers.
+	MaxPorts = 100
+
+	// MaxExportedEndpoints is the most endpoints of one ExportedEndpoints.
+	MaxExportedEndpoints = 100
+
+	// MaxAddresses is the most addresses of one endpoint, as in EndpointSlice.
+	MaxAddresses = 100
+
+	// MaxGlobalServiceEndpoints is the most endpoints of one GlobalService: with references and names in each, it keeps
+	// the object within etcd's 1.5 MiB.
+	MaxGlobalServiceEndpoints = 4096
+
+	// MaxExportedKeys is the most exported labels, and the most exported annotations, of one ExportedService.
+	MaxExportedKeys = 64
+
+	// MaxClusterName is the longest cluster name, in bytes: it has to fit LabelSourceCluster.
+	MaxClusterName = validation.LabelValueMaxLength
+
+	// MaxLocation is the longest zone or region, in characters.
+	MaxLocation = 253
+)
+
+// ParseAddress parses an IP address that may be handed to clients: neither unspecified, loopback, link-local, multicast
+// nor broadcast, and without an IPv6 zone. Such an address means something else on the machine of whoever is given it, and
+// a name that resolves to 127.0.0.1 or to 169.254.169.254 would let one cluster point another's pods at themselves or at
+// their cloud's metadata service. The Kubernetes API refuses most of them in an EndpointSlice too.
+//
+// IPv4-mapped IPv6 addresses come back as the IPv4 addresses they are.
+func ParseAddress(s string) (netip.Addr, error) {
+	addr, err := netip.ParseAddr(s)
+	if err != nil {
+		return netip.Addr{}, errors.New("must be an IPv4 or IPv6 address, such as 10.1.2.3 or fd00::1")
+	}
+	if addr.Zone() != "" {
+		return netip.Addr{}, errors.New("must not carry an IPv6 zone: it means nothing on another machine")
+	}
+	addr = addr.Unmap()
+	var special string
+	switch {
+	case addr.IsUnspecified():
+		special = "the unspecified address"
+	case addr.IsLoopback():
+		special = "a loopback address"
+	case addr.IsLinkLocalUnicast():
+		special = "a link-local address"
+	case addr.IsMulticast():
+		special = "a multicast address"
+	case addr == netip.AddrFrom4([4]byte{255, 255, 255, 255}):
+		special = "the broadcast address"
+	default:
+		return addr, nil
+	}
+	return netip.Addr{}, fmt.Errorf("must be an address that other machines can reach, not %s", special)
+}
+
+// CheckLabel returns an error unless s is a lower-case RFC 1123 DNS label, the form of namespaces, Services, hostnames
+// and port names.
+func CheckLabel(s string) error {
+	if len(validation.IsDNS1123Label(s)) > 0 {
+		return errors.New("must be a DNS label: 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends")
+	}
+	return nil
+}
+
+// CheckClusterName returns an error unless s can name a cluster in DNS: one DNS label, or two with a dot between them,
+// since `name.context` is in use as a cluster name; 63 bytes at most.
+func CheckClusterName(s string) error {
+	first, second, dotted := strings.Cut(s, ".")
+	if len(s) > MaxClusterName || CheckLabel(first) != nil || dotted && CheckLabel(second) != nil {
+		return fmt.Errorf("must be a cluster name: a DNS label (a-z, 0-9, '-'), or two joined by a dot, of at most %d bytes",
+			MaxClusterName)
+	}
+	return nil
+}
+
+// CheckMemberName returns an error unless s can name a member of the hub: a DNS label (KEP-2149) short enough for
+// MemberNamespace.
+func CheckMemberName(s string) error {
+	if len(s) > MaxMemberName || CheckLabel(s) != nil {
+		return fmt.Errorf("must be a DNS label (a-z, 0-9, '-') of at most %d bytes", MaxMemberName)
+	}
+	return nil
+}
+
+// CheckLocation returns an error unless s can be a zone's or a region's name: any text without control characters and
+// without blanks at its ends. Locations are only ever compared, so they need be no DNS labels ("华北" is fine). Empty
+// means unknown and is fine too.
+func CheckLocation(s string) error {
+	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > MaxLocation || strings.TrimSpace(s) != s ||
+		strings.ContainsFunc(s, unicode.IsControl) {
+		return fmt.Errorf("must be the name of a zone or region: at most %d characters, no blanks at its ends, no control characters",
+			MaxLocation)
+	}
+	return nil
+}
+
+// IsReservedKey says whether a label or annotation key steers machinery of ours or of Kubernetes. Exported labels and
+// annotations with such keys are dropped by the importer: else a member could claim another's objects as managed by us,
+// or have a Service taken away from kube-proxy, in every other cluster. Keys like app.kubernetes.io/name are not among
+// them.
+func IsReservedKey(key string) bool {
+	prefix, _, ok := strings.Cut(key, "/")
+	if !ok {
+		return false
+	}
+	if prefix == Domain || strings.HasSuffix(prefix, "."+Domain) {
+		return true
+	}
+	switch prefix {
+	case "kubernetes.io", "k8s.io",
+		"multicluster.kubernetes.io", "endpointslice.kubernetes.io", "endpoints.kubernetes.io",
+		"service.kubernetes.io", "service.beta.kubernetes.io", "service.alpha.kubernetes.io",
+		"kubectl.kubernetes.io", "fabedge.io":
+		return true
+	}
+	return false
+}

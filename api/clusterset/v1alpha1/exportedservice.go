@@ -1,0 +1,156 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// ExportedService is one cluster's export of a Service, without its endpoints. It lies in the member's namespace on the
+// hub, under the name "<service>.<namespace>" (api.ExportedServiceName). The member's exporter alone writes it; every
+// importer merges those of one service into one ServiceImport (KEP-1645, "Constraints and Conflict Resolution").
+//
+// +genclient
+// +kubebuilder:object:root=true
+// +kubebuilder:resource:shortName=exsvc,categories=clusterset
+// +kubebuilder:printcolumn:name="Service-Namespace",type="string",JSONPath=".spec.serviceNamespace"
+// +kubebuilder:printcolumn:name="Service",type="string",JSONPath=".spec.serviceName"
+// +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".spec.type"
+// +kubebuilder:printcolumn:name="IPs",type="string",JSONPath=".spec.clusterIPs",priority=1
+// +kubebuilder:printcolumn:name="Exported",type="date",JSONPath=".spec.exportedAt",description="Time since the service was exported"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:validation:XValidation:rule="self.metadata.name == self.spec.serviceName + '.' + self.spec.serviceNamespace",message="the name must be <serviceName>.<serviceNamespace>"
+type ExportedService struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what the cluster says about its Service.
+	Spec ExportedServiceSpec `json:"spec"`
+}
+
+// ExportedServiceSpec is what one cluster says about its Service and its ServiceExport.
+//
+// +kubebuilder:validation:XValidation:rule="self.type != 'Headless' || !has(self.clusterIPs) || size(self.clusterIPs) == 0",message="a Headless service has no clusterIPs"
+type ExportedServiceSpec struct {
+	// serviceNamespace is the namespace of the Service, in its own cluster and in every importing one.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	ServiceNamespace string `json:"serviceNamespace"`
+
+	// serviceName is the name of the Service.
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	ServiceName string `json:"serviceName"`
+
+	// type is ClusterSetIP or Headless. Services of type ClusterIP, NodePort and LoadBalancer export as ClusterSetIP.
+	// +kubebuilder:validation:Enum=ClusterSetIP;Headless
+	Type mcsv1beta1.ServiceImportType `json:"type"`
+
+	// ports of the Service, in its order.
+	// +kubebuilder:validation:MaxItems=100
+	// +listType=map
+	// +listMapKey=port
+	// +listMapKey=protocol
+	// +optional
+	Ports []ServicePort `json:"ports,omitempty"`
+
+	// clusterIPs of the Service, in its order; none if it is Headless. Importers with --data-path=clusterips send
+	// traffic there, and GlobalService endpoints of type ClusterIP hold them.
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:MaxLength=45
+	// +listType=atomic
+	// +optional
+	ClusterIPs []string `json:"clusterIPs,omitempty"`
+
+	// ipFamilies of the Service, in its order: IPv4, IPv6.
+	// +kubebuilder:validation:MaxItems=2
+	// +kubebuilder:validation:items:Enum=IPv4;IPv6
+	// +listType=atomic
+	// +optional
+	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
+
+	// sessionAffinity is None or ClientIP. Left out, it is None.
+	// +kubebuilder:validation:Enum=None;ClientIP
+	// +optional
+	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
+
+	// sessionAffinityConfig belongs to sessionAffinity ClientIP: how long a client keeps its backend, 1 to 86400 s.
+	// +optional
+	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
+
+	// internalTrafficPolicy is Cluster or Local. Left out, it is Cluster.
+	// +kubebuilder:validation:Enum=Cluster;Local
+	// +optional
+	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`
+
+	// trafficDistribution of the Service: PreferClose, PreferSameZone, PreferSameNode, or left out for no preference.
+	// +kubebuilder:validation:MaxLength=63
+	// +optional
+	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
+
+	// exportedLabels are spec.exportedLabels of the ServiceExport.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	ExportedLabels map[string]string `json:"exportedLabels,omitempty"`
+
+	// exportedAnnotations are spec.exportedAnnotations of the ServiceExport.
+	// +kubebuilder:validation:MaxProperties=64
+	// +optional
+	ExportedAnnotations map[string]string `json:"exportedAnnotations,omitempty"`
+
+	// exportedAt is when the ServiceExport was created, to the second, by its own cluster's clock. Where exports disagree
+	// the oldest wins.
+	ExportedAt metav1.Time `json:"exportedAt"`
+}
+
+// ServicePort is a port of an exported Service.
+type ServicePort struct {
+	// name of the port, a DNS label, unique in the service; empty where it is the only port.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	Name string `json:"name,omitempty"`
+
+	// protocol is TCP, UDP or SCTP. Left out, it is TCP.
+	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
+	// +kubebuilder:default=TCP
+	// +optional
+	Protocol corev1.Protocol `json:"protocol,omitempty"`
+
+	// appProtocol is the Service's hint at the protocol spoken on the port.
+	// +kubebuilder:validation:MaxLength=317
+	// +optional
+	AppProtocol *string `json:"appProtocol,omitempty"`
+
+	// port number of the Service, 1 to 65535.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+
+	// targetPort is the number or name of the port on the backends. What the backends really listen on is in
+	// ExportedEndpoints; this is for people. Left out, it is port.
+	// +optional
+	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
+}
+
+// SourceCluster returns the member that the record comes from, by the namespace it lies in, and whether it lies in a
+// member's namespace.
+func (e *ExportedService) SourceCluster() (string, bool) { return api.ClusterOfNamespace(e.Namespace) }
+
+// ExportedServiceList is a list of ExportedServices.
+//
+// +kubebuilder:object:root=true
+type ExportedServiceList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the ExportedServices.
+	Items []ExportedService `json:"items"`
+}

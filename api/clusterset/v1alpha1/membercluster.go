@@ -1,0 +1,162 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// MemberCluster is a cluster of the set: where it lies and how it is. `clusterset join` makes it on the hub, the hub keeps
+// its status, and the importer mirrors it into every member, where DNS ranks the cluster's endpoints by it. Its name is
+// the cluster's: the source-cluster label of EndpointSlices and the cluster of GlobalService endpoints refer to it.
+// Written by hand it gives a place to a cluster of another MCS implementation.
+//
+// +genclient
+// +genclient:nonNamespaced
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:scope=Cluster,shortName=member;members,categories=clusterset
+// +kubebuilder:printcolumn:name="Zone",type="string",JSONPath=".spec.zone"
+// +kubebuilder:printcolumn:name="Region",type="string",JSONPath=".spec.region"
+// +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="Ready, Suspect or Expired; empty before the first heartbeat"
+// +kubebuilder:printcolumn:name="Drain",type="boolean",JSONPath=".spec.drain",description="Whether the cluster is used only as a last resort"
+// +kubebuilder:printcolumn:name="Heartbeat",type="date",JSONPath=".status.lastHeartbeatTime",description="Time since the last recorded heartbeat"
+// +kubebuilder:printcolumn:name="Version",type="string",JSONPath=".status.agentVersion",description="Version of the member agent"
+// +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
+// +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)?$')",message="the name must be a cluster name: a DNS label, or two joined by a dot, of at most 63 bytes"
+type MemberCluster struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what people decide about the cluster.
+	// +optional
+	Spec MemberClusterSpec `json:"spec,omitempty"`
+
+	// status is what the hub sees of the cluster.
+	// +optional
+	Status MemberClusterStatus `json:"status,omitempty"`
+}
+
+// MemberClusterSpec is what people decide about a cluster.
+type MemberClusterSpec struct {
+	// zone the cluster lies in, for endpoints that don't say their own. Empty: unknown, which matches no zone.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^$|^\S(.*\S)?$`
+	// +optional
+	Zone string `json:"zone,omitempty"`
+
+	// region the cluster lies in. Empty: unknown, which matches no region.
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:Pattern=`^$|^\S(.*\S)?$`
+	// +optional
+	Region string `json:"region,omitempty"`
+
+	// drain puts the cluster's endpoints behind every other, whatever the distance: they serve only where nothing else is
+	// left. `clusterset drain` sets it.
+	// +optional
+	Drain bool `json:"drain,omitempty"`
+
+	// weight is the cluster's share against others of the same tier, 1 to 100, where the answer can express one: SRV
+	// (RFC 2782). Left out, it is 100. To send no traffic at all, drain.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	// +optional
+	Weight *int32 `json:"weight,omitempty"`
+
+	// cidrs that the cluster's endpoint and service addresses lie in, such as 10.1.0.0/16, for a policy that keeps a
+	// member from exporting another's addresses. Empty: no such limit.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]+/[0-9]{1,3}$`
+	// +listType=set
+	// +optional
+	CIDRs []string `json:"cidrs,omitempty"`
+}
+
+// DefaultWeight is the weight of a cluster that doesn't state one.
+const DefaultWeight int32 = 100
+
+// MemberClusterPhase is how long a cluster has been silent, in three steps.
+type MemberClusterPhase string
+
+const (
+	// MemberReady clusters renew their heartbeat.
+	MemberReady MemberClusterPhase = "Ready"
+
+	// MemberSuspect clusters haven't for a while (40 s by default): their endpoints rank behind those of every healthy
+	// cluster.
+	MemberSuspect MemberClusterPhase = "Suspect"
+
+	// MemberExpired clusters haven't for long (5 min by default): their endpoints are not answered. What they exported
+	// stays on the hub, so that one renewal brings everything back.
+	MemberExpired MemberClusterPhase = "Expired"
+)
+
+// MemberClusterStatus is what the hub sees of a cluster.
+type MemberClusterStatus struct {
+	// phase is Ready, Suspect or Expired. Empty: the hub has never seen a heartbeat, and DNS takes the cluster as
+	// healthy.
+	// +kubebuilder:validation:Enum=Ready;Suspect;Expired
+	// +optional
+	Phase MemberClusterPhase `json:"phase,omitempty"`
+
+	// lastHeartbeatTime is when, by the hub's clock, it last saw the cluster's Lease change. It is coarse: refreshed on
+	// every change of phase, otherwise no more than once a minute, because every member watches this object.
+	// +optional
+	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
+
+	// agentVersion is the version of the member agent that last renewed the Lease.
+	// +kubebuilder:validation:MaxLength=128
+	// +optional
+	AgentVersion string `json:"agentVersion,omitempty"`
+
+	// exportedServices is how many ExportedServices the cluster has on the hub.
+	// +optional
+	ExportedServices *int32 `json:"exportedServices,omitempty"`
+
+	// conditions: Ready, ExpiryPaused.
+	// +listType=map
+	// +listMapKey=type
+	// +optional
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// Condition types and reasons of a MemberCluster.
+const (
+	// ConditionReady is True in phase Ready, False in Suspect and Expired, Unknown before the first heartbeat. Its
+	// message says since when.
+	ConditionReady = "Ready"
+
+	// ReasonHeartbeatSeen goes with Ready=True.
+	ReasonHeartbeatSeen = "HeartbeatSeen"
+
+	// ReasonHeartbeatMissed goes with Ready=False in phase Suspect.
+	ReasonHeartbeatMissed = "HeartbeatMissed"
+
+	// ReasonHeartbeatExpired goes with Ready=False in phase Expired.
+	ReasonHeartbeatExpired = "HeartbeatExpired"
+
+	// ReasonNoHeartbeat goes with Ready=Unknown.
+	ReasonNoHeartbeat = "NoHeartbeat"
+
+	// ConditionExpiryPaused is True while the brake holds: more than half of the members turned silent together, which
+	// says more about the hub than about them, so none of them expires.
+	ConditionExpiryPaused = "ExpiryPaused"
+
+	// ReasonMostMembersSilent goes with ExpiryPaused=True.
+	ReasonMostMembersSilent = "MostMembersSilent"
+
+	// ReasonMostMembersHeard goes with ExpiryPaused=False.
+	ReasonMostMembersHeard = "MostMembersHeard"
+)
+
+// MemberClusterList is a list of MemberClusters.
+//
+// +kubebuilder:object:root=true
+type MemberClusterList struct {
+	metav1.TypeMeta `json:",inline"`
+	// +optional
+	metav1.ListMeta `json:"metadata,omitempty"`
+
+	// items are the MemberClusters.
+	Items []MemberCluster `json:"items"`
+}

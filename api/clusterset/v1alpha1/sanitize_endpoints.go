@@ -1,0 +1,116 @@
+package v1alpha1
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/api/internal/sanitize"
+)
+
+// Validate returns what is wrong with the record, nothing if it can be imported whole.
+func (e *ExportedEndpoints) Validate() field.ErrorList {
+	_, errs := e.Sanitized()
+	return errs
+}
+
+// Sanitized returns a copy of the record that can be imported, and what had to be left out for that. The copy is nil where
+// the record's name isn't one of the service it states, or the address type is neither IPv4 nor IPv6. Otherwise what is
+// wrong goes and the rest stays: addresses that api.ParseAddress refuses or that are of the other family, endpoints with
+// none left, hostnames and zones that can't be (their endpoints stay), ports without a number or with an earlier one's
+// name, what goes beyond the limits of package api.
+//
+// Of each endpoint the copy has addresses, hostname, conditions and zone. The rest means something in the cluster it comes
+// from and something else here: a node's name could be that of a local one, and kube-proxy would take the endpoint for
+// local; a targetRef could name a pod here, and a mesh would take its identity; hints would steer traffic. That it was
+// sent is no error.
+//
+// A port's protocol left out is filled in. The copy's own Validate finds nothing. The record itself, which may belong to
+// an informer's cache, is not changed; the copy shares none of its memory.
+func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, field.ErrorList) {
+	if errs := e.validateIdentity(); len(errs) > 0 {
+		return nil, errs
+	}
+	out := e.DeepCopy()
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+
+	path := spec.Child("endpoints")
+	endpoints := sanitize.Limit(out.Spec.Endpoints, api.MaxExportedEndpoints, path, &errs)
+	kept := endpoints[:0]
+	for i := range endpoints {
+		endpoint, ok := sanitizeEndpoint(&endpoints[i], corev1.IPFamily(e.Spec.AddressType), path.Index(i), &errs)
+		if ok {
+			kept = append(kept, endpoint)
+		}
+	}
+	out.Spec.Endpoints = kept
+	out.Spec.Ports = sanitizeEndpointPorts(out.Spec.Ports, spec.Child("ports"), &errs)
+	return out, errs
+}
+
+// validateIdentity returns what is wrong with the fields without which the record is of no use.
+func (e *ExportedEndpoints) validateIdentity() field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateServiceRef(e.Spec.ServiceNamespace, e.Spec.ServiceName, path)
+	prefix := api.ExportedServiceName(e.Spec.ServiceNamespace, e.Spec.ServiceName) + "."
+	if len(errs) == 0 && !strings.HasPrefix(e.Name, prefix) {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(e.Name), "must begin with "+prefix))
+	}
+	switch e.Spec.AddressType {
+	case discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("addressType"),
+			discoveryv1.AddressType(sanitize.Printable(string(e.Spec.AddressType))),
+			[]discoveryv1.AddressType{discoveryv1.AddressTypeIPv4, discoveryv1.AddressTypeIPv6}))
+	}
+	return errs
+}
+
+// sanitizeEndpoint returns what can be kept of an endpoint, and whether that is anything.
+func sanitizeEndpoint(e *discoveryv1.Endpoint, family corev1.IPFamily, path *field.Path, errs *field.ErrorList) (discoveryv1.Endpoint, bool) {
+	out := discoveryv1.Endpoint{
+		Addresses:  sanitize.Addresses(e.Addresses, family, path.Child("addresses"), errs),
+		Conditions: e.Conditions,
+	}
+	if len(out.Addresses) == 0 {
+		return out, false
+	}
+	out.Hostname = sanitize.Hostname(e.Hostname, path.Child("hostname"), errs)
+	if e.Zone != nil {
+		if zone := sanitize.Location(*e.Zone, path.Child("zone"), errs); zone != "" {
+			out.Zone = &zone
+		}
+	}
+	return out, true
+}
+
+func sanitizeEndpointPorts(ports []discoveryv1.EndpointPort, path *field.Path, errs *field.ErrorList) []discoveryv1.EndpointPort {
+	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
+	set := sanitize.Ports{NumbersRepeat: true, NamesRequired: len(ports) > 1}
+	kept := ports[:0]
+	for i, p := range ports {
+		path := path.Index(i)
+		name, protocol := "", corev1.ProtocolTCP
+		if p.Name != nil {
+			name = *p.Name
+		}
+		if p.Protocol != nil && *p.Protocol != "" {
+			protocol = *p.Protocol
+		}
+		if p.Port == nil {
+			*errs = append(*errs, field.Required(path.Child("port"), "an exported Service's endpoints listen on a port number"))
+			continue
+		}
+		if !set.Keep(name, protocol, *p.Port, path, errs) {
+			continue
+		}
+		p.Name, p.Protocol = &name, &protocol
+		p.AppProtocol = sanitize.AppProtocol(p.AppProtocol, path.Child("appProtocol"), errs)
+		kept = append(kept, p)
+	}
+	return kept
+}

@@ -1,0 +1,260 @@
+package v1alpha1
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/api/internal/sanitize"
+)
+
+// MaxExportedAnnotationBytes is the most that the keys and values of exportedAnnotations may add up to. It leaves room
+// for an importer's own under the 256 KiB an object may have.
+const MaxExportedAnnotationBytes = 64 << 10
+
+// maxAffinitySeconds is the longest ClientIP affinity a Service can have: a day.
+const maxAffinitySeconds = 86400
+
+// Validate returns what is wrong with the record, nothing if it can be imported whole.
+func (e *ExportedService) Validate() field.ErrorList {
+	_, errs := e.Sanitized()
+	return errs
+}
+
+// Sanitized returns a copy of the record that can be merged and imported, and what had to be left out for that. The copy
+// is nil where the record says nothing usable: its name isn't that of the service it states, its type is unknown, or it has
+// no export time, with which it would pass for the oldest. Otherwise what is wrong goes and the rest stays: ports,
+// addresses and families that can't be, and values that the importing API server would refuse in a ServiceImport or in a
+// derived Service. A refused object would keep every other cluster's part of the service from being imported too.
+//
+// Exported labels and annotations are dropped where their keys are reserved (api.IsReservedKey).
+//
+// Several ways to say the same come out as one, so that merging sees no conflict between them: protocol TCP,
+// sessionAffinity None and internalTrafficPolicy Cluster are filled in, ipFamilies left out are those of the clusterIPs,
+// and a sessionAffinityConfig without ClientIP goes.
+//
+// The copy's own Validate finds nothing. The record itself, which may belong to an informer's cache, is not changed; the
+// copy shares none of its memory.
+func (e *ExportedService) Sanitized() (*ExportedService, field.ErrorList) {
+	if errs := e.validateIdentity(); len(errs) > 0 {
+		return nil, errs
+	}
+	out := e.DeepCopy()
+	path := field.NewPath("spec")
+	var errs field.ErrorList
+	out.Spec.sanitizePorts(path.Child("ports"), &errs)
+	out.Spec.sanitizeAddresses(path, &errs)
+	out.Spec.sanitizeTraffic(path, &errs)
+	sanitizeLabels(out.Spec.ExportedLabels, path.Child("exportedLabels"), &errs)
+	sanitizeAnnotations(out.Spec.ExportedAnnotations, path.Child("exportedAnnotations"), &errs)
+	return out, errs
+}
+
+// validateIdentity returns what is wrong with the fields without which the record is of no use.
+func (e *ExportedService) validateIdentity() field.ErrorList {
+	path := field.NewPath("spec")
+	errs := validateServiceRef(e.Spec.ServiceNamespace, e.Spec.ServiceName, path)
+	if want := api.ExportedServiceName(e.Spec.ServiceNamespace, e.Spec.ServiceName); len(errs) == 0 && e.Name != want {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(e.Name), "must be "+want))
+	}
+	switch e.Spec.Type {
+	case mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless:
+	default:
+		errs = append(errs, field.NotSupported(path.Child("type"),
+			mcsv1beta1.ServiceImportType(sanitize.Printable(string(e.Spec.Type))),
+			[]mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless}))
+	}
+	if e.Spec.ExportedAt.IsZero() {
+		errs = append(errs, field.Required(path.Child("exportedAt"), "the oldest export wins, so each has to say its age"))
+	}
+	return errs
+}
+
+// validateServiceRef returns what is wrong with the namespace and name of an exported Service.
+func validateServiceRef(namespace, name string, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if err := api.CheckLabel(namespace); err != nil {
+		errs = append(errs, field.Invalid(path.Child("serviceNamespace"), sanitize.Printable(namespace), err.Error()))
+	}
+	if err := api.CheckLabel(name); err != nil {
+		errs = append(errs, field.Invalid(path.Child("serviceName"), sanitize.Printable(name), err.Error()))
+	}
+	return errs
+}
+
+func (s *ExportedServiceSpec) sanitizePorts(path *field.Path, errs *field.ErrorList) {
+	ports := sanitize.Limit(s.Ports, api.MaxPorts, path, errs)
+	set := sanitize.Ports{NamesRequired: len(ports) > 1}
+	kept := ports[:0]
+	for i, p := range ports {
+		path := path.Index(i)
+		if p.Protocol == "" {
+			p.Protocol = corev1.ProtocolTCP
+		}
+		if !set.Keep(p.Name, p.Protocol, p.Port, path, errs) {
+			continue
+		}
+		p.AppProtocol = sanitize.AppProtocol(p.AppProtocol, path.Child("appProtocol"), errs)
+		if t := p.TargetPort; t != nil && !validTargetPort(*t) {
+			*errs = append(*errs, field.Invalid(path.Child("targetPort"), sanitize.Printable(t.String()),
+				"must be a port number, 1 to 65535, or a port's name"))
+			p.TargetPort = nil
+		}
+		kept = append(kept, p)
+	}
+	s.Ports = kept
+}
+
+func validTargetPort(port intstr.IntOrString) bool {
+	if port.Type == intstr.String {
+		return len(validation.IsValidPortName(port.StrVal)) == 0
+	}
+	return port.IntVal >= 1 && port.IntVal <= 65535
+}
+
+// sanitizeAddresses keeps one clusterIP of a family, as a Service has, and each family once.
+func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.ErrorList) {
+	path := spec.Child("clusterIPs")
+	if s.Type == mcsv1beta1.Headless && len(s.ClusterIPs) > 0 {
+		*errs = append(*errs, field.Forbidden(path, "a Headless service has no clusterIPs"))
+		s.ClusterIPs = nil
+	}
+	var families []corev1.IPFamily
+	kept := s.ClusterIPs[:0]
+	for i, ip := range s.ClusterIPs {
+		addr, ok := sanitize.Address(ip, "", path.Index(i), errs)
+		if !ok {
+			continue
+		}
+		family := sanitize.Family(addr)
+		if slices.Contains(families, family) {
+			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(ip), "must be of another family than those before it"))
+			continue
+		}
+		families = append(families, family)
+		kept = append(kept, addr.String())
+	}
+	s.ClusterIPs = kept
+
+	path = spec.Child("ipFamilies")
+	stated := s.IPFamilies[:0]
+	for i, family := range s.IPFamilies {
+		switch {
+		case family != corev1.IPv4Protocol && family != corev1.IPv6Protocol:
+			*errs = append(*errs, field.NotSupported(path.Index(i), corev1.IPFamily(sanitize.Printable(string(family))),
+				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+		case slices.Contains(stated, family):
+			*errs = append(*errs, field.Duplicate(path.Index(i), family))
+		default:
+			stated = append(stated, family)
+		}
+	}
+	if len(stated) == 0 {
+		stated = families
+	}
+	s.IPFamilies = stated
+}
+
+// sanitizeTraffic keeps of the fields about how traffic is spread what a Service of today's API can have.
+func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.ErrorList) {
+	switch s.SessionAffinity {
+	case "":
+		s.SessionAffinity = corev1.ServiceAffinityNone
+	case corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP:
+	default:
+		*errs = append(*errs, field.NotSupported(spec.Child("sessionAffinity"),
+			corev1.ServiceAffinity(sanitize.Printable(string(s.SessionAffinity))),
+			[]corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP}))
+		s.SessionAffinity = corev1.ServiceAffinityNone
+	}
+	if s.SessionAffinity == corev1.ServiceAffinityNone {
+		s.SessionAffinityConfig = nil
+	}
+	if c := s.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
+		if t := *c.ClientIP.TimeoutSeconds; t < 1 || t > maxAffinitySeconds {
+			*errs = append(*errs, field.Invalid(spec.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"), t,
+				"must be 1 to 86400 seconds"))
+			s.SessionAffinityConfig = nil
+		}
+	}
+
+	cluster := corev1.ServiceInternalTrafficPolicyCluster
+	switch {
+	case s.InternalTrafficPolicy == nil:
+		s.InternalTrafficPolicy = &cluster
+	case *s.InternalTrafficPolicy != cluster && *s.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal:
+		*errs = append(*errs, field.NotSupported(spec.Child("internalTrafficPolicy"),
+			corev1.ServiceInternalTrafficPolicy(sanitize.Printable(string(*s.InternalTrafficPolicy))),
+			[]corev1.ServiceInternalTrafficPolicy{cluster, corev1.ServiceInternalTrafficPolicyLocal}))
+		s.InternalTrafficPolicy = &cluster
+	}
+
+	known := []string{
+		corev1.ServiceTrafficDistributionPreferClose,
+		corev1.ServiceTrafficDistributionPreferSameZone,
+		corev1.ServiceTrafficDistributionPreferSameNode,
+	}
+	if d := s.TrafficDistribution; d != nil && !slices.Contains(known, *d) {
+		*errs = append(*errs, field.NotSupported(spec.Child("trafficDistribution"), sanitize.Printable(*d), known))
+		s.TrafficDistribution = nil
+	}
+}
+
+// sanitizeLabels removes from m what can't be, or shall not be, a label of ours. In the order of the keys, so that every
+// importer removes the same.
+func sanitizeLabels(m map[string]string, path *field.Path, errs *field.ErrorList) {
+	left := api.MaxExportedKeys
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		at := path.Key(sanitize.Printable(key))
+		switch {
+		case len(validation.IsQualifiedName(key)) > 0:
+			*errs = append(*errs, field.Invalid(at, sanitize.Printable(key), "must be a label key, such as team or example.com/team"))
+		case len(validation.IsValidLabelValue(m[key])) > 0:
+			*errs = append(*errs, field.Invalid(at, sanitize.Printable(m[key]),
+				"must be a label value: at most 63 of a-z, A-Z, 0-9, '-', '_' and '.', with a letter or digit at both ends"))
+		case api.IsReservedKey(key):
+			*errs = append(*errs, field.Forbidden(at, "the key is reserved and can't be exported"))
+		case left == 0:
+			*errs = append(*errs, field.Forbidden(at, tooManyKeys))
+		default:
+			left--
+			continue
+		}
+		delete(m, key)
+	}
+}
+
+// sanitizeAnnotations removes from m what can't be, or shall not be, an annotation of ours.
+func sanitizeAnnotations(m map[string]string, path *field.Path, errs *field.ErrorList) {
+	left, bytes := api.MaxExportedKeys, MaxExportedAnnotationBytes
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		at := path.Key(sanitize.Printable(key))
+		size := len(key) + len(m[key])
+		switch {
+		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
+			*errs = append(*errs, field.Invalid(at, sanitize.Printable(key), "must be an annotation key, such as note or example.com/note"))
+		case api.IsReservedKey(key):
+			*errs = append(*errs, field.Forbidden(at, "the key is reserved and can't be exported"))
+		case left == 0:
+			*errs = append(*errs, field.Forbidden(at, tooManyKeys))
+		case size > bytes:
+			*errs = append(*errs, field.TooLong(at, "", MaxExportedAnnotationBytes))
+		default:
+			left--
+			bytes -= size
+			continue
+		}
+		delete(m, key)
+	}
+}
+
+// tooManyKeys is what sanitizeLabels and sanitizeAnnotations say of keys beyond the limit.
+var tooManyKeys = fmt.Sprintf("no more than %d keys can be exported", api.MaxExportedKeys)

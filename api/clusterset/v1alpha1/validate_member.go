@@ -1,0 +1,43 @@
+package v1alpha1
+
+import (
+	"net/netip"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/api/internal/sanitize"
+)
+
+// Validate returns what is wrong with the object, nothing if all of it can be used. A MemberCluster is written by people
+// and by the hub, so there is nothing to salvage: one with errors is to be reported, and not used.
+func (m *MemberCluster) Validate() field.ErrorList {
+	var errs field.ErrorList
+	if err := api.CheckClusterName(m.Name); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(m.Name), err.Error()))
+	}
+	spec := field.NewPath("spec")
+	sanitize.Location(m.Spec.Zone, spec.Child("zone"), &errs)
+	sanitize.Location(m.Spec.Region, spec.Child("region"), &errs)
+	if w := m.Spec.Weight; w != nil && (*w < 1 || *w > DefaultWeight) {
+		errs = append(errs, field.Invalid(spec.Child("weight"), *w, "must be 1 to 100; to send no traffic, set drain"))
+	}
+	path := spec.Child("cidrs")
+	for i, cidr := range sanitize.Limit(m.Spec.CIDRs, MaxCIDRs, path, &errs) {
+		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
+			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(cidr),
+				"must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"))
+		}
+	}
+	switch m.Status.Phase {
+	case "", MemberReady, MemberSuspect, MemberExpired:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("status", "phase"),
+			MemberClusterPhase(sanitize.Printable(string(m.Status.Phase))),
+			[]MemberClusterPhase{MemberReady, MemberSuspect, MemberExpired}))
+	}
+	return errs
+}
+
+// MaxCIDRs is the most networks a MemberCluster can have.
+const MaxCIDRs = 64

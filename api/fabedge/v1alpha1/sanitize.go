@@ -1,0 +1,131 @@
+package v1alpha1
+
+import (
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/api/internal/sanitize"
+)
+
+// Validate returns what is wrong with the object, nothing if it can be served whole. It finds more than the schema does:
+// FabDNS's is lax, and YAML files read from a directory have met no API server at all.
+func (g *GlobalService) Validate() field.ErrorList {
+	_, errs := g.Sanitized()
+	return errs
+}
+
+// Sanitized returns a copy of the object that answers can be built from, and what had to be left out for that. The copy is
+// nil where nothing can be served: the object's own name is no DNS name, or its type is unknown. Otherwise what is wrong
+// goes and the rest stays:
+//
+//   - ports with a bad number, name or protocol, or with the name or the (protocol, port) of an earlier one;
+//   - addresses that api.ParseAddress refuses, and endpoints with none left;
+//   - endpoints with a bad cluster name, since nobody could tell whose health counts for them;
+//   - bad hostnames, zones and regions, but not their endpoints: without a hostname the address stands in, and an unknown
+//     place matches nothing;
+//   - what goes beyond the limits of package api, from the end.
+//
+// Some things are not wrong, just several ways to say the same, and come out as one: a type or protocol left out is filled
+// in, cluster and hostname become lower case (RFC 4343), addresses take their canonical form and appear once.
+//
+// The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed; the
+// copy shares none of its memory.
+func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
+	if errs := g.validateIdentity(); len(errs) > 0 {
+		return nil, errs
+	}
+	out := g.DeepCopy()
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	if out.Spec.Type == "" {
+		out.Spec.Type = ClusterIP
+	}
+	out.Spec.Ports = sanitizePorts(out.Spec.Ports, spec.Child("ports"), &errs)
+
+	path := spec.Child("endpoints")
+	endpoints := sanitize.Limit(out.Spec.Endpoints, api.MaxGlobalServiceEndpoints, path, &errs)
+	kept := endpoints[:0]
+	for i := range endpoints {
+		if endpoints[i].sanitize(path.Index(i), &errs) {
+			kept = append(kept, endpoints[i])
+		}
+	}
+	out.Spec.Endpoints = kept
+	return out, errs
+}
+
+// validateIdentity returns what is wrong with the name, namespace and type, without which there is nothing to serve.
+func (g *GlobalService) validateIdentity() field.ErrorList {
+	var errs field.ErrorList
+	if err := api.CheckLabel(g.Name); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(g.Name),
+			err.Error()+", because the DNS name begins with it"))
+	}
+	if err := api.CheckLabel(g.Namespace); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "namespace"), sanitize.Printable(g.Namespace),
+			err.Error()+", because it is part of the DNS name"))
+	}
+	switch g.Spec.Type {
+	case "", ClusterIP, Headless:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("spec", "type"),
+			ServiceType(sanitize.Printable(string(g.Spec.Type))), []ServiceType{ClusterIP, Headless}))
+	}
+	return errs
+}
+
+// sanitize puts the endpoint right in place and says whether it can be kept.
+func (e *Endpoint) sanitize(path *field.Path, errs *field.ErrorList) bool {
+	e.Cluster = strings.ToLower(e.Cluster)
+	if e.Cluster != "" {
+		if err := api.CheckClusterName(e.Cluster); err != nil {
+			*errs = append(*errs, field.Invalid(path.Child("cluster"), sanitize.Printable(e.Cluster), err.Error()))
+			return false
+		}
+	}
+	e.Addresses = sanitize.Addresses(e.Addresses, "", path.Child("addresses"), errs)
+	if len(e.Addresses) == 0 {
+		return false
+	}
+	if e.Hostname != nil {
+		*e.Hostname = strings.ToLower(*e.Hostname)
+		e.Hostname = sanitize.Hostname(e.Hostname, path.Child("hostname"), errs)
+	}
+	e.Zone = sanitize.Location(e.Zone, path.Child("zone"), errs)
+	e.Region = sanitize.Location(e.Region, path.Child("region"), errs)
+	e.Ports = sanitizeEndpointPorts(e.Ports, path.Child("ports"), errs)
+	return true
+}
+
+func sanitizePorts(ports []ServicePort, path *field.Path, errs *field.ErrorList) []ServicePort {
+	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
+	var set sanitize.Ports
+	kept := ports[:0]
+	for i, p := range ports {
+		if p.Protocol == "" {
+			p.Protocol = corev1.ProtocolTCP
+		}
+		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), errs) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, errs *field.ErrorList) []EndpointPort {
+	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
+	set := sanitize.Ports{NumbersRepeat: true}
+	kept := ports[:0]
+	for i, p := range ports {
+		if p.Protocol == "" {
+			p.Protocol = corev1.ProtocolTCP
+		}
+		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), errs) {
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}

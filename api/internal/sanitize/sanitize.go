@@ -1,0 +1,163 @@
+// Package sanitize holds what the Sanitized methods of our API types share. Each function keeps of a list what is right and
+// appends what is wrong, and what would be right, to an error list.
+package sanitize
+
+import (
+	"net/netip"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// Addresses returns the addresses that can be handed out, canonical and once each, in the list's own memory. With a family
+// given it keeps only that family's. An empty list is an error of its own.
+func Addresses(addresses []string, family corev1.IPFamily, path *field.Path, errs *field.ErrorList) []string {
+	if len(addresses) == 0 {
+		*errs = append(*errs, field.Required(path, "an endpoint has at least one address"))
+		return nil
+	}
+	addresses = Limit(addresses, api.MaxAddresses, path, errs)
+	seen := make(map[netip.Addr]bool, len(addresses))
+	kept := addresses[:0]
+	for i, s := range addresses {
+		addr, ok := Address(s, family, path.Index(i), errs)
+		if ok && !seen[addr] {
+			seen[addr] = true
+			kept = append(kept, addr.String())
+		}
+	}
+	return kept
+}
+
+// Address parses one address that can be handed out, of one family if that is given.
+func Address(s string, family corev1.IPFamily, path *field.Path, errs *field.ErrorList) (netip.Addr, bool) {
+	addr, err := api.ParseAddress(s)
+	if err != nil {
+		*errs = append(*errs, field.Invalid(path, Printable(s), err.Error()))
+		return netip.Addr{}, false
+	}
+	if family != "" && Family(addr) != family {
+		*errs = append(*errs, field.Invalid(path, Printable(s), "must be an "+string(family)+" address, as the address type says"))
+		return netip.Addr{}, false
+	}
+	return addr, true
+}
+
+// Family returns the family of an address that api.ParseAddress returned.
+func Family(addr netip.Addr) corev1.IPFamily {
+	if addr.Is4() {
+		return corev1.IPv4Protocol
+	}
+	return corev1.IPv6Protocol
+}
+
+// Location returns a zone's or region's name as it is, or empty (unknown) where it can't be one.
+func Location(s string, path *field.Path, errs *field.ErrorList) string {
+	if err := api.CheckLocation(s); err != nil {
+		*errs = append(*errs, field.Invalid(path, Printable(s), err.Error()))
+		return ""
+	}
+	return s
+}
+
+// Hostname returns an endpoint's hostname as it is, or nil, which is none, where it is empty or no DNS label.
+func Hostname(s *string, path *field.Path, errs *field.ErrorList) *string {
+	if s == nil || *s == "" {
+		return nil
+	}
+	if err := api.CheckLabel(*s); err != nil {
+		*errs = append(*errs, field.Invalid(path, Printable(*s), err.Error()))
+		return nil
+	}
+	return s
+}
+
+// AppProtocol returns a port's application protocol as it is, or nil where the API server would refuse it.
+func AppProtocol(s *string, path *field.Path, errs *field.ErrorList) *string {
+	if s == nil || len(validation.IsQualifiedName(*s)) == 0 {
+		return s
+	}
+	*errs = append(*errs, field.Invalid(path, Printable(*s), "must be a protocol's name, such as http or example.com/mine"))
+	return nil
+}
+
+// Limit cuts a list that is too long at its end.
+func Limit[T any](list []T, limit int, path *field.Path, errs *field.ErrorList) []T {
+	if len(list) <= limit {
+		return list
+	}
+	*errs = append(*errs, field.TooMany(path, len(list), limit))
+	return list[:limit]
+}
+
+// Ports is the ports kept so far of one list. Its zero value is an empty one.
+type Ports struct {
+	// NumbersRepeat allows a (protocol, port) several times. Two ports of a service may lead to one port of a backend.
+	NumbersRepeat bool
+	// NamesRequired refuses an empty name, as a Service of several ports does.
+	NamesRequired bool
+
+	names   map[string]bool
+	numbers map[portNumber]bool
+}
+
+type portNumber struct {
+	protocol corev1.Protocol
+	port     int32
+}
+
+// Keep checks one port against the rules and against those kept before it, and says whether it can be kept. A name has to
+// be unique, since SRV is asked by name.
+func (p *Ports) Keep(name string, protocol corev1.Protocol, port int32, path *field.Path, errs *field.ErrorList) bool {
+	if err := p.check(name, protocol, port, path); err != nil {
+		*errs = append(*errs, err)
+		return false
+	}
+	if p.names == nil {
+		p.names, p.numbers = map[string]bool{}, map[portNumber]bool{}
+	}
+	p.names[name], p.numbers[portNumber{protocol, port}] = true, true
+	return true
+}
+
+func (p *Ports) check(name string, protocol corev1.Protocol, port int32, path *field.Path) *field.Error {
+	switch protocol {
+	case corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP:
+	default:
+		return field.NotSupported(path.Child("protocol"), corev1.Protocol(Printable(string(protocol))),
+			[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP})
+	}
+	if port < 1 || port > 65535 {
+		return field.Invalid(path.Child("port"), port, "must be a port number, 1 to 65535")
+	}
+	switch {
+	case name == "" && p.NamesRequired:
+		return field.Required(path.Child("name"), "each port needs a name where there are several")
+	case name == "":
+	case api.CheckLabel(name) != nil:
+		return field.Invalid(path.Child("name"), Printable(name), api.CheckLabel(name).Error())
+	case p.names[name]:
+		return field.Duplicate(path.Child("name"), name)
+	}
+	if !p.NumbersRepeat && p.numbers[portNumber{protocol, port}] {
+		return field.Duplicate(path.Child("port"), port)
+	}
+	return nil
+}
+
+// Printable shortens a value for an error message: what a stranger sent can be as long as an object.
+func Printable(s string) string {
+	const limit = 80
+	if len(s) <= limit {
+		return s
+	}
+	end := limit
+	for end > 0 && !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end] + "…"
+}
