@@ -1,0 +1,87 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"path/filepath"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// StartAPIServer starts kube-apiserver on the port and the data it had before,
+// and waits until it serves. It does nothing while the API server runs.
+func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
+	pki := func(name string) string { return filepath.Join(c.dir, "pki", name) }
+	args := []string{
+		"--etcd-servers=unix://" + c.etcdSocket(),
+		"--bind-address=127.0.0.1",
+		fmt.Sprintf("--secure-port=%d", c.port.number),
+		"--permit-port-sharing", // with our reservation of it
+		// Nothing may be advertised on loopback, so nothing maintains the
+		// endpoints of default/kubernetes. The family must fit the first range.
+		"--advertise-address=" + c.advertiseAddress(),
+		"--endpoint-reconciler-type=none",
+		"--service-cluster-ip-range=" + strings.Join(c.opts.serviceCIDRs, ","),
+
+		"--tls-cert-file=" + pki("apiserver.crt"),
+		"--tls-private-key-file=" + pki("apiserver.key"),
+		"--client-ca-file=" + pki("ca.crt"),
+		"--service-account-issuer=https://kubernetes.default.svc",
+		"--service-account-key-file=" + pki("service-account.key"),
+		"--service-account-signing-key-file=" + pki("service-account.key"),
+		"--authorization-mode=RBAC",
+
+		// By default it waits a minute for its clients to end their watches.
+		"--shutdown-watch-termination-grace-period=1s",
+		"--shutdown-send-retry-after",
+		"--profiling=false",
+	}
+	return c.start(ctx, &c.apiserver, c.bin.APIServer, append(args, c.opts.apiserverArgs...), c.probeAPIServer)
+}
+
+// StopAPIServer ends the API server in good order: it closes its watches and
+// finishes the requests under way. Clients then find the connection refused.
+func (c *ControlPlane) StopAPIServer() {
+	// It takes a second or two, but for ever if etcd is down.
+	c.apiserver.stop(5 * time.Second)
+}
+
+// KillAPIServer ends the API server as a crash would.
+func (c *ControlPlane) KillAPIServer() {
+	c.apiserver.kill()
+}
+
+// probeAPIServer succeeds once the API server can be used. Being ready is not
+// enough: the namespaces and the Service address allocator come a moment after
+// it, so the probe is a Service creation that is never carried out.
+func (c *ControlPlane) probeAPIServer(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return err
+	}
+	if err := client.RESTClient().Get().AbsPath("/readyz").Do(ctx).Error(); err != nil {
+		return fmt.Errorf("get /readyz of kube-apiserver: %w", err)
+	}
+	probe := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "ready-"},
+		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+	}
+	if _, err := client.CoreV1().Services(metav1.NamespaceDefault).Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}); err != nil {
+		return fmt.Errorf("create Service (dry run): %w", err)
+	}
+	return nil
+}
+
+func (c *ControlPlane) advertiseAddress() string {
+	if first, err := netip.ParsePrefix(c.opts.serviceCIDRs[0]); err == nil && first.Addr().Is6() {
+		return "::1"
+	}
+	return "127.0.0.1"
+}

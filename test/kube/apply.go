@@ -1,0 +1,199 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// fieldManager owns the fields that tests apply. Conflicts are forced: a test
+// states what is to be, whoever wrote it last.
+const fieldManager = "clusterset-test"
+
+// Apply server-side applies manifests: YAML or JSON, any number of documents,
+// any kind the API server knows or one of the manifests defines. Namespaced
+// objects that name no namespace go to "default". Kinds with a status
+// subresource lose their status here; see [ControlPlane.ApplyStatus].
+func (c *ControlPlane) Apply(t testing.TB, manifests ...[]byte) {
+	t.Helper()
+	if err := c.ApplyContext(t.Context(), manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ApplyContext is [ControlPlane.Apply] outside of a test.
+func (c *ControlPlane) ApplyContext(ctx context.Context, manifests ...[]byte) error {
+	objs, err := decode(manifests...)
+	if err != nil {
+		return err
+	}
+	// CRDs come first. All are applied before the first is waited for: they are
+	// established side by side.
+	crds := 0
+	for crds < len(objs) && isCRD(objs[crds]) {
+		crds++
+	}
+	for _, obj := range objs[:crds] {
+		if err := c.mapper.apply(ctx, obj); err != nil {
+			return err
+		}
+	}
+	for _, obj := range objs[:crds] {
+		if err := c.mapper.established(ctx, obj); err != nil {
+			return err
+		}
+	}
+	for _, obj := range objs[crds:] {
+		if err := c.mapper.apply(ctx, obj); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ApplyStatus applies the status of objects that exist, and nothing else of
+// them: what a controller that doesn't run in the test would have written.
+func (c *ControlPlane) ApplyStatus(t testing.TB, manifests ...[]byte) {
+	t.Helper()
+	objs, err := decode(manifests...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, obj := range objs {
+		if err := c.mapper.apply(t.Context(), obj, "status"); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// Delete deletes the objects that manifests name, last first, and is content
+// with those that don't exist. It doesn't wait for finalizers, nor for what
+// only the controller manager does: emptying namespaces, deleting dependents.
+func (c *ControlPlane) Delete(t testing.TB, manifests ...[]byte) {
+	t.Helper()
+	if err := c.DeleteContext(t.Context(), manifests...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// DeleteContext is [ControlPlane.Delete] outside of a test.
+func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) error {
+	objs, err := decode(manifests...)
+	if err != nil {
+		return err
+	}
+	for _, obj := range slices.Backward(objs) {
+		r, err := c.mapper.resource(obj)
+		if meta.IsNoMatchError(err) {
+			continue // its kind is gone, and it with it
+		}
+		if err != nil {
+			return err
+		}
+		policy := metav1.DeletePropagationBackground
+		err = r.Delete(ctx, obj.GetName(), metav1.DeleteOptions{PropagationPolicy: &policy})
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("delete %s: %w", describe(obj), err)
+		}
+	}
+	return nil
+}
+
+// mapper finds the resource an object is served under, and writes it there.
+type mapper struct {
+	client    dynamic.Interface
+	discovery *restmapper.DeferredDiscoveryRESTMapper
+}
+
+func newMapper(cfg *rest.Config) (*mapper, error) {
+	client, err := dynamic.NewForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make dynamic client: %w", err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("make discovery client: %w", err)
+	}
+	return &mapper{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
+}
+
+// resource finds where obj is served. If obj is namespaced and names no
+// namespace it gets "default".
+func (m *mapper) resource(obj *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
+	gvk := obj.GroupVersionKind()
+	mapping, err := m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if meta.IsNoMatchError(err) {
+		// Somebody else, Helm say, may have installed the kind since we asked.
+		m.discovery.Reset()
+		mapping, err = m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("find resource of %s: %w", describe(obj), err)
+	}
+	if mapping.Scope.Name() != meta.RESTScopeNameNamespace {
+		return m.client.Resource(mapping.Resource), nil
+	}
+	if obj.GetNamespace() == "" {
+		obj.SetNamespace(metav1.NamespaceDefault)
+	}
+	return m.client.Resource(mapping.Resource).Namespace(obj.GetNamespace()), nil
+}
+
+func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subresource ...string) error {
+	r, err := m.resource(obj)
+	if err != nil {
+		return err
+	}
+	// What kubectl get -o yaml printed carries these; applying refuses them.
+	obj.SetManagedFields(nil)
+	obj.SetResourceVersion("")
+	_, err = r.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}, subresource...)
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", describe(obj), err)
+	}
+	return nil
+}
+
+// established waits until the kind that crd defines can be used, in every
+// version it serves. Discovery follows the Established condition with a delay;
+// until then objects of the kind have no resource to go to.
+func (m *mapper) established(ctx context.Context, crd *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	r, err := m.resource(crd)
+	if err != nil {
+		return err
+	}
+	err = poll(ctx, pollInterval, func(ctx context.Context) error {
+		live, err := r.Get(ctx, crd.GetName(), metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		if err := conditionTrue(live, "Established"); err != nil {
+			return err
+		}
+		for _, gvk := range servedKinds(live) {
+			if _, err := m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version); err != nil {
+				m.discovery.Reset() // so that the next try asks again
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("wait for %s: %w", describe(crd), err)
+	}
+	return nil
+}

@@ -1,0 +1,245 @@
+package kube
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Binaries are the paths of the control plane's programs.
+// ControllerManager is empty unless [IncludeControllerManager] was given.
+type Binaries struct {
+	Etcd              string
+	APIServer         string
+	ControllerManager string
+}
+
+// binEnv names a folder to use instead of the cache. What lies there is used as
+// it is, so the tests can run against another release's programs; what is
+// missing is built into it.
+const binEnv = "CLUSTERSET_KUBE_BIN"
+
+type buildOptions struct {
+	controllerManager bool
+	progress          io.Writer
+}
+
+// BuildOption changes what [Build] builds or says.
+type BuildOption func(*buildOptions)
+
+// IncludeControllerManager also builds kube-controller-manager, which most
+// tests do without.
+func IncludeControllerManager() BuildOption {
+	return func(o *buildOptions) { o.controllerManager = true }
+}
+
+// BuildProgress makes Build say on w what it compiles and how long it took. It
+// says nothing when everything is cached.
+func BuildProgress(w io.Writer) BuildOption {
+	return func(o *buildOptions) { o.progress = w }
+}
+
+// Build compiles the control plane's programs unless the cache holds them, and
+// returns their paths. Packages tested in parallel build once: the others wait
+// for the first. The cache is keyed by everything that decides the result, so
+// a new pin in controlplane/go.mod builds anew and an old checkout still finds
+// its own.
+func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
+	o := buildOptions{progress: io.Discard}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	src, err := readSource()
+	if err != nil {
+		return Binaries{}, fmt.Errorf("build control plane: %w", err)
+	}
+	dir, err := src.binDir()
+	if err != nil {
+		return Binaries{}, fmt.Errorf("build control plane: %w", err)
+	}
+
+	b := Binaries{Etcd: filepath.Join(dir, "etcd"), APIServer: filepath.Join(dir, "kube-apiserver")}
+	targets := []target{
+		{b.Etcd, "go.etcd.io/etcd/server/v3", "half a minute"},
+		{b.APIServer, "k8s.io/kubernetes/cmd/kube-apiserver", "3 to 10 minutes"},
+	}
+	if o.controllerManager {
+		b.ControllerManager = filepath.Join(dir, "kube-controller-manager")
+		targets = append(targets, target{b.ControllerManager, "k8s.io/kubernetes/cmd/kube-controller-manager", "1 to 3 minutes more"})
+	}
+	for _, t := range targets {
+		if err := src.build(ctx, t, o.progress); err != nil {
+			return Binaries{}, fmt.Errorf("build %s (go run ./test/kube/build does so ahead of the tests): %w", t.pkg, err)
+		}
+	}
+	return b, nil
+}
+
+// target is one program: where it goes, the package it is built from and about
+// how long that takes on two cores with nothing cached.
+type target struct {
+	path, pkg, takes string
+}
+
+// source is the controlplane module and what of it decides the result.
+type source struct {
+	dir     string // the folder of the controlplane module
+	version string // of k8s.io/kubernetes, "v1.36.3"
+	key     string // hash of the pins, the compiler and its flags
+}
+
+func readSource() (source, error) {
+	dir, err := moduleDir()
+	if err != nil {
+		return source{}, err
+	}
+	mod, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		return source{}, fmt.Errorf("read control plane pins: %w", err)
+	}
+	sum, err := os.ReadFile(filepath.Join(dir, "go.sum"))
+	if err != nil {
+		return source{}, fmt.Errorf("read control plane pins: %w", err)
+	}
+	m := kubernetesPin.FindSubmatch(mod)
+	if m == nil {
+		return source{}, fmt.Errorf("read control plane pins: %s requires no release of k8s.io/kubernetes", filepath.Join(dir, "go.mod"))
+	}
+	s := source{dir: dir, version: string(m[1])}
+
+	// Quoted, so that no two lists of parts read the same.
+	parts := append([]string{string(mod), string(sum), runtime.Version(), runtime.GOOS, runtime.GOARCH}, s.flags()...)
+	hash := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+	s.key = fmt.Sprintf("%x", hash[:8])
+	return s, nil
+}
+
+var kubernetesPin = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)\b`)
+
+// moduleDir finds the controlplane module: beside this file or, when the binary
+// was built with -trimpath and no longer knows where that was, in a folder
+// above the working directory.
+func moduleDir() (string, error) {
+	var candidates []string
+	if _, file, _, ok := runtime.Caller(0); ok {
+		candidates = append(candidates, filepath.Join(filepath.Dir(file), "controlplane"))
+	}
+	wd, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("find controlplane module: %w", err)
+	}
+	for dir := wd; ; dir = filepath.Dir(dir) {
+		candidates = append(candidates, filepath.Join(dir, "test", "kube", "controlplane"))
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	for _, dir := range candidates {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+	}
+	return "", fmt.Errorf("find controlplane module: no test/kube/controlplane/go.mod above %s", wd)
+}
+
+// flags are the go build flags besides the package. Without DWARF the cold
+// build is about 15% faster and its share of the build cache 20% smaller.
+func (s source) flags() []string {
+	major, minor, _ := strings.Cut(strings.TrimPrefix(s.version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	ld := []string{"-s", "-w"}
+	// Without a version the API server calls itself v0.0.0-master, from which
+	// it cannot tell which of its APIs and feature gates are due.
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for _, kv := range []string{"gitVersion=" + s.version, "gitMajor=" + major, "gitMinor=" + minor} {
+			ld = append(ld, "-X", pkg+"."+kv)
+		}
+	}
+	return []string{"-mod=readonly", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags=" + strings.Join(ld, " ")}
+}
+
+// binDir is where this source's programs go.
+func (s source) binDir() (string, error) {
+	if dir := os.Getenv(binEnv); dir != "" {
+		return filepath.Abs(dir)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("find cache folder: %w", err)
+	}
+	return filepath.Join(cache, "clusterset", "kube", s.key), nil
+}
+
+// build makes one program. It is built beside its place and renamed into it, so
+// whoever sees it sees all of it, and a build cut short leaves nothing there.
+func (s source) build(ctx context.Context, t target, progress io.Writer) error {
+	if ok, err := isFile(t.path); ok || err != nil {
+		return err
+	}
+	if err := os.MkdirAll(filepath.Dir(t.path), 0o755); err != nil {
+		return err
+	}
+	name := filepath.Base(t.path)
+	say := func(format string, args ...any) {
+		// Whether anybody hears it does not matter to the build.
+		_, _ = fmt.Fprintf(progress, "kube: "+format+"\n", args...)
+	}
+	unlock, err := lockFile(ctx, t.path+".lock", func() {
+		say("another process is compiling %s, waiting for it", name)
+	})
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	if ok, err := isFile(t.path); ok || err != nil {
+		return err // built while we waited for the lock
+	}
+
+	say("compiling %s (Kubernetes %s); the first time takes %s on two cores, then it is cached", name, s.version, t.takes)
+	start := time.Now()
+	tmp := t.path + ".tmp"
+	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, s.flags()...), "-o", tmp, t.pkg)...)
+	cmd.Dir = s.dir
+	// The programs run here, whatever the caller cross-compiles for, and are
+	// built in their own module, whatever workspace or flags the caller is in.
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
+	cmd.SysProcAttr = ownGroup()
+	runtime.LockOSThread() // see startProcess
+	defer runtime.UnlockOSThread()
+	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) } // go build's compilers too
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return fmt.Errorf("stopped after %s: %w", time.Since(start).Round(time.Second), context.Cause(ctx))
+	}
+	if err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	if err := os.Rename(tmp, t.path); err != nil {
+		return err
+	}
+	say("compiled %s in %s", name, time.Since(start).Round(time.Second))
+	return nil
+}
+
+func isFile(path string) (bool, error) {
+	fi, err := os.Stat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case !fi.Mode().IsRegular():
+		return false, fmt.Errorf("%s is not a regular file", path)
+	}
+	return true, nil
+}

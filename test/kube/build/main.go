@@ -1,0 +1,33 @@
+// Command build compiles the control plane the tests run against, so that it is
+// cached, and the wait is seen, before any test starts.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+func main() {
+	if err := build(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func build() error {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	b, err := kube.Build(ctx, kube.IncludeControllerManager(), kube.BuildProgress(os.Stderr))
+	if err != nil {
+		return err
+	}
+	for _, path := range []string{b.Etcd, b.APIServer, b.ControllerManager} {
+		fmt.Println(path)
+	}
+	return nil
+}

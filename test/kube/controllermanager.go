@@ -1,0 +1,69 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+)
+
+// controllers are those whose work a test can see without nodes. The garbage
+// collector looks for new kinds every 30 seconds: an owner whose CRD came after
+// the controller manager is not collected for until then.
+var controllers = []string{
+	"clusterrole-aggregation-controller",
+	"endpointslice-controller",
+	"garbage-collector-controller",
+	"namespace-controller",
+	"root-ca-certificate-publisher-controller",
+	"serviceaccount-controller",
+	"serviceaccount-token-controller",
+}
+
+// StartControllerManager starts kube-controller-manager and waits for its first
+// work to show. It needs [WithControllerManager], with which it is called on
+// launch, and does nothing while the controller manager runs.
+func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
+	if c.bin.ControllerManager == "" {
+		return errors.New("start kube-controller-manager: launched without WithControllerManager")
+	}
+	return c.start(ctx, &c.controllerManager, c.bin.ControllerManager, []string{
+		"--kubeconfig=" + c.Kubeconfig(),
+		"--controllers=" + strings.Join(controllers, ","),
+		"--leader-elect=false",
+		"--service-account-private-key-file=" + filepath.Join(c.dir, "pki", "service-account.key"),
+		"--root-ca-file=" + filepath.Join(c.dir, "pki", "ca.crt"),
+		"--secure-port=0", // nobody asks it anything
+		// Emptying a namespace takes a request per kind; don't queue for them.
+		"--kube-api-qps=500",
+		"--kube-api-burst=1000",
+	}, c.probeControllerManager)
+}
+
+// StopControllerManager ends kube-controller-manager.
+func (c *ControlPlane) StopControllerManager() {
+	c.controllerManager.stop(5 * time.Second)
+}
+
+// probeControllerManager succeeds once the default namespace has its service
+// account and CA bundle, which the admission of Pods waits for.
+func (c *ControlPlane) probeControllerManager(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	client, err := kubernetes.NewForConfig(c.admin)
+	if err != nil {
+		return err
+	}
+	if _, err := client.CoreV1().ServiceAccounts(metav1.NamespaceDefault).Get(ctx, "default", metav1.GetOptions{}); err != nil {
+		return fmt.Errorf("get ServiceAccount default/default: %w", err)
+	}
+	if _, err := client.CoreV1().ConfigMaps(metav1.NamespaceDefault).Get(ctx, "kube-root-ca.crt", metav1.GetOptions{}); err != nil {
+		return fmt.Errorf("get ConfigMap default/kube-root-ca.crt: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,168 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"k8s.io/client-go/rest"
+)
+
+// startTimeout bounds the start of one process. It takes seconds, but not when
+// the rest of the test suite compiles beside it.
+const startTimeout = 2 * time.Minute
+
+// ControlPlane is a running Kubernetes control plane. The methods that start
+// and stop its processes are for one goroutine at a time; the rest are safe for
+// concurrent use.
+type ControlPlane struct {
+	dir       string // data, keys, logs
+	socketDir string
+	bin       Binaries
+	opts      options
+
+	authority *authority
+	port      *reservedPort
+	admin     *rest.Config
+	mapper    *mapper
+
+	etcd, apiserver, controllerManager *process
+}
+
+// Launch starts a control plane that keeps its data, keys and logs in dir, and
+// returns when it can be used. ctx bounds the launch only; the caller must call
+// [ControlPlane.Stop]. Tests use [Start].
+//
+// Given a folder used before, it serves what was stored then, under new
+// certificates and on another port.
+func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, err error) {
+	o := options{serviceCIDRs: []string{"10.96.0.0/16"}, progress: io.Discard}
+	for _, opt := range opts {
+		opt(&o)
+	}
+	build := []BuildOption{BuildProgress(o.progress)}
+	if o.controllerManager {
+		build = append(build, IncludeControllerManager())
+	}
+	bin, err := Build(ctx, build...)
+	if err != nil {
+		return nil, err
+	}
+	if dir, err = filepath.Abs(dir); err != nil {
+		return nil, fmt.Errorf("launch control plane: %w", err)
+	}
+
+	c := &ControlPlane{dir: dir, bin: bin, opts: o}
+	defer func() {
+		if err != nil {
+			c.Stop()
+		}
+	}()
+	if err := c.prepare(); err != nil {
+		return nil, fmt.Errorf("launch control plane: %w", err)
+	}
+	if err := c.StartEtcd(ctx); err != nil {
+		return nil, err
+	}
+	if err := c.StartAPIServer(ctx); err != nil {
+		return nil, err
+	}
+	if o.controllerManager {
+		if err := c.StartControllerManager(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return c, nil
+}
+
+// prepare makes all that the processes are given: a port, a folder for the
+// socket, keys and certificates.
+func (c *ControlPlane) prepare() (err error) {
+	if c.port, err = reservePort(); err != nil {
+		return err
+	}
+	if c.socketDir, err = os.MkdirTemp("", "kube-"); err != nil {
+		return err
+	}
+	if c.authority, err = newAuthority(); err != nil {
+		return err
+	}
+	serving, err := c.authority.server()
+	if err != nil {
+		return err
+	}
+	tokens, err := newServiceAccountKey()
+	if err != nil {
+		return err
+	}
+	pki := filepath.Join(c.dir, "pki")
+	if err := os.MkdirAll(pki, 0o700); err != nil {
+		return err
+	}
+	for name, content := range map[string][]byte{
+		"ca.crt":              c.authority.pem,
+		"apiserver.crt":       serving.cert,
+		"apiserver.key":       serving.key,
+		"service-account.key": tokens,
+	} {
+		if err := os.WriteFile(filepath.Join(pki, name), content, 0o600); err != nil {
+			return err
+		}
+	}
+	// RBAC lets system:masters do everything, before any role exists.
+	c.admin = c.ConfigFor("admin", "system:masters")
+	if err := c.writeKubeconfig(c.Kubeconfig(), c.admin); err != nil {
+		return err
+	}
+	c.mapper, err = newMapper(c.admin)
+	return err
+}
+
+// start runs a program unless it runs already, and waits until probe succeeds.
+// If it doesn't the program is killed, so that p is either ready or not there.
+func (c *ControlPlane) start(ctx context.Context, p **process, path string, args []string, probe func(context.Context) error) error {
+	if *p != nil {
+		select {
+		case <-(*p).exited:
+		default:
+			return nil
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	started, err := startProcess(path, args, filepath.Join(c.dir, baseName(path)+".log"))
+	if err != nil {
+		return err
+	}
+	if err := started.ready(ctx, probe); err != nil {
+		started.kill()
+		return err
+	}
+	*p = started
+	return nil
+}
+
+// Stop ends the control plane. Its folder stays.
+func (c *ControlPlane) Stop() {
+	c.StopControllerManager()
+	c.StopAPIServer()
+	c.StopEtcd()
+	c.port.release()
+	if c.socketDir != "" {
+		_ = os.RemoveAll(c.socketDir)
+	}
+}
+
+// logs returns the end of each process's log.
+func (c *ControlPlane) logs() []string {
+	var tails []string
+	for _, p := range []*process{c.etcd, c.apiserver, c.controllerManager} {
+		if p != nil {
+			tails = append(tails, logTail(p.log, 40))
+		}
+	}
+	return tails
+}

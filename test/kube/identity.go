@@ -1,0 +1,121 @@
+package kube
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"time"
+)
+
+// authority is the control plane's own certificate authority. One signs both
+// the API server's certificate and those of its clients: a client certificate's
+// common name is the user, its organizations are the groups.
+type authority struct {
+	cert *x509.Certificate
+	key  *ecdsa.PrivateKey
+	pem  []byte
+}
+
+// keyPair is a PEM-encoded certificate with its key.
+type keyPair struct {
+	cert, key []byte
+}
+
+func newAuthority() (*authority, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate CA key: %w", err)
+	}
+	template := certificate(pkix.Name{CommonName: "clusterset test"})
+	template.IsCA = true
+	template.BasicConstraintsValid = true
+	template.KeyUsage |= x509.KeyUsageCertSign
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return nil, fmt.Errorf("sign CA certificate: %w", err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		return nil, fmt.Errorf("parse CA certificate: %w", err)
+	}
+	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
+}
+
+// server issues the API server's certificate, good for the loopback address we
+// reach it by and for the names it has inside a cluster.
+func (a *authority) server() (keyPair, error) {
+	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	template.DNSNames = []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc"}
+	return a.issue(template)
+}
+
+// client issues a certificate that authenticates as user, in groups.
+func (a *authority) client(user string, groups ...string) (keyPair, error) {
+	template := certificate(pkix.Name{CommonName: user, Organization: groups})
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	return a.issue(template)
+}
+
+func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
+	subject := template.Subject.CommonName
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return keyPair{}, fmt.Errorf("generate key of %s: %w", subject, err)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
+	if err != nil {
+		return keyPair{}, fmt.Errorf("sign certificate of %s: %w", subject, err)
+	}
+	keyPEM, err := privatePEM(key)
+	if err != nil {
+		return keyPair{}, fmt.Errorf("encode key of %s: %w", subject, err)
+	}
+	return keyPair{cert: encodePEM("CERTIFICATE", der), key: keyPEM}, nil
+}
+
+// certificate is what all our certificates share. They outlive a demo left
+// running for a while, and start in the past so that a clock set back a little
+// does not reject them.
+func certificate(subject pkix.Name) *x509.Certificate {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
+	if err != nil {
+		panic(err) // crypto/rand does not fail
+	}
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      subject,
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().AddDate(1, 0, 0),
+		KeyUsage:     x509.KeyUsageDigitalSignature,
+	}
+}
+
+// newServiceAccountKey makes the key that signs service account tokens.
+func newServiceAccountKey() ([]byte, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, fmt.Errorf("generate service account key: %w", err)
+	}
+	return privatePEM(key)
+}
+
+func privatePEM(key *ecdsa.PrivateKey) ([]byte, error) {
+	// The API server reads EC keys for service accounts in this form only.
+	der, err := x509.MarshalECPrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return encodePEM("EC PRIVATE KEY", der), nil
+}
+
+func encodePEM(kind string, der []byte) []byte {
+	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
+}

@@ -1,0 +1,36 @@
+package kube
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"syscall"
+	"time"
+)
+
+// lockFile takes an exclusive lock on path, calling waiting once if somebody
+// else holds it. The kernel drops the lock with the process that holds it, so a
+// killed build blocks nobody. The file stays: removing it would let one process
+// lock the removed file and another a new one.
+func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("open lock: %w", err)
+	}
+	told := false
+	// A blocking flock could not be given up when ctx ends.
+	err = poll(ctx, 200*time.Millisecond, func(context.Context) error {
+		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if errors.Is(err, syscall.EWOULDBLOCK) && !told {
+			told = true
+			waiting()
+		}
+		return err
+	})
+	if err != nil {
+		_ = f.Close()
+		return nil, fmt.Errorf("lock %s: %w", path, err)
+	}
+	return func() { _ = f.Close() }, nil
+}

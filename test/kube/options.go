@@ -1,0 +1,42 @@
+package kube
+
+import "io"
+
+type options struct {
+	controllerManager bool
+	serviceCIDRs      []string
+	apiserverArgs     []string
+	progress          io.Writer
+}
+
+// Option changes how a control plane is launched.
+type Option func(*options)
+
+// WithControllerManager also runs kube-controller-manager: owned objects are
+// garbage-collected, namespaces go away when deleted, service accounts get
+// their tokens, Services with a selector get EndpointSlices and aggregated
+// ClusterRoles their rules.
+//
+// Without it none of that happens, and no Pod is admitted unless the test
+// creates its service account or disables the ServiceAccount admission plugin.
+func WithControllerManager() Option {
+	return func(o *options) { o.controllerManager = true }
+}
+
+// WithServiceCIDRs sets the ranges ClusterIPs come from, the primary family
+// first. The default is 10.96.0.0/16; "10.96.0.0/16", "fd00:10:96::/112" makes
+// the cluster dual-stack.
+func WithServiceCIDRs(cidrs ...string) Option {
+	return func(o *options) { o.serviceCIDRs = cidrs }
+}
+
+// WithAPIServerArgs adds flags to kube-apiserver's, as "--audit-log-path=…". A
+// flag given here overrides ours; one that takes a list adds to it.
+func WithAPIServerArgs(args ...string) Option {
+	return func(o *options) { o.apiserverArgs = append(o.apiserverArgs, args...) }
+}
+
+// WithProgress makes [Launch] say on w what it compiles, if it has to.
+func WithProgress(w io.Writer) Option {
+	return func(o *options) { o.progress = w }
+}

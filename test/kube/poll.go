@@ -1,0 +1,52 @@
+package kube
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// pollInterval is short enough that waiting adds little to a test and long
+// enough that two cores are left to the servers waited for.
+const pollInterval = 50 * time.Millisecond
+
+// Eventually calls f until it returns nil, and fails the test with f's last
+// error if that has not happened within the given time. f should read the state
+// of the world and describe what is wrong with it. A call under way is not cut
+// short, so f should bound what it waits for, with t.Context() at least.
+func Eventually(t testing.TB, within time.Duration, f func() error) {
+	t.Helper()
+	// Not t.Context(): it has ended when a t.Cleanup calls us.
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	if err := poll(ctx, pollInterval, func(context.Context) error { return f() }); err != nil {
+		t.Fatalf("not so within %s: %v", within, err)
+	}
+}
+
+// poll calls f until it returns nil or ctx ends; then it returns f's last error.
+func poll(ctx context.Context, interval time.Duration, f func(context.Context) error) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	var last error
+	for {
+		select {
+		case <-ctx.Done():
+			if last == nil {
+				return context.Cause(ctx)
+			}
+			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
+		case <-timer.C:
+		}
+		err := f(ctx)
+		if err == nil {
+			return nil
+		}
+		// An error that only says that time is up would hide the one that says why.
+		if ctx.Err() == nil || last == nil {
+			last = err
+		}
+		timer.Reset(interval)
+	}
+}
