@@ -1,0 +1,258 @@
+package index
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// The functions here read API objects that anyone may have written: no API server stands between a manifests directory and
+// us, and a CRD's schema lets through what no DNS name may contain. What is wrong is left out and reported with its place;
+// the rest of the object serves. A nil object means that nothing of it can.
+
+// FromServiceImport reads a ServiceImport (KEP-1645, "ServiceImport"). Version v1alpha1 has the same fields.
+func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.ErrorList) {
+	key, errs := serviceKey(o.Namespace, o.Name)
+	switch o.Spec.Type {
+	case mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless:
+	default:
+		errs = append(errs, field.NotSupported(field.NewPath("spec", "type"), o.Spec.Type,
+			[]mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless}))
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	out := &ServiceImport{Service: key, Headless: o.Spec.Type == mcsv1beta1.Headless}
+	ports := portReader{path: field.NewPath("spec", "ports")}
+	for i := range o.Spec.Ports {
+		p := &o.Spec.Ports[i]
+		ports.read(i, p.Name, p.Protocol, p.Port)
+	}
+	out.Ports, errs = ports.ports, ports.errs
+	if out.Headless {
+		return out, errs // a Headless import has no IPs; should it claim any, they mean nothing
+	}
+	ips := make([]netip.Addr, 0, len(o.Spec.IPs))
+	for i, s := range o.Spec.IPs {
+		addr, err := parseAddr(s)
+		if err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("spec", "ips").Index(i), s, err.Error()))
+			continue
+		}
+		ips = append(ips, addr)
+	}
+	out.IPs = SortAddrs(ips)
+	return out, errs
+}
+
+// FromEndpointSlice reads an EndpointSlice that carries the labels of the Multi-Cluster Services API (KEP-1645, "Endpoint
+// TTL and EndpointSlice"). It returns nil and no error for a slice that names no multi-cluster service or holds FQDNs.
+func FromEndpointSlice(o *discoveryv1.EndpointSlice) (*EndpointSlice, field.ErrorList) {
+	service := o.Labels[mcsv1beta1.LabelServiceName]
+	if service == "" || o.AddressType == discoveryv1.AddressTypeFQDN {
+		return nil, nil
+	}
+	key, errs := serviceKey(o.Namespace, service)
+	cluster := strings.ToLower(o.Labels[mcsv1beta1.LabelSourceCluster])
+	if cluster != "" {
+		if err := api.CheckClusterName(cluster); err != nil {
+			errs = append(errs, field.Invalid(field.NewPath("metadata", "labels").Key(mcsv1beta1.LabelSourceCluster), cluster, err.Error()))
+		}
+	}
+	if len(errs) > 0 {
+		return nil, errs
+	}
+	out := &EndpointSlice{Namespace: o.Namespace, Name: o.Name, Service: key, Group: Group{Cluster: intern(cluster)}}
+	ports := portReader{path: field.NewPath("ports")}
+	for i := range o.Ports {
+		p := &o.Ports[i]
+		if p.Port == nil {
+			continue // "any port" has no number that an SRV record could give
+		}
+		ports.read(i, deref(p.Name), deref(p.Protocol), *p.Port)
+	}
+	out.Ports, errs = ports.ports, ports.errs
+	n := 0
+	for i := range o.Endpoints {
+		n += len(o.Endpoints[i].Addresses)
+	}
+	out.Endpoints = make([]Endpoint, 0, n)
+	for i := range o.Endpoints {
+		e := &o.Endpoints[i]
+		ready := e.Conditions.Ready == nil || *e.Conditions.Ready
+		out.Endpoints = appendEndpoints(out.Endpoints, e.Addresses, deref(e.Hostname), deref(e.Zone), ready,
+			field.NewPath("endpoints").Index(i), &errs)
+	}
+	return out, errs
+}
+
+// FromGlobalService reads a GlobalService as FabDNS or our importer writes it.
+func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.ErrorList) {
+	o, errs := o.Sanitized()
+	if o == nil {
+		return nil, errs
+	}
+	out := &GlobalService{
+		Service:  NewServiceKey(o.Namespace, o.Name),
+		Headless: o.Spec.Type == fabedgev1alpha1.Headless,
+	}
+	ports := portReader{path: field.NewPath("spec", "ports")}
+	for i, p := range o.Spec.Ports {
+		ports.read(i, p.Name, p.Protocol, p.Port)
+	}
+	out.Ports = ports.ports
+	for i := range o.Spec.Endpoints {
+		e := &o.Spec.Endpoints[i]
+		path := field.NewPath("spec", "endpoints").Index(i)
+		group := out.group(e, endpointPorts(e, out.Ports, path))
+		group.Endpoints = appendEndpoints(group.Endpoints, e.Addresses, deref(e.Hostname), e.Zone, e.IsReady(), path, &errs)
+	}
+	for i := range out.Groups {
+		out.Groups[i].Endpoints = slices.Clip(out.Groups[i].Endpoints)
+	}
+	return out, errs
+}
+
+// endpointPorts returns the ports an endpoint listens on: its own where it names any, else the service's.
+func endpointPorts(e *fabedgev1alpha1.Endpoint, service []Port, path *field.Path) []Port {
+	if len(e.Ports) == 0 {
+		return service
+	}
+	ports := portReader{path: path.Child("ports")}
+	for i, p := range e.Ports {
+		ports.read(i, p.Name, p.Protocol, p.Port)
+	}
+	return ports.ports
+}
+
+// group returns the group that an endpoint of that cluster, region and ports goes to. Endpoints come sorted by cluster from
+// every writer we know, so the last group is nearly always the one.
+func (g *GlobalService) group(e *fabedgev1alpha1.Endpoint, ports []Port) *Group {
+	for i := len(g.Groups) - 1; i >= 0; i-- {
+		if c := &g.Groups[i]; c.Cluster == e.Cluster && c.Region == e.Region && slices.Equal(c.Ports, ports) {
+			return c
+		}
+	}
+	g.Groups = append(g.Groups, Group{Cluster: intern(e.Cluster), Region: intern(e.Region), Ports: ports})
+	return &g.Groups[len(g.Groups)-1]
+}
+
+// FromMemberCluster reads a MemberCluster: a cluster's place, and what its phase and drain mean for its endpoints. An
+// unknown phase counts as healthy: a newer hub must not take a cluster's names away by a word we don't know.
+func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.ErrorList) {
+	name := strings.ToLower(o.Name)
+	if err := api.CheckClusterName(name); err != nil {
+		return nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), o.Name, err.Error())}
+	}
+	out := &Cluster{Name: intern(name), Zone: intern(o.Spec.Zone), Region: intern(o.Spec.Region)}
+	switch {
+	case o.Status.Phase == clustersetv1alpha1.MemberExpired:
+		out.Health = Gone
+	case o.Status.Phase == clustersetv1alpha1.MemberSuspect || o.Spec.Drain:
+		out.Health = Degraded
+	}
+	return out, nil
+}
+
+func serviceKey(namespace, name string) (ServiceKey, field.ErrorList) {
+	var errs field.ErrorList
+	if err := api.CheckLabel(name); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, err.Error()))
+	}
+	if err := api.CheckLabel(namespace); err != nil {
+		errs = append(errs, field.Invalid(field.NewPath("metadata", "namespace"), namespace, err.Error()))
+	}
+	return NewServiceKey(namespace, name), errs
+}
+
+// appendEndpoints adds one Endpoint for each address.
+func appendEndpoints(to []Endpoint, addresses []string, hostname, zone string, ready bool, path *field.Path, errs *field.ErrorList) []Endpoint {
+	hostname = strings.ToLower(hostname)
+	if hostname != "" {
+		if err := api.CheckLabel(hostname); err != nil {
+			*errs = append(*errs, field.Invalid(path.Child("hostname"), hostname, err.Error()))
+			hostname = "" // its addresses still serve, under the names that addresses make
+		}
+	}
+	for i, s := range addresses {
+		addr, err := parseAddr(s)
+		if err != nil {
+			*errs = append(*errs, field.Invalid(path.Child("addresses").Index(i), s, err.Error()))
+			continue
+		}
+		to = append(to, Endpoint{Addr: addr, Hostname: hostname, Zone: intern(zone), Ready: ready})
+	}
+	return to
+}
+
+// parseAddr reads an address that may stand in an A or AAAA record for others to connect to.
+func parseAddr(s string) (netip.Addr, error) {
+	addr, err := api.ParseAddress(s)
+	if err != nil {
+		return netip.Addr{}, err
+	}
+	return addr.Unmap(), nil
+}
+
+// portReader gathers the ports of an object.
+type portReader struct {
+	path  *field.Path
+	ports []Port
+	errs  field.ErrorList
+}
+
+func (r *portReader) read(i int, name string, protocol corev1.Protocol, number int32) {
+	name = strings.ToLower(name)
+	if number < 1 || number > 65535 {
+		r.errs = append(r.errs, field.Invalid(r.path.Index(i).Child("port"), number, "must be from 1 to 65535"))
+		return
+	}
+	if name != "" {
+		if err := api.CheckLabel(name); err != nil {
+			r.errs = append(r.errs, field.Invalid(r.path.Index(i).Child("name"), name, err.Error()))
+			return
+		}
+	}
+	p := Port{Name: intern(name), Number: uint16(number)}
+	switch protocol {
+	case "", corev1.ProtocolTCP:
+		p.Protocol = TCP
+	case corev1.ProtocolUDP:
+		p.Protocol = UDP
+	case corev1.ProtocolSCTP:
+		p.Protocol = SCTP
+	default:
+		r.errs = append(r.errs, field.NotSupported(r.path.Index(i).Child("protocol"), protocol,
+			[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}))
+		return
+	}
+	if slices.Contains(r.ports, p) {
+		return
+	}
+	r.ports = append(r.ports, p)
+}
+
+// intern returns one copy of a string that thousands of objects share: clusters, zones, regions, port names.
+func intern(s string) string {
+	if s == "" {
+		return ""
+	}
+	return unique.Make(s).Value()
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}

@@ -1,0 +1,13 @@
+// Package index turns API objects into an immutable Snapshot that answers "which addresses does this service have for a
+// server that stands here" without a lock, an allocation or a decision left to take.
+//
+// It sits between the plugin's sources, which put objects in as they change, and its handler, which reads. The flow:
+//
+//	API object ─ convert.go ─► ServiceImport, EndpointSlice, GlobalService, Cluster   (compact, checked)
+//	           ─ index.go   ─► the inputs of one service change
+//	           ─ rank.go    ─► its Set: the endpoints of the best tier, hosts, ports
+//	           ─ tree.go    ─► a new Snapshot that shares all other services with the last
+//
+// The package is pure: it starts no goroutine, reads no clock but the one it is given, and knows neither the wire format of
+// DNS nor a Kubernetes client.
+package index

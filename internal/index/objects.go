@@ -1,0 +1,164 @@
+package index
+
+import (
+	"net/netip"
+	"strings"
+)
+
+// ServiceKey names a service as DNS does: "<name>.<namespace>". Neither part contains a dot, so the key is also the part of
+// a query name that a lookup needs, and no string has to be built to find it.
+type ServiceKey string
+
+// NewServiceKey returns the key of the service of that namespace and name.
+func NewServiceKey(namespace, name string) ServiceKey { return ServiceKey(name + "." + namespace) }
+
+// Name returns the service's name.
+func (k ServiceKey) Name() string {
+	name, _, _ := strings.Cut(string(k), ".")
+	return name
+}
+
+// Namespace returns the service's namespace.
+func (k ServiceKey) Namespace() string {
+	_, namespace, _ := strings.Cut(string(k), ".")
+	return namespace
+}
+
+// Protocol is a transport protocol of a port.
+type Protocol uint8
+
+// The protocols that Kubernetes knows.
+const (
+	TCP Protocol = iota
+	UDP
+	SCTP
+)
+
+var protocolNames = [...]string{TCP: "tcp", UDP: "udp", SCTP: "sctp"}
+
+// String returns the protocol as an SRV name writes it, without the underscore.
+func (p Protocol) String() string { return protocolNames[p] }
+
+// Port is a port of a service or an endpoint. Name is empty for an unnamed port, which has no SRV record.
+type Port struct {
+	Name     string
+	Number   uint16
+	Protocol Protocol
+}
+
+// Kind tells the objects apart that an Index takes.
+type Kind uint8
+
+// The kinds, in the order in which counts and metrics list them.
+const (
+	KindServiceImport Kind = iota
+	KindEndpointSlice
+	KindGlobalService
+	KindMemberCluster
+	kinds
+)
+
+// Kinds lists every kind.
+var Kinds = [...]Kind{KindServiceImport, KindEndpointSlice, KindGlobalService, KindMemberCluster}
+
+var kindNames = [...]string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster"}
+
+// String returns the kind as the API spells it.
+func (k Kind) String() string { return kindNames[k] }
+
+// ObjectID identifies an object within its kind. Namespace is empty for cluster-scoped objects.
+type ObjectID struct{ Namespace, Name string }
+
+// Object is one of *ServiceImport, *EndpointSlice, *GlobalService and *Cluster. Once given to an Index it must not change.
+type Object interface {
+	// Kind returns the kind of the object.
+	Kind() Kind
+	// ID returns what identifies the object within its kind.
+	ID() ObjectID
+}
+
+// ServiceImport is what DNS needs of a multicluster.x-k8s.io ServiceImport.
+type ServiceImport struct {
+	Service  ServiceKey
+	Headless bool
+	Ports    []Port
+	// IPs are the ClusterSetIPs, at most one of each family, IPv4 first.
+	IPs Addrs
+}
+
+// EndpointSlice is what DNS needs of a discovery.k8s.io EndpointSlice that carries the MCS labels.
+type EndpointSlice struct {
+	Namespace, Name string
+	Service         ServiceKey
+	Group
+}
+
+// Group is endpoints of one cluster that share their ports.
+type Group struct {
+	// Cluster is empty where the object doesn't say; such endpoints have no host names.
+	Cluster string
+	// Region is the endpoints' own region, empty for the cluster's.
+	Region    string
+	Ports     []Port
+	Endpoints []Endpoint
+}
+
+// Endpoint is one address of a Group.
+type Endpoint struct {
+	Addr netip.Addr
+	// Hostname is the first label of the endpoint's name. Where it is empty, HostnameOf(Addr) is.
+	Hostname string
+	// Zone is the endpoint's own zone, empty for the cluster's.
+	Zone  string
+	Ready bool
+}
+
+// GlobalService is what DNS needs of a dns.fabedge.io GlobalService.
+type GlobalService struct {
+	Service  ServiceKey
+	Headless bool
+	Ports    []Port
+	Groups   []Group
+}
+
+// Health is what a cluster's state means for its endpoints.
+type Health uint8
+
+const (
+	// Healthy endpoints are ranked by their tier.
+	Healthy Health = iota
+	// Degraded endpoints rank behind every healthy one of any tier: a Suspect or drained cluster.
+	Degraded
+	// Gone endpoints are as if they didn't exist: an Expired cluster.
+	Gone
+)
+
+// Cluster is what DNS needs of a clusterset.dev MemberCluster.
+type Cluster struct {
+	Name, Zone, Region string
+	Health             Health
+}
+
+// Kind implements Object.
+func (*ServiceImport) Kind() Kind { return KindServiceImport }
+
+// Kind implements Object.
+func (*EndpointSlice) Kind() Kind { return KindEndpointSlice }
+
+// Kind implements Object.
+func (*GlobalService) Kind() Kind { return KindGlobalService }
+
+// Kind implements Object.
+func (*Cluster) Kind() Kind { return KindMemberCluster }
+
+// ID implements Object.
+func (o *ServiceImport) ID() ObjectID { return ObjectID{o.Service.Namespace(), o.Service.Name()} }
+
+// ID implements Object.
+func (o *EndpointSlice) ID() ObjectID { return ObjectID{o.Namespace, o.Name} }
+
+// ID implements Object.
+func (o *GlobalService) ID() ObjectID { return ObjectID{o.Service.Namespace(), o.Service.Name()} }
+
+// ID implements Object.
+func (o *Cluster) ID() ObjectID { return ObjectID{Name: o.Name} }

@@ -1,0 +1,273 @@
+package index
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// degradedRank is more than any tier's rank, so that the last healthy endpoint comes before the first degraded one.
+const degradedRank = 16
+
+// maxName is the longest DNS name in text form with its final dot (RFC 1035, 2.3.4).
+const maxName = 254
+
+// ranker turns groups of endpoints into a Set, as seen by a server that stands at self.
+type ranker struct {
+	self     topology.Location
+	policy   topology.Policy
+	zones    []string
+	clusters map[string]*Cluster
+}
+
+// candidate is an endpoint that may be served: ready, of a live cluster, within the boundary.
+type candidate struct {
+	*Endpoint
+	group *Group
+	rank  int
+	tier  topology.Tier
+	host  int32
+}
+
+func (r *ranker) rank(key ServiceKey, headless bool, ports []Port, groups []Group) *Set {
+	s := &Set{Headless: headless}
+	candidates, live := r.candidates(groups)
+	s.Live = live
+	best := bestOf(candidates, func(*candidate) bool { return true })
+	var addrs []netip.Addr
+	for i := range candidates {
+		if c := &candidates[i]; c.rank == best {
+			addrs = append(addrs, c.Addr)
+			s.Tier, s.Degraded = c.tier, best >= degradedRank
+		}
+	}
+	s.Addrs = SortAddrs(addrs)
+	s.Clusters = hostsBy(candidates, func(i int) string { return candidates[i].group.Cluster })
+	if headless {
+		r.nameHosts(s, key, candidates)
+		s.Ports = headlessPorts(ports, candidates)
+	} else {
+		s.Ports = servicePorts(ports)
+	}
+	s.Targets = union(s.Ports)
+	return s
+}
+
+// candidates returns the endpoints that may be served, and whether any is ready in a live cluster, boundary or not.
+func (r *ranker) candidates(groups []Group) (candidates []candidate, live bool) {
+	n := 0
+	for i := range groups {
+		n += len(groups[i].Endpoints)
+	}
+	candidates = make([]candidate, 0, n)
+	for i := range groups {
+		group := &groups[i]
+		cluster := r.clusters[group.Cluster]
+		if cluster == nil {
+			cluster = &Cluster{} // no MemberCluster known: healthy, place unknown
+		}
+		if cluster.Health == Gone {
+			continue
+		}
+		for j := range group.Endpoints {
+			e := &group.Endpoints[j]
+			if !e.Ready {
+				continue
+			}
+			live = true
+			rank, tier, ok := r.policy.Rank(r.self, topology.Location{
+				Cluster: group.Cluster,
+				Zone:    cmp.Or(e.Zone, cluster.Zone),
+				Region:  cmp.Or(group.Region, cluster.Region),
+			})
+			if !ok {
+				continue
+			}
+			if cluster.Health == Degraded {
+				rank += degradedRank
+			}
+			candidates = append(candidates, candidate{Endpoint: e, group: group, rank: rank, tier: tier, host: ServiceItself})
+		}
+	}
+	return candidates, live
+}
+
+// bestOf returns the best rank among the candidates that have what it takes, or -1.
+func bestOf(candidates []candidate, fit func(*candidate) bool) int {
+	best := -1
+	for i := range candidates {
+		if c := &candidates[i]; (best < 0 || c.rank < best) && fit(c) {
+			best = c.rank
+		}
+	}
+	return best
+}
+
+// hostsBy groups the candidates' addresses by a name, leaving out those that have none.
+func hostsBy(candidates []candidate, name func(i int) string) []Host {
+	type entry struct {
+		key  string
+		addr netip.Addr
+	}
+	entries := make([]entry, 0, len(candidates))
+	for i := range candidates {
+		if key := name(i); key != "" {
+			entries = append(entries, entry{key, candidates[i].Addr})
+		}
+	}
+	entries = uniq(entries, func(a, b entry) int {
+		return cmp.Or(strings.Compare(a.key, b.key), a.addr.Compare(b.addr))
+	})
+	if len(entries) == 0 {
+		return nil
+	}
+	names := 1
+	addrs := make(Addrs, len(entries)) // one array for all hosts
+	for i := range entries {
+		addrs[i] = entries[i].addr
+		if i > 0 && entries[i].key != entries[i-1].key {
+			names++
+		}
+	}
+	hosts := make([]Host, 0, names)
+	for from := 0; from < len(entries); {
+		to := from + 1
+		for to < len(entries) && entries[to].key == entries[from].key {
+			to++
+		}
+		hosts = append(hosts, Host{entries[from].key, addrs[from:to:to]})
+		from = to
+	}
+	return hosts
+}
+
+// nameHosts fills in Hosts with their names in every zone, and tells each candidate its host.
+func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
+	longest := 0
+	for _, zone := range r.zones {
+		longest = max(longest, len(zone))
+	}
+	room := maxName - len(".") - len(key) - len(".svc.") - longest
+	keys := make([]string, len(candidates))
+	for i := range candidates {
+		c := &candidates[i]
+		hostname := c.Hostname
+		if hostname == "" {
+			hostname = HostnameOf(c.Addr)
+		}
+		if c.group.Cluster == "" || len(hostname)+len(".")+len(c.group.Cluster) > room {
+			continue // its address still serves the service's own name
+		}
+		keys[i] = hostname + "." + c.group.Cluster
+	}
+	s.Hosts = hostsBy(candidates, func(i int) string { return keys[i] })
+	s.names = make([][]string, len(r.zones))
+	for z, zone := range r.zones {
+		s.names[z] = make([]string, len(s.Hosts))
+		for i := range s.Hosts {
+			name := s.Hosts[i].Key + "." + string(key) + ".svc." + zone
+			s.names[z][i] = name
+			if z == 0 {
+				s.Hosts[i].Key = name[:len(s.Hosts[i].Key)] // shares the name's bytes
+			}
+		}
+	}
+	for i := range candidates {
+		if keys[i] == "" {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(s.Hosts, keys[i], func(h Host, key string) int { return strings.Compare(h.Key, key) })
+		candidates[i].host = int32(at) //nolint:gosec // an index into a slice of at most some thousand hosts
+	}
+}
+
+// headlessPorts finds for each named port the endpoints that offer it: those of the best tier among them, which need not be
+// the tier that the addresses came from. Where some clusters lack a port, those that have it answer.
+func headlessPorts(declared []Port, candidates []candidate) []PortTargets {
+	ports := named(declared)
+	for i := range candidates {
+		if i == 0 || candidates[i].group != candidates[i-1].group {
+			ports = append(ports, named(candidates[i].group.Ports)...)
+		}
+	}
+	for i := range ports {
+		ports[i].Number = 0 // endpoints may differ in the number
+	}
+	ports = uniq(ports, comparePorts)
+	out := make([]PortTargets, len(ports))
+	for i, p := range ports {
+		out[i] = PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: portTargets(p, candidates)}
+	}
+	return out
+}
+
+func portTargets(p Port, candidates []candidate) []Target {
+	best := bestOf(candidates, func(c *candidate) bool { return c.group.number(p) != 0 })
+	var targets []Target
+	for i := range candidates {
+		if c := &candidates[i]; c.rank == best {
+			if number := c.group.number(p); number != 0 {
+				targets = append(targets, Target{c.host, number})
+			}
+		}
+	}
+	return uniq(targets, compareTargets)
+}
+
+// number returns the group's number of the port of p's name and protocol, or 0.
+func (g *Group) number(p Port) uint16 {
+	for _, q := range g.Ports {
+		if q.Name == p.Name && q.Protocol == p.Protocol {
+			return q.Number
+		}
+	}
+	return 0
+}
+
+// servicePorts points each named port at the service's own address.
+func servicePorts(declared []Port) []PortTargets {
+	ports := uniq(named(declared), comparePorts)
+	out := make([]PortTargets, 0, len(ports))
+	for _, p := range ports {
+		target := Target{ServiceItself, p.Number}
+		if n := len(out); n > 0 && out[n-1].Name == p.Name && out[n-1].Protocol == p.Protocol {
+			out[n-1].Targets = append(out[n-1].Targets, target)
+			continue
+		}
+		out = append(out, PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: []Target{target}})
+	}
+	return out
+}
+
+// union merges the targets of all ports, sharing the slice where there is but one port.
+func union(ports []PortTargets) []Target {
+	if len(ports) == 1 {
+		return ports[0].Targets
+	}
+	var all []Target
+	for _, p := range ports {
+		all = append(all, p.Targets...)
+	}
+	return uniq(all, compareTargets)
+}
+
+func named(ports []Port) []Port {
+	return slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.Name == "" })
+}
+
+func comparePorts(a, b Port) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
+}
+
+func compareTargets(a, b Target) int {
+	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port))
+}
+
+// uniq sorts s and drops what occurs twice, with no spare capacity kept alive.
+func uniq[T any](s []T, compare func(a, b T) int) []T {
+	slices.SortFunc(s, compare)
+	return slices.Clip(slices.CompactFunc(s, func(a, b T) bool { return compare(a, b) == 0 }))
+}

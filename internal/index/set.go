@@ -1,0 +1,115 @@
+package index
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// Set is what ranking made of a service's endpoints. Everything in it is in a fixed order, free of duplicates, and must not
+// be changed.
+type Set struct {
+	Headless bool
+	// Live is false where no endpoint of any live cluster is ready: a headless service then does not exist (KEP-1645,
+	// specification 2.4.1).
+	Live bool
+	// Tier is the tier that won, Degraded whether only Suspect or drained clusters were left. Both are meaningless where
+	// Addrs is empty.
+	Tier     topology.Tier
+	Degraded bool
+	// Addrs are the addresses of the best tier.
+	Addrs Addrs
+	// Hosts are the endpoints that have a name of their own, of every tier within the boundary, sorted by Key. Only headless
+	// services have any.
+	Hosts []Host
+	// Clusters are the clusters with an endpoint within the boundary, sorted by name.
+	Clusters []Host
+	// Ports are the named ports.
+	Ports []PortTargets
+	// Targets is the union of the Ports' targets.
+	Targets []Target
+
+	// names[z][i] is the full name of Hosts[i] in zone z.
+	names [][]string
+}
+
+// Addrs are sorted addresses, IPv4 before IPv6.
+type Addrs []netip.Addr
+
+// SortAddrs sorts addresses and drops what occurs twice. It takes the slice over.
+func SortAddrs(addrs []netip.Addr) Addrs { return uniq(addrs, netip.Addr.Compare) }
+
+// Split returns the IPv4 and the IPv6 addresses.
+func (a Addrs) Split() (v4, v6 Addrs) {
+	n := 0
+	for n < len(a) && a[n].Is4() {
+		n++
+	}
+	return a[:n:n], a[n:]
+}
+
+// Host is a name below a service with its addresses: an endpoint "<hostname>.<cluster>", or a cluster.
+type Host struct {
+	Key   string
+	Addrs Addrs
+}
+
+// PortTargets says where a named port is to be had.
+type PortTargets struct {
+	Name     string
+	Protocol Protocol
+	// Targets is empty where no endpoint offers the port.
+	Targets []Target
+}
+
+// ServiceItself as a Target's Host stands for the service's own name.
+const ServiceItself = -1
+
+// Target is what an SRV record points to: Host is an index into Set.Hosts, or ServiceItself.
+type Target struct {
+	Host int32
+	Port uint16
+}
+
+// Host returns the endpoint of that key, "<hostname>.<cluster>", or nil.
+func (s *Set) Host(key string) *Host { return findHost(s.Hosts, key) }
+
+// Cluster returns the cluster of that name with its addresses, or nil.
+func (s *Set) Cluster(name string) *Host { return findHost(s.Clusters, name) }
+
+func findHost(hosts []Host, key string) *Host {
+	i, ok := slices.BinarySearchFunc(hosts, key, func(h Host, key string) int { return strings.Compare(h.Key, key) })
+	if !ok {
+		return nil
+	}
+	return &hosts[i]
+}
+
+// EmptyNonTerminal reports whether label has nothing of its own but lies between the service and the second label of a
+// cluster's dotted name.
+func (s *Set) EmptyNonTerminal(label string) bool {
+	for i := range s.Clusters {
+		if name := s.Clusters[i].Key; len(name) > len(label) && name[len(name)-len(label)-1] == '.' && strings.HasSuffix(name, label) {
+			return true
+		}
+	}
+	return false
+}
+
+// Name returns the full name of Hosts[i] in the Index's zone of that number.
+func (s *Set) Name(zone int, i int32) string { return s.names[zone][i] }
+
+func (s *Set) equal(o *Set) bool {
+	return s.Headless == o.Headless && s.Live == o.Live && s.Tier == o.Tier && s.Degraded == o.Degraded &&
+		slices.Equal(s.Addrs, o.Addrs) && slices.EqualFunc(s.Hosts, o.Hosts, Host.equal) &&
+		slices.EqualFunc(s.Clusters, o.Clusters, Host.equal) && slices.EqualFunc(s.Ports, o.Ports, PortTargets.equal) &&
+		slices.Equal(s.Targets, o.Targets)
+}
+
+func (h Host) equal(o Host) bool { return h.Key == o.Key && slices.Equal(h.Addrs, o.Addrs) }
+
+func (p PortTargets) equal(o PortTargets) bool {
+	return p.Name == o.Name && p.Protocol == o.Protocol && slices.Equal(p.Targets, o.Targets)
+}

@@ -1,0 +1,44 @@
+package index
+
+import (
+	"slices"
+	"strings"
+)
+
+// Snapshot is the services at one moment. It never changes; a nil Snapshot means that nothing is known yet.
+type Snapshot struct {
+	services   tree
+	namespaces map[string]struct{}
+	serial     uint32
+}
+
+// Service returns the service of that key, "<name>.<namespace>" in lower case, or nil where it does not exist.
+func (s *Snapshot) Service(key string) *Service {
+	svc := s.services.get(key)
+	if svc == nil || !svc.exists() {
+		return nil
+	}
+	return svc
+}
+
+// HasNamespace reports whether any service exists in the namespace.
+func (s *Snapshot) HasNamespace(ns string) bool {
+	_, ok := s.namespaces[ns]
+	return ok
+}
+
+// Serial grows with every change that could change an answer, and only then.
+func (s *Snapshot) Serial() uint32 { return s.serial }
+
+// Services returns the services that exist, sorted by key.
+func (s *Snapshot) Services() []*Service {
+	all := make([]*Service, 0, s.services.size)
+	s.services.root.all(func(svc *Service) bool {
+		if svc.exists() {
+			all = append(all, svc)
+		}
+		return true
+	})
+	slices.SortFunc(all, func(a, b *Service) int { return strings.Compare(string(a.key), string(b.key)) })
+	return all
+}
