@@ -1,0 +1,180 @@
+package clusterset
+
+import (
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Every reply owns its records: they are made for it from the snapshot's addresses, in one array for all, and other
+// plugins may change them. Records that outlive a query would have to be copied by whoever changes a TTL or a name, and
+// would cost a hundred bytes each in memory for as long as the service lives; making a hundred takes less time than
+// packing ten.
+
+// positive is a reply with records, together with what small replies need, so that it is one allocation.
+type positive struct {
+	dns.Msg
+	question [1]dns.Question
+	records  [4]dns.RR
+}
+
+// negative is a reply without answer: NXDOMAIN or NODATA with the zone's SOA (RFC 2308).
+type negative struct {
+	dns.Msg
+	question [1]dns.Question
+	ns       [1]dns.RR
+	soa      dns.SOA
+}
+
+type recordA struct {
+	dns.A
+	ip [4]byte
+}
+
+type recordAAAA struct {
+	dns.AAAA
+	ip [16]byte
+}
+
+// recordSRV is an SRV record with the first address of each family of its target.
+type recordSRV struct {
+	dns.SRV
+	a    recordA
+	aaaa recordAAAA
+}
+
+// reply makes the one reply to r.
+func (c *ClusterSet) reply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *lookup) *dns.Msg {
+	var m *dns.Msg
+	switch qtype := r.Question[0].Qtype; {
+	case l.kind == nameError || l.kind == empty:
+	case qtype == dns.TypeANY:
+		m = c.replyANY(r)
+	case l.kind == apex:
+		m = c.replyApex(r, z, snapshot)
+	case l.kind == version:
+		m = c.replyVersion(r)
+	case qtype == dns.TypeA || qtype == dns.TypeAAAA:
+		addrs := l.addrs
+		if l.kind == nameServer {
+			addrs = c.self.load()
+		}
+		m = c.replyAddrs(r, addrs)
+	case qtype == dns.TypeSRV && l.view.Exists():
+		m = c.replySRV(r, z, l)
+	}
+	if m == nil {
+		return c.replyNegative(r, z, snapshot, l.kind == nameError)
+	}
+	if l.kind == service {
+		c.tiers.count(l.view)
+	}
+	return m
+}
+
+// start fills in the header and question of a reply, as dns.Msg.SetReply does, without its allocation.
+func start(m *dns.Msg, question *[1]dns.Question, r *dns.Msg) {
+	m.Id, m.Response, m.Opcode, m.Authoritative = r.Id, true, r.Opcode, true
+	m.RecursionDesired, m.CheckingDisabled = r.RecursionDesired, r.CheckingDisabled
+	question[0] = r.Question[0]
+	m.Question = question[:]
+}
+
+// newReply starts a reply with room for answers and extras; set them with sections. The extra section has room for one
+// record more: CoreDNS appends the OPT record to it.
+func newReply(r *dns.Msg, answers, extras int) *positive {
+	p := &positive{}
+	start(&p.Msg, &p.question, r)
+	records := p.records[:]
+	if answers+extras >= len(records) {
+		records = make([]dns.RR, answers+extras+1)
+	}
+	p.Answer = records[:answers:answers]
+	p.Extra = records[answers : answers+extras : answers+extras+1]
+	return p
+}
+
+func (c *ClusterSet) header(name string, rrtype uint16) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: c.ttl}
+}
+
+// limited caps what a reply lists at max_answers.
+func limited[T any](c *ClusterSet, s []T) []T {
+	if c.maxAnswers > 0 && len(s) > c.maxAnswers {
+		return s[:c.maxAnswers]
+	}
+	return s
+}
+
+// replyAddrs answers A or AAAA, or returns nil where there is no address of that family.
+func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs) *dns.Msg {
+	v4, v6 := addrs.Split()
+	name := r.Question[0].Name
+	if r.Question[0].Qtype == dns.TypeA {
+		addrs = limited(c, v4)
+	} else {
+		addrs = limited(c, v6)
+	}
+	if len(addrs) == 0 {
+		return nil
+	}
+	p := newReply(r, len(addrs), 0)
+	if r.Question[0].Qtype == dns.TypeA {
+		c.fillA(p.Answer, name, addrs)
+	} else {
+		c.fillAAAA(p.Answer, name, addrs)
+	}
+	return &p.Msg
+}
+
+// fillA sets rrs to A records of the addresses.
+func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs) {
+	records := make([]recordA, len(addrs))
+	for i := range records {
+		rrs[i] = c.setA(&records[i], name, addrs[i:i+1])
+	}
+}
+
+// fillAAAA sets rrs to AAAA records of the addresses.
+func (c *ClusterSet) fillAAAA(rrs []dns.RR, name string, addrs index.Addrs) {
+	records := make([]recordAAAA, len(addrs))
+	for i := range records {
+		rrs[i] = c.setAAAA(&records[i], name, addrs[i:i+1])
+	}
+}
+
+func (c *ClusterSet) setA(rec *recordA, name string, addr index.Addrs) dns.RR {
+	rec.Hdr = c.header(name, dns.TypeA)
+	rec.ip = addr[0].As4()
+	rec.A.A = rec.ip[:]
+	return &rec.A
+}
+
+func (c *ClusterSet) setAAAA(rec *recordAAAA, name string, addr index.Addrs) dns.RR {
+	rec.Hdr = c.header(name, dns.TypeAAAA)
+	rec.ip = addr[0].As16()
+	rec.AAAA.AAAA = rec.ip[:]
+	return &rec.AAAA
+}
+
+// replyNegative answers NXDOMAIN or NODATA.
+func (c *ClusterSet) replyNegative(r *dns.Msg, z *zone, snapshot *index.Snapshot, nameError bool) *dns.Msg {
+	n := &negative{}
+	start(&n.Msg, &n.question, r)
+	if nameError {
+		n.Rcode = dns.RcodeNameError
+	}
+	c.setSOA(&n.soa, z, r.Question[0].Name, snapshot)
+	n.ns[0] = &n.soa
+	n.Ns = n.ns[:]
+	return &n.Msg
+}
+
+// setSOA makes the zone's SOA. Its owner is the end of the name asked, so that it echoes the question's case.
+func (c *ClusterSet) setSOA(soa *dns.SOA, z *zone, qname string, snapshot *index.Snapshot) {
+	*soa = dns.SOA{
+		Hdr: c.header(qname[len(qname)-len(z.name):], dns.TypeSOA),
+		Ns:  z.ns, Mbox: z.mbox,
+		Serial: snapshot.Serial(), Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: c.ttl,
+	}
+}

@@ -1,0 +1,93 @@
+package clusterset
+
+import (
+	"net/netip"
+	"sync/atomic"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+const (
+	// dnsVersion is the version of the multi-cluster DNS specification that dns-version.<zone> states, and versionTTL how
+	// long that holds: it changes with a release, not with an object.
+	dnsVersion = "1.0.0"
+	versionTTL = 28800
+)
+
+// selfAddrs are the addresses under which this server is known, the glue of its NS record. They can change while it runs:
+// the lookup of its Service may succeed only later.
+type selfAddrs struct{ p atomic.Pointer[index.Addrs] }
+
+func (s *selfAddrs) load() index.Addrs {
+	if addrs := s.p.Load(); addrs != nil {
+		return *addrs
+	}
+	return nil
+}
+
+func (s *selfAddrs) store(addrs []netip.Addr) {
+	sorted := index.SortAddrs(addrs)
+	s.p.Store(&sorted)
+}
+
+// replyApex answers SOA and NS at a zone's apex, or returns nil.
+func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot) *dns.Msg {
+	name := r.Question[0].Name
+	switch r.Question[0].Qtype {
+	case dns.TypeSOA:
+		p := newReply(r, 1, 0)
+		soa := &dns.SOA{}
+		c.setSOA(soa, z, name, snapshot)
+		p.Answer[0] = soa
+		return &p.Msg
+	case dns.TypeNS:
+		v4, v6 := c.self.load().Split()
+		p := newReply(r, 1, len(v4)+len(v6))
+		p.Answer[0] = &dns.NS{Hdr: c.header(name, dns.TypeNS), Ns: z.ns}
+		c.fillA(p.Extra, z.ns, v4)
+		c.fillAAAA(p.Extra[len(v4):], z.ns, v6)
+		return &p.Msg
+	default:
+		return nil
+	}
+}
+
+// replyVersion answers TXT at dns-version (Kubernetes DNS specification 2.2, inherited by the multi-cluster one), or
+// returns nil.
+func (c *ClusterSet) replyVersion(r *dns.Msg) *dns.Msg {
+	if r.Question[0].Qtype != dns.TypeTXT {
+		return nil
+	}
+	p := newReply(r, 1, 0)
+	p.Answer[0] = &dns.TXT{Hdr: versionHeader(r.Question[0].Name), Txt: []string{dnsVersion}}
+	return &p.Msg
+}
+
+func versionHeader(name string) dns.RR_Header {
+	return dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: versionTTL}
+}
+
+// replyANY answers ANY at an existing name with one HINFO record (RFC 8482 section 4.2), which is small and says why.
+func (c *ClusterSet) replyANY(r *dns.Msg) *dns.Msg {
+	p := newReply(r, 1, 0)
+	p.Answer[0] = &dns.HINFO{Hdr: c.header(r.Question[0].Name, dns.TypeHINFO), Cpu: "RFC8482"}
+	return &p.Msg
+}
+
+// notReady answers SERVFAIL while nothing is known yet: NXDOMAIN would be a lie that clients and caches believe. Clients that
+// speak EDNS are told the reason (RFC 8914 section 4.15).
+func notReady(w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	m := new(dns.Msg)
+	m.SetRcode(r, dns.RcodeServerFailure)
+	if opt := r.IsEdns0(); opt != nil {
+		m.SetEdns0(opt.UDPSize(), opt.Do())
+		reply := m.IsEdns0()
+		reply.Option = append(reply.Option, &dns.EDNS0_EDE{
+			InfoCode: dns.ExtendedErrorCodeNotReady, ExtraText: "clusterset: waiting for the first sync",
+		})
+	}
+	_ = w.WriteMsg(m)
+	return dns.RcodeSuccess, nil
+}

@@ -1,0 +1,85 @@
+// Package clusterset is a CoreDNS plugin that answers the names of services which exist in more than one Kubernetes
+// cluster: clusterset.local of the Multi-Cluster Services API (KEP-1645) and svc.global of FabDNS's GlobalServices.
+//
+// It is the last station of the data plane. A source (source.go) reads objects from a Kubernetes API server or a directory
+// and puts them into an index.Index, which ranks endpoints by topology and publishes immutable snapshots. ServeDNS reads
+// the current snapshot (lookup.go) and writes one reply (answer.go).
+package clusterset
+
+import (
+	"context"
+
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	clog "github.com/coredns/coredns/plugin/pkg/log"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+const pluginName = "clusterset"
+
+var log = clog.NewWithPlugin(pluginName)
+
+// ClusterSet is the plugin as it stands in one server block.
+type ClusterSet struct {
+	Next plugin.Handler
+	Fall fall.F
+
+	zones      zones
+	ttl        uint32
+	maxAnswers int // 0 for no limit
+	index      *index.Index
+	source     *source
+	self       selfAddrs
+	tiers      tierCounters
+}
+
+// Name implements plugin.Handler.
+func (*ClusterSet) Name() string { return pluginName }
+
+// ServeDNS implements plugin.Handler. It takes no lock, and for an existing name in lower case makes at most three
+// allocations. Every packet is served in a new goroutine whose stack starts small, so the calls are few and their frames
+// small: growing a stack costs more than all that is done here.
+func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	q := &r.Question[0]
+	name := lower(q.Name)
+	z := c.zones.match(name)
+	if z == nil || q.Qclass != dns.ClassINET {
+		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
+	}
+	snapshot := c.index.Snapshot()
+	if snapshot == nil {
+		return notReady(w, r)
+	}
+	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
+		return dns.RcodeRefused, nil // the transfer plugin comes before us, where it is configured
+	}
+	var l lookup
+	z.lookup(&l, snapshot, name)
+	if l.kind == nameError && c.Fall.Through(name) {
+		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
+	}
+	_ = w.WriteMsg(c.reply(r, z, snapshot, &l)) // a reply that can't be sent is the client's to ask for again
+	return dns.RcodeSuccess, nil
+}
+
+// lower returns name in lower case, the same string where it is already.
+func lower(name string) string {
+	for i := range len(name) {
+		if 'A' <= name[i] && name[i] <= 'Z' {
+			return lowered(name)
+		}
+	}
+	return name
+}
+
+func lowered(name string) string {
+	b := []byte(name)
+	for i, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			b[i] = c + 'a' - 'A'
+		}
+	}
+	return string(b)
+}

@@ -1,0 +1,65 @@
+package clusterset
+
+import (
+	"context"
+
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/request"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Metadata implements metadata.Provider. The values describe what the question's name stands for, whatever its type, and
+// are empty where that doesn't apply. The lookup is done only when a value is asked for, once per value: the snapshot may
+// be newer than the one that the answer came from.
+func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) context.Context {
+	name := lower(state.QName())
+	z := c.zones.match(name)
+	if z == nil {
+		return ctx
+	}
+	set := func(label string, value func(*lookup) string) {
+		metadata.SetValueFunc(ctx, pluginName+"/"+label, func() string {
+			snapshot := c.index.Snapshot()
+			if snapshot == nil {
+				return ""
+			}
+			var l lookup
+			z.lookup(&l, snapshot, name)
+			return value(&l)
+		})
+	}
+	metadata.SetValueFunc(ctx, pluginName+"/zone", func() string { return z.name })
+	metadata.SetValueFunc(ctx, pluginName+"/dialect", func() string { return z.dialect.String() })
+	set("service", func(l *lookup) string { return l.key.Name() })
+	set("namespace", func(l *lookup) string { return l.key.Namespace() })
+	set("port", func(l *lookup) string { return l.portName })
+	set("protocol", func(l *lookup) string {
+		if l.portName == "" {
+			return ""
+		}
+		return l.protocol.String()
+	})
+	set("endpoint", func(l *lookup) string {
+		if l.kind == host {
+			return l.labels
+		}
+		return ""
+	})
+	set("tier", func(l *lookup) string { return tierOf(l.view) })
+	return ctx
+}
+
+// tierOf names the tier that a service's addresses came from, in the words of answers_total.
+func tierOf(v index.View) string {
+	switch {
+	case v.VIP != nil:
+		return "vip"
+	case v.Set == nil || len(v.Set.Addrs) == 0:
+		return ""
+	case v.Set.Degraded:
+		return "degraded"
+	default:
+		return v.Set.Tier.String()
+	}
+}

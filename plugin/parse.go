@@ -1,0 +1,319 @@
+package clusterset
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+const (
+	defaultTTL            = 5
+	maxTTL                = 3600
+	defaultStartupTimeout = 5 * time.Second
+)
+
+// options is a parsed clusterset stanza.
+type options struct {
+	zones          zones
+	kubeconfig     string
+	context        string
+	manifests      string
+	config         *rest.Config // nil where manifests is set
+	location       topology.Location
+	policy         topology.Policy
+	namespaces     []string
+	maxAnswers     int
+	ttl            uint32
+	startupTimeout time.Duration
+	fall           fall.F
+}
+
+// sourceKey tells stanzas apart that need sources of their own.
+func (o *options) sourceKey() string {
+	if o.manifests != "" {
+		return "manifests\x00" + o.manifests
+	}
+	return "kubernetes\x00" + o.kubeconfig + "\x00" + o.context
+}
+
+// parse reads the one clusterset stanza of a server block. Its errors name the line.
+func parse(c *caddy.Controller) (*options, error) {
+	o := &options{ttl: defaultTTL, startupTimeout: defaultStartupTimeout}
+	p := parser{Controller: c, options: o, seen: map[string]bool{}}
+	c.Next()
+	zoneNames := plugin.OriginsFromArgsOrServerBlock(c.RemainingArgs(), c.ServerBlockKeys)
+	if err := p.zones(zoneNames); err != nil {
+		return nil, c.Errf("%v", err)
+	}
+	for c.NextBlock() {
+		if err := p.option(); err != nil {
+			return nil, c.Errf("%v", err)
+		}
+	}
+	if c.Next() {
+		return nil, c.Err("a server block takes one clusterset stanza; give it several zones instead")
+	}
+	if err := p.finish(); err != nil {
+		return nil, c.Errf("%v", err)
+	}
+	return o, nil
+}
+
+type parser struct {
+	*caddy.Controller
+	*options
+	seen map[string]bool
+}
+
+func (p *parser) zones(names []string) error {
+	if len(names) == 0 {
+		return errors.New("no zone: want clusterset [ZONES...], such as clusterset clusterset.local global")
+	}
+	for _, name := range names {
+		name = strings.ToLower(plugin.Name(name).Normalize())
+		if slices.ContainsFunc(p.options.zones, func(z *zone) bool { return z.name == name }) {
+			continue
+		}
+		if parent, ok := strings.CutPrefix(name, "svc."); ok {
+			return fmt.Errorf("zone %s: names in it would be <service>.<namespace>.svc.%s; want the zone %s", name, name, parent)
+		}
+		d := mcs
+		if name == "global." {
+			d = global
+		}
+		p.options.zones = append(p.options.zones, newZone(name, d, len(p.options.zones)))
+	}
+	return nil
+}
+
+// option reads one option of the stanza.
+func (p *parser) option() error {
+	name, args := p.Val(), p.RemainingArgs()
+	parse, known := map[string]func([]string) error{
+		"kubeconfig":      p.kubeconfigOption,
+		"manifests":       p.manifestsOption,
+		"location":        p.locationOption,
+		"prefer":          p.preferOption,
+		"boundary":        p.boundaryOption,
+		"dialect":         p.dialectOption,
+		"namespaces":      p.namespacesOption,
+		"max_answers":     p.maxAnswersOption,
+		"ttl":             p.ttlOption,
+		"startup_timeout": p.startupTimeoutOption,
+		"fallthrough":     p.fallthroughOption,
+	}[name]
+	if !known {
+		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout or fallthrough", name)
+	}
+	if p.seen[name] && name != "dialect" {
+		return fmt.Errorf("%s is set twice", name)
+	}
+	p.seen[name] = true
+	if err := parse(args); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (p *parser) kubeconfigOption(args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return errors.New("want FILE [CONTEXT]")
+	}
+	p.kubeconfig = p.path(args[0])
+	if len(args) == 2 {
+		p.context = args[1]
+	}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(
+		&clientcmd.ClientConfigLoadingRules{ExplicitPath: p.kubeconfig},
+		&clientcmd.ConfigOverrides{CurrentContext: p.context},
+	).ClientConfig()
+	if err != nil {
+		return err
+	}
+	p.config = config
+	return nil
+}
+
+func (p *parser) manifestsOption(args []string) error {
+	if len(args) != 1 {
+		return errors.New("want one directory")
+	}
+	p.manifests = p.path(args[0])
+	info, err := os.Stat(p.manifests)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", p.manifests)
+	}
+	return nil
+}
+
+// path makes a path absolute, relative to the root plugin's directory as CoreDNS's plugins do.
+func (p *parser) path(s string) string {
+	if root := dnsserver.GetConfig(p.Controller).Root; root != "" && !filepath.IsAbs(s) {
+		return filepath.Join(root, s)
+	}
+	return filepath.Clean(s)
+}
+
+func (p *parser) locationOption(args []string) error {
+	if len(args) < 1 || len(args) > 3 {
+		return errors.New("want CLUSTER [ZONE [REGION]], - for one that is unknown")
+	}
+	fields := []*string{&p.location.Cluster, &p.location.Zone, &p.location.Region}
+	for i, arg := range args {
+		if arg == "-" {
+			arg = ""
+		}
+		*fields[i] = arg
+	}
+	p.location.Cluster = strings.ToLower(p.location.Cluster)
+	if p.location.Cluster != "" {
+		if err := api.CheckClusterName(p.location.Cluster); err != nil {
+			return fmt.Errorf("cluster %q %w", p.location.Cluster, err)
+		}
+	}
+	for _, s := range []string{p.location.Zone, p.location.Region} {
+		if err := api.CheckLocation(s); err != nil {
+			return fmt.Errorf("%q %w", s, err)
+		}
+	}
+	return nil
+}
+
+func (p *parser) preferOption(args []string) error {
+	p.policy.Prefer = []topology.Tier{}
+	for _, arg := range args {
+		t, err := topology.ParseTier(arg)
+		if err != nil {
+			return err
+		}
+		if slices.Contains(p.policy.Prefer, t) {
+			return fmt.Errorf("%s is listed twice", t)
+		}
+		p.policy.Prefer = append(p.policy.Prefer, t)
+	}
+	if len(args) == 0 {
+		return errors.New("want one or more of cluster, zone and region, the most wanted first")
+	}
+	return nil
+}
+
+func (p *parser) boundaryOption(args []string) error {
+	if len(args) != 1 {
+		return errors.New("want cluster, zone or region")
+	}
+	t, err := topology.ParseTier(args[0])
+	p.policy.Boundary = t
+	return err
+}
+
+func (p *parser) dialectOption(args []string) error {
+	if len(args) == 0 {
+		return errors.New("want global or mcs [ZONES...]")
+	}
+	d := dialect(slices.Index(dialectNames[:], args[0])) //nolint:gosec // checked below
+	if !slices.Contains(dialectNames[:], args[0]) {
+		return fmt.Errorf("unknown dialect %q: want global or mcs", args[0])
+	}
+	if len(args) == 1 {
+		for _, z := range p.options.zones {
+			z.dialect = d
+		}
+		return nil
+	}
+	for _, arg := range args[1:] {
+		name := strings.ToLower(plugin.Name(arg).Normalize())
+		i := slices.IndexFunc(p.options.zones, func(z *zone) bool { return z.name == name })
+		if i < 0 {
+			return fmt.Errorf("%s is not a zone of this stanza", name)
+		}
+		p.options.zones[i].dialect = d
+	}
+	return nil
+}
+
+func (p *parser) namespacesOption(args []string) error {
+	if len(args) == 0 {
+		return errors.New("want one or more namespaces")
+	}
+	for _, ns := range args {
+		if err := api.CheckLabel(ns); err != nil {
+			return fmt.Errorf("namespace %q %w", ns, err)
+		}
+	}
+	p.namespaces = args
+	return nil
+}
+
+func (p *parser) maxAnswersOption(args []string) (err error) {
+	p.maxAnswers, err = number(args, 1, 65535)
+	return err
+}
+
+func (p *parser) ttlOption(args []string) error {
+	n, err := number(args, 0, maxTTL)
+	p.ttl = uint32(n) //nolint:gosec // number checks it
+	return err
+}
+
+func number(args []string, low, high int) (int, error) {
+	if len(args) == 1 {
+		if n, err := strconv.Atoi(args[0]); err == nil && n >= low && n <= high {
+			return n, nil
+		}
+	}
+	return 0, fmt.Errorf("want one number from %d to %d, not %q", low, high, strings.Join(args, " "))
+}
+
+func (p *parser) startupTimeoutOption(args []string) error {
+	if len(args) == 1 {
+		if d, err := time.ParseDuration(args[0]); err == nil && d >= 0 {
+			p.startupTimeout = d
+			return nil
+		}
+	}
+	return fmt.Errorf("want a duration such as 5s, not %q", strings.Join(args, " "))
+}
+
+func (p *parser) fallthroughOption(args []string) error {
+	p.fall.SetZonesFromArgs(args)
+	return nil
+}
+
+// finish checks what no single option can, and finds the source where none is named.
+func (p *parser) finish() error {
+	p.options.zones.sort()
+	if p.policy.Boundary != topology.Any && !p.location.Has(p.policy.Boundary) {
+		return fmt.Errorf("boundary %s: the %s of this server is unknown, so that nothing would lie within; set it with location CLUSTER ZONE REGION",
+			p.policy.Boundary, p.policy.Boundary)
+	}
+	switch {
+	case p.manifests != "" && p.kubeconfig != "":
+		return errors.New("kubeconfig and manifests exclude each other: objects come from one source")
+	case p.manifests != "" || p.kubeconfig != "":
+		return nil
+	}
+	config, err := rest.InClusterConfig()
+	if err != nil {
+		return fmt.Errorf("no source: not in a cluster (%w); set kubeconfig FILE or manifests DIR", err)
+	}
+	p.config = config
+	return nil
+}

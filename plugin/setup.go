@@ -1,0 +1,88 @@
+package clusterset
+
+import (
+	"fmt"
+	"runtime/debug"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+func init() { plugin.Register(pluginName, setup) }
+
+func setup(c *caddy.Controller) error {
+	o, err := parse(c)
+	if err != nil {
+		return plugin.Error(pluginName, err)
+	}
+	s, err := sourcesOf(c).get(o)
+	if err != nil {
+		return plugin.Error(pluginName, err)
+	}
+	cs := &ClusterSet{
+		Fall:       o.fall,
+		zones:      o.zones,
+		ttl:        o.ttl,
+		maxAnswers: o.maxAnswers,
+		index: index.New(index.Options{
+			Self: o.location, Policy: o.policy, Namespaces: o.namespaces, Zones: o.zones.suffixes(),
+		}),
+		source: s,
+		tiers:  newTierCounters(),
+	}
+	s.indexes = append(s.indexes, cs.index)
+	if f, ok := s.feed.(*kubernetesFeed); ok {
+		f.self = append(f.self, &cs.self)
+	}
+	config := dnsserver.GetConfig(c)
+	c.OnStartup(func() error {
+		cs.self.store(boundAddrs(config.ListenHosts))
+		s.start()
+		s.await(o.startupTimeout)
+		return nil
+	})
+	c.OnRestartFailed(closeAbandoned)
+	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
+		cs.Next = next
+		return cs
+	})
+	return nil
+}
+
+// await gives the source time for its first sync, so that a restarted server mostly answers its first query.
+func (s *source) await(timeout time.Duration) {
+	t := time.NewTimer(timeout)
+	defer t.Stop()
+	select {
+	case <-s.synced:
+	case <-t.C:
+		log.Warningf("%s: not synced after %v: starting, with SERVFAIL for every name until it is", s.feed.name(), timeout)
+	}
+}
+
+// newFeed makes the feed that a stanza asks for.
+func newFeed(o *options) (feed, error) {
+	if o.manifests != "" {
+		return &manifestsFeed{dir: o.manifests}, nil
+	}
+	config := rest.CopyConfig(o.config)
+	config.UserAgent = "clusterset-dns/" + buildVersion()
+	client, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return nil, fmt.Errorf("kubernetes client: %w", err)
+	}
+	return &kubernetesFeed{config: config, client: client}, nil
+}
+
+// buildVersion returns the version of the module that this binary was built from.
+func buildVersion() string {
+	if info, ok := debug.ReadBuildInfo(); ok {
+		return info.Main.Version
+	}
+	return "unknown"
+}

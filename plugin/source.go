@@ -1,0 +1,154 @@
+package clusterset
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+var errNotReady = errors.New("waiting for the first sync")
+
+// feed reads objects from somewhere and tells a source of them, until its context ends.
+type feed interface {
+	// name is a word for logs and metric labels.
+	name() string
+	run(ctx context.Context, s *source)
+}
+
+// source passes what a feed reads on to the indexes of all server blocks that share it, and knows when each kind has been
+// read once. It owns the feed's goroutines: nothing outlives close, so that a CoreDNS reload leaves nothing behind.
+type source struct {
+	feed    feed
+	indexes []*index.Index
+	synced  chan struct{}
+
+	mu      sync.Mutex
+	unread  map[index.Kind]bool
+	cancel  context.CancelFunc
+	done    chan struct{}
+	invalid rate.Sometimes
+}
+
+func newSource(f feed) *source {
+	s := &source{
+		feed:    f,
+		synced:  make(chan struct{}),
+		unread:  map[index.Kind]bool{},
+		invalid: rate.Sometimes{First: 20, Interval: 10 * time.Second},
+	}
+	for _, k := range index.Kinds {
+		s.unread[k] = true
+		syncedGauge.WithLabelValues(f.name(), k.String()).Set(0)
+	}
+	return s
+}
+
+// start runs the feed. Later calls do nothing: each server block that shares the source makes one.
+func (s *source) start() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cancel != nil {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s.cancel, s.done = cancel, make(chan struct{})
+	go func() {
+		defer close(s.done)
+		s.feed.run(ctx, s)
+	}()
+}
+
+// close stops the feed and waits until its goroutines are gone.
+func (s *source) close() {
+	s.mu.Lock()
+	cancel, done := s.cancel, s.done
+	s.mu.Unlock()
+	if cancel != nil {
+		cancel()
+		<-done
+	}
+}
+
+// put passes an object on; nil for one that can't be served removes it.
+func (s *source) put(kind index.Kind, id index.ObjectID, o index.Object, errs field.ErrorList) {
+	s.report(kind, id, errs)
+	for _, x := range s.indexes {
+		if o == nil {
+			x.Delete(kind, id)
+		} else {
+			x.Put(o)
+		}
+	}
+	s.gauge(kind)
+}
+
+func (s *source) delete(kind index.Kind, id index.ObjectID) {
+	for _, x := range s.indexes {
+		x.Delete(kind, id)
+	}
+	s.gauge(kind)
+}
+
+// replace makes objects all there are of a kind.
+func (s *source) replace(kind index.Kind, objects []index.Object) {
+	for _, x := range s.indexes {
+		x.Replace(kind, objects)
+	}
+	s.read(kind)
+	s.gauge(kind)
+}
+
+// read marks a kind as known, if only as having no objects. With the last kind, queries begin to be answered.
+func (s *source) read(kind index.Kind) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.unread[kind] {
+		return
+	}
+	delete(s.unread, kind)
+	if len(s.unread) > 0 {
+		return
+	}
+	for _, x := range s.indexes {
+		x.Publish()
+	}
+	close(s.synced)
+}
+
+// reachable says whether the objects of a kind are being watched at this moment.
+func (s *source) reachable(kind index.Kind, yes bool) {
+	v := 0.0
+	if yes {
+		v = 1
+	}
+	syncedGauge.WithLabelValues(s.feed.name(), kind.String()).Set(v)
+}
+
+// failed counts a failed read and says so.
+func (s *source) failed(kind index.Kind, err error) {
+	errorsTotal.WithLabelValues(s.feed.name(), kind.String()).Inc()
+	log.Warningf("%s: %s: %v", s.feed.name(), kind, err)
+}
+
+// report counts an object with fields that can't be served and says which. A flood of such objects is not one of log lines.
+func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList) {
+	if len(errs) == 0 {
+		return
+	}
+	invalidTotal.WithLabelValues(s.feed.name(), kind.String()).Inc()
+	s.invalid.Do(func() {
+		log.Warningf("%s: %s %s/%s: %v", s.feed.name(), kind, id.Namespace, id.Name, errs.ToAggregate())
+	})
+}
+
+func (s *source) gauge(kind index.Kind) {
+	if len(s.indexes) > 0 {
+		objectsGauge.WithLabelValues(s.feed.name(), kind.String()).Set(float64(s.indexes[0].Count(kind)))
+	}
+}

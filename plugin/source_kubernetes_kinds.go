@@ -1,0 +1,223 @@
+package clusterset
+
+import (
+	"net/http"
+	"reflect"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// watchedKind says where a kind is found and how its objects are read.
+type watchedKind struct {
+	kind            index.Kind
+	group, resource string
+	versions        []string // the first that is served is watched
+	selector        string
+	protobuf        bool
+	object          runtime.Object // of the type that a watch yields
+	newList         func() runtime.Object
+	convert         func(runtime.Object) (index.Object, field.ErrorList)
+}
+
+var watchedKinds = []*watchedKind{
+	{
+		kind: index.KindServiceImport, group: mcsv1beta1.GroupName, resource: "serviceimports",
+		versions: []string{"v1beta1", "v1alpha1"},
+		object:   &mcsv1beta1.ServiceImport{},
+		newList:  func() runtime.Object { return &mcsv1beta1.ServiceImportList{} },
+		convert:  converter(index.FromServiceImport),
+	},
+	{
+		// Only slices of the Multi-Cluster Services API: a cluster's own, thousands more, never reach us.
+		kind: index.KindEndpointSlice, group: discoveryv1.GroupName, resource: "endpointslices",
+		versions: []string{"v1"}, selector: mcsv1beta1.LabelServiceName, protobuf: true,
+		object:  &discoveryv1.EndpointSlice{},
+		newList: func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
+		convert: converter(index.FromEndpointSlice),
+	},
+	{
+		kind: index.KindGlobalService, group: fabedgev1alpha1.GroupName, resource: "globalservices",
+		versions: []string{"v1alpha1"},
+		object:   &fabedgev1alpha1.GlobalService{},
+		newList:  func() runtime.Object { return &fabedgev1alpha1.GlobalServiceList{} },
+		convert:  converter(index.FromGlobalService),
+	},
+	{
+		kind: index.KindMemberCluster, group: clustersetv1alpha1.GroupName, resource: "memberclusters",
+		versions: []string{"v1alpha1"},
+		object:   &clustersetv1alpha1.MemberCluster{},
+		newList:  func() runtime.Object { return &clustersetv1alpha1.MemberClusterList{} },
+		convert:  converter(index.FromMemberCluster),
+	},
+}
+
+// converter makes a function on one type one on any, and a nil pointer a nil interface.
+func converter[T runtime.Object, O interface {
+	comparable
+	index.Object
+}](from func(T) (O, field.ErrorList)) func(runtime.Object) (index.Object, field.ErrorList) {
+	return func(o runtime.Object) (index.Object, field.ErrorList) {
+		out, errs := from(o.(T))
+		var none O
+		if out == none {
+			return nil, errs
+		}
+		return out, errs
+	}
+}
+
+// codecs reads the kinds that we watch. A ServiceImport of v1alpha1 has the fields of v1beta1 and is read as one.
+var (
+	sourceScheme = newSourceScheme()
+	codecs       = serializer.NewCodecFactory(sourceScheme)
+)
+
+func newSourceScheme() *runtime.Scheme {
+	s := runtime.NewScheme()
+	utilruntime.Must(discoveryv1.AddToScheme(s))
+	utilruntime.Must(mcsv1beta1.AddToScheme(s))
+	utilruntime.Must(fabedgev1alpha1.AddToScheme(s))
+	utilruntime.Must(clustersetv1alpha1.AddToScheme(s))
+	alpha := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: "v1alpha1"}
+	s.AddKnownTypes(alpha, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
+	metav1.AddToGroupVersion(s, alpha)
+	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
+	return s
+}
+
+// client returns a client for one version of the kind. Custom resources come as JSON only; EndpointSlices as protobuf,
+// which takes a fraction of the time to read.
+func (k *watchedKind) client(config *rest.Config, client *http.Client, version string) (rest.Interface, error) {
+	c := rest.CopyConfig(config)
+	c.APIPath = "/apis"
+	c.GroupVersion = &schema.GroupVersion{Group: k.group, Version: version}
+	c.NegotiatedSerializer = codecs.WithoutConversion()
+	c.QPS = -1 // four lists and four watches need no client-side throttle
+	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
+	if k.protobuf {
+		c.ContentType = runtime.ContentTypeProtobuf
+		c.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	}
+	return rest.RESTClientForConfigAndClient(c, client)
+}
+
+// store is what a Reflector writes to. It keeps nothing: objects go on to the indexes in their compact form, so that there
+// is one copy of what DNS needs and none of what it doesn't.
+type store struct {
+	kind   *watchedKind
+	source *source
+}
+
+// converted is an object on its way through the Reflector's temporary store.
+type converted struct {
+	id     index.ObjectID
+	object index.Object
+	errs   field.ErrorList
+}
+
+// Transformer implements cache.TransformingStore: a streamed list gathers compact objects, not those of the API.
+func (s *store) Transformer() cache.TransformFunc {
+	return func(o any) (any, error) { return s.convert(o) }
+}
+
+func (s *store) convert(o any) (converted, error) {
+	if c, ok := o.(converted); ok {
+		return c, nil
+	}
+	id, err := idOf(o)
+	if err != nil {
+		return converted{}, err
+	}
+	object, errs := s.kind.convert(o.(runtime.Object))
+	return converted{id, object, errs}, nil
+}
+
+// Add implements cache.ReflectorStore.
+func (s *store) Add(o any) error {
+	began := time.Now()
+	c, err := s.convert(o)
+	if err != nil {
+		return err
+	}
+	s.source.put(s.kind.kind, c.id, c.object, c.errs)
+	applySeconds.Observe(time.Since(began).Seconds())
+	s.observeChange(o)
+	return nil
+}
+
+// Update implements cache.ReflectorStore.
+func (s *store) Update(o any) error { return s.Add(o) }
+
+// Delete implements cache.ReflectorStore.
+func (s *store) Delete(o any) error {
+	id, err := idOf(o)
+	if err != nil {
+		return err
+	}
+	s.source.delete(s.kind.kind, id)
+	return nil
+}
+
+// Replace implements cache.ReflectorStore.
+func (s *store) Replace(list []any, _ string) error {
+	objects := make([]index.Object, 0, len(list))
+	for i := range list {
+		c, err := s.convert(list[i])
+		if err != nil {
+			return err
+		}
+		list[i] = nil // what was read is garbage from here on
+		s.source.report(s.kind.kind, c.id, c.errs)
+		if c.object != nil {
+			objects = append(objects, c.object)
+		}
+	}
+	s.source.replace(s.kind.kind, objects)
+	s.source.reachable(s.kind.kind, true)
+	return nil
+}
+
+// Resync implements cache.ReflectorStore. There is nothing to do again: queries read what was put.
+func (*store) Resync() error { return nil }
+
+// observeChange measures the way of a change from its cause to the answers, where the object says when that was.
+func (s *store) observeChange(o any) {
+	slice, ok := o.(*discoveryv1.EndpointSlice)
+	if !ok {
+		return
+	}
+	if at, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime]); err == nil {
+		programmingSeconds.WithLabelValues(s.kind.kind.String()).Observe(time.Since(at).Seconds())
+	}
+}
+
+func idOf(o any) (index.ObjectID, error) {
+	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
+		namespace, name, err := cache.SplitMetaNamespaceKey(gone.Key)
+		return index.ObjectID{Namespace: namespace, Name: name}, err
+	}
+	m, err := meta.Accessor(o)
+	if err != nil {
+		return index.ObjectID{}, err
+	}
+	return index.ObjectID{Namespace: m.GetNamespace(), Name: m.GetName()}, nil
+}
+
+// is reports whether o is of the kind's type.
+func (k *watchedKind) is(o runtime.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(k.object) }

@@ -1,0 +1,100 @@
+package clusterset
+
+import (
+	"github.com/coredns/coredns/plugin/transfer"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Transfer implements transfer.Transferer: the whole zone as it would be answered at this moment, each record set under the
+// name at which a query finds it. An IXFR gets the SOA alone when the client is up to date, else the whole zone.
+func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, error) {
+	z := c.zones.match(lower(name))
+	if z == nil || len(z.name) != len(name) {
+		return nil, transfer.ErrNotAuthoritative
+	}
+	snapshot := c.index.Snapshot()
+	if snapshot == nil {
+		return nil, errNotReady
+	}
+	soa := &dns.SOA{}
+	c.setSOA(soa, z, z.name, snapshot)
+	ch := make(chan []dns.RR)
+	// The producer ends when everything is sent: the transfer plugin reads the channel to its end even where its client
+	// went away.
+	go func() {
+		defer close(ch)
+		ch <- []dns.RR{soa}
+		if serial != 0 && int32(soa.Serial-serial) <= 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
+			return
+		}
+		c.transferZone(ch, z, snapshot)
+		ch <- []dns.RR{dns.Copy(soa)}
+	}()
+	return ch, nil
+}
+
+func (c *ClusterSet) transferZone(ch chan<- []dns.RR, z *zone, snapshot *index.Snapshot) {
+	ch <- []dns.RR{&dns.NS{Hdr: c.header(z.name, dns.TypeNS), Ns: z.ns}}
+	ch <- c.addrRecords(z.ns, c.self.load())
+	ch <- []dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + z.suffix()), Txt: []string{dnsVersion}}}
+	for _, svc := range snapshot.Services() {
+		view := z.view(svc)
+		if view.Set != nil && view.Set.Headless && !view.Set.Live {
+			continue
+		}
+		c.transferService(ch, z, string(svc.Key())+".svc."+z.suffix(), view)
+	}
+}
+
+// transferService sends what lies at and below a service's name.
+func (c *ClusterSet) transferService(ch chan<- []dns.RR, z *zone, name string, view index.View) {
+	ch <- c.addrRecords(name, view.Addrs())
+	c.transferSRV(ch, z, &lookup{kind: service, view: view}, name)
+	if vip := view.VIP; vip != nil {
+		for _, p := range vip.Ports {
+			if p.Name != "" {
+				l := &lookup{kind: port, view: view, portName: p.Name, protocol: p.Protocol}
+				l.labels = "_" + p.Name + "._" + p.Protocol.String()
+				c.transferSRV(ch, z, l, l.labels+"."+name)
+			}
+		}
+		return
+	}
+	set := view.Set
+	for i := range set.Ports {
+		p := &set.Ports[i]
+		l := &lookup{kind: port, view: view, port: p, labels: "_" + p.Name + "._" + p.Protocol.String()}
+		c.transferSRV(ch, z, l, l.labels+"."+name)
+	}
+	for i := range set.Hosts {
+		ch <- c.addrRecords(set.Hosts[i].Key+"."+name, set.Hosts[i].Addrs)
+	}
+	if z.dialect == global {
+		for i := range set.Clusters {
+			// A host may bear a dotted cluster's name; the host is what a query finds.
+			if set.Host(set.Clusters[i].Key) == nil {
+				ch <- c.addrRecords(set.Clusters[i].Key+"."+name, set.Clusters[i].Addrs)
+			}
+		}
+	}
+}
+
+// transferSRV sends the SRV records that a query for name would get.
+func (c *ClusterSet) transferSRV(ch chan<- []dns.RR, z *zone, l *lookup, name string) {
+	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
+	if m := c.replySRV(q, z, l); m != nil {
+		ch <- m.Answer
+	}
+}
+
+// addrRecords makes the A and AAAA records of a name.
+func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
+	v4, v6 := addrs.Split()
+	v4, v6 = limited(c, v4), limited(c, v6)
+	rrs := make([]dns.RR, len(v4)+len(v6))
+	c.fillA(rrs, name, v4)
+	c.fillAAAA(rrs[len(v4):], name, v6)
+	return rrs
+}

@@ -1,0 +1,88 @@
+package clusterset
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/miekg/dns"
+)
+
+// dialect is what the names below a zone mean.
+type dialect uint8
+
+const (
+	// mcs is the multi-cluster DNS specification of KEP-1645.
+	mcs dialect = iota
+	// global is FabDNS's, where a label in front of a service's name picks one cluster.
+	global
+)
+
+var dialectNames = [...]string{mcs: "mcs", global: "global"}
+
+func (d dialect) String() string { return dialectNames[d] }
+
+// zone is one zone of the plugin.
+type zone struct {
+	name    string // lower case, with its final dot
+	dialect dialect
+	number  int // in index.Options.Zones
+	// ns and mbox are the name server and the mailbox that SOA and NS records name.
+	ns, mbox string
+}
+
+func newZone(name string, d dialect, number int) *zone {
+	z := &zone{name: name, dialect: d, number: number}
+	z.ns, z.mbox = "ns.dns."+z.suffix(), "hostmaster."+z.suffix()
+	return z
+}
+
+// suffix returns what follows the dot after a name below the zone: nothing for the root.
+func (z *zone) suffix() string {
+	if z.name == "." {
+		return ""
+	}
+	return z.name
+}
+
+// below returns the labels of name in front of the zone, without a final dot. name lies in the zone.
+func (z *zone) below(name string) string {
+	return strings.TrimSuffix(name[:len(name)-len(z.name)], ".")
+}
+
+// zones are the zones of the plugin, longest first, so that the first to match is the closest.
+type zones []*zone
+
+func (zs zones) sort() {
+	slices.SortStableFunc(zs, func(a, b *zone) int { return len(b.name) - len(a.name) })
+}
+
+// match returns the closest zone that name, in lower case, lies in, or nil.
+func (zs zones) match(name string) *zone {
+	for _, z := range zs {
+		at := len(name) - len(z.name)
+		if at < 0 || name[at:] != z.name {
+			continue
+		}
+		if at == 0 || z.name == "." {
+			return z
+		}
+		if name[at-1] != '.' {
+			continue
+		}
+		// A dot behind a backslash is part of a label. Whoever asks such names gets the slow and certain way.
+		if at > 1 && name[at-2] == '\\' && !dns.IsSubDomain(z.name, name) {
+			continue
+		}
+		return z
+	}
+	return nil
+}
+
+// names lists the zones' names in order of their numbers, as index.Options.Zones takes them.
+func (zs zones) suffixes() []string {
+	names := make([]string, len(zs))
+	for _, z := range zs {
+		names[z.number] = z.suffix()
+	}
+	return names
+}
