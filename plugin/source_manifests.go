@@ -16,13 +16,12 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-const (
-	// settle is how long a directory must be quiet before it is read: editors and kubelet's ConfigMap updates write, rename
-	// and link in several steps.
-	settle = 100 * time.Millisecond
-	// rescan is how often the directory is looked at without an event: network file systems send none.
-	rescan = 5 * time.Second
-)
+// settle is how long a directory must be quiet before it is read: editors and kubelet's ConfigMap updates write, rename and
+// link in several steps.
+const settle = 100 * time.Millisecond
+
+// rescan is how often the directory is looked at without an event: network file systems send none. A variable for tests.
+var rescan = 5 * time.Second
 
 // manifestsFeed reads objects from the YAML and JSON files of a directory and follows their changes: a source for machines
 // without Kubernetes. A file that can't be read or parsed keeps what it held last, and leaves the others alone.

@@ -36,12 +36,8 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *lookup) *dns.Msg {
 		c.setSRV(&records[i], name, target, targets[i].Port, len(targets))
 		p.Answer[i] = &records[i]
 	}
-	if len(v4) > 0 {
-		c.fillA(p.Extra, target, v4)
-	}
-	if len(v6) > 0 {
-		c.fillAAAA(p.Extra[len(v4):], target, v6)
-	}
+	c.fillA(p.Extra, target, v4)
+	c.fillAAAA(p.Extra[len(v4):], target, v6)
 	return &p.Msg
 }
 
@@ -84,12 +80,20 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, z *zone, l *lookup) *dns.Msg {
 		return nil
 	}
 	name := r.Question[0].Name
-	p := newReply(r, len(targets), countAddrs(set, targets))
+	// An endpoint without a cluster has no name of its own; the service's stands for it. Such targets sort first.
+	var v4, v6 index.Addrs
+	if targets[0].Host == index.ServiceItself {
+		v4, v6 = set.Addrs.Split()
+		v4, v6 = limited(c, v4), limited(c, v6)
+	}
+	p := newReply(r, len(targets), countAddrs(set, targets)+len(v4)+len(v6))
+	c.fillA(p.Extra, l.serviceName(name), v4)
+	c.fillAAAA(p.Extra[len(v4):], l.serviceName(name), v6)
 	records := make([]recordSRV, len(targets))
-	extra := p.Extra[:0]
+	extra := p.Extra[:len(v4)+len(v6)]
 	for i := range records {
 		rec, t := &records[i], targets[i]
-		if t.Host == index.ServiceItself { // an endpoint without a cluster, and so without a name of its own
+		if t.Host == index.ServiceItself {
 			c.setSRV(&rec.SRV, name, l.serviceName(name), t.Port, len(targets))
 			p.Answer[i] = &rec.SRV
 			continue

@@ -22,4 +22,7 @@ func withClusterset(directives []string) []string {
 	return slices.Insert(slices.Clone(directives), at, "clusterset")
 }
 
-func main() { coremain.Run() }
+func main() {
+	tuneMemory()
+	coremain.Run()
+}

@@ -1,0 +1,81 @@
+# clusterset: `make run` and `make test` need Go and nothing else. `make help` lists the rest.
+
+GO      ?= go
+BIN     := bin
+PORT    ?= 1053
+BENCH   ?=
+FUZZ    ?= 30s
+
+# The race detector needs a C compiler; without one the tests run as they are, and say so.
+RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+LDFLAGS := -s -w -X github.com/coredns/coredns/coremain.GitCommit=$(VERSION)
+
+.DEFAULT_GOAL := help
+
+##@ Use
+
+.PHONY: run
+run: build-coredns ## Serve examples/ from files on port 1053 (PORT=…), no Kubernetes needed
+	@echo
+	@echo "Answering as Xicheng, in zone beijing of region north. Try, in another terminal:"
+	@echo
+	@echo "  dig @127.0.0.1 -p $(PORT) nginx.default.svc.global"
+	@echo "  dig @127.0.0.1 -p $(PORT) web.shop.svc.clusterset.local"
+	@echo "  dig @127.0.0.1 -p $(PORT) _pg._tcp.db.shop.svc.clusterset.local SRV"
+	@echo
+	@$(BIN)/coredns -quiet -conf examples/Corefile -dns.port $(PORT)
+
+.PHONY: build
+build: build-coredns build-clusterset ## Build both binaries into bin/
+
+.PHONY: build-coredns
+build-coredns:
+	@test -x $(BIN)/coredns || echo "Compiling CoreDNS: one to four minutes the first time, seconds after that."
+	@$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN)/coredns ./cmd/coredns
+
+.PHONY: build-clusterset
+build-clusterset:
+	@$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN)/clusterset ./cmd/clusterset
+
+##@ Test
+
+.PHONY: test
+test: kube ## Run every test, on a real etcd and kube-apiserver
+	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
+	$(GO) test $(RACE) -timeout 30m ./...
+
+.PHONY: kube
+kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)
+	$(GO) run ./test/kube/build >/dev/null
+
+.PHONY: golden
+golden: kube ## Rewrite the golden answers from what the plugin answers now; review the diff
+	UPDATE=1 $(GO) test -count=1 -run 'TestGolden' ./plugin
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZ (30s) each
+	@for pkg in $$($(GO) list ./...); do \
+	  for target in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) $$pkg || exit 1; \
+	  done; \
+	done
+
+.PHONY: lint
+lint: ## Run golangci-lint (compiled on first use)
+	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
+
+.PHONY: bench
+bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only handlers")
+	@$(GO) build -o $(BIN)/coredns-stock ./test/bench/stock
+	$(GO) run ./test/bench $(BENCH)
+
+##@ Develop
+
+.PHONY: generate
+generate: ## Regenerate deepcopy functions and CRDs from api/
+	$(GO) tool -modfile=tools/go.mod controller-gen object crd paths=./api/... output:crd:dir=api/crds
+
+.PHONY: help
+help: ## Show this
+	@awk 'BEGIN {FS = ":.*##"} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*##/ {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -1,0 +1,160 @@
+package clusterset
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"testing"
+
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// newTestPlugin returns a plugin with one mcs and one global zone that answers from the objects.
+func newTestPlugin(tb testing.TB, objects ...index.Object) *ClusterSet {
+	tb.Helper()
+	zs := zones{newZone("clusterset.local.", mcs, 0), newZone("global.", global, 1)}
+	zs.sort()
+	c := &ClusterSet{zones: zs, ttl: defaultTTL, index: index.New(index.Options{Zones: zs.suffixes()}), tiers: newTierCounters()}
+	c.index.Put(objects...)
+	c.index.Publish()
+	return c
+}
+
+// headless returns a headless service with n endpoints in one cluster.
+func headless(name string, n int) []index.Object {
+	slice := &index.EndpointSlice{
+		Namespace: "ns", Name: name + "-1", Service: index.NewServiceKey("ns", name),
+		Group: index.Group{Cluster: "c1", Ports: []index.Port{{Name: "http", Number: 8080}}},
+	}
+	for i := range n {
+		slice.Endpoints = append(slice.Endpoints, index.Endpoint{
+			Addr: netip.AddrFrom4([4]byte{10, 0, byte(i / 256), byte(i)}), Hostname: fmt.Sprintf("pod-%d", i), Ready: true,
+		})
+	}
+	return []index.Object{&index.ServiceImport{Service: slice.Service, Headless: true}, slice}
+}
+
+func vip(name string, ips ...string) *index.ServiceImport {
+	o := &index.ServiceImport{Service: index.NewServiceKey("ns", name), Ports: []index.Port{{Name: "http", Number: 80}}}
+	for _, ip := range ips {
+		o.IPs = append(o.IPs, netip.MustParseAddr(ip))
+	}
+	return o
+}
+
+// discard is a response writer that keeps the last message and allocates nothing.
+type discard struct {
+	test.ResponseWriter
+	msg *dns.Msg
+}
+
+func (d *discard) WriteMsg(m *dns.Msg) error {
+	d.msg = m
+	return nil
+}
+
+// A reply costs two allocations for one record and three for any number, whatever the number of services.
+func TestServeDNSAllocations(t *testing.T) {
+	objects := []index.Object{vip("web", "10.1.0.1"), vip("six", "fd00::1")}
+	for _, n := range []int{1, 10, 100} {
+		objects = append(objects, headless(fmt.Sprintf("hl%d", n), n)...)
+	}
+	for i := range 1000 {
+		objects = append(objects, vip(fmt.Sprintf("other%d", i), "10.2.0.1"))
+	}
+	c := newTestPlugin(t, objects...)
+	tests := []struct {
+		name    string
+		qtype   uint16
+		rcode   int
+		answers int
+		max     float64
+	}{
+		{"web.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeSuccess, 1, 2},
+		{"six.ns.svc.clusterset.local.", dns.TypeAAAA, dns.RcodeSuccess, 1, 2},
+		{"hl1.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeSuccess, 1, 2},
+		{"pod-7.c1.hl10.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeSuccess, 1, 2},
+		{"hl10.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeSuccess, 10, 3},
+		{"hl100.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeSuccess, 100, 3},
+		{"hl100.ns.svc.global.", dns.TypeA, dns.RcodeSuccess, 100, 3},
+		{"c1.hl100.ns.svc.global.", dns.TypeA, dns.RcodeSuccess, 100, 3},
+		{"_http._tcp.web.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 3},
+		{"web.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 3},
+		{"_http._tcp.hl1.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 2},
+		{"_http._tcp.hl100.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 100, 3},
+		{"nope.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeNameError, 0, 2},
+		{"web.ns.svc.clusterset.local.", dns.TypeAAAA, dns.RcodeSuccess, 0, 2},
+		{"clusterset.local.", dns.TypeSOA, dns.RcodeSuccess, 1, 2},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name+dns.TypeToString[tt.qtype], func(t *testing.T) {
+			r := new(dns.Msg).SetQuestion(tt.name, tt.qtype)
+			w := &discard{}
+			ctx := context.Background()
+			allocs := testing.AllocsPerRun(200, func() { _, _ = c.ServeDNS(ctx, w, r) })
+			if w.msg.Rcode != tt.rcode || len(w.msg.Answer) != tt.answers {
+				t.Fatalf("got rcode %d and %d answers, want %d and %d", w.msg.Rcode, len(w.msg.Answer), tt.rcode, tt.answers)
+			}
+			if allocs > tt.max {
+				t.Errorf("%.0f allocations, want at most %.0f", allocs, tt.max)
+			}
+		})
+	}
+}
+
+// Between them, a reply and the records in it share no memory with another reply or with the snapshot: whatever a plugin
+// does to one is seen in no other.
+func TestRepliesShareNothing(t *testing.T) {
+	c := newTestPlugin(t, append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))...)
+	questions := []struct {
+		name  string
+		qtype uint16
+	}{
+		{"hl.ns.svc.clusterset.local.", dns.TypeA},
+		{"_http._tcp.hl.ns.svc.clusterset.local.", dns.TypeSRV},
+		{"web.ns.svc.clusterset.local.", dns.TypeSRV},
+		{"web.ns.svc.clusterset.local.", dns.TypeAAAA},
+		{"nope.ns.svc.clusterset.local.", dns.TypeA},
+		{"clusterset.local.", dns.TypeNS},
+		{"dns-version.clusterset.local.", dns.TypeTXT},
+	}
+	for _, q := range questions {
+		ask := func() *dns.Msg {
+			w := &discard{}
+			_, _ = c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(q.name, q.qtype))
+			w.msg.Id = 0
+			return w.msg
+		}
+		want := ask().String()
+		vandalise(ask())
+		if got := ask().String(); got != want {
+			t.Errorf("%s: a changed reply changed the next:\n%s\nwant\n%s", q.name, got, want)
+		}
+	}
+}
+
+func vandalise(m *dns.Msg) {
+	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for i, rr := range section {
+			rr.Header().Name, rr.Header().Ttl = "vandal.", 1
+			switch rr := rr.(type) {
+			case *dns.A:
+				rr.A[0] = 99
+			case *dns.AAAA:
+				rr.AAAA[0] = 99
+			case *dns.SRV:
+				rr.Target = "vandal."
+			case *dns.SOA:
+				rr.Ns = "vandal."
+			case *dns.TXT:
+				rr.Txt[0] = "vandal"
+			}
+			section[i] = nil
+		}
+		_ = append(section, &dns.NULL{})
+	}
+	m.Question[0].Name = "vandal."
+}

@@ -1,0 +1,172 @@
+package clusterset_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+	"golang.org/x/tools/txtar"
+)
+
+// goldenCase is one file of the corpus. testdata/README.md describes its form.
+type goldenCase struct {
+	file     string
+	archive  *txtar.Archive
+	sources  []string
+	corefile string
+	objects  []byte
+	extra    []txtar.File // files for other plugins
+	queries  []goldenQuery
+	tail     string // comments behind the last query
+}
+
+// goldenQuery is one dig line with the reply in its normal form.
+type goldenQuery struct {
+	line int    // of the file
+	lead string // the comments and blank lines in front of it
+	text string // the dig line without "dig"
+	want string
+
+	qtype, qclass uint16
+	name          string
+	transport     string // udp, tcp or tls
+	edns          uint16 // 0 for none
+	do, rd, cd    bool
+	size, count   bool   // what is shown
+	serial        string // for IXFR: current, old or a number
+}
+
+var defaultSources = []string{"manifests", "kubernetes"}
+
+func readGoldenCase(file string) (*goldenCase, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	archive := txtar.Parse(data)
+	c := &goldenCase{file: file, archive: archive, sources: defaultSources}
+	for line := range strings.Lines(string(archive.Comment)) {
+		if names, ok := strings.CutPrefix(line, "# sources:"); ok {
+			c.sources = strings.Fields(names)
+		}
+	}
+	for _, f := range archive.Files {
+		switch f.Name {
+		case "Corefile":
+			c.corefile = string(f.Data)
+		case "objects.yaml":
+			c.objects = f.Data
+		case "queries":
+			before, _, _ := bytes.Cut(data, []byte("\n-- queries --\n"))
+			err = c.parseQueries(string(f.Data), bytes.Count(before, []byte("\n"))+2)
+		default:
+			c.extra = append(c.extra, f)
+		}
+	}
+	if err == nil && (c.corefile == "" || len(c.queries) == 0 || len(c.sources) == 0) {
+		err = errors.New("want the files Corefile and queries, and a source")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	return c, nil
+}
+
+// parseQueries reads the queries file: a dig line begins a query, what follows it up to a blank line is the reply, and
+// all else is kept as it is. n is the number of the line in front of it.
+func (c *goldenCase) parseQueries(data string, n int) error {
+	var q *goldenQuery
+	for line := range strings.Lines(data) {
+		n++
+		line = strings.TrimSuffix(line, "\n")
+		text, isDig := strings.CutPrefix(line, "dig ")
+		switch {
+		case isDig:
+			c.queries = append(c.queries, goldenQuery{line: n, text: text, lead: c.tail})
+			c.tail = ""
+			q = &c.queries[len(c.queries)-1]
+			if err := q.parse(); err != nil {
+				return fmt.Errorf("line %d: %w", n, err)
+			}
+		case line == "" || q == nil:
+			q = nil
+			c.tail += line + "\n"
+		default:
+			q.want += line + "\n"
+		}
+	}
+	return nil
+}
+
+// parse reads a dig line: TYPE NAME [+OPTION...].
+func (q *goldenQuery) parse() error {
+	fields := strings.Fields(q.text)
+	if len(fields) < 2 {
+		return fmt.Errorf("dig %s: want dig TYPE NAME [+OPTION...]", q.text)
+	}
+	var known bool
+	if q.qtype, known = dns.StringToType[fields[0]]; !known {
+		return fmt.Errorf("dig %s: unknown type %q", q.text, fields[0])
+	}
+	q.name, q.qclass, q.transport = dns.Fqdn(fields[1]), dns.ClassINET, "udp"
+	for _, option := range fields[2:] {
+		if err := q.option(option); err != nil {
+			return fmt.Errorf("dig %s: %w", q.text, err)
+		}
+	}
+	return nil
+}
+
+func (q *goldenQuery) option(option string) error {
+	name, value, _ := strings.Cut(option, "=")
+	switch name {
+	case "+tcp", "+tls":
+		q.transport = name[1:]
+	case "+edns":
+		n, err := strconv.ParseUint(value, 10, 16)
+		q.edns = uint16(n) //nolint:gosec // parsed as 16 bits
+		return err
+	case "+do":
+		q.do = true
+		if q.edns == 0 {
+			q.edns = 1232
+		}
+	case "+rd":
+		q.rd = true
+	case "+cd":
+		q.cd = true
+	case "+size":
+		q.size = true
+	case "+count":
+		q.count = true
+	case "+serial":
+		q.serial = value
+	case "+class":
+		class, ok := dns.StringToClass[value]
+		if !ok {
+			return fmt.Errorf("unknown class %q", value)
+		}
+		q.qclass = class
+	default:
+		return fmt.Errorf("unknown option %q", option)
+	}
+	return nil
+}
+
+// write replaces the queries file of the case by one with the replies that were got.
+func (c *goldenCase) write() error {
+	var b strings.Builder
+	for i := range c.queries {
+		q := &c.queries[i]
+		b.WriteString(q.lead + "dig " + q.text + "\n" + q.want)
+	}
+	b.WriteString(c.tail)
+	at := slices.IndexFunc(c.archive.Files, func(f txtar.File) bool { return f.Name == "queries" })
+	c.archive.Files[at].Data = []byte(b.String())
+	return os.WriteFile(c.file, txtar.Format(c.archive), 0o644)
+}

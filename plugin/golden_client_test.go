@@ -1,0 +1,273 @@
+package clusterset_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// exchangeTimeout bounds one exchange. Answers take microseconds; a machine that compiles beside may take longer.
+const exchangeTimeout = 10 * time.Second
+
+// goldenClient asks one server and counts responses. It uses one UDP socket for a whole case, with an id for each query:
+// after each response it asks for a sentinel and waits for that, so that a second response is seen without waiting for
+// time to pass, and one that comes even later is seen by a later query or by drain.
+type goldenClient struct {
+	server  *goldenServer
+	udp     *dns.Conn
+	id      uint16
+	asked   map[uint16]string // what the ids of answered queries asked
+	serials map[string]uint32 // the last SOA serial by zone
+}
+
+func newGoldenClient(t *testing.T, s *goldenServer) *goldenClient {
+	t.Helper()
+	c := &goldenClient{server: s, asked: map[uint16]string{}, serials: map[string]uint32{}}
+	if s.udp == "" {
+		return c
+	}
+	conn, err := net.Dial("udp", s.udp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	c.udp = &dns.Conn{Conn: conn, UDPSize: dns.MaxMsgSize}
+	return c
+}
+
+// response is all that came for one query: a message, or the several of a zone transfer.
+type response struct {
+	messages []*dns.Msg
+	size     int // of the first message
+}
+
+// ask sends a query and returns the normal form of its response.
+func (c *goldenClient) ask(q *goldenQuery) (string, error) {
+	m, err := c.message(q)
+	if err != nil {
+		return "", err
+	}
+	conn := c.udp
+	if q.transport != "udp" {
+		if conn, err = c.dial(q.transport); err != nil {
+			return "", err
+		}
+		defer conn.Close()
+	}
+	r, err := c.exchange(conn, m, q.text)
+	if err != nil {
+		return "", err
+	}
+	if err := c.check(q, m, r); err != nil {
+		return "", err
+	}
+	return normalForm(q, r), nil
+}
+
+// message makes the query.
+func (c *goldenClient) message(q *goldenQuery) (*dns.Msg, error) {
+	m := &dns.Msg{}
+	m.Id, m.RecursionDesired, m.CheckingDisabled = c.nextID(), q.rd, q.cd
+	m.Question = []dns.Question{{Name: q.name, Qtype: q.qtype, Qclass: q.qclass}}
+	if q.edns > 0 {
+		m.SetEdns0(q.edns, q.do)
+	}
+	if q.serial != "" {
+		serial, known := c.serials[dns.CanonicalName(q.name)]
+		switch q.serial {
+		case "current":
+		case "old":
+			serial--
+		default:
+			n, err := strconv.ParseUint(q.serial, 10, 32)
+			if err != nil {
+				return nil, err
+			}
+			serial, known = uint32(n), true //nolint:gosec // parsed as 32 bits
+		}
+		if !known {
+			return nil, fmt.Errorf("no SOA of %s was seen yet: ask for it first", q.name)
+		}
+		m.Ns = []dns.RR{&dns.SOA{
+			Hdr: dns.RR_Header{Name: q.name, Rrtype: dns.TypeSOA, Class: dns.ClassINET}, Ns: ".", Mbox: ".", Serial: serial,
+		}}
+	}
+	return m, nil
+}
+
+func (c *goldenClient) nextID() uint16 {
+	c.id++
+	return c.id
+}
+
+func (c *goldenClient) dial(transport string) (*dns.Conn, error) {
+	if transport == "tcp" {
+		return dns.DialTimeout("tcp", c.server.tcp, exchangeTimeout)
+	}
+	if c.server.tls == "" {
+		return nil, errors.New("the Corefile has no tls:// server")
+	}
+	return dns.DialTimeoutWithTLS("tcp-tls", c.server.tls, c.server.tlsConfig(), exchangeTimeout)
+}
+
+// exchange sends m and reads its response, then a sentinel and its response. Anything else that comes is one too many.
+func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg, text string) (*response, error) {
+	if conn == nil {
+		return nil, errors.New("the Corefile has no plain server")
+	}
+	if err := conn.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
+		return nil, err
+	}
+	if err := conn.WriteMsg(m); err != nil {
+		return nil, err
+	}
+	r := &response{}
+	for !r.complete(m) {
+		reply, size, err := c.read(conn, m.Id)
+		if err != nil {
+			return nil, err
+		}
+		if r.messages == nil {
+			r.size = size
+		}
+		r.messages = append(r.messages, reply)
+	}
+	c.asked[m.Id] = text
+	return r, c.sentinel(conn)
+}
+
+// read reads the next message, which must have that id.
+func (c *goldenClient) read(conn *dns.Conn, id uint16) (*dns.Msg, int, error) {
+	packet, err := conn.ReadMsgHeader(nil)
+	if err != nil {
+		return nil, 0, fmt.Errorf("no response: %w", err)
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(packet); err != nil {
+		return nil, 0, fmt.Errorf("unpack a response: %w", err)
+	}
+	if m.Id != id {
+		if text, ok := c.asked[m.Id]; ok {
+			return nil, 0, fmt.Errorf("a second response came to: dig %s\n%v", text, m)
+		}
+		return nil, 0, fmt.Errorf("a response with an id nobody asked with:\n%v", m)
+	}
+	return m, len(packet), nil
+}
+
+// sentinel asks something else and waits for its response.
+func (c *goldenClient) sentinel(conn *dns.Conn) error {
+	m := &dns.Msg{}
+	m.Id = c.nextID()
+	m.Question = []dns.Question{{Name: "sentinel.invalid.", Qtype: dns.TypeA, Qclass: dns.ClassINET}}
+	if err := conn.WriteMsg(m); err != nil {
+		return fmt.Errorf("send the sentinel: %w", err)
+	}
+	_, _, err := c.read(conn, m.Id)
+	c.asked[m.Id] = "sentinel"
+	return err
+}
+
+// drain looks for late responses.
+func (c *goldenClient) drain() error {
+	if c.udp == nil {
+		return nil
+	}
+	if err := c.udp.SetDeadline(time.Now().Add(exchangeTimeout)); err != nil {
+		return err
+	}
+	return c.sentinel(c.udp)
+}
+
+// complete reports whether nothing more is due. A zone transfer ends with the SOA that it began with, unless it is an error
+// or an IXFR's word that nothing changed.
+func (r *response) complete(query *dns.Msg) bool {
+	if len(r.messages) == 0 {
+		return false
+	}
+	if qtype := query.Question[0].Qtype; qtype != dns.TypeAXFR && qtype != dns.TypeIXFR {
+		return true
+	}
+	records := r.answer()
+	if r.messages[0].Rcode != dns.RcodeSuccess || len(records) == 0 || query.Question[0].Qtype == dns.TypeIXFR && len(records) == 1 {
+		return true
+	}
+	return len(records) > 1 && records[len(records)-1].Header().Rrtype == dns.TypeSOA
+}
+
+func (r *response) answer() []dns.RR {
+	var records []dns.RR
+	for _, m := range r.messages {
+		records = append(records, m.Answer...)
+	}
+	return records
+}
+
+// check checks what no case has to spell out, since it always holds.
+func (c *goldenClient) check(q *goldenQuery, query *dns.Msg, r *response) error {
+	m := r.messages[0]
+	switch {
+	case !m.Response:
+		return errors.New("the reply has no QR flag")
+	case m.Opcode != query.Opcode:
+		return fmt.Errorf("opcode %d in reply to %d", m.Opcode, query.Opcode)
+	case len(m.Question) != 1 || m.Question[0] != asTransmitted(query):
+		return fmt.Errorf("the reply repeats the question as %v, not as it was asked", m.Question)
+	case m.Zero:
+		return errors.New("a reserved flag is set")
+	case (m.IsEdns0() != nil) != (q.edns > 0):
+		return fmt.Errorf("EDNS in the query: %v, in the reply: %v", q.edns > 0, m.IsEdns0() != nil)
+	}
+	limit := dns.MaxMsgSize
+	if q.transport == "udp" {
+		limit = max(dns.MinMsgSize, int(q.edns))
+	}
+	if r.size > limit {
+		return fmt.Errorf("the reply has %d bytes, more than the %d that fit", r.size, limit)
+	}
+	for _, rr := range append(r.answer(), m.Ns...) {
+		if soa, ok := rr.(*dns.SOA); ok {
+			if err := c.checkSerial(soa); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// asTransmitted returns the question as the wire has it, which knows no needless escapes.
+func asTransmitted(query *dns.Msg) dns.Question {
+	packet, err := query.Pack()
+	if err != nil {
+		return dns.Question{}
+	}
+	m := new(dns.Msg)
+	if m.Unpack(packet) != nil {
+		return dns.Question{}
+	}
+	return m.Question[0]
+}
+
+// checkSerial holds that serials are never zero, which a secondary takes for none, and never go down. The zone's own name
+// server tells its SOA from one that a next plugin has for the same zone.
+func (c *goldenClient) checkSerial(soa *dns.SOA) error {
+	zone := dns.CanonicalName(soa.Hdr.Name)
+	if !strings.HasPrefix(soa.Ns, "ns.dns.") {
+		return nil
+	}
+	last, seen := c.serials[zone]
+	c.serials[zone] = soa.Serial
+	if soa.Serial == 0 {
+		return fmt.Errorf("the SOA serial of %s is 0", zone)
+	}
+	if seen && int32(soa.Serial-last) < 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
+		return fmt.Errorf("the SOA serial of %s went from %d down to %d", zone, last, soa.Serial)
+	}
+	return nil
+}

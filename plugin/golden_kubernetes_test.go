@@ -1,0 +1,133 @@
+package clusterset_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// goldenKubernetes is one API server for all cases: they run one after the other, and each deletes its objects at its end.
+// A source that starts asks for a consistent list, so that no case sees what the last one deleted. Namespaces stay: nothing
+// here would empty a deleted one.
+type goldenKubernetes struct{ *kube.ControlPlane }
+
+func startGoldenKubernetes(t *testing.T) goldenSource {
+	t.Helper()
+	k := goldenKubernetes{kube.Start(t)}
+	k.InstallMCS(t)
+	k.Apply(t, crds.All()...)
+	return goldenSource{name: "kubernetes", provide: k.provide, replay: k.replay}
+}
+
+// provide applies the objects, in the order in which they are written.
+func (k goldenKubernetes) provide(t *testing.T, _ string, objects []byte) string {
+	t.Helper()
+	t.Cleanup(func() {
+		// What stayed would be in the next case's answers.
+		if err := k.remove(objects); err != nil {
+			t.Error(err)
+		}
+	})
+	k.apply(t, documentsOf(t, objects))
+	return "kubeconfig " + k.Kubeconfig()
+}
+
+// replay lets the server see the objects go and come back, in the opposite order. Where it ends up must not depend on the
+// order of events, nor on whether they come in a list or one by one.
+func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClient) {
+	t.Helper()
+	if strings.Contains(c.corefile, " cache ") {
+		return // would go on giving the answers in between until they expire
+	}
+	if err := k.remove(c.objects); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, exchangeTimeout, func() error {
+		if q := c.aboutService(); q != nil && c.check(client, q) == nil {
+			return fmt.Errorf("dig %s is still answered after its objects are gone", q.text)
+		}
+		return nil
+	})
+	documents := documentsOf(t, c.objects)
+	slices.Reverse(documents)
+	k.apply(t, documents)
+	kube.Eventually(t, 2*exchangeTimeout, func() error {
+		for i := range c.queries {
+			if err := c.check(client, &c.queries[i]); err != nil {
+				return fmt.Errorf("after the objects went and came back: %w", err)
+			}
+		}
+		return nil
+	})
+}
+
+// aboutService returns the first query that has an answer thanks to an object.
+func (c *goldenCase) aboutService() *goldenQuery {
+	i := slices.IndexFunc(c.queries, func(q goldenQuery) bool {
+		return strings.Contains(q.name, ".svc.") && strings.Contains(q.want, ";answer")
+	})
+	if i < 0 {
+		return nil
+	}
+	return &c.queries[i]
+}
+
+// apply applies objects, then the status of those that have one: it is a resource of its own.
+func (k goldenKubernetes) apply(t *testing.T, objects []goldenObject) {
+	t.Helper()
+	for _, o := range objects {
+		if o.Metadata.Namespace != "" {
+			k.Apply(t, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: "+o.Metadata.Namespace+"}}"))
+		}
+		k.Apply(t, o.manifest)
+		if o.Status != nil {
+			k.ApplyStatus(t, o.manifest)
+		}
+	}
+}
+
+// remove deletes objects. It is for cleanups too, which t.Context() doesn't outlive.
+func (k goldenKubernetes) remove(objects []byte) error {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	return k.DeleteContext(ctx, objects)
+}
+
+// goldenObject is one document of objects.yaml with what must be known to apply it.
+type goldenObject struct {
+	Metadata struct{ Namespace string }
+	Status   map[string]any
+	manifest []byte
+}
+
+func documentsOf(t *testing.T, objects []byte) (documents []goldenObject) {
+	t.Helper()
+	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(objects)))
+	for {
+		manifest, err := reader.Read()
+		if errors.Is(err, io.EOF) {
+			return documents
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := goldenObject{manifest: manifest}
+		if err := yaml.Unmarshal(manifest, &o); err != nil {
+			t.Fatalf("%v\n%s", err, manifest)
+		}
+		documents = append(documents, o)
+	}
+}

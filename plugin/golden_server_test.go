@@ -1,0 +1,175 @@
+package clusterset_test
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	_ "github.com/coredns/coredns/plugin/bind"        // for the corpus
+	_ "github.com/coredns/coredns/plugin/cache"       // for the corpus
+	_ "github.com/coredns/coredns/plugin/file"        // for the corpus
+	_ "github.com/coredns/coredns/plugin/loadbalance" // for the corpus
+	_ "github.com/coredns/coredns/plugin/minimal"     // for the corpus
+	_ "github.com/coredns/coredns/plugin/rewrite"     // for the corpus
+	_ "github.com/coredns/coredns/plugin/tls"         // for the corpus
+	_ "github.com/coredns/coredns/plugin/transfer"    // for the corpus
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	_ "github.com/clusterset/clusterset/plugin"
+)
+
+func init() {
+	caddy.Quiet, dnsserver.Quiet = true, true
+	// As in cmd/coredns: the order of the directives is that of the plugin chain.
+	if !slices.Contains(dnsserver.Directives, "clusterset") {
+		at := slices.Index(dnsserver.Directives, "kubernetes")
+		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), at, "clusterset")
+	}
+}
+
+// goldenServer is a running CoreDNS.
+type goldenServer struct {
+	udp, tcp, tls string
+	roots         *x509.CertPool // for tls
+}
+
+// startGoldenServer starts CoreDNS with the case's Corefile. Its servers listen on ports that the system picks (the
+// Corefile says port 0), so that no two tests want the same one.
+func startGoldenServer(t *testing.T, dir string, c *goldenCase, source goldenSource) *goldenServer {
+	t.Helper()
+	s := &goldenServer{}
+	for _, f := range c.extra {
+		writeFile(t, filepath.Join(dir, f.Name), f.Data)
+	}
+	if strings.Contains(c.corefile, "tls://") {
+		s.roots = writeCertificate(t, dir)
+	}
+	corefile := withSource(c.corefile, source.provide(t, dir, c.objects))
+	corefile = strings.ReplaceAll(corefile, "$DIR", dir)
+	instance, err := caddy.Start(caddy.CaddyfileInput{
+		Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns",
+	})
+	if err != nil {
+		t.Fatalf("start CoreDNS: %v\n%s", err, corefile)
+	}
+	t.Cleanup(func() {
+		instance.ShutdownCallbacks() // Stop leaves them out, and with them our sources
+		if err := instance.Stop(); err != nil {
+			t.Errorf("stop CoreDNS: %v", err)
+		}
+	})
+	for _, listener := range instance.Servers() {
+		if udp := listener.LocalAddr(); udp != nil {
+			s.udp, s.tcp = udp.String(), listener.Addr().String()
+		} else {
+			s.tls = listener.Addr().String()
+		}
+	}
+	return s
+}
+
+// stanza is a line that begins a clusterset stanza. It is indented: that of a server block for clusterset.local is not.
+var stanza = regexp.MustCompile(`(?m)^[ \t]+clusterset\b.*$`)
+
+// withSource puts the option that names the source into every clusterset stanza. On a busy machine the first sync takes
+// longer than the default allows; a case that is about that says so itself.
+func withSource(corefile, option string) string {
+	if !strings.Contains(corefile, "startup_timeout") {
+		option += "\n        startup_timeout 30s"
+	}
+	return stanza.ReplaceAllStringFunc(corefile, func(line string) string {
+		if line, hasBlock := strings.CutSuffix(line, "{"); hasBlock {
+			return line + "{\n        " + option
+		}
+		return line + " {\n        " + option + "\n    }"
+	})
+}
+
+// provideManifests writes the objects into a directory for the manifests option.
+func provideManifests(t *testing.T, dir string, objects []byte) string {
+	t.Helper()
+	writeFile(t, filepath.Join(dir, "objects", "objects.yaml"), objects)
+	return "manifests " + filepath.Join(dir, "objects")
+}
+
+// provideUnreachable names an API server that isn't there.
+func provideUnreachable(t *testing.T, dir string, _ []byte) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	url := "https://" + listener.Addr().String()
+	listener.Close()
+	path := filepath.Join(dir, "kubeconfig")
+	config := clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"gone": {Server: url, InsecureSkipTLSVerify: true}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"gone": {}},
+		Contexts:       map[string]*clientcmdapi.Context{"gone": {Cluster: "gone", AuthInfo: "gone"}},
+		CurrentContext: "gone",
+	}
+	if err := clientcmd.WriteToFile(config, path); err != nil {
+		t.Fatal(err)
+	}
+	return "kubeconfig " + path
+}
+
+// writeCertificate makes $DIR/tls.crt and $DIR/tls.key for DNS over TLS and returns what trusts them.
+func writeCertificate(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1),
+		Subject:      pkix.Name{CommonName: "golden"},
+		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA:        true, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert})
+	writeFile(t, filepath.Join(dir, "tls.crt"), certPEM)
+	writeFile(t, filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(certPEM)
+	return roots
+}
+
+func (s *goldenServer) tlsConfig() *tls.Config {
+	return &tls.Config{RootCAs: s.roots, MinVersion: tls.VersionTLS12}
+}
+
+func writeFile(t *testing.T, path string, data []byte) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

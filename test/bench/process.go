@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	pprofBody = "    pprof 127.0.0.1:PORT\n"
+	oursBody  = `    clusterset {
+        kubeconfig KUBECONFIG
+        location cluster-1 zone-1 region-1
+        startup_timeout 60s
+    }`
+	inTreeBody = `    kubernetes cluster.local clusterset.local {
+        kubeconfig KUBECONFIG
+        multicluster clusterset.local
+        startup_timeout 60s
+    }`
+	// erratic does next to nothing: what it takes is the server's own work.
+	erraticBody = `    erratic {
+        drop 0
+        truncate 0
+        delay 0
+    }`
+)
+
+// process asks whole servers as fast as they answer, and divides the processor time they used by the number of queries.
+func process(ctx context.Context, b *bench) error {
+	servers := make([]*server, 0, 3)
+	for _, s := range []struct{ name, zone, body string }{
+		{"ours", "clusterset.local", oursBody}, {"in-tree", ".", inTreeBody}, {"erratic", ".", erraticBody},
+	} {
+		srv, err := b.start(ctx, s.name, s.zone, pprofBody+s.body)
+		if err != nil {
+			return err
+		}
+		defer srv.stop()
+		if err := srv.await(ctx, b.objects.headlessName(0)); err != nil {
+			return err
+		}
+		servers = append(servers, srv)
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "query\tours µs/q\tin-tree\terratic A\tours/erratic\tours qps\tin-tree qps\tratio\t")
+	for _, q := range b.queries() {
+		if q.name == "headless 100 A" {
+			continue // over 512 bytes: it measures truncation
+		}
+		result, err := b.contest(ctx, q, servers)
+		if err != nil {
+			return err
+		}
+		if err := b.profile(ctx, q, servers); err != nil {
+			return err
+		}
+		ours, inTree, erratic := result["ours"], result["in-tree"], result["erratic"]
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.2f\t\n", q.name,
+			ours.micros, inTree.micros, erratic.micros, ours.micros/erratic.micros, ours.qps, inTree.qps, ours.qps/inTree.qps)
+	}
+	return out.Flush()
+}
+
+// load is what a server did under dnsperf.
+type load struct{ micros, qps float64 }
+
+// contest gives every server its turn in every round, and returns the medians. erratic knows no services: it is always
+// asked for A.
+func (b *bench) contest(ctx context.Context, q query, servers []*server) (map[string]load, error) {
+	data, err := b.dnsperfData(q)
+	if err != nil {
+		return nil, err
+	}
+	plain, err := b.dnsperfData(query{"erratic", dns.TypeA, b.objects.service})
+	if err != nil {
+		return nil, err
+	}
+	micros, qps := map[string][]float64{}, map[string][]float64{}
+	for range b.rounds {
+		for _, s := range servers {
+			d := data
+			if s.name == "erratic" {
+				d = plain
+			}
+			l, err := b.turn(ctx, s, d)
+			if err != nil {
+				return nil, err
+			}
+			micros[s.name], qps[s.name] = append(micros[s.name], l.micros), append(qps[s.name], l.qps)
+		}
+	}
+	result := map[string]load{}
+	for _, s := range servers {
+		result[s.name] = load{median(micros[s.name]), median(qps[s.name])}
+	}
+	return result, nil
+}
+
+var (
+	completedRE = regexp.MustCompile(`Queries completed:\s+(\d+)`)
+	qpsRE       = regexp.MustCompile(`Queries per second:\s+([\d.]+)`)
+)
+
+// turn runs dnsperf against one server, on the core that the servers don't have.
+func (b *bench) turn(ctx context.Context, s *server, data string) (load, error) {
+	host, port, _ := strings.Cut(s.addr, ":")
+	before, err := s.cpu()
+	if err != nil {
+		return load{}, err
+	}
+	seconds := strconv.Itoa(max(1, int(b.duration.Seconds())))
+	text, err := exec.CommandContext(ctx, "taskset", "-c", "1", "dnsperf", "-s", host, "-p", port, "-d", data, //nolint:gosec // our own arguments
+		"-l", seconds, "-c", "4", "-q", "200").CombinedOutput()
+	if err != nil {
+		return load{}, fmt.Errorf("dnsperf (Debian package dnsperf): %w\n%s", err, text)
+	}
+	after, err := s.cpu()
+	if err != nil {
+		return load{}, err
+	}
+	completed, qps := completedRE.FindSubmatch(text), qpsRE.FindSubmatch(text)
+	if completed == nil || qps == nil {
+		return load{}, fmt.Errorf("dnsperf printed no figures:\n%s", text)
+	}
+	n, _ := strconv.ParseFloat(string(completed[1]), 64)
+	q, _ := strconv.ParseFloat(string(qps[1]), 64)
+	return load{micros: float64((after - before).Microseconds()) / n, qps: q}, nil
+}
+
+// dnsperfData writes the questions as dnsperf reads them.
+func (b *bench) dnsperfData(q query) (string, error) {
+	var text strings.Builder
+	for i := range 5000 {
+		fmt.Fprintf(&text, "%s %s\n", q.qname(i*7), dns.TypeToString[q.qtype])
+	}
+	path := filepath.Join(b.dir, strings.ReplaceAll(q.name, " ", "-")+".dnsperf")
+	return path, os.WriteFile(path, []byte(text.String()), 0o600)
+}
+
+// profile takes a CPU profile of each server under the load, where the operator wants to know why the figures are what they
+// are. It runs apart from the contest, which profiling would slow.
+func (b *bench) profile(ctx context.Context, q query, servers []*server) error {
+	if b.profiles == "" {
+		return nil
+	}
+	data, err := b.dnsperfData(q)
+	if err != nil {
+		return err
+	}
+	for _, s := range servers {
+		port, err := b.secondPort(s.name)
+		if err != nil {
+			return err
+		}
+		done := make(chan error, 1)
+		go func() {
+			_, err := b.turn(ctx, s, data)
+			done <- err
+		}()
+		profile, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/profile?seconds=%d", port, max(1, int(b.duration.Seconds()))))
+		if err := errors.Join(err, <-done); err != nil {
+			return err
+		}
+		path := filepath.Join(b.profiles, s.name+"-"+strings.ReplaceAll(q.name, " ", "-")+".pprof")
+		if err := os.WriteFile(path, profile, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// server is a running coredns, pinned to the first core so that its load generator has the other.
+type server struct {
+	name string
+	addr string
+	cmd  *exec.Cmd
+}
+
+// start runs coredns with one server block, whose body may hold KUBECONFIG and, for a further port, PORT. The server named
+// ours is our binary, every other the stock one.
+func (b *bench) start(ctx context.Context, name, zone, body string) (*server, error) {
+	ports, err := freePorts(2)
+	if err != nil {
+		return nil, err
+	}
+	corefile := filepath.Join(b.dir, name+".Corefile")
+	text := fmt.Sprintf("%s:%d {\n    bind 127.0.0.1\n%s\n}\n", zone, ports[0], body)
+	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "PORT", strconv.Itoa(ports[1])).Replace(text)
+	if err := os.WriteFile(corefile, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	s := &server{name: name, addr: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	binary := b.stock
+	if name == "ours" {
+		binary = b.coredns
+	}
+	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, "-conf", corefile) //nolint:gosec // our own binary
+	log, err := os.Create(filepath.Join(b.dir, name+".log"))
+	if err != nil {
+		return nil, err
+	}
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	return s, s.cmd.Start()
+}
+
+func (s *server) stop() {
+	_ = s.cmd.Process.Signal(os.Interrupt)
+	_ = s.cmd.Wait()
+}
+
+// ask sends one query over UDP.
+func (s *server) ask(name string, qtype uint16) (*dns.Msg, error) {
+	c := &dns.Client{Timeout: 200 * time.Millisecond}
+	r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, qtype), s.addr)
+	return r, err
+}
+
+// await asks until the server answers a name.
+func (s *server) await(ctx context.Context, name string) error {
+	for range 1200 {
+		if r, err := s.ask(name, dns.TypeA); err == nil && len(r.Answer) > 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return fmt.Errorf("%s does not answer %s", s.name, name)
+}
+
+// cpu returns the processor time that the server has used.
+func (s *server) cpu() (time.Duration, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(b), ") ")
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, errors.New("short /proc/PID/stat")
+	}
+	user, err1 := strconv.Atoi(fields[11])
+	system, err2 := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2) // USER_HZ is 100 on Linux
+}
+
+func freePorts(n int) ([]int, error) {
+	ports := make([]int, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return nil, err
+		}
+		defer l.Close()
+		ports[i] = l.Addr().(*net.TCPAddr).Port
+	}
+	return ports, nil
+}

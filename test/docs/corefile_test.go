@@ -1,0 +1,168 @@
+package docs
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+const root = "../.."
+
+// corefiles returns every Corefile of the repository's documentation, by the place where it stands.
+func corefiles(t *testing.T) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, pattern := range []string{"corefile.example", "examples/Corefile*"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil || len(paths) == 0 {
+			t.Fatalf("no %s: %v", pattern, err)
+		}
+		for _, path := range paths {
+			all[strings.TrimPrefix(path, root+"/")] = read(t, path)
+		}
+	}
+	block := regexp.MustCompile("(?ms)^(?:```|~~~) ?corefile\n(.*?)^(?:```|~~~)$")
+	for _, path := range pages(t) {
+		for i, m := range block.FindAllStringSubmatch(read(t, path), -1) {
+			all[fmt.Sprintf("%s block %d", strings.TrimPrefix(path, root+"/"), i+1)] = m[1]
+		}
+	}
+	return all
+}
+
+// pages returns the paths of all documentation.
+func pages(t *testing.T) []string {
+	t.Helper()
+	var all []string
+	for _, pattern := range []string{"*.md", "docs/*.md", "plugin/*.md", "plugin/testdata/*.md", "charts/*/*.md"} {
+		paths, err := filepath.Glob(filepath.Join(root, pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, paths...)
+	}
+	return all
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// The real binary starts with each Corefile and answers the zones in it. What a test can't have is put in its place: the
+// cluster's own API server becomes ours, port 53 and the ports of probes become free ones, and whatever is forwarded goes to a
+// server of the examples.
+func TestCorefilesStart(t *testing.T) {
+	binary := build(t)
+	plane := kube.Start(t)
+	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
+	upstreamPort := freePort(t)
+	upstream := start(t, binary, read(t, filepath.Join(root, "examples/Corefile")), upstreamPort)
+	for place, text := range corefiles(t) {
+		t.Run(place, func(t *testing.T) {
+			text, port := localised(t, text, plane.Kubeconfig(), upstream)
+			addr := start(t, binary, text, port)
+			kube.Eventually(t, 30*time.Second, func() error { return answers(addr, "clusterset.local.") })
+		})
+	}
+}
+
+// build builds the server as a user would.
+func build(t *testing.T) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "coredns")
+	cmd := exec.Command("go", "build", "-o", binary, "./cmd/coredns")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build ./cmd/coredns: %v\n%s", err, out)
+	}
+	return binary
+}
+
+var (
+	stanzaRE   = regexp.MustCompile(`(?m)^( *)(clusterset|kubernetes)( [^{\n]*)?\{$`)
+	resolverRE = regexp.MustCompile(`forward \. \S+`)
+	serverRE   = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
+)
+
+// localised rewrites a Corefile for this machine and returns it with the port that it serves on.
+func localised(t *testing.T, text, kubeconfig, upstream string) (string, string) {
+	t.Helper()
+	port := freePort(t)
+	text = strings.ReplaceAll(text, ":53", ":"+port)
+	text = resolverRE.ReplaceAllString(text, "forward . "+upstream)
+	text = strings.ReplaceAll(text, "prometheus :9153", "prometheus 127.0.0.1:"+freePort(t))
+	text = strings.ReplaceAll(text, "    ready\n", "    ready 127.0.0.1:"+freePort(t)+"\n")
+	text = strings.ReplaceAll(text, "    health {", "    health 127.0.0.1:"+freePort(t)+" {")
+	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
+	if !strings.Contains(text, "manifests ") {
+		text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
+	}
+	if !strings.Contains(text, "bind ") {
+		text = serverRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")
+	}
+	return text, port
+}
+
+// start runs the binary with a Corefile until the test ends.
+func start(t *testing.T, binary, corefile, port string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(binary, "-conf", path, "-dns.port", port)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
+	var log strings.Builder
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("Corefile:\n%s\nlog:\n%s", corefile, log.String())
+		}
+	})
+	return net.JoinHostPort("127.0.0.1", port)
+}
+
+// answers returns nil once the server gives a SOA for the zone.
+func answers(addr, zone string) error {
+	r, err := dns.Exchange(new(dns.Msg).SetQuestion(zone, dns.TypeSOA), addr)
+	if err != nil {
+		return err
+	}
+	if r.Rcode != dns.RcodeSuccess || len(r.Answer) != 1 {
+		return fmt.Errorf("SOA %s: %v", zone, r)
+	}
+	return nil
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}

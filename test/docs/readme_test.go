@@ -1,0 +1,93 @@
+package docs
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// What `make run` serves answers as the README's first screen shows, and each of the three lines that it prints has an
+// answer.
+func TestReadmeDigs(t *testing.T) {
+	port := freePort(t)
+	addr := start(t, build(t), read(t, filepath.Join(root, "examples/Corefile")), port)
+	kube.Eventually(t, 30*time.Second, func() error { return answers(addr, "global.") })
+
+	readme := read(t, filepath.Join(root, "README.md"))
+	console := regexp.MustCompile("(?s)```console\n(.*?)```").FindStringSubmatch(readme)[1]
+	makefile := read(t, filepath.Join(root, "Makefile"))
+	digs := regexp.MustCompile(`(?m)^  dig @127\.0\.0\.1 -p 1053 (\S+)(?: (\S+))?$`).FindAllStringSubmatch(console, -1)
+	if len(digs) != 3 {
+		t.Fatalf("README has %d dig lines, want the three of make run", len(digs))
+	}
+	for _, dig := range digs {
+		if printed := strings.Replace(strings.TrimSpace(dig[0]), "1053", "$(PORT)", 1); !strings.Contains(makefile, printed) {
+			t.Errorf("make run does not print %q", printed)
+		}
+		if r := ask(t, addr, dig[1], dig[2]); len(r.Answer) == 0 {
+			t.Errorf("%s has no answer:\n%v", dig[0], r)
+		}
+	}
+	name := "nginx.default.svc.global."
+	var got []string
+	for _, rr := range ask(t, addr, name, "").Answer {
+		got = append(got, rr.String())
+	}
+	want := regexp.MustCompile(`(?m)^nginx.*\tA\t.*$`).FindAllString(console, -1)
+	for i := range want {
+		want[i] = strings.Join(strings.Fields(want[i]), "\t")
+	}
+	slices.Sort(got) // loadbalance shuffles
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("%s\ngot  %q\nwant %q, as README.md says", name, got, want)
+	}
+}
+
+func ask(t *testing.T, addr, name, qtype string) *dns.Msg {
+	t.Helper()
+	n := dns.TypeA
+	if qtype != "" {
+		n = dns.StringToType[qtype]
+	}
+	r, err := dns.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), n), addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+var linkRE = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+
+// Every relative link in the documentation leads to a file.
+func TestLinksResolve(t *testing.T) {
+	n := 0
+	for _, page := range pages(t) {
+		for _, m := range linkRE.FindAllStringSubmatch(read(t, page), -1) {
+			u, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if u.IsAbs() || u.Path == "" {
+				continue
+			}
+			n++
+			if _, err := os.Stat(filepath.Join(filepath.Dir(page), u.Path)); err != nil {
+				t.Errorf("%s links to %s: %v", strings.TrimPrefix(page, root+"/"), m[1], err)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no links found: the expression that finds them is wrong")
+	}
+}
