@@ -1,0 +1,164 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// staleRetry is when to look again after a write lost to another's. By then the cache has the other's.
+const staleRetry = 200 * time.Millisecond
+
+// apply writes what differs, in an order in which nothing is promised before it holds: the ServiceImport, which owns the
+// rest; the derived Service, whose addresses the API server chooses; the slices, so that the addresses lead somewhere; then
+// the addresses; then what reports it all. What fails doesn't hold up what doesn't depend on it.
+func (r *reconciler) apply(ctx context.Context, in input, out output, cur current) error {
+	var errs []error
+	imp, err := r.applyImport(ctx, cur.serviceImport, out.serviceImport)
+	if err != nil {
+		// Slices and Services would belong to nobody, or to someone else's ServiceImport.
+		errs = append(errs, err)
+		if foreign, only := foreignErrors(err); only && len(foreign) > 0 {
+			errs = append(errs, r.removeOwned(ctx, cur))
+		}
+	} else {
+		owner := r.ownerOf(imp)
+		derived, unsupported, err := r.applyDerived(ctx, in, out, cur, owner)
+		errs = append(errs, err)
+		if in.derived, in.unsupported = derived, unsupported; derived != cur.derived || unsupported {
+			out = compute(in)
+		}
+		errs = append(errs, r.applySlices(ctx, out, cur, owner))
+		imp, err = r.applyImport(ctx, imp, out.serviceImport)
+		errs = append(errs, err)
+		if err == nil {
+			errs = append(errs, r.applyImportStatus(ctx, imp, out.serviceImport))
+			r.report.drops(ctx, in.key, imp, out.drops)
+		}
+	}
+	errs = append(errs, r.applyGlobal(ctx, out, cur))
+	return errors.Join(errs...)
+}
+
+// ownerOf has the API server's garbage collector remove what belongs to a ServiceImport that someone deletes.
+func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerReference {
+	controller := true
+	return []metav1.OwnerReference{{
+		APIVersion: r.local.imports.apiVersion(), Kind: mcsv1beta1.ServiceImportKindName,
+		Name: imp.Name, UID: imp.UID, Controller: &controller,
+	}}
+}
+
+// existing is what ensure takes: a pointer to the current object, nil where there is none.
+func existing[T any](current *T) **T {
+	if current == nil {
+		return nil
+	}
+	return &current
+}
+
+func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.ServiceImport) (*mcsv1beta1.ServiceImport, error) {
+	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
+		noted := imp.Annotations
+		imp.Labels = mergeKeys(imp.Labels, want.Labels, notedKeys(noted, annotationExportedLabels))
+		imp.Annotations = mergeKeys(noted, want.Annotations, append(notedKeys(noted, annotationExportedAnnotations),
+			annotationExportedLabels, annotationExportedAnnotations, api.AnnotationDerivedService))
+		want.Spec.DeepCopyInto(&imp.Spec)
+	})
+}
+
+func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1beta1.ServiceImport) error {
+	return ensureStatus(ctx, r.local, current, func(imp *mcsv1beta1.ServiceImport) {
+		imp.Status.Clusters = want.Status.Clusters
+		imp.Status.EndpointSliceObjects = want.Status.EndpointSliceObjects
+		for _, c := range want.Status.Conditions {
+			c.ObservedGeneration = imp.Generation
+			meta.SetStatusCondition(&imp.Status.Conditions, c)
+		}
+	})
+}
+
+// applySlices makes the slices what they should be and deletes those that shouldn't be.
+func (r *reconciler) applySlices(ctx context.Context, out output, cur current, owner []metav1.OwnerReference) error {
+	byName := map[string]*discoveryv1.EndpointSlice{}
+	for _, s := range cur.slices {
+		byName[s.Name] = s
+	}
+	var errs []error
+	for _, want := range out.slices {
+		fresh := &discoveryv1.EndpointSlice{
+			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
+			AddressType: want.AddressType,
+		}
+		current := byName[want.Name]
+		if current != nil && current.AddressType != want.AddressType {
+			// It can't be changed. The exporter's record was made anew under the same name.
+			if err := r.local.remove(ctx, current); err != nil {
+				errs = append(errs, err)
+				continue
+			}
+			current = nil
+		}
+		_, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
+			s.Labels = mergeKeys(s.Labels, want.Labels,
+				[]string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService})
+			s.OwnerReferences = owner
+			s.Endpoints, s.Ports = want.Endpoints, want.Ports
+		})
+		errs = append(errs, err)
+	}
+	for _, s := range staleSlices(cur, out) {
+		errs = append(errs, r.local.remove(ctx, s))
+	}
+	return errors.Join(errs...)
+}
+
+// staleSlices returns our slices that shouldn't be there any more.
+func staleSlices(cur current, out output) []*discoveryv1.EndpointSlice {
+	return slices.DeleteFunc(slices.Clone(cur.slices), func(s *discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(out.slices, func(want *discoveryv1.EndpointSlice) bool { return want.Name == s.Name })
+	})
+}
+
+func (r *reconciler) applyGlobal(ctx context.Context, out output, cur current) error {
+	if r.options.SkipGlobalServices {
+		return nil
+	}
+	want := out.global
+	fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+	g, err := ensure(ctx, r.local, existing(cur.global), fresh, func(g *fabedgev1alpha1.GlobalService) {
+		g.Labels = mergeKeys(g.Labels, want.Labels, nil)
+		g.Spec = *want.Spec.DeepCopy()
+	})
+	if err != nil {
+		return err
+	}
+	r.report.truncated(client.ObjectKeyFromObject(g), int(want.Status.TruncatedEndpoints))
+	return ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) {
+		conditions := g.Status.Conditions
+		for _, c := range want.Status.Conditions {
+			c.ObservedGeneration = g.Generation
+			meta.SetStatusCondition(&conditions, c)
+		}
+		g.Status = *want.Status.DeepCopy()
+		g.Status.Conditions = conditions
+	})
+}
+
+// removeOwned deletes slices and the derived Service of a ServiceImport that isn't ours any more.
+func (r *reconciler) removeOwned(ctx context.Context, cur current) error {
+	cur.serviceImport, cur.global = nil, nil
+	return r.removeAll(ctx, cur)
+}

@@ -1,0 +1,107 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+)
+
+// applyDerived makes the derived Service what it should be, or deletes it where there should be none. It returns the
+// Service as it is then, and whether this cluster can't have one for want of the exports' families.
+func (r *reconciler) applyDerived(ctx context.Context, in input, out output, cur current, owner []metav1.OwnerReference) (_ *corev1.Service, unsupported bool, _ error) {
+	want := out.derived
+	if want == nil {
+		if cur.derived == nil {
+			return nil, false, nil
+		}
+		return nil, false, r.local.remove(ctx, cur.derived)
+	}
+	change := func(s *corev1.Service) {
+		s.Labels = mergeKeys(s.Labels, want.Labels, nil)
+		s.OwnerReferences = owner
+		had := s.Spec
+		want.Spec.DeepCopyInto(&s.Spec)
+		if in.derived == nil && had.ClusterIP != "" {
+			// We made it a moment ago and the cache is behind. What want asks for must not replace what was given.
+			s.Spec.ClusterIP, s.Spec.ClusterIPs = had.ClusterIP, had.ClusterIPs
+			s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = had.IPFamilies, had.IPFamilyPolicy
+		}
+	}
+	meta := metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}
+	if cur.derived != nil {
+		svc, err := ensure(ctx, r.local, existing(cur.derived), nil, change)
+		if err != nil {
+			return in.derived, false, err
+		}
+		return svc, false, nil
+	}
+	for _, choice := range familyChoices(out.resolved.IPFamilies) {
+		if r.families.lacksAny(choice.families) {
+			continue
+		}
+		choice.applyTo(&want.Spec)
+		svc, err := ensure(ctx, r.local, nil, &corev1.Service{ObjectMeta: meta}, change)
+		if err == nil {
+			return svc, false, nil
+		}
+		if !refusesFamily(err) {
+			return nil, false, err
+		}
+		r.families.remember(choice.families)
+	}
+	return nil, true, nil
+}
+
+// refusesFamily says whether the API server refused a Service because the cluster has no addresses of the family.
+func refusesFamily(err error) bool {
+	var status apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+		return false
+	}
+	for _, cause := range status.Status().Details.Causes {
+		if strings.HasPrefix(cause.Field, "spec.ipFamil") {
+			return true
+		}
+	}
+	return false
+}
+
+// familyMemory remembers which families this cluster has no addresses of, so that not every event of every such service
+// asks the API server again. There is no API that says it. It forgets, because a cluster can become dual-stack.
+type familyMemory struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	lacks map[corev1.IPFamily]time.Time
+}
+
+const familyMemoryFor = 10 * time.Minute
+
+func newFamilyMemory(c clock.PassiveClock) *familyMemory {
+	return &familyMemory{clock: c, lacks: map[corev1.IPFamily]time.Time{}}
+}
+
+func (m *familyMemory) lacksAny(families []corev1.IPFamily) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range families {
+		if at, ok := m.lacks[f]; ok && m.clock.Since(at) < familyMemoryFor {
+			return true
+		}
+	}
+	return false
+}
+
+func (m *familyMemory) remember(families []corev1.IPFamily) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, f := range families {
+		m.lacks[f] = m.clock.Now()
+	}
+}

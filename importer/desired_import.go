@@ -1,0 +1,156 @@
+package importer
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// The keys of the exported labels and annotations that a ServiceImport carries are noted on it, so that those which are no
+// longer exported can be told from those that someone else put there, and go.
+const (
+	annotationExportedLabels      = api.Domain + "/exported-labels"
+	annotationExportedAnnotations = api.Domain + "/exported-annotations"
+)
+
+// serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
+func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
+	r := &w.resolved
+	families, ips := w.addresses()
+	imp := &mcsv1beta1.ServiceImport{
+		ObjectMeta: w.objectMeta(w.in.key.Name),
+		Spec: mcsv1beta1.ServiceImportSpec{
+			Ports:                 make([]mcsv1beta1.ServicePort, len(r.Ports)), // [] where there are none: the field is required
+			IPs:                   ips,
+			Type:                  r.Type,
+			SessionAffinity:       r.SessionAffinity,
+			SessionAffinityConfig: r.SessionAffinityConfig.DeepCopy(),
+			IPFamilies:            families,
+			InternalTrafficPolicy: r.InternalTrafficPolicy,
+			TrafficDistribution:   r.TrafficDistribution,
+		},
+		Status: mcsv1beta1.ServiceImportStatus{
+			EndpointSliceObjects: mcsv1beta1.EndpointSliceObjectsAbsent,
+			Conditions:           []metav1.Condition{w.ready(ips)},
+		},
+	}
+	for i, p := range r.Ports {
+		imp.Spec.Ports[i] = mcsv1beta1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port}
+	}
+	if hasSlices {
+		imp.Status.EndpointSliceObjects = mcsv1beta1.EndpointSliceObjectsPresent
+	}
+	for _, cluster := range r.Clusters {
+		imp.Status.Clusters = append(imp.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
+	}
+
+	// What is exported can't take over our own keys: Sanitized drops every reserved one.
+	maps.Copy(imp.Labels, r.Labels)
+	imp.Annotations = maps.Clone(r.Annotations)
+	if imp.Annotations == nil {
+		imp.Annotations = map[string]string{}
+	}
+	if w.hasVIP() {
+		imp.Annotations[api.AnnotationDerivedService] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
+	}
+	noteKeys(imp.Annotations, annotationExportedLabels, r.Labels)
+	noteKeys(imp.Annotations, annotationExportedAnnotations, r.Annotations)
+	return imp
+}
+
+// addresses returns the families and, in the same order, the ClusterSetIPs. Both follow the derived Service, whose
+// addresses never change places; a family that the exports no longer share is left out, and its address, which the Service
+// keeps, comes back with it.
+func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
+	if !w.hasVIP() || w.in.derived == nil {
+		return w.families(), nil
+	}
+	for _, ip := range clusterIPs(w.in.derived) {
+		if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
+			families, ips = append(families, f), append(ips, ip)
+		}
+	}
+	if len(ips) == 0 {
+		return w.families(), nil
+	}
+	return families, ips
+}
+
+// families are those the exports share, or where none states any, those of the endpoints.
+func (w *work) families() []corev1.IPFamily {
+	if len(w.resolved.IPFamilies) > 0 {
+		return slices.Clone(w.resolved.IPFamilies)
+	}
+	var found []corev1.IPFamily
+	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		for _, e := range w.endpoints {
+			if e.Endpoints.Spec.AddressType == discoveryv1.AddressType(f) {
+				found = append(found, f)
+				break
+			}
+		}
+	}
+	return found
+}
+
+// ready returns the Ready condition. LastTransitionTime is left to meta.SetStatusCondition.
+func (w *work) ready(ips []string) metav1.Condition {
+	status, reason := metav1.ConditionTrue, mcsv1beta1.ServiceImportReasonReady
+	message := fmt.Sprintf("imported from %s", counted(len(w.resolved.Clusters), "cluster"))
+	switch {
+	case w.resolved.Type == mcsv1beta1.Headless:
+	case w.in.dataPath == DataPathNone:
+		message += "; by DNS only, without a ClusterSetIP, because the data path is none"
+	case len(w.resolved.Ports) == 0:
+		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
+		message = "no ClusterSetIP: the exports have no port that can be imported"
+	case len(ips) > 0:
+	case w.in.unsupported || w.in.derived != nil && len(clusterIPs(w.in.derived)) > 0:
+		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
+		message = fmt.Sprintf("no ClusterSetIP: the exports share %s, which Services of this cluster can't have",
+			sayFamilies(w.resolved.IPFamilies))
+	default:
+		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
+		message = "waiting for the derived Service's addresses"
+	}
+	c := mcsv1beta1.NewServiceImportCondition(mcsv1beta1.ServiceImportConditionReady, status, reason, message)
+	c.LastTransitionTime = metav1.Time{}
+	return c
+}
+
+func sayFamilies(families []corev1.IPFamily) string {
+	text := make([]string, len(families))
+	for i, f := range families {
+		text[i] = string(f)
+	}
+	return strings.Join(text, " and ")
+}
+
+func noteKeys(annotations map[string]string, note string, m map[string]string) {
+	if len(m) > 0 {
+		annotations[note] = strings.Join(slices.Sorted(maps.Keys(m)), ",")
+	}
+}
+
+// notedKeys returns the keys that noteKeys noted.
+func notedKeys(annotations map[string]string, note string) []string {
+	if annotations[note] == "" {
+		return nil
+	}
+	return strings.Split(annotations[note], ",")
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

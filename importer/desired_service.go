@@ -1,0 +1,108 @@
+package importer
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// derivedService returns the Service that gives the ServiceImport its ClusterSetIP, nil where it gets none. It has no
+// selector: our EndpointSlices carry its name, and kube-proxy does the rest.
+//
+// The addresses are the API server's to choose and to keep, so that what is there already is taken over as it is.
+func (w *work) derivedService() *corev1.Service {
+	if !w.hasVIP() {
+		return nil
+	}
+	r := &w.resolved
+	svc := &corev1.Service{ObjectMeta: w.objectMeta(api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name))}
+	if w.in.derived != nil {
+		svc.Spec = *w.in.derived.Spec.DeepCopy()
+	}
+	svc.Labels[api.LabelServiceName] = w.in.key.Name
+	s := &svc.Spec
+	s.Type = corev1.ServiceTypeClusterIP
+	s.Selector = nil
+	s.SessionAffinity = r.SessionAffinity
+	s.SessionAffinityConfig = affinityConfig(r.SessionAffinity, r.SessionAffinityConfig)
+	s.InternalTrafficPolicy = r.InternalTrafficPolicy
+	// Without hints in the slices, which only the built-in EndpointSlice controller makes, kube-proxy has nothing to go by,
+	// and an older API server would refuse the newer values, and with them the whole Service.
+	s.TrafficDistribution = nil
+	s.Ports = make([]corev1.ServicePort, 0, len(r.Ports))
+	for _, p := range r.Ports {
+		s.Ports = append(s.Ports, corev1.ServicePort{
+			Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port,
+			TargetPort: intstr.FromInt32(p.Port), // the API's default; the slices say where traffic goes
+		})
+	}
+	if w.in.derived != nil {
+		w.widen(s)
+	}
+	return svc
+}
+
+// widen asks for the second family where the exports share one that a single-stack Service lacks. It never narrows: that
+// would give up an address, and the VIP is kept for the life of the ServiceImport. A cluster of one family leaves a
+// Service that prefers two as it is, so that this is asked once.
+func (w *work) widen(s *corev1.ServiceSpec) {
+	if s.IPFamilyPolicy == nil || *s.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
+		return
+	}
+	for _, f := range w.resolved.IPFamilies {
+		if !slices.Contains(s.IPFamilies, f) {
+			policy := corev1.IPFamilyPolicyPreferDualStack
+			s.IPFamilyPolicy = &policy
+			return
+		}
+	}
+}
+
+// familyChoice is one way to ask for addresses. A member may have fewer families than the exporters.
+type familyChoice struct {
+	policy   corev1.IPFamilyPolicy
+	families []corev1.IPFamily
+}
+
+func (c familyChoice) applyTo(s *corev1.ServiceSpec) {
+	s.IPFamilyPolicy, s.IPFamilies = &c.policy, c.families
+}
+
+// familyChoices returns what to ask for when the derived Service is made, the best first. Naming both families would be
+// refused by a cluster that has one. Naming the first and preferring two gets whatever there is, unless the cluster lacks
+// just the first.
+func familyChoices(families []corev1.IPFamily) []familyChoice {
+	switch len(families) {
+	case 0:
+		return []familyChoice{{policy: corev1.IPFamilyPolicyPreferDualStack}}
+	case 1:
+		return []familyChoice{{corev1.IPFamilyPolicySingleStack, families}}
+	default:
+		return []familyChoice{
+			{corev1.IPFamilyPolicyPreferDualStack, families[:1]},
+			{corev1.IPFamilyPolicySingleStack, families[1:2]},
+		}
+	}
+}
+
+// affinityConfig fills in what the API server would, so that comparing finds no difference.
+func affinityConfig(affinity corev1.ServiceAffinity, c *corev1.SessionAffinityConfig) *corev1.SessionAffinityConfig {
+	if affinity != corev1.ServiceAffinityClientIP {
+		return nil
+	}
+	seconds := corev1.DefaultClientIPServiceAffinitySeconds
+	if c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
+		seconds = *c.ClientIP.TimeoutSeconds
+	}
+	return &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
+}
+
+// clusterIPs returns a Service's addresses, of which it has none yet, or on purpose, where the API says "" and "None".
+func clusterIPs(svc *corev1.Service) []string {
+	return slices.DeleteFunc(slices.Clone(svc.Spec.ClusterIPs), func(ip string) bool {
+		return ip == "" || ip == corev1.ClusterIPNone
+	})
+}

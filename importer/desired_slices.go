@@ -1,0 +1,115 @@
+package importer
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one
+// cluster's slice is a change in one slice here, and with --data-path=clusterips also one for each cluster and family that
+// holds its ClusterIP.
+//
+// Where kube-proxy is to send a VIP's traffic to pods, the slices that DNS and gateways read by the MCS labels carry the
+// derived Service's name as well. A second set with the same content would double what etcd stores and every node
+// watches. The slices that are not for kube-proxy say so by LabelHeadless: it watches all others, and would log an error
+// about each that names no Service.
+func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
+	var all []*discoveryv1.EndpointSlice
+	for _, e := range w.endpoints {
+		slice := w.slice(e.Cluster, e.Endpoints.Name, e.Endpoints.Spec.AddressType)
+		slice.Labels[api.LabelServiceName] = w.in.key.Name
+		if w.hasVIP() && w.in.dataPath == DataPathPods {
+			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
+		} else {
+			slice.Labels[corev1.IsHeadlessService] = ""
+		}
+		slice.Ports = renamed(e.Endpoints.Spec.Ports, w.exposed(e.Cluster))
+		slice.Endpoints = e.Endpoints.Spec.Endpoints
+		all = append(all, slice)
+	}
+	if w.hasVIP() && w.in.dataPath == DataPathClusterIPs {
+		all = append(all, w.clusterIPSlices()...)
+	}
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// clusterIPSlices returns slices whose endpoints are the exporting Services' ClusterIPs. They carry no MCS service name:
+// that would promise backends to whoever reads slices by it. A cluster that exports a Headless Service, and lost, has no
+// ClusterIP and gets no traffic.
+func (w *work) clusterIPSlices() []*discoveryv1.EndpointSlice {
+	var all []*discoveryv1.EndpointSlice
+	for _, e := range w.exports {
+		ports := w.exposed(e.Cluster)
+		for _, ip := range e.Service.Spec.ClusterIPs {
+			family := discoveryv1.AddressType(familyOf(ip))
+			slice := w.slice(e.Cluster, "clusterip/"+string(family), family)
+			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
+			ready := !w.without(e.Cluster)
+			slice.Endpoints = []discoveryv1.Endpoint{{
+				Addresses:  []string{ip},
+				Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+			}}
+			for _, p := range ports {
+				slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{
+					Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol,
+				})
+			}
+			all = append(all, slice)
+		}
+	}
+	return all
+}
+
+// slice returns an empty EndpointSlice whose name follows from where its content comes from.
+func (w *work) slice(cluster, origin string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
+	// The hash has cluster and service too: where a name has dashes, "a-b-c" doesn't say which ends where.
+	sum := sha256.Sum256([]byte(cluster + "/" + w.in.key.Name + "/" + origin))
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: w.objectMeta(api.ImportedSlicePrefix + cluster + "-" + w.in.key.Name + "-" + hex.EncodeToString(sum[:8])),
+		// Never nil: the API server would turn nil into [], and comparing would find a difference each time.
+		Endpoints:   []discoveryv1.Endpoint{},
+		AddressType: family,
+	}
+	s.Labels[api.LabelSourceCluster] = cluster
+	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
+	return s
+}
+
+// renamed keeps of an exporter's endpoint ports those of service ports that traffic goes to, under their names here.
+func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discoveryv1.EndpointPort {
+	kept := []discoveryv1.EndpointPort{}
+	for _, p := range ports {
+		i := slices.IndexFunc(exposed, func(e merge.Port) bool {
+			return e.ExportedName == *p.Name && e.Protocol == *p.Protocol // Sanitized fills both in
+		})
+		if i >= 0 {
+			p.Name = &exposed[i].Name
+			kept = append(kept, p)
+		}
+	}
+	return kept
+}
+
+// without says whether the cluster has no ready endpoint, while another has: then its ClusterIP would lead nowhere, or to a
+// refusal. Where no cluster has any, or none says, there is nothing to choose.
+func (w *work) without(cluster string) bool {
+	elsewhere := false
+	for _, e := range w.endpoints {
+		if slices.ContainsFunc(e.Endpoints.Spec.Endpoints, func(ep discoveryv1.Endpoint) bool { return isReady(&ep) }) {
+			if e.Cluster == cluster {
+				return false
+			}
+			elsewhere = true
+		}
+	}
+	return elsewhere
+}

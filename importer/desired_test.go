@@ -1,0 +1,250 @@
+package importer
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+const (
+	v4 = corev1.IPv4Protocol
+	v6 = corev1.IPv6Protocol
+)
+
+func inputOf(t *testing.T, path DataPath, manifests ...string) input {
+	in := readInput(t, join(manifests))
+	in.dataPath = path
+	return in
+}
+
+func service(policy corev1.IPFamilyPolicy, families []corev1.IPFamily, ips ...string) *corev1.Service {
+	return &corev1.Service{Spec: corev1.ServiceSpec{
+		ClusterIP: ips[0], ClusterIPs: ips, IPFamilies: families, IPFamilyPolicy: &policy,
+	}}
+}
+
+func TestAddresses(t *testing.T) {
+	single, prefer := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack
+	for _, tc := range []struct {
+		name     string
+		shared   []corev1.IPFamily
+		derived  *corev1.Service
+		families []corev1.IPFamily
+		ips      []string
+		reason   mcsv1beta1.ServiceImportConditionReason
+		policy   corev1.IPFamilyPolicy
+	}{
+		{
+			"come in the derived Service's order",
+			[]corev1.IPFamily{v4, v6},
+			service(prefer, []corev1.IPFamily{v6, v4}, "fd00::1", "10.96.0.1"),
+			[]corev1.IPFamily{v6, v4},
+			[]string{"fd00::1", "10.96.0.1"},
+			mcsv1beta1.ServiceImportReasonReady, prefer,
+		},
+		{
+			"of a family not shared are hidden, and kept",
+			[]corev1.IPFamily{v4},
+			service(prefer, []corev1.IPFamily{v6, v4}, "fd00::1", "10.96.0.1"),
+			[]corev1.IPFamily{v4},
+			[]string{"10.96.0.1"},
+			mcsv1beta1.ServiceImportReasonReady, prefer,
+		},
+		{
+			"grow when a family joins",
+			[]corev1.IPFamily{v4, v6},
+			service(single, []corev1.IPFamily{v4}, "10.96.0.1"),
+			[]corev1.IPFamily{v4},
+			[]string{"10.96.0.1"},
+			mcsv1beta1.ServiceImportReasonReady, prefer,
+		},
+		{
+			"can't serve another family",
+			[]corev1.IPFamily{v6},
+			service(prefer, []corev1.IPFamily{v4}, "10.96.0.1"),
+			[]corev1.IPFamily{v6},
+			nil, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported, prefer,
+		},
+		{
+			"are pending",
+			[]corev1.IPFamily{v4},
+			&corev1.Service{},
+			[]corev1.IPFamily{v4},
+			nil, mcsv1beta1.ServiceImportReasonPending, "",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := inputOf(t, DataPathPods, exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
+			in.services[0].Spec.IPFamilies, in.derived = tc.shared, tc.derived
+			out := compute(in)
+			spec, cond := out.serviceImport.Spec, out.serviceImport.Status.Conditions[0]
+			if !slices.Equal(spec.IPFamilies, tc.families) || !slices.Equal(spec.IPs, tc.ips) || cond.Reason != string(tc.reason) {
+				t.Errorf("families %v, ips %v, reason %s", spec.IPFamilies, spec.IPs, cond.Reason)
+			}
+			if !slices.Equal(out.derived.Spec.ClusterIPs, tc.derived.Spec.ClusterIPs) {
+				t.Errorf("the derived Service's addresses become %v", out.derived.Spec.ClusterIPs)
+			}
+			if p := out.derived.Spec.IPFamilyPolicy; tc.policy != "" && *p != tc.policy {
+				t.Errorf("its policy becomes %s", *p)
+			}
+		})
+	}
+}
+
+func TestNoPortNoVIP(t *testing.T) {
+	in := inputOf(t, DataPathPods, exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
+	in.services[0].Spec.Ports[0].Port = 0
+	out := compute(in)
+	if c := out.serviceImport.Status.Conditions[0]; out.derived != nil || c.Reason != "Pending" || out.serviceImport.Spec.Ports == nil {
+		t.Errorf("derived %v, condition %v, ports %#v", out.derived, c, out.serviceImport.Spec.Ports)
+	}
+}
+
+func TestGlobalServicesAreCutFairly(t *testing.T) {
+	in := input{key: types.NamespacedName{Namespace: "shop", Name: "web"}, dataPath: DataPathPods}
+	for c, n := range map[string]int{"large": 5000, "small": 30} {
+		records := readInput(t, []byte(exported(c, "shop", "web", "10.1.0.1", "10.11.0.1")))
+		svc := records.services[0]
+		svc.Spec.Type, svc.Spec.ClusterIPs = mcsv1beta1.Headless, nil
+		in.services = append(in.services, svc)
+		for i := 0; i < n; i += api.MaxExportedEndpoints {
+			e := records.endpoints[0].DeepCopy()
+			e.Name = fmt.Sprintf("web.shop.x-%d", i)
+			e.Spec.Endpoints = nil
+			for j := i; j < min(n, i+api.MaxExportedEndpoints); j++ {
+				e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(c), j/250, j%250)}})
+			}
+			in.endpoints = append(in.endpoints, e)
+		}
+	}
+	out := compute(in)
+	status := out.global.Status
+	if status.Clusters != 2 || status.Endpoints != api.MaxGlobalServiceEndpoints || status.TruncatedEndpoints != 5030-api.MaxGlobalServiceEndpoints ||
+		status.Conditions[0].Reason != "TooManyEndpoints" {
+		t.Errorf("status is %+v", status)
+	}
+	if len(out.slices) != 51 {
+		t.Errorf("%d slices: they aren't cut", len(out.slices))
+	}
+}
+
+// FuzzCompute has one of two members write whatever it likes into its records' specs.
+func FuzzCompute(f *testing.F) {
+	for seed := range uint64(200) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 0))
+		path := []DataPath{DataPathPods, DataPathClusterIPs, DataPathNone}[rng.IntN(3)]
+		in := inputOf(t, path, exported("a", "shop", "web", "10.1.0.1", "10.11.0.5"), exported("b", "shop", "web", "10.2.0.1", "10.12.0.5"))
+		scribble(rng, in.services[1], in.endpoints[1])
+		out := compute(in)
+		if out.serviceImport == nil {
+			t.Fatal("one bad record took the other cluster's with it")
+		}
+		checkImport(t, out)
+		for _, s := range out.slices {
+			checkSlice(t, s)
+		}
+		if errs := out.global.Validate(); len(errs) > 0 {
+			t.Errorf("GlobalService: %v", errs.ToAggregate())
+		}
+		if (out.derived != nil) != (out.serviceImport.Spec.Type == mcsv1beta1.ClusterSetIP && path != DataPathNone && len(out.serviceImport.Spec.Ports) > 0) {
+			t.Errorf("derived %v of %+v", out.derived, out.serviceImport.Spec)
+		}
+	})
+}
+
+// scribble fills a cluster's records with values that are right, wrong or odd.
+func scribble(rng *rand.Rand, s *clustersetv1alpha1.ExportedService, e *clustersetv1alpha1.ExportedEndpoints) {
+	str := func(of ...string) string { return of[rng.IntN(len(of))] }
+	ptr := func(of ...string) *string {
+		if rng.IntN(len(of)+1) == 0 {
+			return nil
+		}
+		v := str(of...)
+		return &v
+	}
+	addresses := func(n int) (all []string) {
+		for range rng.IntN(n + 1) {
+			all = append(all, str("10.2.0.9", "10.2.0.1", "fd00::7", "127.0.0.1", "::", "fe80::1%eth0", "::ffff:10.0.0.1", "ff02::1", "x", ""))
+		}
+		return all
+	}
+	name := func() string { return str("", "http", "web", "tcp-80", "HTTP", "a.b", strings.Repeat("a", 64), "-") }
+	number := func() int32 { return []int32{0, -1, 80, 81, 8080, 65536}[rng.IntN(6)] }
+	protocol := func() corev1.Protocol { return corev1.Protocol(str("", "TCP", "UDP", "SCTP", "ICMP")) }
+
+	s.Spec.ExportedAt = metav1.Unix(rng.Int64N(1<<41)-1, 0)
+	s.Spec.Type = mcsv1beta1.ServiceImportType(str("ClusterSetIP", "Headless", "ExternalName"))
+	s.Spec.Ports = nil
+	for range rng.IntN(130) / (rng.IntN(20) + 1) {
+		s.Spec.Ports = append(s.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name(), Protocol: protocol(), Port: number(), AppProtocol: ptr("h2c", "/", "")})
+	}
+	s.Spec.ClusterIPs = addresses(4)
+	s.Spec.IPFamilies = nil
+	for range rng.IntN(4) {
+		s.Spec.IPFamilies = append(s.Spec.IPFamilies, corev1.IPFamily(str("IPv4", "IPv6", "IPv5")))
+	}
+	s.Spec.SessionAffinity = corev1.ServiceAffinity(str("", "None", "ClientIP", "x"))
+	s.Spec.TrafficDistribution = ptr("PreferClose", "x")
+	s.Spec.ExportedLabels = map[string]string{str("team", "kubernetes.io/service-name", "clusterset.dev/x", "a b"): str("red", "a b", "")}
+
+	e.Spec.AddressType = discoveryv1.AddressType(str("IPv4", "IPv6", "FQDN"))
+	e.Spec.Ports = nil
+	for range rng.IntN(4) {
+		n, p, i := name(), protocol(), number()
+		e.Spec.Ports = append(e.Spec.Ports, discoveryv1.EndpointPort{Name: &n, Protocol: &p, Port: &i})
+	}
+	e.Spec.Endpoints = nil
+	for range rng.IntN(150) {
+		e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{
+			Addresses: addresses(2), Hostname: ptr("web-0", "a.b", ""),
+			Zone: ptr("z", " ", "\x00"), NodeName: ptr("n"), TargetRef: &corev1.ObjectReference{Name: "p"},
+		})
+	}
+}
+
+func checkImport(t *testing.T, out output) {
+	names, numbers := map[string]bool{}, map[string]bool{}
+	for _, p := range out.serviceImport.Spec.Ports {
+		number := fmt.Sprint(p.Protocol, p.Port)
+		if names[p.Name] || numbers[number] || len(validation.IsValidPortNum(int(p.Port))) > 0 {
+			t.Errorf("ports are %+v", out.serviceImport.Spec.Ports)
+		}
+		names[p.Name], numbers[number] = true, true
+	}
+	for k, v := range out.serviceImport.Labels {
+		if len(validation.IsQualifiedName(k)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
+			t.Errorf("label %q=%q", k, v)
+		}
+	}
+}
+
+func checkSlice(t *testing.T, s *discoveryv1.EndpointSlice) {
+	if !ours(s) || len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Endpoints) > api.MaxExportedEndpoints {
+		t.Errorf("slice %+v", s.ObjectMeta)
+	}
+	for _, e := range s.Endpoints {
+		if e.NodeName != nil || e.TargetRef != nil || len(e.Addresses) == 0 {
+			t.Errorf("endpoint %+v", e)
+		}
+		for _, a := range e.Addresses {
+			if addr, err := api.ParseAddress(a); err != nil || addr.Is4() != (s.AddressType == discoveryv1.AddressTypeIPv4) {
+				t.Errorf("address %s in a slice of %s: %v", a, s.AddressType, err)
+			}
+		}
+	}
+}

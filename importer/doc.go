@@ -1,0 +1,19 @@
+// Package importer turns what the members export to the hub into objects that one member's DNS and kube-proxy read. It runs
+// in every member, exporting or not, and stands between the hub and the plugin:
+//
+//	hub: ExportedService, ExportedEndpoints, MemberCluster
+//	  ─ merge.Sanitize, merge.Resolve ─► what the service is
+//	  ─ compute (desired*.go, pure)   ─► ServiceImport, EndpointSlices, derived Service, GlobalService
+//	  ─ reconciler                    ─► the local API server
+//
+// It is level-triggered: an event enqueues a (namespace, name), and the worker makes that service's objects what the records
+// in the hub's cache come to at that moment. Where they are that already it writes nothing.
+//
+// Two rules keep names alive:
+//   - Workers start when the caches of the hub have synced, not before. An empty list on a cold start would remove every
+//     import. Until then, and while the hub is away, everything stays as it is.
+//   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment and knows this
+//     member (hub.go). A hub that came back empty deletes nothing.
+//
+// And one keeps others' objects whole: only what carries api.LabelManagedBy with our value is ever changed.
+package importer

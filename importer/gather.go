@@ -1,0 +1,95 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// current is the local objects of one service as the cache has them, each nil where it doesn't exist. Someone else's are
+// among them, but for slices: those are found by our labels.
+type current struct {
+	serviceImport *mcsv1beta1.ServiceImport
+	derived       *corev1.Service
+	global        *fabedgev1alpha1.GlobalService
+	slices        []*discoveryv1.EndpointSlice
+}
+
+// gatherHub reads a service's records from the hub's cache.
+func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *input) error {
+	var services clustersetv1alpha1.ExportedServiceList
+	if err := r.hub.List(ctx, &services, byService(key), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ExportedServices of %s: %w", key, err)
+	}
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	if err := r.hub.List(ctx, &endpoints, byService(key), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ExportedEndpoints of %s: %w", key, err)
+	}
+	// These are the cache's own objects. merge.Sanitize copies before it changes anything.
+	for i := range endpoints.Items {
+		in.endpoints = append(in.endpoints, &endpoints.Items[i])
+	}
+	in.members = map[string]*clustersetv1alpha1.MemberCluster{}
+	for i := range services.Items {
+		in.services = append(in.services, &services.Items[i])
+		cluster, ok := services.Items[i].SourceCluster()
+		if !ok {
+			continue
+		}
+		member := &clustersetv1alpha1.MemberCluster{}
+		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member)
+		if client.IgnoreNotFound(err) != nil {
+			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+		}
+		if errs := member.Validate(); err == nil && len(errs) > 0 {
+			logf.FromContext(ctx).V(1).Info("Took no notice of an invalid MemberCluster", "cluster", cluster, "errors", errs.ToAggregate())
+		} else if err == nil {
+			in.members[cluster] = member
+		}
+	}
+	return nil
+}
+
+// gatherLocal reads what there is of a service here.
+func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur current, err error) {
+	if cur.serviceImport, err = r.local.getImport(ctx, key.Namespace, key.Name); err != nil {
+		return cur, err
+	}
+	derived := &corev1.Service{}
+	if found, err := get(ctx, r.local, key.Namespace, api.DerivedServiceName(key.Namespace, key.Name), derived); err != nil {
+		return cur, err
+	} else if found {
+		cur.derived = derived
+	}
+	if !r.options.SkipGlobalServices {
+		global := &fabedgev1alpha1.GlobalService{}
+		if found, err := get(ctx, r.local, key.Namespace, key.Name, global); err != nil {
+			return cur, err
+		} else if found {
+			cur.global = global
+		}
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := r.local.cache.List(ctx, &slices, client.InNamespace(key.Namespace), byService(key)); err != nil {
+		return cur, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
+	}
+	for i := range slices.Items {
+		cur.slices = append(cur.slices, &slices.Items[i])
+	}
+	return cur, nil
+}
+
+// byService is a query of the indexes that watches.go makes.
+func byService(key types.NamespacedName) client.MatchingFields {
+	return client.MatchingFields{indexService: key.String()}
+}

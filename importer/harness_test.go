@@ -1,0 +1,243 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	dto "github.com/prometheus/client_model/go"
+	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// soon is how long the importer may take to bring something about, on a machine that does other things too.
+const soon = 30 * time.Second
+
+// world is a hub and a member, with a client for the test in each.
+type world struct {
+	t           *testing.T
+	hub, member *kube.ControlPlane
+	hubClient   client.Client
+	client      client.Client
+}
+
+// newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run.
+func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
+	t.Helper()
+	w := &world{t: t, hub: kube.Start(t), member: kube.Start(t, memberOptions...)}
+	w.hub.Apply(t, crds.All()...)
+	w.hub.Apply(t, readFile(t, "testdata/rbac-hub.yaml"))
+	w.member.Apply(t, crds.All()...)
+	w.member.Apply(t, readFile(t, "testdata/rbac-member.yaml"))
+	w.hubClient, w.client = newClient(t, w.hub.Config()), newClient(t, w.member.Config())
+	for _, cluster := range []string{"beijing", "shanghai"} {
+		w.onHub(namespaceOf(cluster), memberOf(cluster))
+	}
+	return w
+}
+
+func newClient(t *testing.T, cfg *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(cfg, client.Options{Scheme: testScheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}
+
+func (w *world) onHub(manifests ...string) { w.hub.Apply(w.t, join(manifests)) }
+
+func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }
+
+func join(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
+
+func namespaceOf(name string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: clusterset-member-%s}}", name)
+}
+
+func namespace(name string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", name)
+}
+
+func memberOf(name string) string {
+	return fmt.Sprintf("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %[1]s}, spec: {zone: %[1]s-1, region: cn}}", name)
+}
+
+// exported is a cluster's ClusterSetIP service with one address, and one endpoint.
+func exported(from, ns, name, clusterIP, endpoint string) string {
+	return fmt.Sprintf(`
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedService
+metadata: {namespace: clusterset-member-%[1]s, name: %[3]s.%[2]s}
+spec:
+  serviceNamespace: %[2]s
+  serviceName: %[3]s
+  type: ClusterSetIP
+  clusterIPs: [%[4]s]
+  ipFamilies: [IPv4]
+  ports: [{name: http, port: 80}]
+  exportedAt: 2026-01-01T00:00:00Z
+---
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedEndpoints
+metadata: {namespace: clusterset-member-%[1]s, name: %[3]s.%[2]s.x-0}
+spec:
+  serviceNamespace: %[2]s
+  serviceName: %[3]s
+  addressType: IPv4
+  ports: [{name: http, port: 8080}]
+  endpoints: [{addresses: [%[5]s]}]
+`, from, ns, name, clusterIP, endpoint)
+}
+
+// traffic counts what goes to an API server.
+type traffic struct {
+	next http.RoundTripper
+
+	mu      sync.Mutex
+	writes  []string
+	watches map[string]bool
+}
+
+func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
+	c.mu.Lock()
+	switch {
+	case r.Method == http.MethodGet && r.URL.Query().Has("watch"):
+		if c.watches == nil {
+			c.watches = map[string]bool{}
+		}
+		c.watches[r.URL.Path] = true
+	case r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events"):
+		c.writes = append(c.writes, r.Method+" "+r.URL.Path)
+	}
+	c.mu.Unlock()
+	return c.next.RoundTrip(r)
+}
+
+func (c *traffic) written() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return append([]string(nil), c.writes...)
+}
+
+func (c *traffic) watched() map[string]bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := map[string]bool{}
+	for k := range c.watches {
+		all[k] = true
+	}
+	return all
+}
+
+// running is an importer at work.
+type running struct {
+	stop          func()
+	hub, local    *traffic
+	hubCache      client.Reader
+	reconcilesNow float64 // when it started
+}
+
+// start runs an importer with exactly the rights of testdata/rbac-*.yaml, until the test ends or stop is called.
+func (w *world) start(options Options) *running {
+	w.t.Helper()
+	if options.Cluster == "" {
+		options.Cluster = "beijing"
+	}
+	run := &running{hub: &traffic{}, local: &traffic{}, reconcilesNow: reconciles(w.t)}
+	log := logr.Discard() // a log of the test's own must not be written to after its end, and some of client-go's goroutines do
+	ctrl.SetLogger(log)
+	localConfig := through(w.member.ConfigFor("importer"), run.local)
+	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
+	hub, err := cluster.New(hubConfig, func(o *cluster.Options) { o.Scheme, o.Logger = testScheme, log })
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	mgr, err := ctrl.NewManager(localConfig, ctrl.Options{
+		Scheme: testScheme, Logger: log,
+		Metrics: metricsserver.Options{BindAddress: "0"}, HealthProbeBindAddress: "0",
+	})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if err := mgr.Add(hub); err != nil {
+		w.t.Fatal(err)
+	}
+	if err := Setup(mgr, hub, options); err != nil {
+		w.t.Fatal(err)
+	}
+	run.hubCache = hub.GetCache()
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := mgr.Start(ctx); err != nil {
+			w.t.Errorf("manager: %v", err)
+		}
+	}()
+	run.stop = sync.OnceFunc(func() { cancel(); <-done })
+	w.t.Cleanup(run.stop)
+	return run
+}
+
+func through(cfg *rest.Config, c *traffic) *rest.Config {
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { c.next = next; return c })
+	return cfg
+}
+
+// reconciles is how many services have been worked on, by all importers of this process.
+func reconciles(t *testing.T) float64 {
+	return metric(t, "controller_runtime_reconcile_total", "controller", "importer")
+}
+
+// metric is the sum over a metric's series that have the label.
+func metric(t *testing.T, name, label, value string) float64 {
+	t.Helper()
+	families, err := ctrlmetrics.Registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for _, f := range families {
+		if f.GetName() != name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if has(m, label, value) {
+				sum += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return sum
+}
+
+func has(m *dto.Metric, label, value string) bool {
+	for _, l := range m.GetLabel() {
+		if l.GetName() == label && l.GetValue() == value {
+			return true
+		}
+	}
+	return label == ""
+}

@@ -1,0 +1,65 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// TestMayDelete has a hub whose cache knows us, and whose API server answers as it will.
+func TestMayDelete(t *testing.T) {
+	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
+	var down error
+	asked := 0
+	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member).WithInterceptorFuncs(interceptor.Funcs{
+		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+			asked++
+			if down != nil {
+				return down
+			}
+			return c.Get(ctx, key, o, opts...)
+		},
+	}).Build()
+	cached := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member.DeepCopy()).Build()
+	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	guard := &hubGuard{cache: cached, live: hub, cluster: "beijing", clock: now}
+
+	check := func(what, want string, asks int) {
+		t.Helper()
+		asked = 0
+		err := guard.mayDelete(t.Context())
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", what, err, want)
+		}
+		if asked != asks {
+			t.Errorf("%s: asked %d times, want %d", what, asked, asks)
+		}
+	}
+	check("it knows us", "", 1)
+	check("it did just now", "", 0)
+	now.SetTime(now.Now().Add(2 * trustFor))
+	down = errors.New("connection refused")
+	check("it is down", "connection refused", 1)
+	check("it is still down", "connection refused", 1)
+	down = nil
+	check("it is back", "", 1)
+	if err := hub.Delete(t.Context(), member); err != nil {
+		t.Fatal(err)
+	}
+	now.SetTime(now.Now().Add(2 * trustFor))
+	check("it came back empty, which the cache hasn't heard of", "has no MemberCluster beijing", 1)
+	if err := cached.Delete(t.Context(), member.DeepCopy()); err != nil {
+		t.Fatal(err)
+	}
+	check("the cache has heard", "has no MemberCluster beijing", 0)
+}

@@ -1,0 +1,270 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+func TestImporter(t *testing.T) {
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"), namespace("other"))
+
+	// What an importer of before left behind, without a record on the hub, is found at the start.
+	w.here(`
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {namespace: shop, name: orphan, labels: {clusterset.dev/managed-by: importer}}
+spec: {type: Headless, ports: []}
+---
+apiVersion: dns.fabedge.io/v1alpha1
+kind: GlobalService
+metadata: {namespace: shop, name: orphan, labels: {clusterset.dev/managed-by: importer}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: shop
+  name: imported-gone-orphan-1
+  labels: {clusterset.dev/managed-by: importer, multicluster.kubernetes.io/service-name: orphan}
+addressType: IPv4
+endpoints: []
+`)
+	w.onHub(exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"),
+		exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	run := w.start(Options{})
+
+	var vip string
+	t.Run("imports what two clusters export", func(t *testing.T) {
+		o := w.imported("shop", "web", 2)
+		vip = o.derived.Spec.ClusterIP
+		if got := o.serviceImport.Spec.IPs; !slices.Equal(got, []string{vip}) {
+			t.Errorf("ips are %v, the derived Service has %s", got, vip)
+		}
+		if o.serviceImport.Status.EndpointSliceObjects != mcsv1beta1.EndpointSliceObjectsPresent {
+			t.Errorf("endpointSliceObjects is %q", o.serviceImport.Status.EndpointSliceObjects)
+		}
+		for _, s := range o.slices {
+			if !metav1.IsControlledBy(&s, o.serviceImport) || s.Labels[discoveryv1.LabelServiceName] != o.derived.Name {
+				t.Errorf("slice %s has owners %v, labels %v", s.Name, s.OwnerReferences, s.Labels)
+			}
+		}
+		if len(o.global.Spec.Endpoints) != 2 || o.global.Spec.Endpoints[1].Zone != "shanghai-1" {
+			t.Errorf("GlobalService has %+v", o.global.Spec)
+		}
+	})
+	t.Run("removes orphans at the start", func(*testing.T) { w.gone("shop", "orphan") })
+	t.Run("watches three kinds on the hub", func(t *testing.T) {
+		want := map[string]bool{}
+		for _, kind := range []string{"exportedservices", "exportedendpoints", "memberclusters"} {
+			want["/apis/clusterset.dev/v1alpha1/"+kind] = true
+		}
+		if got := run.hub.watched(); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("watches %v", got)
+		}
+		if got := run.hub.written(); len(got) > 0 {
+			t.Errorf("writes to the hub: %v", got)
+		}
+	})
+	t.Run("writes nothing where nothing changed", func(t *testing.T) {
+		w.quiet(run, 1)
+		before, done := run.local.written(), reconciles(t)
+		// New versions of the records with the old content, and a new place for a cluster and back.
+		for _, o := range []client.Object{
+			&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: "web.shop"}},
+			&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: "web.shop.x-0"}},
+		} {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
+			if err := w.hubClient.Patch(t.Context(), o, patch); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kube.Eventually(t, soon, func() error {
+			if reconciles(t) == done {
+				return fmt.Errorf("nothing was worked on")
+			}
+			return nil
+		})
+		w.quiet(run, 1)
+		if after := run.local.written(); len(after) != len(before) {
+			t.Errorf("wrote %v", after[len(before):])
+		}
+	})
+	t.Run("writes nothing when it starts again", func(t *testing.T) {
+		run.stop()
+		run = w.start(Options{})
+		w.quiet(run, 1)
+		if got := run.local.written(); len(got) > 0 {
+			t.Errorf("wrote %v", got)
+		}
+		if o := w.imported("shop", "web", 2); o.derived.Spec.ClusterIP != vip {
+			t.Errorf("the VIP is %s, was %s", o.derived.Spec.ClusterIP, vip)
+		}
+	})
+	t.Run("undoes what others do to its objects", func(t *testing.T) {
+		o := w.objects("shop", "web")
+		if err := w.client.Delete(t.Context(), &o.slices[0]); err != nil {
+			t.Fatal(err)
+		}
+		o.global.Spec.Endpoints = nil
+		o.global.Annotations = map[string]string{"example.com/note": "mine"}
+		if err := w.client.Update(t.Context(), o.global); err != nil {
+			t.Fatal(err)
+		}
+		kube.Eventually(t, soon, func() error {
+			if o := w.objects("shop", "web"); len(o.slices) != 2 || len(o.global.Spec.Endpoints) != 2 {
+				return fmt.Errorf("%d slices, GlobalService %+v", len(o.slices), o.global.Spec)
+			}
+			return nil
+		})
+		if o := w.objects("shop", "web"); o.global.Annotations["example.com/note"] != "mine" {
+			t.Errorf("annotations are %v: someone else's is gone", o.global.Annotations)
+		}
+	})
+	t.Run("keeps the VIP when exports change", func(t *testing.T) {
+		w.onHub(strings.ReplaceAll(exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.6"), "port: 80}", "port: 80}, {name: more, port: 81}"))
+		kube.Eventually(t, soon, func() error {
+			if o := w.objects("shop", "web"); len(o.serviceImport.Spec.Ports) != 2 || len(o.derived.Spec.Ports) != 2 {
+				return fmt.Errorf("ports are %v, %v", o.serviceImport.Spec.Ports, o.derived.Spec.Ports)
+			}
+			return nil
+		})
+		if o := w.imported("shop", "web", 2); !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) {
+			t.Errorf("ips are %v, were %s", o.serviceImport.Spec.IPs, vip)
+		}
+	})
+	t.Run("drops a cluster that un-exports, and the service with the last", func(t *testing.T) {
+		w.hub.Delete(t, []byte(exported("shanghai", "shop", "web", "", "")))
+		o := w.imported("shop", "web", 1)
+		if !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) || o.slices[0].Labels[api.LabelSourceCluster] != "beijing" {
+			t.Errorf("left are %+v", o)
+		}
+		w.hub.Delete(t, []byte(exported("beijing", "shop", "web", "", "")))
+		w.gone("shop", "web")
+	})
+	t.Run("waits for the namespace", func(t *testing.T) {
+		w.onHub(exported("beijing", "later", "web", "10.1.0.2", "10.11.0.6"))
+		kube.Eventually(t, soon, func() error {
+			if n := metric(t, "clusterset_importer_services", "state", "no_namespace"); n != 1 {
+				return fmt.Errorf("%v services without a namespace", n)
+			}
+			return nil
+		})
+		w.here(namespace("later"))
+		w.imported("later", "web", 1)
+	})
+	t.Run("leaves kube-system alone", func(t *testing.T) {
+		w.onHub(exported("beijing", "kube-system", "kube-dns", "10.1.0.3", "10.11.0.7"))
+		kube.Eventually(t, soon, func() error {
+			if n := metric(t, "clusterset_importer_services", "state", "excluded"); n != 1 {
+				return fmt.Errorf("%v services excluded", n)
+			}
+			return nil
+		})
+		if o := w.objects("kube-system", "kube-dns"); !o.empty() {
+			t.Errorf("imported %+v", o)
+		}
+	})
+	t.Run("leaves what isn't its own alone, and says so", func(t *testing.T) {
+		w.here(`
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {namespace: other, name: web}
+spec: {type: Headless, ports: [{port: 7}]}
+---
+apiVersion: dns.fabedge.io/v1alpha1
+kind: GlobalService
+metadata: {namespace: other, name: web, labels: {fabedge.io/created-by: service-hub}}
+spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
+`)
+		before := w.objects("other", "web")
+		w.onHub(exported("beijing", "other", "web", "10.1.0.4", "10.11.0.8"))
+		var events eventsv1.EventList
+		kube.Eventually(t, soon, func() error {
+			for _, kind := range []string{"ServiceImport", "GlobalService"} {
+				if n := metric(t, "clusterset_importer_foreign_objects", "kind", kind); n != 1 {
+					return fmt.Errorf("%v foreign %ss", n, kind)
+				}
+			}
+			if err := w.client.List(t.Context(), &events, client.InNamespace("other")); err != nil {
+				return err
+			}
+			if len(events.Items) < 2 || events.Items[0].Reason != reasonForeign {
+				return fmt.Errorf("events are %+v", events.Items)
+			}
+			return nil
+		})
+		after := w.objects("other", "web")
+		if after.serviceImport.ResourceVersion != before.serviceImport.ResourceVersion ||
+			after.global.ResourceVersion != before.global.ResourceVersion || after.derived != nil || len(after.slices) != 0 {
+			t.Errorf("before %+v, after %+v", before, after)
+		}
+		if err := w.client.Delete(t.Context(), after.serviceImport); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.client.Delete(t.Context(), after.global); err != nil {
+			t.Fatal(err)
+		}
+		w.imported("other", "web", 1)
+	})
+	t.Run("mirrors MemberClusters", func(t *testing.T) {
+		w.here("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: guangzhou}, spec: {zone: mine}}")
+		w.onHub(memberOf("guangzhou"), memberOf("tianjin"))
+		w.hub.ApplyStatus(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: tianjin}, status: {phase: Suspect}}"))
+		get := func(name string) (*clustersetv1alpha1.MemberCluster, error) {
+			m := &clustersetv1alpha1.MemberCluster{}
+			return m, w.client.Get(t.Context(), client.ObjectKey{Name: name}, m)
+		}
+		kube.Eventually(t, soon, func() error {
+			m, err := get("tianjin")
+			if err == nil && (m.Status.Phase != clustersetv1alpha1.MemberSuspect || m.Spec.Zone != "tianjin-1") {
+				err = fmt.Errorf("mirrored %+v", m)
+			}
+			return err
+		})
+		w.hub.Delete(t, []byte(memberOf("tianjin")))
+		kube.Eventually(t, soon, func() error {
+			if _, err := get("tianjin"); !apierrors.IsNotFound(err) {
+				return fmt.Errorf("get tianjin: %w", err)
+			}
+			return nil
+		})
+		if m, err := get("guangzhou"); err != nil || m.Spec.Zone != "mine" {
+			t.Errorf("someone else's MemberCluster is %+v, %v", m, err)
+		}
+	})
+	t.Run("deletes nothing while the hub doesn't know it", func(t *testing.T) {
+		w.imported("later", "web", 1)
+		w.hub.Delete(t, []byte(memberOf("beijing")))
+		kube.Eventually(t, soon, func() error {
+			err := run.hubCache.Get(t.Context(), client.ObjectKey{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{})
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the importer has not heard of it: %w", err)
+			}
+			return nil
+		})
+		w.hub.Delete(t, []byte(exported("beijing", "later", "web", "", "")))
+		kube.Eventually(t, soon, func() error {
+			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
+				return fmt.Errorf("%v services held", n)
+			}
+			return nil
+		})
+		w.imported("later", "web", 1)
+		w.onHub(memberOf("beijing"))
+		w.gone("later", "web")
+	})
+}

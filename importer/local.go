@@ -1,0 +1,162 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// local is the member's own API server: cached reads, and writes only where something differs.
+type local struct {
+	// cache is the manager's. Objects from it are never changed, only copies.
+	cache client.Reader
+	// live reads past the cache, where the cache must be behind.
+	live    client.Reader
+	client  client.Client
+	imports importVersion
+}
+
+// get reads an object from the cache; found false says that there is none.
+func get[T client.Object](ctx context.Context, l *local, namespace, name string, into T) (found bool, err error) {
+	err = l.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+	switch {
+	case apierrors.IsNotFound(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s %s/%s: %w", kindOf(into), namespace, name, err)
+	}
+	return true, nil
+}
+
+// getImport reads a ServiceImport of whatever version is served, nil where there is none.
+func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1beta1.ServiceImport, error) {
+	o := l.imports.empty()
+	if found, err := get(ctx, l, namespace, name, o); err != nil || !found {
+		return nil, err
+	}
+	return l.imports.decode(o)
+}
+
+// ensure makes the object what change makes of it, and returns it as it is then. current is the object from the cache, nil
+// where there is none; fresh is what to create then. Nothing is written where change changes nothing, and nothing at all
+// where the object is someone else's, which is a foreignError.
+func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T, change func(T)) (T, error) {
+	if current == nil {
+		change(fresh)
+		err := l.write("create", fresh, func(o client.Object) error {
+			return l.client.Create(ctx, o, client.FieldOwner(api.FieldManagerImporter))
+		})
+		if !apierrors.IsAlreadyExists(err) {
+			return fresh, err
+		}
+		// Either the cache hasn't seen yet what we wrote a moment ago, or it leaves out what isn't ours.
+		live, getErr := getLive(ctx, l, fresh)
+		if getErr != nil {
+			return fresh, errors.Join(err, getErr)
+		}
+		current = &live
+	}
+	if !ours(*current) {
+		return *current, &foreignError{kindOf(*current), *current}
+	}
+	updated := (*current).DeepCopyObject().(T)
+	change(updated)
+	if equality.Semantic.DeepEqual(*current, updated) {
+		return *current, nil
+	}
+	return updated, l.write("update", updated, func(o client.Object) error {
+		return l.client.Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
+	})
+}
+
+// getLive reads the object of o's name from the API server.
+func getLive[T client.Object](ctx context.Context, l *local, o T) (T, error) {
+	if imp, ok := client.Object(o).(*mcsv1beta1.ServiceImport); ok {
+		wire := l.imports.empty()
+		if err := l.live.Get(ctx, client.ObjectKeyFromObject(imp), wire); err != nil {
+			return o, err
+		}
+		decoded, err := l.imports.decode(wire)
+		if err != nil {
+			return o, err
+		}
+		return client.Object(decoded).(T), nil
+	}
+	live := reflect.New(reflect.TypeOf(o).Elem()).Interface().(T)
+	return live, l.live.Get(ctx, client.ObjectKeyFromObject(o), live)
+}
+
+// ensureStatus is ensure for the status of an object that is ours and exists.
+func ensureStatus[T client.Object](ctx context.Context, l *local, current T, change func(T)) error {
+	updated := current.DeepCopyObject().(T)
+	change(updated)
+	if equality.Semantic.DeepEqual(current, updated) {
+		return nil
+	}
+	err := l.write("update status of", updated, func(o client.Object) error {
+		return l.client.Status().Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
+	})
+	if apierrors.IsNotFound(err) {
+		return nil // deleted meanwhile, or of a CRD without the status subresource, as FabDNS's own GlobalService
+	}
+	return err
+}
+
+// remove deletes an object if it is ours and still the one that the cache showed.
+func (l *local) remove(ctx context.Context, o client.Object) error {
+	if !ours(o) {
+		return nil
+	}
+	uid := o.GetUID()
+	err := l.write("delete", o, func(o client.Object) error {
+		return l.client.Delete(ctx, o, client.Preconditions{UID: &uid},
+			client.PropagationPolicy(metav1.DeletePropagationBackground))
+	})
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil // gone already, or another object by now, which its own event brings back
+	}
+	return err
+}
+
+// write does and counts one write, converting a ServiceImport to the served version and back.
+func (l *local) write(verb string, o client.Object, do func(client.Object) error) error {
+	wire := o
+	imp, isImport := o.(*mcsv1beta1.ServiceImport)
+	if isImport {
+		encoded, err := l.imports.encode(imp)
+		if err != nil {
+			return err
+		}
+		wire = encoded
+	}
+	if err := do(wire); err != nil {
+		return fmt.Errorf("%s %s %s: %w", verb, kindOf(o), client.ObjectKeyFromObject(o), err)
+	}
+	writesCounter.WithLabelValues(kindOf(o), verbLabel(verb)).Inc()
+	if isImport && wire != o {
+		written, err := l.imports.decode(wire)
+		if err != nil {
+			return err
+		}
+		*imp = *written
+	}
+	return nil
+}
+
+func verbLabel(verb string) string {
+	if verb == "update status of" {
+		return "update_status"
+	}
+	return verb
+}
+
+func kindOf(o client.Object) string { return reflect.TypeOf(o).Elem().Name() }

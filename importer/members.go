@@ -1,0 +1,93 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// mirror keeps a copy of each of the hub's MemberClusters here, where DNS ranks by them. A cluster that goes silent is one
+// object that changes in every member, and not each of its endpoints.
+type mirror struct {
+	hub    client.Reader // the hub's cache
+	guard  *hubGuard
+	local  *local
+	report *reporter
+}
+
+// memberSources returns what enqueues MemberClusters: the hub's, and our copies.
+func memberSources(hub, local cache.Cache) []source.Source {
+	return []source.Source{
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, &handler.EnqueueRequestForObject{}),
+		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, &handler.EnqueueRequestForObject{}),
+	}
+}
+
+// Reconcile implements reconcile.Reconciler for the name of a MemberCluster.
+func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var here *clustersetv1alpha1.MemberCluster
+	found := &clustersetv1alpha1.MemberCluster{}
+	if ok, err := get(ctx, m.local, "", req.Name, found); err != nil {
+		return reconcile.Result{}, err
+	} else if ok {
+		here = found
+	}
+	there := &clustersetv1alpha1.MemberCluster{}
+	err := m.hub.Get(ctx, req.NamespacedName, there)
+	switch {
+	case client.IgnoreNotFound(err) != nil:
+		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
+	case err != nil && (here == nil || !ours(here)):
+		m.report.foreign(ctx, memberKey(req.Name), nil)
+		return reconcile.Result{}, nil // someone gave a place to a cluster of another MCS implementation
+	case err != nil:
+		if err := m.guard.mayDelete(ctx); err != nil {
+			logf.FromContext(ctx).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
+			return reconcile.Result{RequeueAfter: heldRetry}, nil
+		}
+		return reconcile.Result{}, m.local.remove(ctx, here)
+	case here != nil && here.UID == there.UID:
+		return reconcile.Result{}, nil // this cluster is the hub
+	}
+	if errs := there.Validate(); len(errs) > 0 {
+		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
+		return reconcile.Result{}, nil
+	}
+	err = m.copy(ctx, here, there)
+	var foreign *foreignError
+	switch {
+	case errors.As(err, &foreign):
+		m.report.foreign(ctx, memberKey(req.Name), []*foreignError{foreign})
+		return reconcile.Result{}, nil
+	case isStale(err):
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	m.report.foreign(ctx, memberKey(req.Name), nil)
+	return reconcile.Result{}, err
+}
+
+func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
+	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
+	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
+		c.Labels = mergeKeys(c.Labels, ourLabels(), nil)
+		there.Spec.DeepCopyInto(&c.Spec)
+	})
+	if err != nil {
+		return err
+	}
+	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) { there.Status.DeepCopyInto(&c.Status) })
+}
+
+// memberKey is a MemberCluster's place in the reporter, which no service can have.
+func memberKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }

@@ -1,0 +1,108 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/client-go/tools/events"
+
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+func TestMetricsAreWellNamed(t *testing.T) {
+	servicesGauge.WithLabelValues("imported").Add(0)
+	foreignGauge.WithLabelValues("Service").Add(0)
+	droppedCounter.WithLabelValues("a").Add(0)
+	writesCounter.WithLabelValues("Service", "create").Add(0)
+	registry := prometheus.NewPedanticRegistry()
+	registry.MustRegister(servicesGauge, foreignGauge, truncatedGauge, droppedCounter, writesCounter, hubSyncedGauge)
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(families).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+}
+
+func TestWhatHappensIsSaidOnce(t *testing.T) {
+	recorder := events.NewFakeRecorder(10)
+	r := newReporter(recorder)
+	key := types.NamespacedName{Namespace: "shop", Name: "web"}
+	other := &foreignError{"Service", &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "derived-x", UID: "1"}}}
+	said := func(want int, what string) {
+		t.Helper()
+		if n := len(recorder.Events); n != want {
+			t.Errorf("%s: %d Events, want %d", what, n, want)
+		}
+		for len(recorder.Events) > 0 {
+			<-recorder.Events
+		}
+	}
+	foreignBefore := metric(t, "clusterset_importer_foreign_objects", "kind", "Service")
+	for range 3 {
+		r.foreign(t.Context(), key, []*foreignError{other})
+	}
+	said(1, "a foreign object")
+	if n := metric(t, "clusterset_importer_foreign_objects", "kind", "Service"); n != foreignBefore+1 {
+		t.Errorf("%v foreign Services", n)
+	}
+	r.foreign(t.Context(), key, nil)
+	r.foreign(t.Context(), key, []*foreignError{other})
+	said(1, "the foreign object again, after it had gone")
+
+	imp := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+	drops := []merge.Drop{{
+		Cluster: "beijing", Kind: "ExportedService", Record: "web.shop",
+		Err: field.Invalid(field.NewPath("spec"), 1, "x"),
+	}}
+	droppedBefore := metric(t, "clusterset_importer_dropped_values_total", "cluster", "beijing")
+	for range 3 {
+		r.drops(t.Context(), key, imp, drops)
+	}
+	said(1, "a dropped value")
+	if n := metric(t, "clusterset_importer_dropped_values_total", "cluster", "beijing"); n != droppedBefore+1 {
+		t.Errorf("counted %v drops", n-droppedBefore)
+	}
+
+	importedBefore := metric(t, "clusterset_importer_services", "state", "imported")
+	r.outcome(key, stateImported)
+	r.outcome(key, stateImported)
+	if n := metric(t, "clusterset_importer_services", "state", "imported"); n != importedBefore+1 {
+		t.Errorf("%v services imported", n-importedBefore)
+	}
+	r.outcome(key, "")
+	if n := metric(t, "clusterset_importer_services", "state", "imported"); n != importedBefore || len(r.services) != 0 {
+		t.Errorf("a service that is gone counts: %v", n-importedBefore)
+	}
+	if n := metric(t, "clusterset_importer_foreign_objects", "kind", "Service"); n != foreignBefore {
+		t.Errorf("its foreign objects count: %v", n-foreignBefore)
+	}
+}
+
+func TestForeignErrors(t *testing.T) {
+	f := &foreignError{"Service", &corev1.Service{}}
+	for _, tc := range []struct {
+		name string
+		err  error
+		n    int
+		only bool
+	}{
+		{"none", nil, 0, true},
+		{"one", f, 1, true},
+		{"wrapped and joined", errors.Join(fmt.Errorf("x: %w", f), errors.Join(nil, f)), 2, true},
+		{"beside another", errors.Join(f, errors.New("x")), 1, false},
+	} {
+		if found, only := foreignErrors(tc.err); len(found) != tc.n || only != tc.only {
+			t.Errorf("%s: %v, %v", tc.name, found, only)
+		}
+	}
+}

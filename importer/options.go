@@ -1,0 +1,127 @@
+package importer
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// DataPath says what traffic to a ClusterSetIP is sent to.
+type DataPath string
+
+const (
+	// DataPathPods sends it to the pods of all clusters. Needs a pod network that all of them share.
+	DataPathPods DataPath = "pods"
+
+	// DataPathClusterIPs sends it to the exporting Services' ClusterIPs. Needs a service network that is routed between
+	// clusters, as FabEdge's is.
+	DataPathClusterIPs DataPath = "clusterips"
+
+	// DataPathNone gives services no ClusterSetIP, and makes no Service. Names lead to the exporters' own ClusterIPs, as
+	// ranked by DNS from the GlobalService.
+	DataPathNone DataPath = "none"
+)
+
+// ParseDataPath reads a data path as a flag states it.
+func ParseDataPath(s string) (DataPath, error) {
+	switch d := DataPath(s); d {
+	case DataPathPods, DataPathClusterIPs, DataPathNone:
+		return d, nil
+	}
+	return "", fmt.Errorf("unknown data path %q: want pods, clusterips or none", s)
+}
+
+// Options are what a person decides about importing. Only Cluster has to be set.
+type Options struct {
+	// Cluster is this member's name on the hub.
+	Cluster string
+
+	// DataPath says what ClusterSetIPs lead to. Default: pods.
+	DataPath DataPath
+
+	// IncludeNamespaces are the namespaces to import services into, as names or patterns with *, ? and [a-z]. Default:
+	// all.
+	IncludeNamespaces []string
+
+	// ExcludeNamespaces are those to leave out, in the same form; they count before IncludeNamespaces. Default, where
+	// nil: kube-*. Who may export into kube-system can take over names that the cluster's own components use.
+	ExcludeNamespaces []string
+
+	// CreateNamespaces makes the namespaces that exported services lie in and that don't exist here. They are never
+	// deleted again. Default: such services are skipped until the namespace appears.
+	CreateNamespaces bool
+
+	// SkipGlobalServices writes no GlobalService, for clusters without FabDNS's kind. Ones written before are left as
+	// they are.
+	SkipGlobalServices bool
+
+	// Concurrency is how many services are worked on at once. Default: 4.
+	Concurrency int
+
+	// MaxBackoff is the longest wait before a service that failed is tried again. Default: a minute.
+	MaxBackoff time.Duration
+}
+
+// DefaultExcludeNamespaces is what is left out where nobody says.
+var DefaultExcludeNamespaces = []string{"kube-*"}
+
+func (o Options) withDefaults() (Options, error) {
+	var errs []error
+	if err := api.CheckMemberName(o.Cluster); err != nil {
+		errs = append(errs, fmt.Errorf("cluster %q: %w", o.Cluster, err))
+	}
+	if o.DataPath == "" {
+		o.DataPath = DataPathPods
+	}
+	if _, err := ParseDataPath(string(o.DataPath)); err != nil {
+		errs = append(errs, err)
+	}
+	if o.ExcludeNamespaces == nil {
+		o.ExcludeNamespaces = DefaultExcludeNamespaces
+	}
+	for _, p := range append(o.IncludeNamespaces[:len(o.IncludeNamespaces):len(o.IncludeNamespaces)], o.ExcludeNamespaces...) {
+		if err := checkPattern(p); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	if o.Concurrency <= 0 {
+		o.Concurrency = 4
+	}
+	if o.MaxBackoff <= 0 {
+		o.MaxBackoff = time.Minute
+	}
+	if len(errs) > 0 {
+		return o, fmt.Errorf("importer options: %w", errors.Join(errs...))
+	}
+	return o, nil
+}
+
+// imports says whether services of the namespace are imported.
+func (o *Options) imports(namespace string) bool {
+	return !matchesAny(o.ExcludeNamespaces, namespace) &&
+		(len(o.IncludeNamespaces) == 0 || matchesAny(o.IncludeNamespaces, namespace))
+}
+
+func checkPattern(p string) error {
+	if p == "" || strings.ContainsAny(p, `/\`) {
+		return fmt.Errorf("namespace pattern %q: want a name, or a pattern such as team-*", p)
+	}
+	if _, err := path.Match(p, ""); err != nil {
+		return fmt.Errorf("namespace pattern %q: %w", p, err)
+	}
+	return nil
+}
+
+// matchesAny says whether one of the patterns, which have been checked, matches the name.
+func matchesAny(patterns []string, name string) bool {
+	for _, p := range patterns {
+		if ok, _ := path.Match(p, name); ok {
+			return true
+		}
+	}
+	return false
+}

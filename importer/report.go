@@ -1,0 +1,216 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"maps"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// state is what became of an exported service.
+type state string
+
+const (
+	stateImported    state = "imported"
+	stateForeign     state = "foreign"
+	stateNoNamespace state = "no_namespace"
+	stateExcluded    state = "excluded"
+	stateHeld        state = "held"
+	stateFailed      state = "failed"
+)
+
+// Reasons of our Events.
+const (
+	// reasonForeign: an object has the name of one of ours but isn't.
+	reasonForeign = "ForeignObject"
+	// reasonInvalidExport: parts of what clusters exported can't be imported.
+	reasonInvalidExport = "InvalidExport"
+)
+
+// foreignError says that an object of someone else's has the name of one of ours. It isn't retried: the object's next
+// event enqueues the service again.
+type foreignError struct {
+	kind   string
+	object client.Object
+}
+
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s %s exists and is not the importer's", e.kind, client.ObjectKeyFromObject(e.object))
+}
+
+// foreignErrors returns those among joined errors, and whether there are no others.
+func foreignErrors(err error) (foreign []*foreignError, only bool) {
+	only = true
+	var visit func(error)
+	visit = func(err error) {
+		var f *foreignError
+		if joined, ok := err.(interface{ Unwrap() []error }); ok {
+			for _, e := range joined.Unwrap() {
+				visit(e)
+			}
+		} else if errors.As(err, &f) {
+			foreign = append(foreign, f)
+		} else {
+			only = false
+		}
+	}
+	if err != nil {
+		visit(err)
+	}
+	return foreign, only
+}
+
+// reporter says what happens: as metrics always, as logs and Events once, when it begins. Reconciling is repeated at will,
+// and who reads logs shouldn't be.
+type reporter struct {
+	events events.EventRecorder
+
+	mu         sync.Mutex
+	services   map[types.NamespacedName]*reported
+	namespaces map[string]bool // missing ones that were mentioned
+}
+
+// reported is what was last said of one service.
+type reported struct {
+	state     state
+	foreign   map[string]types.UID // by kind
+	drops     uint64               // a hash
+	truncated int
+}
+
+func newReporter(recorder events.EventRecorder) *reporter {
+	return &reporter{events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}}
+}
+
+func (r *reporter) get(key types.NamespacedName) *reported {
+	if r.services[key] == nil {
+		r.services[key] = &reported{}
+	}
+	return r.services[key]
+}
+
+// outcome records what became of a service; the empty state is that nobody exports it.
+func (r *reporter) outcome(key types.NamespacedName, s state) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rep := r.get(key)
+	if rep.state != s {
+		if rep.state != "" {
+			servicesGauge.WithLabelValues(string(rep.state)).Dec()
+		}
+		if s != "" {
+			servicesGauge.WithLabelValues(string(s)).Inc()
+		}
+		rep.state = s
+	}
+	if s == "" {
+		r.setForeign(rep, nil)
+		r.setTruncated(rep, 0)
+		delete(r.services, key)
+	}
+}
+
+// foreign says which objects of someone else's are in a service's way. Each is mentioned when it turns up.
+func (r *reporter) foreign(ctx context.Context, key types.NamespacedName, found []*foreignError) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rep := r.get(key)
+	now := map[string]types.UID{}
+	for _, f := range found {
+		now[f.kind] = f.object.GetUID()
+		if uid, known := rep.foreign[f.kind]; known && uid == f.object.GetUID() {
+			continue
+		}
+		logf.FromContext(ctx).Info("Left an object of someone else's untouched; the service is not imported through it",
+			"kind", f.kind, "object", client.ObjectKeyFromObject(f.object))
+		r.events.Eventf(f.object, nil, corev1.EventTypeWarning, reasonForeign, "Import",
+			"the clusterset importer leaves this object alone because it didn't write it; service %s is not imported through it. Delete or rename it to import the service.",
+			key)
+	}
+	r.setForeign(rep, now)
+}
+
+func (r *reporter) setForeign(rep *reported, now map[string]types.UID) {
+	for kind := range rep.foreign {
+		foreignGauge.WithLabelValues(kind).Dec()
+	}
+	for kind := range now {
+		foreignGauge.WithLabelValues(kind).Inc()
+	}
+	rep.foreign = maps.Clone(now)
+}
+
+// drops counts and mentions what was left out of a service's records, once until that changes. regarding, the
+// ServiceImport, may be nil.
+func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regarding client.Object, drops []merge.Drop) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rep := r.get(key)
+	h := fnv.New64a()
+	for _, d := range drops {
+		_, _ = fmt.Fprintln(h, d) // a hash takes everything
+	}
+	sum := h.Sum64()
+	if len(drops) == 0 || sum == rep.drops {
+		if len(drops) == 0 {
+			rep.drops = 0
+		}
+		return
+	}
+	rep.drops = sum
+	for _, d := range drops {
+		droppedCounter.WithLabelValues(d.Cluster).Inc()
+	}
+	logf.FromContext(ctx).Info("Left out parts of exported records that can't be imported", "count", len(drops), "first", drops[0].String())
+	if regarding != nil {
+		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonInvalidExport, "Import",
+			"%s of the exported records can't be imported and were left out; the first: %s", counted(len(drops), "part"), clip(drops[0].String()))
+	}
+}
+
+// truncated records how many endpoints found no room in a service's GlobalService.
+func (r *reporter) truncated(key types.NamespacedName, n int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.setTruncated(r.get(key), n)
+}
+
+func (r *reporter) setTruncated(rep *reported, n int) {
+	truncatedGauge.Add(float64(n - rep.truncated))
+	rep.truncated = n
+}
+
+// namespaceMissing mentions a namespace that services are exported from and that doesn't exist here.
+func (r *reporter) namespaceMissing(ctx context.Context, namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.namespaces[namespace] {
+		r.namespaces[namespace] = true
+		logf.FromContext(ctx).Info("Skipped the services of a namespace that doesn't exist here; they are imported when it appears",
+			"missing", namespace)
+	}
+}
+
+func (r *reporter) namespaceFound(namespace string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.namespaces, namespace)
+}
+
+// clip keeps an Event's note within its limit of 1 KiB.
+func clip(s string) string {
+	if runes := []rune(s); len(runes) > 200 {
+		return string(runes[:200]) + "…"
+	}
+	return s
+}

@@ -1,0 +1,170 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/wait"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+const (
+	// startRetry is how often an API server that is away, or that lacks our kinds, is tried again at the start.
+	startRetry = 5 * time.Second
+	// forever is how long a controller waits for its caches. Its own default would end the process after two minutes
+	// without the hub, and with it everything else in it.
+	forever = 100 * 365 * 24 * time.Hour
+	// reconcileTimeout bounds the work on one service.
+	reconcileTimeout = 2 * time.Minute
+)
+
+// AddToScheme makes every kind that the importer reads and writes known to a scheme, the manager's and the hub's.
+func AddToScheme(scheme *runtime.Scheme) error {
+	return errors.Join(
+		clientgoscheme.AddToScheme(scheme),
+		clustersetv1alpha1.AddToScheme(scheme),
+		fabedgev1alpha1.AddToScheme(scheme),
+		mcsv1beta1.Install(scheme),
+		mcsv1alpha1.Install(scheme),
+	)
+}
+
+// Setup has the manager, which is the local cluster's, run the importer, where leaders are elected on the leader only. The
+// caller adds hub to the manager (mgr.Add), once for all who use it; schemes of both need AddToScheme. Setup itself
+// reaches neither API server.
+//
+// The hub may be down: the importer waits for it, as long as it takes, and changes nothing meanwhile. The hub's client
+// must not be used through its cache by Setup's caller before the manager runs: that would have the manager wait for the
+// hub with everything else.
+func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
+	options, err := options.withDefaults()
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(&importer{mgr: mgr, hub: hub, options: options}); err != nil {
+		return fmt.Errorf("add importer to manager: %w", err)
+	}
+	return nil
+}
+
+// importer is the part that waits for both API servers and then runs the two controllers.
+type importer struct {
+	mgr     manager.Manager
+	hub     cluster.Cluster
+	options Options
+}
+
+// NeedLeaderElection implements manager.LeaderElectionRunnable: two importers would do no harm, but all work twice.
+func (i *importer) NeedLeaderElection() bool { return true }
+
+// Start implements manager.Runnable.
+func (i *importer) Start(ctx context.Context) error {
+	log := i.mgr.GetLogger().WithName("importer")
+	ctx = logf.IntoContext(ctx, log)
+	var version importVersion
+	retry(ctx, "Waiting for the local API server to serve ServiceImport", func() (err error) {
+		version, err = servedImportVersion(i.mgr.GetRESTMapper())
+		return err
+	})
+	for _, index := range indexes(i.hub.GetCache(), i.mgr.GetCache()) {
+		retry(ctx, "Waiting for the API servers of the hub and of this cluster", func() error { return index.add(ctx) })
+	}
+	select {
+	case <-ctx.Done():
+		return nil
+	default:
+	}
+	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
+
+	hub := i.hub.GetCache()
+	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	guard := &hubGuard{cache: hub, live: i.hub.GetAPIReader(), cluster: i.options.Cluster, clock: clock.RealClock{}}
+	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
+
+	services, err := i.controller("importer", &reconciler{
+		options: i.options, hub: hub, guard: guard, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
+	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices))
+	if err != nil {
+		return err
+	}
+	members, err := i.controller("importer-members", &mirror{hub: hub, guard: guard, local: l, report: report},
+		1, memberSources(hub, i.mgr.GetCache()))
+	if err != nil {
+		return err
+	}
+
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return services.Start(ctx) })
+	group.Go(func() error { return members.Start(ctx) })
+	group.Go(func() error {
+		if hub.WaitForCacheSync(ctx) {
+			hubSyncedGauge.Set(1)
+			defer hubSyncedGauge.Set(0)
+		}
+		<-ctx.Done()
+		return nil
+	})
+	return group.Wait()
+}
+
+// controller returns a controller whose workers start when all of its sources have synced.
+func (i *importer) controller(name string, r reconcile.Reconciler, concurrency int, sources []source.Source) (controller.Controller, error) {
+	unique := true // one process may run several managers: tests, demos
+	options := controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: concurrency,
+		CacheSyncTimeout:        forever,
+		ReconciliationTimeout:   reconcileTimeout,
+		SkipNameValidation:      &unique,
+		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](
+			20*time.Millisecond, i.options.MaxBackoff),
+	}
+	options.DefaultFromConfig(i.mgr.GetControllerOptions())
+	if options.Logger.GetSink() == nil {
+		options.Logger = i.mgr.GetLogger()
+	}
+	c, err := controller.NewUnmanaged(name, options)
+	if err != nil {
+		return nil, fmt.Errorf("make controller %s: %w", name, err)
+	}
+	for _, s := range sources {
+		if err := c.Watch(s); err != nil {
+			return nil, fmt.Errorf("watch %v: %w", s, err)
+		}
+	}
+	return c, nil
+}
+
+// retry calls f until it succeeds or ctx ends. It says what it waits for once, and then whenever the
+// reason changes.
+func retry(ctx context.Context, what string, f func() error) {
+	said := ""
+	_ = wait.PollUntilContextCancel(ctx, startRetry, true, func(context.Context) (bool, error) {
+		err := f()
+		if err == nil {
+			return true, nil
+		}
+		if reason := err.Error(); reason != said {
+			said = reason
+			logf.FromContext(ctx).Info(what, "reason", reason)
+		}
+		return false, nil
+	})
+}

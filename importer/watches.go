@@ -1,0 +1,173 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// Indexes of the two caches. The exporter may index the same kinds: the names are ours alone.
+const (
+	// indexService finds records, and our EndpointSlices, by the "namespace/name" of their service.
+	indexService = "importer.service"
+	// indexNamespace finds ExportedServices by the namespace of their service.
+	indexNamespace = "importer.namespace"
+)
+
+// index is a way to find objects in a cache.
+type index struct {
+	cache cache.Cache
+	kind  client.Object
+	name  string
+	by    client.IndexerFunc
+}
+
+func indexes(hub, local cache.Cache) []index {
+	byService := func(o client.Object) []string {
+		if key, ok := serviceOf(o); ok {
+			return []string{key.String()}
+		}
+		return nil
+	}
+	byNamespace := func(o client.Object) []string {
+		return []string{o.(*clustersetv1alpha1.ExportedService).Spec.ServiceNamespace}
+	}
+	return []index{
+		{local, &discoveryv1.EndpointSlice{}, indexService, byService},
+		{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
+		{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
+		{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
+	}
+}
+
+// add starts the kind's informer and fails while its API server is away. It can't be done twice.
+func (i index) add(ctx context.Context) error {
+	if err := i.cache.IndexField(ctx, i.kind, i.name, i.by); err != nil {
+		return fmt.Errorf("index %s by %s: %w", kindOf(i.kind), i.name, err)
+	}
+	return nil
+}
+
+// serviceOf returns the service that a record on the hub, or an object of ours here, belongs to.
+func serviceOf(o client.Object) (types.NamespacedName, bool) {
+	switch o := o.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
+	case *clustersetv1alpha1.ExportedEndpoints:
+		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
+	case *discoveryv1.EndpointSlice, *corev1.Service:
+		if !ours(o) {
+			return types.NamespacedName{}, false
+		}
+		name := o.GetLabels()[api.LabelServiceName]
+		if owner := metaOwner(o); name == "" { // a slice of ClusterIPs
+			name = owner
+		}
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
+	default: // ServiceImport, GlobalService. Someone else's may be in our way, or may have just gone out of it.
+		return client.ObjectKeyFromObject(o), true
+	}
+}
+
+// metaOwner returns the name of the ServiceImport that owns the object.
+func metaOwner(o client.Object) string {
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Kind == "ServiceImport" {
+			return ref.Name
+		}
+	}
+	return ""
+}
+
+// serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
+// everything we write, so that what someone else changes or deletes comes back.
+func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool) []source.Source {
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if key, ok := serviceOf(o); ok {
+			return []reconcile.Request{{NamespacedName: key}}
+		}
+		return nil
+	})
+	sources := []source.Source{
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, enqueue),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, enqueue),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, exportedBy(hub), placeChanged()),
+		source.Kind(local, version.empty(), enqueue),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),
+		source.Kind[client.Object](local, &corev1.Service{}, enqueue),
+		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(hub), appearedOrWent()),
+	}
+	if !skipGlobal {
+		sources = append(sources, source.Kind[client.Object](local, &fabedgev1alpha1.GlobalService{}, enqueue))
+	}
+	return sources
+}
+
+// exportedBy enqueues the services that a cluster exports.
+func exportedBy(hub client.Reader) handler.EventHandler {
+	return enqueueListed(hub, func(o client.Object) client.ListOption {
+		return client.InNamespace(api.MemberNamespace(o.GetName()))
+	})
+}
+
+// exportedInto enqueues the services that lie in a namespace.
+func exportedInto(hub client.Reader) handler.EventHandler {
+	return enqueueListed(hub, func(o client.Object) client.ListOption {
+		return client.MatchingFields{indexNamespace: o.GetName()}
+	})
+}
+
+func enqueueListed(hub client.Reader, which func(client.Object) client.ListOption) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var services clustersetv1alpha1.ExportedServiceList
+		if err := hub.List(ctx, &services, which(o), client.UnsafeDisableDeepCopy); err != nil {
+			// A cache answers once it has synced, or when we stop. Before it has, its own events enqueue everything.
+			logf.FromContext(ctx).V(1).Info("Listed no ExportedServices", "reason", err.Error())
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(services.Items))
+		for i := range services.Items {
+			if key, ok := serviceOf(&services.Items[i]); ok {
+				requests = append(requests, reconcile.Request{NamespacedName: key})
+			}
+		}
+		return requests
+	})
+}
+
+// placeChanged lets through what changes objects here: a cluster's place and networks. Its health, which changes every
+// minute, doesn't: DNS ranks by the mirrored MemberCluster.
+func placeChanged() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster).Spec, e.ObjectNew.(*clustersetv1alpha1.MemberCluster).Spec
+			return was.Zone != is.Zone || was.Region != is.Region || !slices.Equal(was.CIDRs, is.CIDRs)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
+
+// appearedOrWent lets through namespaces that come, go, or begin to go.
+func appearedOrWent() predicate.Predicate {
+	return predicate.Funcs{
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetDeletionTimestamp().IsZero() != e.ObjectNew.GetDeletionTimestamp().IsZero()
+		},
+	}
+}

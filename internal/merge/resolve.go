@@ -1,0 +1,126 @@
+package merge
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// Resolved is one service, made of all its exports.
+type Resolved struct {
+	Namespace, Name string
+
+	// Winner is the cluster whose export is the oldest. What can't be united is as it says.
+	Winner string
+	// Clusters are all that export the service, sorted.
+	Clusters []string
+
+	// The winner's.
+	Type                  mcsv1beta1.ServiceImportType
+	SessionAffinity       corev1.ServiceAffinity
+	SessionAffinityConfig *corev1.SessionAffinityConfig
+	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy
+	TrafficDistribution   *string
+	Labels, Annotations   map[string]string
+
+	// Ports are the union of everyone's, the winner's first.
+	Ports []Port
+	// IPFamilies are those every cluster shares, in the winner's order. Where they share none they are the winner's: the
+	// service serves some rather than nobody.
+	IPFamilies []corev1.IPFamily
+
+	// Conflicts are the fields over which the exports disagree, sorted by reason.
+	Conflicts []Conflict
+}
+
+// Resolve merges the sanitized exports of one (namespace, name). The oldest export wins; of several equally old, and
+// stamps of one second from different clocks often are, the one of the cluster whose name sorts first. The order of exports
+// doesn't matter. Of no exports the result is the zero Resolved, whose Clusters are empty.
+//
+// The result shares maps and pointers with the exports.
+func Resolve(exports []Export) Resolved {
+	if len(exports) == 0 {
+		return Resolved{}
+	}
+	exports = byAge(exports)
+	winner := exports[0]
+	spec := &winner.Service.Spec
+	r := Resolved{
+		Namespace: spec.ServiceNamespace,
+		Name:      spec.ServiceName,
+		Winner:    winner.Cluster,
+		Clusters:  clusters(exports),
+
+		Type:                  spec.Type,
+		SessionAffinity:       spec.SessionAffinity,
+		SessionAffinityConfig: spec.SessionAffinityConfig,
+		InternalTrafficPolicy: spec.InternalTrafficPolicy,
+		TrafficDistribution:   spec.TrafficDistribution,
+		Labels:                nonEmpty(spec.ExportedLabels),
+		Annotations:           nonEmpty(spec.ExportedAnnotations),
+
+		Ports:      unitePorts(exports),
+		IPFamilies: sharedFamilies(exports),
+	}
+	r.Conflicts = conflicts(exports)
+	return r
+}
+
+// byAge returns the exports of distinct clusters, the winner first.
+func byAge(exports []Export) []Export {
+	sorted := slices.SortedFunc(slices.Values(exports), func(a, b Export) int {
+		return cmp.Or(exportedAt(a).Compare(exportedAt(b)), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	seen := make(map[string]bool, len(sorted))
+	return slices.DeleteFunc(sorted, func(e Export) bool {
+		again := seen[e.Cluster]
+		seen[e.Cluster] = true
+		return again
+	})
+}
+
+// exportedAt is to the second, as it comes out of JSON. An exporter that merges a record which it has just made, still
+// with its fractions, has to come to what everyone else does.
+func exportedAt(e Export) time.Time {
+	return e.Service.Spec.ExportedAt.Truncate(time.Second)
+}
+
+func clusters(exports []Export) []string {
+	names := make([]string, len(exports))
+	for i, e := range exports {
+		names[i] = e.Cluster
+	}
+	slices.Sort(names)
+	return names
+}
+
+// sharedFamilies is the families of the oldest export that says any, without those another export leaves out. Exports that
+// say none (a Service of an API server older than the field) don't count.
+func sharedFamilies(byAge []Export) []corev1.IPFamily {
+	var first, shared []corev1.IPFamily
+	for _, e := range byAge {
+		families := e.Service.Spec.IPFamilies
+		switch {
+		case len(families) == 0:
+		case first == nil:
+			first, shared = families, slices.Clone(families)
+		default:
+			shared = slices.DeleteFunc(shared, func(f corev1.IPFamily) bool { return !slices.Contains(families, f) })
+		}
+	}
+	if len(shared) == 0 {
+		return slices.Clone(first)
+	}
+	return shared
+}
+
+func nonEmpty(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return maps.Clone(m)
+}

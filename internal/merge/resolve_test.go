@@ -1,0 +1,305 @@
+package merge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+const (
+	v4 = corev1.IPv4Protocol
+	v6 = corev1.IPv6Protocol
+)
+
+func TestTheWinner(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		records []*clustersetv1alpha1.ExportedService
+		want    string
+	}{
+		{"is the oldest export", []*clustersetv1alpha1.ExportedService{record("a", 9), record("b", 3), record("c", 5)}, "b"},
+		{"is not the majority", []*clustersetv1alpha1.ExportedService{record("a", 9), record("b", 9), record("c", 5, headless)}, "c"},
+		{"of equal ages has the lower name", []*clustersetv1alpha1.ExportedService{record("b", 3), record("a", 3), record("c", 5)}, "a"},
+		{"is older by seconds, not by what JSON drops", []*clustersetv1alpha1.ExportedService{
+			record("a", 3, func(s *clustersetv1alpha1.ExportedServiceSpec) {
+				s.ExportedAt = metav1.NewTime(s.ExportedAt.Add(900_000_000))
+			}),
+			record("b", 3),
+		}, "a"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := resolve(tc.records...).Winner; got != tc.want {
+				t.Errorf("winner is %q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestOfNoExportsNothing(t *testing.T) {
+	if r := merge.Resolve(nil); len(r.Clusters) != 0 || r.Name != "" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+func TestTheOldestWinsWhole(t *testing.T) {
+	local, prefer := corev1.ServiceInternalTrafficPolicyLocal, "PreferClose"
+	oldest := record("z", 0, headless, affinity(corev1.ServiceAffinityClientIP, 60), func(s *clustersetv1alpha1.ExportedServiceSpec) {
+		s.InternalTrafficPolicy, s.TrafficDistribution = &local, &prefer
+		s.ExportedLabels = map[string]string{"team": "red"}
+		s.ExportedAnnotations = map[string]string{"note": "old"}
+	})
+	r := resolve(record("a", 1, labels("team", "blue", "more", "x")), oldest, record("b", 2, annotations("note", "new")))
+	if r.Type != mcsv1beta1.Headless || r.SessionAffinity != corev1.ServiceAffinityClientIP ||
+		*r.SessionAffinityConfig.ClientIP.TimeoutSeconds != 60 || *r.InternalTrafficPolicy != local ||
+		*r.TrafficDistribution != prefer {
+		t.Errorf("not the winner's: %+v", r)
+	}
+	if want := map[string]string{"team": "red"}; !equality.Semantic.DeepEqual(r.Labels, want) {
+		t.Errorf("labels are %v, want %v", r.Labels, want)
+	}
+	if want := map[string]string{"note": "old"}; !equality.Semantic.DeepEqual(r.Annotations, want) {
+		t.Errorf("annotations are %v, want %v", r.Annotations, want)
+	}
+	c := r.ConflictCondition()
+	want := "AnnotationsConflict,InternalTrafficPolicyConflict,LabelsConflict,SessionAffinityConflict," +
+		"TrafficDistributionConflict,TypeConflict"
+	if c.Type != "Conflict" || c.Status != metav1.ConditionTrue || c.Reason != want {
+		t.Errorf("condition is %s=%s %s, want reason %s", c.Type, c.Status, c.Reason, want)
+	}
+}
+
+func TestPorts(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		records  []*clustersetv1alpha1.ExportedService
+		want     string
+		conflict bool
+	}{
+		{
+			"that agree",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, ports("http:80")), record("b", 2, ports("http:80/TCP"))},
+			"http:80/TCP=a+b", false,
+		},
+		{
+			"in another order agree",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports("http:80 dns:53/UDP")), record("b", 2, ports("dns:53/UDP http:80")),
+			},
+			"http:80/TCP=a+b dns:53/UDP=a+b", false,
+		},
+		{
+			"are united, the winner's first",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 2, ports("admin:90 http:80")), record("b", 1, ports("http:80 metrics:9090")),
+			},
+			"http:80/TCP=a+b metrics:9090/TCP=b admin:90/TCP=a", true,
+		},
+		{
+			"of one name keep the winner's number, and only who has it gets traffic",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports("http:80")), record("b", 2, ports("http:8080")), record("c", 3, ports("http:80")),
+			},
+			"http:80/TCP=a+c", true,
+		},
+		{"of one name differ in protocol", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, ports("dns:53")), record("b", 2, ports("dns:53/UDP")),
+		}, "dns:53/TCP=a", true},
+		{
+			"of one number keep the winner's name",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports("http:80")), record("b", 2, ports("web:80 extra:81")),
+			},
+			"http:80/TCP=a extra:81/TCP=b", true,
+		},
+		{
+			"of one number and two protocols are two",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports("dns-tcp:53")), record("b", 2, ports("dns-udp:53/UDP")),
+			},
+			"dns-tcp:53/TCP=a dns-udp:53/UDP=b", true,
+		},
+		{
+			"of losers lose to the older loser",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports("http:80")), record("c", 2, ports("x:1")), record("b", 3, ports("x:2")),
+			},
+			"http:80/TCP=a x:1/TCP=c", true,
+		},
+		{
+			"without a name get one among others",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports(":80")), record("b", 2, ports("metrics:9090")),
+			},
+			"tcp-80:80/TCP=a metrics:9090/TCP=b", true,
+		},
+		{
+			"without a name don't take another's",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 1, ports(":80")), record("b", 2, ports("tcp-80:81")),
+			},
+			"tcp-80-2:80/TCP=a tcp-80:81/TCP=b", true,
+		},
+		{
+			"without a name stay so where they are alone",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2)},
+			":80/TCP=a+b", false,
+		},
+		{"without a name are of one name", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, ports(":80")), record("b", 2, ports(":81")),
+		}, ":80/TCP=a", true},
+		{"can be none", []*clustersetv1alpha1.ExportedService{record("a", 1, ports("")), record("b", 2, ports(""))}, "", false},
+		{"the winner doesn't have are kept", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, ports("")), record("b", 2, ports("http:80")),
+		}, "http:80/TCP=b", true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := resolve(tc.records...)
+			if got := portText(r.Ports); got != tc.want {
+				t.Errorf("ports are %q, want %q", got, tc.want)
+			}
+			want := metav1.ConditionFalse
+			if tc.conflict {
+				want = metav1.ConditionTrue
+			}
+			c := r.ConflictCondition()
+			if c.Status != want || tc.conflict && c.Reason != "PortConflict" {
+				t.Errorf("condition is %s %s, want %s", c.Status, c.Reason, want)
+			}
+		})
+	}
+}
+
+func TestAppProtocolsConflictButTrafficFlows(t *testing.T) {
+	h2c := "kubernetes.io/h2c"
+	r := resolve(record("a", 1), record("b", 2, func(s *clustersetv1alpha1.ExportedServiceSpec) { s.Ports[0].AppProtocol = &h2c }))
+	if got := portText(r.Ports); got != ":80/TCP=a+b" {
+		t.Errorf("ports are %q", got)
+	}
+	if r.Ports[0].AppProtocol != nil {
+		t.Errorf("appProtocol is %q, not the winner's", *r.Ports[0].AppProtocol)
+	}
+	if len(r.Conflicts) != 1 || r.Conflicts[0].Reason != mcsv1beta1.ServiceExportReasonPortConflict {
+		t.Errorf("conflicts are %v", r.Conflicts)
+	}
+}
+
+func TestPortsAreNoMoreThanAServiceOfOursHas(t *testing.T) {
+	var records []*clustersetv1alpha1.ExportedService
+	for c := range 3 {
+		var text strings.Builder
+		for p := range 60 {
+			fmt.Fprintf(&text, "p%d-%d:%d ", c, p, 1000*c+p+1)
+		}
+		records = append(records, record(fmt.Sprintf("c%d", c), c, ports(text.String())))
+	}
+	if n := len(resolve(records...).Ports); n != api.MaxPorts {
+		t.Errorf("%d ports, want %d", n, api.MaxPorts)
+	}
+}
+
+func TestFamilies(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		records  []*clustersetv1alpha1.ExportedService
+		want     []corev1.IPFamily
+		conflict bool
+	}{
+		{"of one", []*clustersetv1alpha1.ExportedService{record("a", 1, families(v6, v4))}, []corev1.IPFamily{v6, v4}, false},
+		{"that all share, in the winner's order", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, families(v6, v4)), record("b", 2, families(v4, v6)),
+		}, []corev1.IPFamily{v6, v4}, false},
+		{"that one lacks", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, families(v6, v4)), record("b", 2, families(v4)),
+		}, []corev1.IPFamily{v4}, true},
+		{"that nobody shares", []*clustersetv1alpha1.ExportedService{
+			record("a", 2, families(v4)), record("b", 1, families(v6)),
+		}, []corev1.IPFamily{v6}, true},
+		{"that one doesn't state", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, families()), record("b", 2, families(v4)),
+		}, []corev1.IPFamily{v4}, false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := resolve(tc.records...)
+			if !slices.Equal(r.IPFamilies, tc.want) {
+				t.Errorf("families are %v, want %v", r.IPFamilies, tc.want)
+			}
+			got := len(r.Conflicts) == 1 && r.Conflicts[0].Reason == mcsv1beta1.ServiceExportReasonIPFamilyConflict
+			if got != tc.conflict {
+				t.Errorf("conflicts are %v", r.Conflicts)
+			}
+		})
+	}
+}
+
+func TestAffinityConfigConflictsOnlyWithinOneAffinity(t *testing.T) {
+	clientIP, none := corev1.ServiceAffinityClientIP, corev1.ServiceAffinityNone
+	for _, tc := range []struct {
+		name   string
+		a, b   func(*clustersetv1alpha1.ExportedServiceSpec)
+		reason string
+	}{
+		{"timeouts differ", affinity(clientIP, 60), affinity(clientIP, 61), "SessionAffinityConfigConflict"},
+		{"the default, left out and written out", affinity(clientIP, 0), affinity(clientIP, 10800), "NoConflicts"},
+		{"affinities differ", affinity(clientIP, 60), affinity(none, 0), "SessionAffinityConflict"},
+		{"none has no timeout", affinity(none, 0), affinity(none, 61), "NoConflicts"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := resolve(record("a", 1, tc.a), record("b", 2, tc.b))
+			if c := r.ConflictCondition(); c.Reason != tc.reason {
+				t.Errorf("reason is %s, want %s", c.Reason, tc.reason)
+			}
+		})
+	}
+}
+
+func TestConflictMessages(t *testing.T) {
+	for _, tc := range []struct {
+		name    string
+		records []*clustersetv1alpha1.ExportedService
+		want    string
+	}{
+		{"one alone", []*clustersetv1alpha1.ExportedService{record("a", 1)}, "no other cluster exports the service"},
+		{"agreement", []*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 1)}, "the exports of 2 clusters agree"},
+		{
+			"one disagrees",
+			[]*clustersetv1alpha1.ExportedService{record("a", 5, ports("http:81")), record("b", 1, ports("http:80")), record("c", 2, ports("http:80"))},
+			"ports: a (1 of 3 clusters) disagrees with b, whose export is the oldest (2026-01-01T00:00:01Z); b has http 80/TCP, a has http 81/TCP",
+		},
+		{
+			"a tie, two fields",
+			[]*clustersetv1alpha1.ExportedService{record("b", 1, headless, ports("")), record("a", 1), record("c", 2, headless)},
+			"ports: b (1 of 3 clusters) disagrees with a, whose name sorts first among the oldest exports (2026-01-01T00:00:01Z); a has 80/TCP, b has none. " +
+				"type: b, c (2 of 3 clusters) disagree with a, whose name sorts first among the oldest exports (2026-01-01T00:00:01Z); a has ClusterSetIP, b has Headless",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := resolve(tc.records...)
+			if got := r.ConflictCondition().Message; got != tc.want {
+				t.Errorf("message is\n%s\nwant\n%s", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestConflictMessagesStayShort(t *testing.T) {
+	records := []*clustersetv1alpha1.ExportedService{record("oldest", 0)}
+	long := strings.Repeat("é", 30_000)
+	for i := range 200 {
+		records = append(records, record(fmt.Sprintf("c%03d", i), 1, annotations("note", long)))
+	}
+	r := resolve(records...)
+	message := r.ConflictCondition().Message
+	if len(message) > 2000 || !strings.Contains(message, "c000, c001, c002, c003, c004 and 195 more (200 of 201 clusters)") {
+		t.Errorf("message has %d bytes: %.300s", len(message), message)
+	}
+}

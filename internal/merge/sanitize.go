@@ -1,0 +1,124 @@
+package merge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// MaxSlices is the most ExportedEndpoints of one cluster that one service is imported with: 100,000 endpoints. Each
+// becomes an EndpointSlice in every member, so that without a limit one member could fill everyone's etcd.
+const MaxSlices = 1000
+
+// Export is one cluster's export of a service, fit to be merged.
+type Export struct {
+	// Cluster is the member in whose namespace on the hub the record lies. RBAC decides who writes there; what the
+	// payload says about its origin counts for nothing.
+	Cluster string
+	// Service is a Sanitized record. Nothing in this package changes it.
+	Service *clustersetv1alpha1.ExportedService
+}
+
+// Endpoints are endpoints of one cluster's export, fit to be imported.
+type Endpoints struct {
+	// Cluster is the member in whose namespace on the hub the record lies.
+	Cluster string
+	// Endpoints is a Sanitized record.
+	Endpoints *clustersetv1alpha1.ExportedEndpoints
+}
+
+// Drop is one thing that was left out of a record because it can't be imported. The rest of the record still is.
+type Drop struct {
+	// Cluster is whose record it is, empty where the record lies in no member's namespace.
+	Cluster string
+	// Kind is ExportedService or ExportedEndpoints.
+	Kind string
+	// Record is the record's name.
+	Record string
+	// Err says which field, what was in it and what would be right.
+	Err *field.Error
+}
+
+// String says the drop in one line, for a log or an Event.
+func (d Drop) String() string {
+	return fmt.Sprintf("%s %s of cluster %q: %v", d.Kind, d.Record, d.Cluster, d.Err)
+}
+
+// Sanitize returns what can be merged of the records, and what was left out. The exports come in order of their clusters,
+// each cluster's first record alone: names on the hub are unique, so that a second one could only be someone's mistake in
+// collecting them. The records are not changed.
+func Sanitize(records []*clustersetv1alpha1.ExportedService) ([]Export, []Drop) {
+	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedService) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	var exports []Export
+	var drops []Drop
+	for _, record := range records {
+		cluster, ok := record.SourceCluster()
+		if !ok {
+			drops = append(drops, strayRecord("ExportedService", record.Namespace, record.Name))
+			continue
+		}
+		clean, errs := record.Sanitized()
+		for _, err := range errs {
+			drops = append(drops, Drop{cluster, "ExportedService", record.Name, err})
+		}
+		if clean == nil {
+			continue
+		}
+		if len(exports) > 0 && exports[len(exports)-1].Cluster == cluster {
+			drops = append(drops, Drop{
+				cluster, "ExportedService", record.Name,
+				field.Duplicate(field.NewPath("metadata", "namespace"), record.Namespace),
+			})
+			continue
+		}
+		exports = append(exports, Export{cluster, clean})
+	}
+	return exports, drops
+}
+
+// SanitizeEndpoints returns what can be imported of the records, in order of their clusters and names, and what was left
+// out. The records are not changed.
+func SanitizeEndpoints(records []*clustersetv1alpha1.ExportedEndpoints) ([]Endpoints, []Drop) {
+	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedEndpoints) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	var all []Endpoints
+	var drops []Drop
+	kept := map[string]int{}
+	for _, record := range records {
+		cluster, ok := record.SourceCluster()
+		if !ok {
+			drops = append(drops, strayRecord("ExportedEndpoints", record.Namespace, record.Name))
+			continue
+		}
+		if kept[cluster] == MaxSlices {
+			drops = append(drops, Drop{
+				cluster, "ExportedEndpoints", record.Name,
+				field.TooMany(field.NewPath("metadata", "name"), MaxSlices+1, MaxSlices),
+			})
+			continue
+		}
+		clean, errs := record.Sanitized()
+		for _, err := range errs {
+			drops = append(drops, Drop{cluster, "ExportedEndpoints", record.Name, err})
+		}
+		if clean == nil {
+			continue
+		}
+		kept[cluster]++
+		all = append(all, Endpoints{cluster, clean})
+	}
+	return all, drops
+}
+
+func strayRecord(kind, namespace, name string) Drop {
+	return Drop{"", kind, name, field.Invalid(field.NewPath("metadata", "namespace"), namespace,
+		"must be a member's namespace, "+api.MemberNamespace("<cluster>"))}
+}
