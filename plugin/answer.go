@@ -36,6 +36,17 @@ type recordAAAA struct {
 	ip [16]byte
 }
 
+// oneA and oneAAAA are the most frequent replies by far, each one allocation.
+type oneA struct {
+	positive
+	recordA
+}
+
+type oneAAAA struct {
+	positive
+	recordAAAA
+}
+
 // recordSRV is an SRV record with the first address of each family of its target.
 type recordSRV struct {
 	dns.SRV
@@ -84,6 +95,11 @@ func start(m *dns.Msg, question *[1]dns.Question, r *dns.Msg) {
 // record more: CoreDNS appends the OPT record to it.
 func newReply(r *dns.Msg, answers, extras int) *positive {
 	p := &positive{}
+	p.init(r, answers, extras)
+	return p
+}
+
+func (p *positive) init(r *dns.Msg, answers, extras int) {
 	start(&p.Msg, &p.question, r)
 	records := p.records[:]
 	if answers+extras >= len(records) {
@@ -91,7 +107,6 @@ func newReply(r *dns.Msg, answers, extras int) *positive {
 	}
 	p.Answer = records[:answers:answers]
 	p.Extra = records[answers : answers+extras : answers+extras+1]
-	return p
 }
 
 func (c *ClusterSet) header(name string, rrtype uint16) dns.RR_Header {
@@ -115,8 +130,11 @@ func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs) *dns.Msg {
 	} else {
 		addrs = limited(c, v6)
 	}
-	if len(addrs) == 0 {
+	switch len(addrs) {
+	case 0:
 		return nil
+	case 1:
+		return c.replyAddr(r, name, addrs)
 	}
 	p := newReply(r, len(addrs), 0)
 	if r.Question[0].Qtype == dns.TypeA {
@@ -125,6 +143,20 @@ func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs) *dns.Msg {
 		c.fillAAAA(p.Answer, name, addrs)
 	}
 	return &p.Msg
+}
+
+// replyAddr answers A or AAAA with the one address of its family.
+func (c *ClusterSet) replyAddr(r *dns.Msg, name string, addr index.Addrs) *dns.Msg {
+	if r.Question[0].Qtype == dns.TypeA {
+		one := &oneA{}
+		one.positive.init(r, 1, 0)
+		one.Answer[0] = c.setA(&one.recordA, name, addr)
+		return &one.Msg
+	}
+	one := &oneAAAA{}
+	one.positive.init(r, 1, 0)
+	one.Answer[0] = c.setAAAA(&one.recordAAAA, name, addr)
+	return &one.Msg
 }
 
 // fillA sets rrs to A records of the addresses.

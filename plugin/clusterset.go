@@ -42,6 +42,9 @@ func (*ClusterSet) Name() string { return pluginName }
 // allocations. Every packet is served in a new goroutine whose stack starts small, so the calls are few and their frames
 // small: growing a stack costs more than all that is done here.
 func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if len(r.Question) == 0 {
+		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
+	}
 	q := &r.Question[0]
 	name := lower(q.Name)
 	z := c.zones.match(name)

@@ -14,6 +14,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/miekg/dns"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -56,7 +57,11 @@ func parse(c *caddy.Controller) (*options, error) {
 	o := &options{ttl: defaultTTL, startupTimeout: defaultStartupTimeout}
 	p := parser{Controller: c, options: o, seen: map[string]bool{}}
 	c.Next()
-	zoneNames := plugin.OriginsFromArgsOrServerBlock(c.RemainingArgs(), c.ServerBlockKeys)
+	args := c.RemainingArgs()
+	if err := checkZoneNames(args); err != nil {
+		return nil, c.Errf("%v", err)
+	}
+	zoneNames := plugin.OriginsFromArgsOrServerBlock(args, c.ServerBlockKeys)
 	if err := p.zones(zoneNames); err != nil {
 		return nil, c.Errf("%v", err)
 	}
@@ -92,11 +97,28 @@ func (p *parser) zones(names []string) error {
 		if parent, ok := strings.CutPrefix(name, "svc."); ok {
 			return fmt.Errorf("zone %s: names in it would be <service>.<namespace>.svc.%s; want the zone %s", name, name, parent)
 		}
+		if err := checkZone(name); err != nil {
+			return err
+		}
 		d := mcs
 		if name == "global." {
 			d = global
 		}
 		p.options.zones = append(p.options.zones, newZone(name, d, len(p.options.zones)))
+	}
+	return nil
+}
+
+// checkZone returns an error unless the names that a zone has of itself are as a packet holds them.
+func checkZone(name string) error {
+	longest := "dns-version." + strings.TrimPrefix(name, ".")
+	buf := make([]byte, 255)
+	n, err := dns.PackDomainName(longest, buf, 0, nil, false)
+	if err != nil {
+		return fmt.Errorf("zone %s: too long, or no DNS name", name)
+	}
+	if received, _, err := dns.UnpackDomainName(buf[:n], 0); err != nil || received != longest {
+		return fmt.Errorf("zone %s: queries would spell it %s", name, strings.TrimPrefix(received, "dns-version."))
 	}
 	return nil
 }
@@ -294,7 +316,7 @@ func (p *parser) startupTimeoutOption(args []string) error {
 
 func (p *parser) fallthroughOption(args []string) error {
 	p.fall.SetZonesFromArgs(args)
-	return nil
+	return checkZoneNames(args)
 }
 
 // finish checks what no single option can, and finds the source where none is named.
@@ -315,5 +337,15 @@ func (p *parser) finish() error {
 		return fmt.Errorf("no source: not in a cluster (%w); set kubeconfig FILE or manifests DIR", err)
 	}
 	p.config = config
+	return nil
+}
+
+// checkZoneNames returns an error for an argument that CoreDNS would drop without a word.
+func checkZoneNames(args []string) error {
+	for _, arg := range args {
+		if len(plugin.Host(arg).NormalizeExact()) == 0 {
+			return fmt.Errorf("%q is no zone", arg)
+		}
+	}
 	return nil
 }

@@ -91,7 +91,7 @@ var (
 func newSourceScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(discoveryv1.AddToScheme(s))
-	utilruntime.Must(mcsv1beta1.AddToScheme(s))
+	utilruntime.Must(mcsv1beta1.Install(s))
 	utilruntime.Must(fabedgev1alpha1.AddToScheme(s))
 	utilruntime.Must(clustersetv1alpha1.AddToScheme(s))
 	alpha := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: "v1alpha1"}

@@ -35,10 +35,10 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 	return ch, nil
 }
 
-func (c *ClusterSet) transferZone(ch chan<- []dns.RR, z *zone, snapshot *index.Snapshot) {
-	ch <- []dns.RR{&dns.NS{Hdr: c.header(z.name, dns.TypeNS), Ns: z.ns}}
-	ch <- c.addrRecords(z.ns, c.self.load())
-	ch <- []dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + z.suffix()), Txt: []string{dnsVersion}}}
+func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snapshot) {
+	ch.send([]dns.RR{&dns.NS{Hdr: c.header(z.name, dns.TypeNS), Ns: z.ns}})
+	ch.send(c.addrRecords(z.ns, c.self.load()))
+	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + z.suffix()), Txt: []string{dnsVersion}}})
 	for _, svc := range snapshot.Services() {
 		view := z.view(svc)
 		if view.Set != nil && view.Set.Headless && !view.Set.Live {
@@ -49,8 +49,8 @@ func (c *ClusterSet) transferZone(ch chan<- []dns.RR, z *zone, snapshot *index.S
 }
 
 // transferService sends what lies at and below a service's name.
-func (c *ClusterSet) transferService(ch chan<- []dns.RR, z *zone, name string, view index.View) {
-	ch <- c.addrRecords(name, view.Addrs())
+func (c *ClusterSet) transferService(ch transferChan, z *zone, name string, view index.View) {
+	ch.send(c.addrRecords(name, view.Addrs()))
 	c.transferSRV(ch, z, &lookup{kind: service, view: view}, name)
 	if vip := view.VIP; vip != nil {
 		for _, p := range vip.Ports {
@@ -69,23 +69,23 @@ func (c *ClusterSet) transferService(ch chan<- []dns.RR, z *zone, name string, v
 		c.transferSRV(ch, z, l, l.labels+"."+name)
 	}
 	for i := range set.Hosts {
-		ch <- c.addrRecords(set.Hosts[i].Key+"."+name, set.Hosts[i].Addrs)
+		ch.send(c.addrRecords(set.Hosts[i].Key+"."+name, set.Hosts[i].Addrs))
 	}
 	if z.dialect == global {
 		for i := range set.Clusters {
 			// A host may bear a dotted cluster's name; the host is what a query finds.
 			if set.Host(set.Clusters[i].Key) == nil {
-				ch <- c.addrRecords(set.Clusters[i].Key+"."+name, set.Clusters[i].Addrs)
+				ch.send(c.addrRecords(set.Clusters[i].Key+"."+name, set.Clusters[i].Addrs))
 			}
 		}
 	}
 }
 
 // transferSRV sends the SRV records that a query for name would get.
-func (c *ClusterSet) transferSRV(ch chan<- []dns.RR, z *zone, l *lookup, name string) {
+func (c *ClusterSet) transferSRV(ch transferChan, z *zone, l *lookup, name string) {
 	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
 	if m := c.replySRV(q, z, l); m != nil {
-		ch <- m.Answer
+		ch.send(m.Answer)
 	}
 }
 
@@ -97,4 +97,18 @@ func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	c.fillA(rrs, name, v4)
 	c.fillAAAA(rrs[len(v4):], name, v6)
 	return rrs
+}
+
+// transferChan takes the record sets of a transfer.
+type transferChan chan<- []dns.RR
+
+// send sends a record set unless its name is longer than a packet can hold, or one of its labels is: no query can ask for it,
+// and it would end the transfer.
+func (ch transferChan) send(rrs []dns.RR) {
+	if len(rrs) == 0 {
+		return
+	}
+	if _, ok := dns.IsDomainName(rrs[0].Header().Name); ok {
+		ch <- rrs
+	}
 }

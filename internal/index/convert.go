@@ -22,7 +22,7 @@ import (
 
 // FromServiceImport reads a ServiceImport (KEP-1645, "ServiceImport"). Version v1alpha1 has the same fields.
 func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.ErrorList) {
-	key, errs := serviceKey(o.Namespace, o.Name)
+	key, errs := serviceKey(o.Namespace, o.Name, field.NewPath("metadata", "name"))
 	switch o.Spec.Type {
 	case mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless:
 	default:
@@ -62,7 +62,7 @@ func FromEndpointSlice(o *discoveryv1.EndpointSlice) (*EndpointSlice, field.Erro
 	if service == "" || o.AddressType == discoveryv1.AddressTypeFQDN {
 		return nil, nil
 	}
-	key, errs := serviceKey(o.Namespace, service)
+	key, errs := serviceKey(o.Namespace, service, field.NewPath("metadata", "labels").Key(mcsv1beta1.LabelServiceName))
 	cluster := strings.ToLower(o.Labels[mcsv1beta1.LabelSourceCluster])
 	if cluster != "" {
 		if err := api.CheckClusterName(cluster); err != nil {
@@ -123,9 +123,9 @@ func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.
 	return out, errs
 }
 
-// endpointPorts returns the ports an endpoint listens on: its own where it names any, else the service's.
+// endpointPorts returns the ports an endpoint listens on: its own where it names any, be they all unusable, else the service's.
 func endpointPorts(e *fabedgev1alpha1.Endpoint, service []Port, path *field.Path) []Port {
-	if len(e.Ports) == 0 {
+	if e.Ports == nil {
 		return service
 	}
 	ports := portReader{path: path.Child("ports")}
@@ -164,10 +164,10 @@ func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.Err
 	return out, nil
 }
 
-func serviceKey(namespace, name string) (ServiceKey, field.ErrorList) {
+func serviceKey(namespace, name string, namePath *field.Path) (ServiceKey, field.ErrorList) {
 	var errs field.ErrorList
 	if err := api.CheckLabel(name); err != nil {
-		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), name, err.Error()))
+		errs = append(errs, field.Invalid(namePath, name, err.Error()))
 	}
 	if err := api.CheckLabel(namespace); err != nil {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "namespace"), namespace, err.Error()))

@@ -97,16 +97,15 @@ func (s *Service) sameAnswers(old *Service) bool {
 	return s.mcs.equal(old.mcs) && s.fabdns.equal(old.fabdns)
 }
 
+// equal reports whether queries get the same from both.
 func (v View) equal(o View) bool {
-	if (v.VIP == nil) != (o.VIP == nil) || (v.Set == nil) != (o.Set == nil) {
-		return false
-	}
 	switch {
-	case v.VIP != nil:
-		return v.VIP == o.VIP || slices.Equal(v.VIP.IPs, o.VIP.IPs) && slices.Equal(v.VIP.Ports, o.VIP.Ports)
-	case v.Set != nil:
+	case v.VIP != nil && o.VIP != nil:
+		return v.VIP == o.VIP || slices.Equal(v.VIP.IPs, o.VIP.IPs) &&
+			slices.EqualFunc(servicePorts(v.VIP.Ports), servicePorts(o.VIP.Ports), PortTargets.equal)
+	case v.Set != nil && o.Set != nil:
 		return v.Set == o.Set || v.Set.equal(o.Set)
 	default:
-		return true
+		return !v.Exists() && !o.Exists()
 	}
 }

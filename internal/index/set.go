@@ -101,12 +101,20 @@ func (s *Set) EmptyNonTerminal(label string) bool {
 // Name returns the full name of Hosts[i] in the Index's zone of that number.
 func (s *Set) Name(zone int, i int32) string { return s.names[zone][i] }
 
+// equal reports whether queries get the same from both. Where the addresses came from shows in no answer, nor does what
+// could be said of a headless service that doesn't exist for want of endpoints.
 func (s *Set) equal(o *Set) bool {
-	return s.Headless == o.Headless && s.Live == o.Live && s.Tier == o.Tier && s.Degraded == o.Degraded &&
+	if s.absent() || o.absent() {
+		return s.absent() && o.absent()
+	}
+	return s.Headless == o.Headless &&
 		slices.Equal(s.Addrs, o.Addrs) && slices.EqualFunc(s.Hosts, o.Hosts, Host.equal) &&
 		slices.EqualFunc(s.Clusters, o.Clusters, Host.equal) && slices.EqualFunc(s.Ports, o.Ports, PortTargets.equal) &&
 		slices.Equal(s.Targets, o.Targets)
 }
+
+// absent reports whether the service is one of NXDOMAIN.
+func (s *Set) absent() bool { return s.Headless && !s.Live }
 
 func (h Host) equal(o Host) bool { return h.Key == o.Key && slices.Equal(h.Addrs, o.Addrs) }
 

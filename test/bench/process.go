@@ -38,6 +38,11 @@ const (
 // process asks whole servers as fast as they answer, and divides the processor time they used by the number of queries.
 func process(ctx context.Context, b *bench) error {
 	servers := make([]*server, 0, 3)
+	defer func() {
+		for _, s := range servers {
+			s.stop()
+		}
+	}()
 	for _, s := range []struct{ name, zone, body string }{
 		{"ours", "clusterset.local", oursBody}, {"in-tree", ".", inTreeBody}, {"erratic", ".", erraticBody},
 	} {
@@ -45,11 +50,10 @@ func process(ctx context.Context, b *bench) error {
 		if err != nil {
 			return err
 		}
-		defer srv.stop()
+		servers = append(servers, srv)
 		if err := srv.await(ctx, b.objects.headlessName(0)); err != nil {
 			return err
 		}
-		servers = append(servers, srv)
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "query\tours µs/q\tin-tree\terratic A\tours/erratic\tours qps\tin-tree qps\tratio\t")

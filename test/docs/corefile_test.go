@@ -72,7 +72,7 @@ func TestCorefilesStart(t *testing.T) {
 	plane := kube.Start(t)
 	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
 	upstreamPort := freePort(t)
-	upstream := start(t, binary, read(t, filepath.Join(root, "examples/Corefile")), upstreamPort)
+	upstream := start(t, binary, read(t, filepath.Join(root, "examples", "Corefile")), upstreamPort)
 	for place, text := range corefiles(t) {
 		t.Run(place, func(t *testing.T) {
 			text, port := localised(t, text, plane.Kubeconfig(), upstream)

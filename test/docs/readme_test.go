@@ -19,7 +19,7 @@ import (
 // answer.
 func TestReadmeDigs(t *testing.T) {
 	port := freePort(t)
-	addr := start(t, build(t), read(t, filepath.Join(root, "examples/Corefile")), port)
+	addr := start(t, build(t), read(t, filepath.Join(root, "examples", "Corefile")), port)
 	kube.Eventually(t, 30*time.Second, func() error { return answers(addr, "global.") })
 
 	readme := read(t, filepath.Join(root, "README.md"))

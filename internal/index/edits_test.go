@@ -1,0 +1,262 @@
+package index
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+)
+
+// FuzzIndexEqualsOracle drives an Index with edits made from bytes. After each one its Snapshot has to be what the oracle
+// says, its serial to have grown where an answer changed, and every older Snapshot to be as it was.
+func FuzzIndexEqualsOracle(f *testing.F) {
+	for seed := range uint64(24) {
+		f.Add(randomBytes(seed, 300))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if len(data) > 1000 {
+			t.Skip("long inputs repeat themselves")
+		}
+		e := newEditor(t, data)
+		for len(e.data) > 0 && !t.Failed() {
+			e.edit()
+		}
+		e.checkHistory()
+	})
+}
+
+// The same with 6,000 edits, in normal runs too.
+func TestIndexEqualsOracle(t *testing.T) {
+	edits := 6000
+	if testing.Short() {
+		edits = 1000
+	}
+	for seed := uint64(1); edits > 0 && !t.Failed(); seed++ {
+		e := newEditor(t, randomBytes(seed, 20000))
+		n := 0
+		for ; n < 400 && len(e.data) > 0 && !t.Failed(); n++ {
+			e.edit()
+		}
+		e.checkHistory()
+		edits -= n
+		if t.Failed() {
+			t.Logf("seed %d", seed)
+		}
+	}
+}
+
+func randomBytes(seed uint64, n int) []byte {
+	rng := rand.New(rand.NewPCG(seed, 7))
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+// editor makes objects of few values each, so that they collide in every way.
+type editor struct {
+	t     *testing.T
+	data  []byte
+	now   time.Time
+	index *Index
+	world *world
+
+	edits     int
+	published bool
+	last      *Snapshot
+	facts     map[string]string // what the last Snapshot held, by service
+	seen      map[string]string // what queries could tell of it
+	history   []record
+	given     map[Object]string
+}
+
+// record is a Snapshot and what it held when it was new.
+type record struct {
+	snapshot *Snapshot
+	serial   uint32
+	facts    map[string]string
+}
+
+// edit makes one change to the Index and the world and checks what comes of it.
+func (e *editor) edit() {
+	e.now = e.now.Add(time.Duration(e.roll(5)-2) * time.Second) // clocks are set back, too
+	switch op := e.roll(16); op {
+	default:
+		o := e.object(Kinds[e.roll(int(kinds))])
+		e.index.Put(o)
+		e.world.put(o)
+	case 8, 9:
+		objects := make([]Object, 1+e.roll(5))
+		for i := range objects {
+			objects[i] = e.object(Kinds[e.roll(int(kinds))])
+			e.world.put(objects[i])
+		}
+		e.index.Put(objects...)
+	case 10, 11, 12:
+		kind := Kinds[e.roll(int(kinds))]
+		id := e.object(kind).ID()
+		e.index.Delete(kind, id)
+		e.world.remove(kind, id)
+	case 13:
+		e.replace(Kinds[e.roll(int(kinds))])
+	case 14:
+		e.again(Kinds[e.roll(int(kinds))])
+	case 15:
+		e.index.Publish()
+		e.published = true
+	}
+	e.check()
+}
+
+// replace keeps some of the objects of a kind, drops the others and adds some.
+func (e *editor) replace(kind Kind) {
+	all := map[ObjectID]Object{}
+	none := e.roll(3) == 0 // a CustomResourceDefinition was deleted
+	for _, id := range e.world.ids(kind) {
+		if !none && e.roll(3) > 0 {
+			all[id] = e.world.get(kind, id)
+		}
+		e.world.remove(kind, id)
+	}
+	for range e.roll(4) {
+		o := e.object(kind)
+		all[o.ID()] = o
+	}
+	objects := make([]Object, 0, len(all))
+	for _, o := range all {
+		objects = append(objects, o)
+		e.world.put(o)
+	}
+	e.index.Replace(kind, objects)
+}
+
+// again puts a copy of what is there, as a watch that begins anew does.
+func (e *editor) again(kind Kind) {
+	ids := e.world.ids(kind)
+	if len(ids) == 0 {
+		return
+	}
+	o := clone(e.world.get(kind, pick(e, ids)))
+	e.given[o] = describe(o)
+	e.world.put(o)
+	e.index.Put(o)
+}
+
+func (w *world) get(kind Kind, id ObjectID) Object {
+	switch kind {
+	case KindServiceImport:
+		return w.imports[id]
+	case KindEndpointSlice:
+		return w.slices[id]
+	case KindGlobalService:
+		return w.globals[id]
+	default:
+		return w.clusters[id]
+	}
+}
+
+func (e *editor) check() {
+	e.t.Helper()
+	for _, kind := range Kinds {
+		if got, want := e.index.Count(kind), e.world.count(kind); got != want {
+			e.t.Errorf("Count(%s) = %d, want %d", kind, got, want)
+		}
+	}
+	snapshot := e.index.Snapshot()
+	if (snapshot != nil) != e.published {
+		e.t.Fatalf("Snapshot = %v, want one after Publish only", snapshot)
+	}
+	if snapshot == nil {
+		return
+	}
+	wantFacts, wantSeen := e.want()
+	gotFacts := snapshotFacts(e.t, snapshot, e.world.opts)
+	compareFacts(e.t, "snapshot", gotFacts, wantFacts)
+	for _, ns := range append([]string{"", "absent"}, editNamespaces...) {
+		if got, want := snapshot.HasNamespace(ns), e.world.hasNamespace(ns); got != want {
+			e.t.Errorf("HasNamespace(%s) = %v, want %v", ns, got, want)
+		}
+		wantSeen[ns] = fmt.Sprint(e.world.hasNamespace(ns))
+	}
+	e.checkSerial(snapshot, wantFacts, wantSeen)
+	e.last, e.facts, e.seen = snapshot, wantFacts, wantSeen
+	if e.edits++; e.edits%8 == 0 {
+		e.history = append(e.history, record{snapshot, snapshot.Serial(), gotFacts})
+	}
+}
+
+// want asks the oracle for every service.
+func (e *editor) want() (all, seen map[string]string) {
+	all, seen = map[string]string{}, map[string]string{}
+	for _, ns := range editNamespaces {
+		for _, name := range editServices {
+			id := ObjectID{ns, name}
+			mcs, global := e.world.mcs(id), e.world.global(id)
+			key := name + "." + ns
+			if mcs.exists || global.exists {
+				all[key] = "mcs " + mcs.String() + "\nglobal " + global.String() + e.world.inputsText(id)
+			}
+			seen[key] = "mcs " + mcs.seen(false) + "\nglobal " + global.seen(true)
+		}
+	}
+	return all, seen
+}
+
+// checkSerial expects the serial to grow with what queries can tell, and to stay where nothing is different. Between the
+// two lies what is different but not to be seen; TestSerialIgnoresWhatNoQuerySees is about that.
+func (e *editor) checkSerial(now *Snapshot, all, seen map[string]string) {
+	e.t.Helper()
+	if e.last == nil {
+		return
+	}
+	was, is := e.last.Serial(), now.Serial()
+	visible, different := differs(e.seen, seen), differs(e.facts, all)
+	switch {
+	case visible && is <= was:
+		e.t.Errorf("serial %d after %d, though an answer changed", is, was)
+	case !visible && !different && is != was:
+		e.t.Errorf("serial %d after %d, though nothing changed", is, was)
+	}
+}
+
+// differs compares without the objects behind the facts: a copy of one is no change.
+func differs(a, b map[string]string) bool {
+	return !maps.EqualFunc(a, b, func(a, b string) bool {
+		a, _, _ = strings.Cut(a, "\nfrom ")
+		b, _, _ = strings.Cut(b, "\nfrom ")
+		return a == b
+	})
+}
+
+// checkHistory expects every Snapshot to hold what it held, and every object to be as it was given.
+func (e *editor) checkHistory() {
+	e.t.Helper()
+	for i, r := range e.history {
+		if r.snapshot.Serial() != r.serial {
+			e.t.Errorf("snapshot %d: its serial changed", i)
+		}
+		compareFacts(e.t, fmt.Sprintf("snapshot %d, looked at again", i), snapshotFacts(e.t, r.snapshot, e.world.opts), r.facts)
+	}
+	for o, was := range e.given {
+		if is := describe(o); is != was {
+			e.t.Errorf("object changed:\n%s\n%s", was, is)
+		}
+	}
+}
+
+func compareFacts(t *testing.T, name string, got, want map[string]string) {
+	t.Helper()
+	for key, w := range want {
+		if got[key] != w {
+			t.Errorf("%s: %s is\n  %s\nwant\n  %s", name, key, got[key], w)
+		}
+	}
+	for key := range got {
+		if _, ok := want[key]; !ok {
+			t.Errorf("%s: %s is there:\n  %s", name, key, got[key])
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package index
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// snapshotFacts reads everything that a Snapshot says into the oracle's words, through its exported methods, and checks the
+// order and form that readers rely on.
+func snapshotFacts(t *testing.T, s *Snapshot, opts Options) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	services := s.Services()
+	for i, svc := range services {
+		key := string(svc.Key())
+		if i > 0 && services[i-1].Key() >= svc.Key() {
+			t.Errorf("Services: %s after %s", key, services[i-1].Key())
+		}
+		if s.Service(key) != svc {
+			t.Errorf("Service(%s) isn't the one that Services lists", key)
+		}
+		all[key] = "mcs " + factsOf(t, key, svc.MCS(), opts).String() + "\nglobal " + factsOf(t, key, svc.Global(), opts).String() + inputsText(svc)
+	}
+	for _, ns := range editNamespaces {
+		for _, name := range editServices {
+			key := name + "." + ns
+			if _, listed := all[key]; !listed && s.Service(key) != nil {
+				t.Errorf("Service(%s) is not among Services", key)
+			}
+		}
+	}
+	return all
+}
+
+// inputsText names the objects that a service was built from, as explain shows them.
+func inputsText(s *Service) string {
+	imp, endpointSlices, global := s.Inputs()
+	names := []string{}
+	for _, o := range endpointSlices {
+		names = append(names, fmt.Sprintf("%s %p", o.Name, o))
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("\nfrom %p %v %p", imp, names, global)
+}
+
+func factsOf(t *testing.T, key string, v View, opts Options) facts {
+	t.Helper()
+	f := facts{exists: v.Exists(), addrs: textsOf(t, key, v.Addrs()), ports: map[string][]string{}}
+	switch {
+	case v.VIP != nil && v.Set != nil:
+		t.Errorf("%s: both a VIP and a Set", key)
+	case v.VIP != nil:
+		f.vip, f.unseen = true, fmt.Sprint(v.VIP.Ports)
+		f.setPorts(v.VIP.Ports)
+	case v.Set != nil:
+		f.readSet(t, key, v.Set, opts)
+	}
+	return f
+}
+
+func (f *facts) readSet(t *testing.T, key string, set *Set, opts Options) {
+	t.Helper()
+	f.headless, f.live = set.Headless, set.Live
+	if len(set.Addrs) > 0 {
+		f.tier = set.Tier.String()
+		if set.Degraded {
+			f.tier = "degraded " + f.tier
+		}
+	}
+	f.hosts = hostFacts(t, key, set.Hosts, set.Host)
+	f.clusters = hostFacts(t, key, set.Clusters, set.Cluster)
+	for _, label := range []string{"", "a", "b", "c1", "a.b", "absent"} {
+		inside := func(h Host) bool { return strings.HasSuffix(h.Key, "."+label) }
+		if got, want := set.EmptyNonTerminal(label), label != "" && slices.ContainsFunc(set.Clusters, inside); got != want {
+			t.Errorf("%s: EmptyNonTerminal(%s) = %v, want %v", key, label, got, want)
+		}
+		if set.Host(label) != nil && f.hosts[label] == nil || set.Cluster(label) != nil && f.clusters[label] == nil {
+			t.Errorf("%s: %s is found, though not listed", key, label)
+		}
+	}
+	for i, h := range set.Hosts {
+		for z, zone := range opts.Zones {
+			if name := set.Name(z, int32(i)); name != h.Key+"."+key+".svc."+zone || len(name) > 254 { //nolint:gosec // few hosts
+				t.Errorf("%s: host %s is named %s", key, h.Key, name)
+			}
+		}
+	}
+	for i, p := range set.Ports {
+		if i > 0 && comparePorts(Port{set.Ports[i-1].Name, 0, set.Ports[i-1].Protocol}, Port{p.Name, 0, p.Protocol}) >= 0 {
+			t.Errorf("%s: port %s_%s out of order", key, p.Name, p.Protocol)
+		}
+		f.ports[portText(Port{Name: p.Name, Protocol: p.Protocol})] = set.targetTexts(t, key, p.Targets)
+	}
+	f.union = set.targetTexts(t, key, set.Targets)
+}
+
+func hostFacts(t *testing.T, key string, hosts []Host, find func(string) *Host) map[string][]string {
+	t.Helper()
+	all := map[string][]string{}
+	for i := range hosts {
+		h := &hosts[i]
+		if find(h.Key) != h {
+			t.Errorf("%s: %s is not found by its name", key, h.Key)
+		}
+		if all[h.Key] != nil {
+			t.Errorf("%s: %s is there twice", key, h.Key)
+		}
+		all[h.Key] = textsOf(t, key+" "+h.Key, h.Addrs)
+		if len(h.Addrs) == 0 {
+			t.Errorf("%s: %s has no address", key, h.Key)
+		}
+	}
+	return all
+}
+
+// textsOf expects addresses in order and once each, with no room for an append to write into.
+func textsOf(t *testing.T, name string, addrs Addrs) []string {
+	t.Helper()
+	if len(addrs) != cap(addrs) {
+		t.Errorf("%s: %d addresses with capacity %d", name, len(addrs), cap(addrs))
+	}
+	v4, v6 := addrs.Split()
+	if slices.ContainsFunc(v4, netip.Addr.Is6) || slices.ContainsFunc(v6, netip.Addr.Is4) || len(v4)+len(v6) != len(addrs) {
+		t.Errorf("%s: Split makes %v and %v", name, v4, v6)
+	}
+	var texts []string
+	for _, a := range addrs {
+		texts = append(texts, a.String())
+	}
+	if want := addrTexts(addrs); !slices.Equal(texts, want) {
+		t.Errorf("%s: addresses %v, want the order %v", name, texts, want)
+	}
+	return texts
+}
+
+func (s *Set) targetTexts(t *testing.T, key string, targets []Target) []string {
+	t.Helper()
+	texts := []string{}
+	for i, target := range targets {
+		if i > 0 && compareTargets(targets[i-1], target) >= 0 {
+			t.Errorf("%s: targets %v are out of order", key, targets)
+		}
+		host := "*"
+		if target.Host != ServiceItself {
+			host = s.Hosts[target.Host].Key
+		}
+		texts = append(texts, fmt.Sprintf("%s:%d", host, target.Port))
+	}
+	slices.Sort(texts)
+	return texts
+}
+
+// An answer that lists the same thing twice would show in the oracle's comparison only where String does.
+func TestFactsShowDifferences(t *testing.T) {
+	a := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"a.c": {"10.0.0.1"}}}
+	b := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"b.c": {"10.0.0.1"}}}
+	if a.String() == b.String() || !strings.Contains(a.String(), "host a.c") {
+		t.Errorf("facts read %s and %s", a, b)
+	}
+}

@@ -1,0 +1,54 @@
+package index
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+func TestHostnameOf(t *testing.T) {
+	for addr, want := range map[string]string{
+		"1.2.3.4":                                "1-2-3-4",
+		"255.255.255.255":                        "255-255-255-255",
+		"::1":                                    "0--1",
+		"::":                                     "0--0",
+		"fd00::":                                 "fd00--0",
+		"fd00::1":                                "fd00--1",
+		"FD00:0:0::A":                            "fd00--a",
+		"1:2:3:4:5:6:7:8":                        "1-2-3-4-5-6-7-8",
+		"2001:db8:ffff:ffff:ffff:ffff:ffff:ffff": "2001-db8-ffff-ffff-ffff-ffff-ffff-ffff",
+		"0:1::":                                  "0-1--0",
+		"::1.2.3.4":                              "0--102-304",
+		"64:ff9b::10.0.0.1":                      "64-ff9b--a00-1",
+	} {
+		if got := HostnameOf(netip.MustParseAddr(addr)); got != want {
+			t.Errorf("HostnameOf(%s) = %s, want %s", addr, got, want)
+		}
+	}
+}
+
+// FuzzHostnameOf expects a DNS label of any address, and never the same of two.
+func FuzzHostnameOf(f *testing.F) {
+	for _, s := range []string{"::", "::1", "1::", "fd00::", "::ffff:0:0:0", "10.0.0.1", "0:1:0:1:0:1:0:1", "::1:0:0", "0:0:1::"} {
+		a := netip.MustParseAddr(s)
+		f.Add(a.AsSlice(), a.Next().AsSlice())
+		f.Add(a.AsSlice(), netip.MustParseAddr("102:304::").AsSlice())
+	}
+	f.Fuzz(func(t *testing.T, one, other []byte) {
+		a, ok := netip.AddrFromSlice(one)
+		b, ok2 := netip.AddrFromSlice(other)
+		if !ok || !ok2 {
+			t.Skip("no addresses")
+		}
+		a, b = a.Unmap(), b.Unmap() // as every address of an Index is
+		for _, addr := range []netip.Addr{a, b} {
+			if err := api.CheckLabel(HostnameOf(addr)); err != nil {
+				t.Errorf("HostnameOf(%s) = %s %v", addr, HostnameOf(addr), err)
+			}
+		}
+		if (a == b) != (HostnameOf(a) == HostnameOf(b)) {
+			t.Errorf("HostnameOf(%s) = %s, HostnameOf(%s) = %s", a, HostnameOf(a), b, HostnameOf(b))
+		}
+	})
+}

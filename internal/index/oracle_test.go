@@ -1,0 +1,188 @@
+package index
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// The oracle says what every service has to answer. It was written from DNS.md and shares no code with rank.go, topology or
+// names.go: it goes through all objects for every question, as slowly and as plainly as it can.
+
+// world is all the objects there are, and who asks.
+type world struct {
+	opts     Options
+	imports  map[ObjectID]*ServiceImport
+	slices   map[ObjectID]*EndpointSlice
+	globals  map[ObjectID]*GlobalService
+	clusters map[ObjectID]*Cluster
+}
+
+func newWorld(opts Options) *world {
+	return &world{
+		opts:    opts,
+		imports: map[ObjectID]*ServiceImport{}, slices: map[ObjectID]*EndpointSlice{},
+		globals: map[ObjectID]*GlobalService{}, clusters: map[ObjectID]*Cluster{},
+	}
+}
+
+func (w *world) put(o Object) {
+	switch o := o.(type) {
+	case *ServiceImport:
+		w.imports[o.ID()] = o
+	case *EndpointSlice:
+		w.slices[o.ID()] = o
+	case *GlobalService:
+		w.globals[o.ID()] = o
+	case *Cluster:
+		w.clusters[o.ID()] = o
+	}
+}
+
+func (w *world) remove(kind Kind, id ObjectID) {
+	switch kind {
+	case KindServiceImport:
+		delete(w.imports, id)
+	case KindEndpointSlice:
+		delete(w.slices, id)
+	case KindGlobalService:
+		delete(w.globals, id)
+	case KindMemberCluster:
+		delete(w.clusters, id)
+	}
+}
+
+// ids lists the objects of a kind, also those of namespaces that aren't served, in order.
+func (w *world) ids(kind Kind) []ObjectID {
+	var ids []ObjectID
+	switch kind {
+	case KindServiceImport:
+		ids = slices.Collect(maps.Keys(w.imports))
+	case KindEndpointSlice:
+		ids = slices.Collect(maps.Keys(w.slices))
+	case KindGlobalService:
+		ids = slices.Collect(maps.Keys(w.globals))
+	case KindMemberCluster:
+		ids = slices.Collect(maps.Keys(w.clusters))
+	}
+	slices.SortFunc(ids, func(a, b ObjectID) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
+	return ids
+}
+
+func (w *world) serves(namespace string) bool {
+	return w.opts.Namespaces == nil || slices.Contains(w.opts.Namespaces, namespace)
+}
+
+func (w *world) count(kind Kind) (n int64) {
+	for _, id := range w.ids(kind) {
+		if kind == KindMemberCluster || w.serves(id.Namespace) {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *world) hasNamespace(ns string) bool {
+	has := func(id ObjectID) bool { return id.Namespace == ns }
+	return w.serves(ns) && (slices.ContainsFunc(w.ids(KindServiceImport), has) || slices.ContainsFunc(w.ids(KindGlobalService), has))
+}
+
+// facts is what one service is under one dialect.
+type facts struct {
+	exists, vip, headless, live bool
+	tier                        string // where there are addresses: cluster, zone, region or any, and "degraded "
+	addrs                       []string
+	hosts, clusters             map[string][]string // their addresses
+	ports                       map[string][]string // of http/tcp: "<host>:80", or "*:80" for the service's own name
+	union                       []string
+	unseen                      string // of a VIP: its ports as they were declared, unnamed ones among them
+}
+
+// mcs is the service as names below clusterset.local tell it.
+func (w *world) mcs(id ObjectID) facts {
+	imp, global := w.imports[id], w.globals[id]
+	switch {
+	case !w.serves(id.Namespace):
+		return facts{}
+	case imp == nil && global == nil:
+		return facts{}
+	case imp == nil, !imp.Headless && len(imp.IPs) == 0 && global != nil:
+		return w.ranked(id, global.Headless, global.Ports, global.Groups)
+	case imp.Headless:
+		var groups []Group
+		for _, at := range w.ids(KindEndpointSlice) {
+			if w.slices[at].Service == NewServiceKey(id.Namespace, id.Name) {
+				groups = append(groups, w.slices[at].Group)
+			}
+		}
+		return w.ranked(id, true, imp.Ports, groups)
+	default:
+		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), ports: map[string][]string{}, unseen: fmt.Sprint(imp.Ports)}
+		f.setPorts(imp.Ports)
+		return f
+	}
+}
+
+// global is the service as names below svc.global tell it.
+func (w *world) global(id ObjectID) facts {
+	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
+		return w.ranked(id, g.Headless, g.Ports, g.Groups)
+	}
+	return w.mcs(id)
+}
+
+// inputsText names the objects that concern a service.
+func (w *world) inputsText(id ObjectID) string {
+	names := []string{}
+	for _, at := range w.ids(KindEndpointSlice) {
+		if o := w.slices[at]; o.Service == NewServiceKey(id.Namespace, id.Name) {
+			names = append(names, fmt.Sprintf("%s %p", o.Name, o))
+		}
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("\nfrom %p %v %p", w.imports[id], names, w.globals[id])
+}
+
+func (f facts) String() string {
+	if !f.exists {
+		return "no service"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "vip=%v headless=%v live=%v tier=%q addrs=%v union=%v %s", f.vip, f.headless, f.live, f.tier, f.addrs, f.union, f.unseen)
+	for _, m := range []struct {
+		name   string
+		values map[string][]string
+	}{{"host", f.hosts}, {"cluster", f.clusters}, {"port", f.ports}} {
+		for _, key := range slices.Sorted(maps.Keys(m.values)) {
+			fmt.Fprintf(&b, "\n    %s %s=%v", m.name, key, m.values[key])
+		}
+	}
+	return b.String()
+}
+
+// seen is the part of the facts that queries can tell, given the dialect of the zone asked. It changes the facts' maps.
+func (f facts) seen(global bool) string {
+	if !f.exists || f.headless && !f.live {
+		return "NXDOMAIN"
+	}
+	f.tier, f.live, f.vip, f.unseen = "", true, false, ""
+	if len(f.addrs) == 0 && !f.headless {
+		f.union = nil // SRV without an address to go with it is NODATA
+		for p := range f.ports {
+			f.ports[p] = nil
+		}
+	}
+	if !global {
+		for c := range f.clusters {
+			f.clusters[c] = nil // an empty non-terminal above the hosts
+		}
+		if !f.headless {
+			f.clusters = nil
+		}
+	}
+	return f.String()
+}
