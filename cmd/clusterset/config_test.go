@@ -1,0 +1,186 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/pflag"
+)
+
+// settings is a flag of each kind.
+type settings struct {
+	name  string
+	every time.Duration
+	list  []string
+	on    bool
+	n     int
+}
+
+func settingsFlags(s *settings) *pflag.FlagSet {
+	flags := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	flags.StringVar(&s.name, "some-name", "default", "")
+	flags.DurationVar(&s.every, "every", time.Second, "")
+	flags.StringSliceVar(&s.list, "list", []string{"default"}, "")
+	flags.BoolVar(&s.on, "enabled", false, "")
+	flags.IntVar(&s.n, "number", 1, "")
+	flags.String("config", "", "")
+	return flags
+}
+
+func TestPrecedence(t *testing.T) {
+	const file = "some-name: file\nevery: 3s\nlist: [f1, f2]\nenabled: true\nnumber: 7000000\n"
+	for _, c := range []struct {
+		name string
+		args string
+		env  map[string]string
+		file string
+		want settings
+	}{
+		{"defaults", "", nil, "", settings{"default", time.Second, []string{"default"}, false, 1}},
+		{"file", "", nil, file, settings{"file", 3 * time.Second, []string{"f1", "f2"}, true, 7000000}},
+		{
+			"environment over file", "",
+			map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_LIST": "e1,e2", "CLUSTERSET_ENABLED": "false"},
+			file,
+			settings{"env", 3 * time.Second, []string{"e1", "e2"}, false, 7000000},
+		},
+		{
+			"flag over both", "--some-name=flag --list=a --enabled=false",
+			map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_NUMBER": "5"},
+			file,
+			settings{"flag", 3 * time.Second, []string{"a"}, false, 5},
+		},
+		{"a flag set to nothing", "--list= --some-name=", nil, file, settings{"", 3 * time.Second, []string{}, true, 7000000}},
+		{"an empty variable is none", "", map[string]string{"CLUSTERSET_SOME_NAME": ""}, "", settings{"default", time.Second, []string{"default"}, false, 1}},
+		{"an empty key is none", "", nil, "some-name:\n", settings{"default", time.Second, []string{"default"}, false, 1}},
+		{"a list in one string", "", nil, "list: a,b\n", settings{"default", time.Second, []string{"a", "b"}, false, 1}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var got settings
+			flags := settingsFlags(&got)
+			args := strings.Fields(c.args)
+			if c.file != "" {
+				path := filepath.Join(t.TempDir(), "config.yaml")
+				if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, "--config="+path)
+			}
+			if err := flags.Parse(args); err != nil {
+				t.Fatal(err)
+			}
+			if err := fillIn(flags, func(k string) (string, bool) { v, ok := c.env[k]; return v, ok }); err != nil {
+				t.Fatal(err)
+			}
+			if got.name != c.want.name || got.every != c.want.every || !slices.Equal(got.list, c.want.list) || got.on != c.want.on || got.n != c.want.n {
+				t.Errorf("got %+v, want %+v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestTheFileCanBeNamedInTheEnvironment(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "config.yaml")
+	if err := os.WriteFile(path, []byte("number: 9\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var got settings
+	env := map[string]string{"CLUSTERSET_CONFIG": path}
+	if err := fillIn(settingsFlags(&got), func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil || got.n != 9 {
+		t.Errorf("n is %d, %v", got.n, err)
+	}
+}
+
+func TestWrongConfiguration(t *testing.T) {
+	for _, c := range []struct{ file, want string }{
+		{"name: x\n", `unknown key "name"`},
+		{"number: many\n", "number: "},
+		{"number: [1, 2]\n", "want one value"},
+		{"some-name: {a: b}\n", "not a mapping"},
+		{"config: x\n", `unknown key "config"`},
+		{"- a\n", "read configuration"},
+		{"number: 1\nnumber: 2\n", "read configuration"},
+	} {
+		var s settings
+		err := fromFile(settingsFlags(&s), "f.yaml", []byte(c.file))
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v", c.file, err)
+		}
+	}
+	var s settings
+	err := fillIn(settingsFlags(&s), func(k string) (string, bool) { return "x", k == "CLUSTERSET_EVERY" })
+	if err == nil || !strings.Contains(err.Error(), "CLUSTERSET_EVERY") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestExitCodes(t *testing.T) {
+	none := filepath.Join(t.TempDir(), "none")
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	content := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
+	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"version", 0, ""},
+		{"", 0, ""},
+		{"help member", 0, ""},
+		{"membr", exitUsage, "did you mean member?"},
+		{"version extra", exitUsage, `unexpected argument "extra"`},
+		{"member --no-such-flag", exitUsage, "unknown flag: --no-such-flag"},
+		{"member", exitUsage, "--hub-kubeconfig is required"},
+		{"member --hub-kubeconfig " + none + " --data-path tunnels", exitUsage, "pods, clusterips or none"},
+		{"member --hub-kubeconfig " + none + " --heartbeat-interval soon", exitUsage, "invalid argument"},
+		{"member --hub-kubeconfig " + none + " --heartbeat-interval 1ms", exitUsage, "a second at least"},
+		{"member --hub-kubeconfig " + none + " --workers 0", exitUsage, "1 at least"},
+		{"member --hub-kubeconfig " + none + " --hub-secret x", exitUsage, "namespace/name"},
+		{"member --hub-kubeconfig " + none + " --log-level loud", exitUsage, "debug, info, warn or error"},
+		{"member --config " + none, exitUsage, "read configuration"},
+		{"member --hub-kubeconfig " + none + " --kubeconfig " + kubeconfig, exitFailure, "clusterset join"},
+		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + kubeconfig, exitUsage, "--cluster"},
+		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + none, exitUsage, "load kubeconfig"},
+		{"hub --suspect-after 10m", exitUsage, "suspect-after < expire-after"},
+		{"hub --log-format xml", exitUsage, "text or json"},
+		{"join", exitUsage, "--hub-kubeconfig is required"},
+		{"join --hub-kubeconfig " + none, exitUsage, "cluster name"},
+		{"join --hub-kubeconfig " + none + " --name beijing", exitUsage, "load kubeconfig"},
+		{"join --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "join beijing"},
+		{"leave --hub-kubeconfig " + none + " --name Beijing", exitUsage, "DNS label"},
+		{"leave --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "leave beijing"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr)
+		if code != c.code || !strings.Contains(stderr.String(), c.says) {
+			t.Errorf("clusterset %s: exit code %d, %s", c.args, code, stderr.String())
+		}
+		if code != 0 && strings.Count(strings.TrimSpace(stderr.String()), "\n") > 0 {
+			t.Errorf("clusterset %s: the error isn't one line: %s", c.args, stderr.String())
+		}
+	}
+}
+
+// Every flag says what it does, and its name makes an environment variable that a Service called clusterset can't set by
+// accident (Kubernetes gives pods CLUSTERSET_PORT, CLUSTERSET_SERVICE_HOST and the like).
+func TestFlagsAreDocumented(t *testing.T) {
+	for _, cmd := range newRoot().Commands() {
+		if cmd.Short == "" {
+			t.Errorf("%s says nothing", cmd.Name())
+		}
+		cmd.Flags().VisitAll(func(f *pflag.Flag) {
+			env := envName(f.Name)
+			if f.Usage == "" || strings.Contains(env, "_PORT") || strings.Contains(env, "_SERVICE_") {
+				t.Errorf("%s --%s: %q, %s", cmd.Name(), f.Name, f.Usage, env)
+			}
+		})
+	}
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// cli runs a command to its end.
+func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// asCommand, in the environment of this test binary, makes it be the command.
+const asCommand = "TEST_RUN_CLUSTERSET"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+	}
+	os.Exit(m.Run())
+}
+
+// start runs a command in a process of its own until the returned function is called, which returns its exit code.
+func start(t *testing.T, args ...string) (stop func() int) {
+	t.Helper()
+	var stderr bytes.Buffer
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=yes")
+	cmd.Stderr = &stderr
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	stopped := false
+	stop = func() int {
+		if stopped {
+			return 0
+		}
+		stopped = true
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if code := cmd.ProcessState.ExitCode(); code != 0 || t.Failed() {
+			t.Logf("clusterset %s: exit code %d\n%s", args[0], code, stderr.String())
+		}
+		return cmd.ProcessState.ExitCode()
+	}
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+// TestAMembership goes through the life of one: join, member and hub running, leave.
+func TestAMembership(t *testing.T) {
+	hub, member := kube.Start(t), kube.Start(t)
+	ctx := t.Context()
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(),
+		"--name", "beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--install-crds")
+	if code != 0 || !strings.Contains(stdout, "beijing is a member") {
+		t.Fatalf("join: exit code %d, %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitFailure || !strings.Contains(stderr, "name in use") {
+		t.Errorf("joining again: exit code %d, %s", code, stderr)
+	}
+
+	onHub, err := join.NewClient(hub.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := join.NewClient(member.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
+	if err := here.Get(ctx, key, secret); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "hub")
+	if err := os.WriteFile(kubeconfig, secret.Data[api.HubSecretKey], 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	// The agent starts with the hub down.
+	hub.StopAPIServer()
+	member.Apply(t, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web, annotations: {fabedge.io/global-service: "true"}}
+spec: {ports: [{port: 80}]}
+`))
+	stopMember := start(t, "member", "--kubeconfig", member.Kubeconfig(), "--hub-kubeconfig", kubeconfig, "--hub-secret", key.String(),
+		"--heartbeat-interval", "1s", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--leader-elect", "--leader-elect-namespace", api.SystemNamespace)
+	export := func() error {
+		return here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceExport())
+	}
+	kube.Eventually(t, 30*time.Second, export)
+	if err := hub.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stopHub := start(t, "hub", "--kubeconfig", hub.Kubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	kube.Eventually(t, 60*time.Second, func() error {
+		mc := &clustersetv1alpha1.MemberCluster{}
+		if err := onHub.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady {
+			return fmt.Errorf("phase %q, %w", mc.Status.Phase, err)
+		}
+		return onHub.Get(ctx, types.NamespacedName{Namespace: "clusterset-member-beijing", Name: "web.shop"}, &clustersetv1alpha1.ExportedService{})
+	})
+	// Its own export comes back as an import.
+	kube.Eventually(t, 60*time.Second, func() error {
+		return errors.Join(
+			here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
+			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}))
+	})
+	if code := stopMember(); code != 0 {
+		t.Errorf("member: exit code %d", code)
+	}
+	if code := stopHub(); code != 0 {
+		t.Errorf("hub: exit code %d", code)
+	}
+
+	code, stdout, stderr = cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--name", "beijing")
+	if code != 0 || !strings.Contains(stdout, "beijing has left") {
+		t.Errorf("leave: exit code %d, %s%s", code, stdout, stderr)
+	}
+	for what, err := range map[string]error{
+		"MemberCluster on the hub": onHub.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
+		"Namespace on the hub":     onHub.Get(ctx, types.NamespacedName{Name: "clusterset-member-beijing"}, &corev1.Namespace{}),
+		"Secret":                   here.Get(ctx, key, &corev1.Secret{}),
+		"ServiceExport":            export(),
+		"ServiceImport":            here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
+		"MemberCluster mirror":     here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
+	} {
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("%s is left: %v", what, err)
+		}
+	}
+	var services corev1.ServiceList
+	if err := here.List(ctx, &services, client.InNamespace("shop")); err != nil || len(services.Items) != 1 {
+		t.Errorf("%d Services are left in shop, want the user's alone; %v", len(services.Items), err)
+	}
+	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitFailure || !strings.Contains(stderr, "no member") {
+		t.Errorf("leaving again: exit code %d, %s", code, stderr)
+	}
+}
+
+func serviceExport() client.Object { return mcsObject("ServiceExport") }
+func serviceImport() client.Object { return mcsObject("ServiceImport") }
+
+func mcsObject(kind string) client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("multicluster.x-k8s.io/v1beta1")
+	o.SetKind(kind)
+	return o
+}

@@ -1,0 +1,142 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// joinCommand is `clusterset join`.
+type joinCommand struct {
+	hubKubeconfig, hubContext string
+	kubeconfig, context       string
+	secret                    string
+	set                       string
+	installCRDs               bool
+	options                   join.Options
+}
+
+func newJoin() *cobra.Command {
+	var j joinCommand
+	cmd := configured(&cobra.Command{
+		Use:   "join",
+		Short: "Make a cluster a member of a hub",
+		Long: `Makes a cluster a member of a hub: a MemberCluster, a namespace of its own there, and an account that may write in that
+namespace and read what the members export, and nothing else.
+
+The kubeconfig for the member's agent is installed as a Secret in the member, if its own kubeconfig is given with
+--kubeconfig, and printed otherwise. It holds a token that expires; the agent renews it.
+
+A name that is in use is refused. clusterset leave undoes it.`,
+		Example: `  clusterset join --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing --zone cn-north-1a --region cn-north-1
+  clusterset join --hub-kubeconfig hub.yaml --name edge-7 --region eu-west > edge-7-agent.kubeconfig`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return j.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (required)")
+	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
+	flags.StringVar(&j.options.Cluster, "name", "", "the cluster's `name` in the set: a DNS label (required)")
+	flags.StringVar(&j.options.Zone, "zone", "", "`zone` the cluster lies in, for endpoints that don't say their own (default: unknown)")
+	flags.StringVar(&j.options.Region, "region", "", "`region` the cluster lies in (default: unknown)")
+	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
+	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", join.DefaultTokenLifetime, "how long the member's token is good for; its agent renews it at half of that")
+	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "take up a membership that exists, and give it a new token")
+	flags.StringVar(&j.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to install the Secret there (default: print the agent's kubeconfig)")
+	flags.StringVar(&j.context, "context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
+	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
+	flags.BoolVar(&j.installCRDs, "install-crds", false, "install our CRDs on the hub and, with --kubeconfig, in the member, where also those of the Multi-Cluster Services API if they are missing")
+	return cmd
+}
+
+func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
+	log.SetLogger(logr.Discard()) // what there is to say is printed
+	if j.hubKubeconfig == "" {
+		return usagef("--hub-kubeconfig is required: the kubeconfig of an administrator of the hub")
+	}
+	if err := j.options.Validate(); err != nil {
+		return usageError{err}
+	}
+	secret, err := parseKey(j.secret)
+	if err != nil {
+		return usagef("--secret: %w", err)
+	}
+	hub, err := restConfig(j.hubKubeconfig, j.hubContext)
+	if err != nil {
+		return err
+	}
+	var member *rest.Config
+	if j.kubeconfig != "" || j.context != "" {
+		if member, err = restConfig(j.kubeconfig, j.context); err != nil {
+			return err
+		}
+	}
+
+	if j.installCRDs {
+		if err := join.InstallHubCRDs(ctx, hub); err != nil {
+			return fmt.Errorf("hub: %w", err)
+		}
+		if member != nil {
+			if err := join.InstallMemberCRDs(ctx, member); err != nil {
+				return fmt.Errorf("member: %w", err)
+			}
+		}
+	}
+	kubeconfig, err := join.Join(ctx, hub, j.options)
+	if errors.Is(err, join.ErrNameInUse) {
+		return fmt.Errorf("%w; if it is this very cluster's, join with --rejoin", err)
+	}
+	if err != nil {
+		return err
+	}
+	name := j.options.Cluster
+	if member == nil {
+		_, err := stdout.Write(kubeconfig)
+		return err
+	}
+	c, err := join.NewClient(member)
+	if err != nil {
+		return err
+	}
+	if err := join.InstallSecret(ctx, c, secret, name, kubeconfig); err != nil {
+		return fmt.Errorf("%s is a member now, but its agent has no credentials yet: %w (join again with --rejoin)", name, err)
+	}
+	if err := j.writeProperties(ctx, hub, member); err != nil {
+		_, _ = fmt.Fprintf(stderr, "clusterset: warning: %v\n", err)
+	}
+	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, good until %s and renewed before, in Secret %s.\n",
+		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), secret)
+	return err
+}
+
+// writeProperties is a courtesy to whoever reads ClusterProperties; nothing of ours does.
+func (j *joinCommand) writeProperties(ctx context.Context, hub, member *rest.Config) error {
+	h, err := join.NewClient(hub)
+	if err != nil {
+		return err
+	}
+	set := j.set
+	if set == "" {
+		if set, err = join.SetID(ctx, h); err != nil {
+			return err
+		}
+	}
+	m, err := join.NewClient(member)
+	if err != nil {
+		return err
+	}
+	return join.WriteProperties(ctx, m, j.options.Cluster, set)
+}

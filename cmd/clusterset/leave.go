@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// leaveCommand is `clusterset leave`.
+type leaveCommand struct {
+	hubKubeconfig, hubContext string
+	kubeconfig, context       string
+	cluster, secret           string
+	keepImports               bool
+}
+
+func newLeave() *cobra.Command {
+	var l leaveCommand
+	cmd := configured(&cobra.Command{
+		Use:   "leave",
+		Short: "Take a member off its hub",
+		Long: `Undoes join: takes the member's account, records, namespace and MemberCluster off the hub, so that the other members stop
+answering with its endpoints.
+
+With the member's own kubeconfig it also deletes the agent's Secret there, and what the agent imported: stop the agent
+first. It can be repeated, and is also for clusters that are gone for good.`,
+		Example: `  clusterset leave --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing
+  clusterset leave --hub-kubeconfig hub.yaml --name burnt-down`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&l.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (required)")
+	flags.StringVar(&l.hubContext, "hub-context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&l.cluster, "name", "", "the cluster's `name` in the set (required)")
+	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
+	flags.StringVar(&l.context, "context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
+	flags.BoolVar(&l.keepImports, "keep-imports", false, "leave what the agent imported as it is; names stay answered with what was known last")
+	return cmd
+}
+
+func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
+	log.SetLogger(logr.Discard()) // what there is to say is printed
+	if l.hubKubeconfig == "" {
+		return usagef("--hub-kubeconfig is required: the kubeconfig of an administrator of the hub")
+	}
+	if err := api.CheckMemberName(l.cluster); err != nil {
+		return usagef("--name is %q; it %w", l.cluster, err)
+	}
+	secret, err := parseKey(l.secret)
+	if err != nil {
+		return usagef("--secret: %w", err)
+	}
+	hub, err := restConfig(l.hubKubeconfig, l.hubContext)
+	if err != nil {
+		return err
+	}
+	found, err := join.Leave(ctx, hub, l.cluster)
+	if err != nil {
+		return err
+	}
+	cleaned := l.kubeconfig != "" || l.context != ""
+	if cleaned {
+		if err := l.cleanUp(ctx, secret); err != nil {
+			return fmt.Errorf("%s has left the hub, but clean up of the member broke off: %w", l.cluster, err)
+		}
+	}
+	switch {
+	case found:
+		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
+	case cleaned:
+		_, err = fmt.Fprintf(stdout, "%s is no member of this hub; the member itself is cleaned up.\n", l.cluster)
+	default:
+		return fmt.Errorf("%s is no member of this hub; kubectl get memberclusters lists those that are", l.cluster)
+	}
+	return err
+}
+
+// cleanUp takes what join and the agent have put into the member.
+func (l *leaveCommand) cleanUp(ctx context.Context, secret types.NamespacedName) error {
+	config, err := restConfig(l.kubeconfig, l.context)
+	if err != nil {
+		return err
+	}
+	member, err := join.NewClient(config)
+	if err != nil {
+		return err
+	}
+	if err := join.RemoveSecret(ctx, member, secret); err != nil {
+		return err
+	}
+	if err := join.RemoveProperties(ctx, member); err != nil {
+		return err
+	}
+	if l.keepImports {
+		return nil
+	}
+	return join.RemoveTraces(ctx, member)
+}

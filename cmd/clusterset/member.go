@@ -1,0 +1,190 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/importer"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// member is `clusterset member`.
+type member struct {
+	process
+	hubKubeconfig string
+	hubSecret     string
+	cluster       string
+	dataPath      string
+	heartbeat     time.Duration
+	workers       int
+	imports       importer.Options
+}
+
+func newMember() *cobra.Command {
+	var m member
+	cmd := configured(&cobra.Command{
+		Use:   "member",
+		Short: "Run a member's agent: export, import, send heartbeats",
+		Long: `Runs in each member of the set.
+
+It exports the Services that have a ServiceExport, or ` + api.KeyGlobalService + `: "true" as a label or annotation, to the hub;
+imports what all members export as ServiceImports, EndpointSlices and GlobalServices; and renews a Lease on the hub every
+few seconds, so that the others know that this cluster is there.
+
+It starts with the hub down and connects when it comes. While the hub is away everything stays as it is, and names are
+answered. clusterset join makes the kubeconfig for the hub.`,
+		Example: `  clusterset member --hub-kubeconfig hub.kubeconfig --cluster beijing
+  clusterset member --hub-kubeconfig hub.kubeconfig --data-path clusterips --exclude-namespaces 'kube-*,default'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := m.complete(); err != nil {
+				return err
+			}
+			if err := m.setUpLogs(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			return m.run(cmd.Context())
+		},
+	})
+	flags := cmd.Flags()
+	m.addFlags(flags, "this cluster")
+	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` for the hub (required). It is read again as it changes")
+	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: in the file itself)")
+	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
+	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
+	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export at a time")
+	flags.StringVar(&m.dataPath, "data-path", string(importer.DataPathPods),
+		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
+	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
+	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
+	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
+	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global")
+	return cmd
+}
+
+// complete checks what can be checked without the network, so that a wrong value fails at once and not when the hub comes.
+func (m *member) complete() error {
+	if m.hubKubeconfig == "" {
+		return usagef("--hub-kubeconfig is required; clusterset join makes such a file")
+	}
+	if m.hubSecret != "" {
+		if _, err := parseKey(m.hubSecret); err != nil {
+			return usagef("--hub-secret: %w", err)
+		}
+	}
+	dataPath, err := importer.ParseDataPath(m.dataPath)
+	if err != nil {
+		return usagef("--data-path: %w", err)
+	}
+	m.imports.DataPath = dataPath
+	if m.heartbeat < time.Second {
+		return usagef("--heartbeat-interval is %s; want a second at least", m.heartbeat)
+	}
+	if m.workers < 1 {
+		return usagef("--workers is %d; want 1 at least", m.workers)
+	}
+	return nil
+}
+
+func (m *member) run(ctx context.Context) error {
+	config, err := restConfig(m.kubeconfig, "")
+	if err != nil {
+		return err
+	}
+	connection, err := join.Open(m.hubKubeconfig)
+	if err != nil {
+		return err
+	}
+	if m.cluster == "" {
+		m.cluster = connection.Cluster()
+	}
+	options := exporter.Options{
+		Cluster:           m.cluster,
+		HeartbeatInterval: m.heartbeat,
+		Workers:           m.workers,
+		Version:           version(),
+	}
+	if err := options.Validate(); err != nil {
+		return usagef("--cluster: %w", err)
+	}
+	mgr, err := m.set(config, connection, options)
+	if err != nil {
+		return err
+	}
+	log.Log.Info("Starting member", "cluster", m.cluster, "version", version())
+	return mgr.Start(ctx)
+}
+
+// set puts the parts of a member together.
+func (m *member) set(config *rest.Config, connection *join.Connection, options exporter.Options) (manager.Manager, error) {
+	scheme := join.NewScheme()
+	if err := importer.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("set up member: %w", err)
+	}
+	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: cache.TransformStripManagedFields()})
+	if err != nil {
+		return nil, err
+	}
+	hubConfig := connection.Config()
+	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
+	hub, err := join.NewHub(hubConfig)
+	if err != nil {
+		return nil, fmt.Errorf("set up hub client: %w", err)
+	}
+	if _, err := exporter.Setup(mgr, hub, options); err != nil {
+		return nil, err
+	}
+	m.imports.Cluster = m.cluster
+	if err := importer.Setup(mgr, hub, m.imports); err != nil {
+		return nil, usageError{err} // it has only looked at its options yet
+	}
+	member, err := join.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up client: %w", err)
+	}
+	for _, r := range []manager.Runnable{
+		// Not hub itself: the manager would start nothing else before its caches have synced, and the hub may be down.
+		manager.RunnableFunc(hub.Start),
+		everywhere(connection.Watch),
+		&join.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
+		manager.RunnableFunc(func(ctx context.Context) error {
+			if err := join.WriteProperties(ctx, member, m.cluster, ""); err != nil {
+				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing of ours depends on it", "reason", err.Error())
+			}
+			return nil
+		}),
+	} {
+		if err := mgr.Add(r); err != nil {
+			return nil, fmt.Errorf("set up member: %w", err)
+		}
+	}
+	return mgr, nil
+}
+
+func (m *member) store(member client.Client) join.Store {
+	if key, err := parseKey(m.hubSecret); err == nil {
+		return join.SecretStore{Client: member, Key: key}
+	}
+	return join.FileStore(m.hubKubeconfig)
+}
+
+// parseKey reads "namespace/name".
+func parseKey(s string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok || api.CheckLabel(namespace) != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("%q is no namespace/name", s)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}

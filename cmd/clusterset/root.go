@@ -1,0 +1,85 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1 // it was asked for rightly and went wrong
+	exitUsage   = 2 // it was asked for wrongly
+)
+
+// usageError is an error that whoever typed the command, or wrote its configuration, can mend.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// run runs one command line and returns the exit code. An error is one line on stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(stderr, "clusterset: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	if errors.As(err, new(usageError)) {
+		return exitUsage
+	}
+	return exitFailure
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "clusterset",
+		Short: "Service names across clusters",
+		Long: `clusterset keeps the service names of a set of clusters in step.
+
+Each cluster of the set is a member: it exports Services to a hub, which is any Kubernetes API server, and imports what
+the others export. CoreDNS with the clusterset plugin answers the names from what is imported.
+
+  clusterset join     makes a cluster a member of a hub, once
+  clusterset member   runs in each member: exports, imports, sends heartbeats
+  clusterset hub      runs beside the hub's API server: watches the heartbeats
+  clusterset leave    undoes join`,
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true, // a wrong flag shouldn't scroll its own error off the screen
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := "see clusterset --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return usagef("unknown command %q; %s", args[0], hint)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
+	return root
+}
+
+// noArgs refuses arguments that aren't flags, which are mostly flags that lost their dashes.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
+	}
+	return nil
+}

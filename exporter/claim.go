@@ -1,0 +1,146 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// annotationClusterUID holds, on the heartbeat Lease, which cluster renews it: the UID of its kube-system namespace, which
+// KEP-2149 suggests as a cluster's identity.
+const annotationClusterUID = api.Domain + "/cluster-uid"
+
+// errNameTaken is why an exporter stops: another cluster works with the same name and credentials.
+var errNameTaken = errors.New("another cluster is working under this cluster's name on the hub; give each cluster its own by joining it")
+
+// claim keeps two clusters from working under one name. `join` refuses a name in use, but credentials get copied with the
+// manifests of the cluster they were made for. Each of the two would remove the other's records as orphans, for ever, and
+// neither's names would be right.
+//
+// Before anything is written, the Lease must be ours, nobody's, or of a cluster that has stopped renewing it.
+type claim struct {
+	uid      func(context.Context) (string, error)
+	lease    func(context.Context) (*coordinationv1.Lease, error) // nil where there is none
+	interval time.Duration                                        // of heartbeats
+
+	held    atomic.Bool
+	own     atomic.Value // string, set before held
+	written atomic.Bool  // whether the Lease has been renewed as ours since
+}
+
+// run returns once the name is ours.
+func (c *claim) run(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("claim")
+	tick := time.NewTicker(c.interval)
+	defer tick.Stop()
+	var beat string
+	var since time.Time
+	for {
+		own, err := c.uid(ctx)
+		if err == nil {
+			c.own.Store(own)
+			var lease *coordinationv1.Lease
+			if lease, err = c.lease(ctx); err == nil {
+				other := holder(lease)
+				if own == "" || other == "" || other == own {
+					c.held.Store(true)
+					metricNameTaken.Set(0)
+					return nil
+				}
+				switch now := renewed(lease); {
+				case beat == "":
+					logger.Info("Another cluster has worked under this name, waiting to see whether it still does", "its kube-system UID", other)
+					beat, since = now, time.Now()
+				case beat != now:
+					logger.Error(errNameTaken, "Exporting nothing", "its kube-system UID", other)
+					metricNameTaken.Set(1)
+					beat, since = now, time.Now()
+				case time.Since(since) >= 4*c.interval:
+					logger.Info("The other cluster is silent, taking over its name")
+					c.held.Store(true)
+					metricNameTaken.Set(0)
+					return nil
+				}
+			}
+		}
+		if err != nil && ctx.Err() == nil {
+			logger.V(1).Info("Can't tell yet whether this cluster's name is free", "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// check returns errNameTaken if someone else has renewed the Lease since we last did, as can happen to a cluster that was
+// cut off from the hub for a while. Any other error is left to the renewal that follows, which will run into it as well.
+func (c *claim) check(ctx context.Context) error {
+	own, _ := c.own.Load().(string)
+	if own == "" || !c.held.Load() {
+		return nil
+	}
+	lease, err := c.lease(ctx)
+	if other := holder(lease); err == nil && other != "" && other != own && c.written.Load() {
+		return errNameTaken
+	}
+	return nil
+}
+
+func holder(lease *coordinationv1.Lease) string {
+	if lease == nil {
+		return ""
+	}
+	return lease.Annotations[annotationClusterUID]
+}
+
+func renewed(lease *coordinationv1.Lease) string {
+	if lease.Spec.RenewTime == nil {
+		return "never"
+	}
+	return lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+}
+
+// clusterUID returns what reads the identity of the member; empty where it can't be had, which turns the check off.
+func clusterUID(member client.Reader) func(context.Context) (string, error) {
+	return func(ctx context.Context) (string, error) {
+		var ns corev1.Namespace
+		err := member.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &ns)
+		switch {
+		case apierrors.IsNotFound(err) || apierrors.IsForbidden(err):
+			return "", nil
+		case err != nil:
+			return "", fmt.Errorf("get Namespace %s: %w", metav1.NamespaceSystem, err)
+		}
+		return string(ns.UID), nil
+	}
+}
+
+// readLease returns what reads the member's Lease on the hub.
+func readLease(hub client.Reader, cluster string) func(context.Context) (*coordinationv1.Lease, error) {
+	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
+	return func(ctx context.Context) (*coordinationv1.Lease, error) {
+		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		defer cancel()
+		var lease coordinationv1.Lease
+		switch err := hub.Get(ctx, key, &lease); {
+		case apierrors.IsNotFound(err):
+			return nil, nil
+		case err != nil:
+			return nil, fmt.Errorf("get Lease %s: %w", key, err)
+		}
+		return &lease, nil
+	}
+}

@@ -1,0 +1,110 @@
+package exporter
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+)
+
+// outcome is what became of writing a service's records to the hub.
+type outcome struct {
+	// err is nil where the hub holds what it should.
+	err error
+
+	// refused says that the hub answered and said no: trying again changes nothing until someone changes something.
+	refused bool
+}
+
+// conditions returns what a ServiceExport's conditions should be: Valid, Ready and Conflict. Without a conflict condition,
+// because nobody knows yet what the other clusters export, that one stays as it is.
+func conditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
+	all := []metav1.Condition{validCondition(d), readyCondition(export, d, out)}
+	if conflict != nil {
+		all = append(all, *conflict)
+	}
+	return all
+}
+
+func validCondition(d Desired) metav1.Condition {
+	if d.Refused != nil {
+		return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionFalse,
+			d.Refused.Reason, d.Refused.Message)
+	}
+	return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionValid, metav1.ConditionTrue,
+		mcsv1beta1.ServiceExportReasonValid, "the Service can be exported")
+}
+
+func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) metav1.Condition {
+	ready := func(status metav1.ConditionStatus, reason mcsv1beta1.ServiceExportConditionReason, msg string) metav1.Condition {
+		return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionReady, status, reason, msg)
+	}
+	switch {
+	case d.Refused != nil && d.Refused.Reason == mcsv1beta1.ServiceExportReasonNoService:
+		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonPending, d.Refused.Message)
+	case d.Refused != nil:
+		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, d.Refused.Message)
+	case out.refused:
+		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses it: "+out.err.Error())
+	case out.err != nil:
+		// The hub can't be reached. What it was given before it still serves, so an export that is ready stays so: else
+		// every blink of the line would rewrite every ServiceExport.
+		if was := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); was != nil &&
+			was.Status == metav1.ConditionTrue {
+			return *was
+		}
+		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "waiting for the hub")
+	}
+	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, exportedMessage(d.LeftOut))
+}
+
+// exportedMessage says what was left out, if anything was: a user who wonders where a label or a port went looks here.
+func exportedMessage(left field.ErrorList) string {
+	const shown = 3
+	if len(left) == 0 {
+		return "the Service is exported to the hub"
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "the Service is exported to the hub, except for %d of its values: ", len(left))
+	for i, err := range left {
+		if i == shown {
+			fmt.Fprintf(&b, "; and %d more", len(left)-shown)
+			break
+		}
+		if i > 0 {
+			b.WriteString("; ")
+		}
+		b.WriteString(err.Error())
+	}
+	return b.String()
+}
+
+// setConditions sets conditions on a ServiceExport and returns those that changed in status or reason, which are worth an
+// Event, and whether the object changed at all. Conditions of other writers stay.
+func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed bool) {
+	for _, c := range want {
+		c.ObservedGeneration = export.Generation
+		c.Message = truncate(c.Message, maxMessage)
+		was := meta.FindStatusCondition(export.Status.Conditions, c.Type)
+		if was == nil || was.Status != c.Status || was.Reason != c.Reason {
+			events = append(events, c)
+		}
+		if meta.SetStatusCondition(&export.Status.Conditions, c) {
+			changed = true
+		}
+	}
+	return events, changed
+}
+
+// maxMessage is the longest message the API takes in a condition.
+const maxMessage = 32768
+
+func truncate(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:n-3], "") + "..."
+}

@@ -1,0 +1,137 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// said returns "Valid=True/Valid Ready=…".
+func said(conditions []metav1.Condition) string {
+	var words []string
+	for _, c := range conditions {
+		words = append(words, fmt.Sprintf("%s=%s/%s", c.Type, c.Status, c.Reason))
+	}
+	slices.Sort(words)
+	return strings.Join(words, " ")
+}
+
+func TestConditions(t *testing.T) {
+	good := exported(slice("web-1", 1))
+	noService := exported()
+	noService.Service = nil
+	external := exported()
+	external.Service.Spec.Type = corev1.ServiceTypeExternalName
+	wasReady := exported()
+	wasReady.Export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Exported"}}
+	for _, c := range []struct {
+		name string
+		src  Source
+		out  outcome
+		want string
+	}{
+		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
+		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService"},
+		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType"},
+		{"refused by the hub", good, outcome{errors.New("quota"), true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid"},
+		{"hub not heard yet", good, outcome{err: errNotSynced}, "Ready=Unknown/Pending Valid=True/Valid"},
+		{"hub away, exported before", wasReady, outcome{err: errNotSynced}, "Ready=True/Exported Valid=True/Valid"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := desired(c.src)
+			var conflict *metav1.Condition
+			if !errors.Is(c.out.err, errNotSynced) {
+				conflict = conflictOf(d.Service, nil)
+			}
+			if got := said(conditions(c.src.Export, d, c.out, conflict)); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
+	src := exported(slice("web-1", 1))
+	src.Export.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: "True", Reason: "Other"}}
+	d := desired(src)
+	say := func() []metav1.Condition {
+		return conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil))
+	}
+	events, changed := setConditions(src.Export, say())
+	if !changed || len(events) != 3 {
+		t.Fatalf("changed %v, events %v", changed, events)
+	}
+	if events, changed = setConditions(src.Export, say()); changed || len(events) != 0 {
+		t.Errorf("the same conditions again: changed %v, events %v", changed, events)
+	}
+	src.Export.Generation++
+	if events, changed = setConditions(src.Export, say()); !changed || len(events) != 0 {
+		t.Errorf("a new generation: changed %v, events %v", changed, events)
+	}
+	if !strings.Contains(said(src.Export.Status.Conditions), "Foreign=True/Other") {
+		t.Errorf("a foreign condition is gone: %s", said(src.Export.Status.Conditions))
+	}
+}
+
+func TestConflictIsOnEveryExport(t *testing.T) {
+	older, younger := exported(), exported()
+	younger.Cluster = "lyon"
+	younger.Export.CreationTimestamp = metav1.NewTime(epoch.AddDate(0, 0, 1))
+	younger.Service.Spec.Ports[0].Port = 81
+	a, b := desired(older).Service, desired(younger).Service
+	for _, c := range []*metav1.Condition{
+		conflictOf(a, []clustersetv1alpha1.ExportedService{*b}),
+		conflictOf(b, []clustersetv1alpha1.ExportedService{*a}),
+	} {
+		if c.Status != metav1.ConditionTrue || c.Reason != string(mcsv1beta1.ServiceExportReasonPortConflict) || !strings.Contains(c.Message, "beijing") {
+			t.Errorf("got %s=%s/%s %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+}
+
+func TestMark(t *testing.T) {
+	marked := func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }
+	annotated := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "true"} }
+	derived := func(s *corev1.Service) { s.Labels[api.LabelServiceName] = "web" }
+	ours := markedExport(service(marked), nil)
+	ours.UID = "export-uid"
+	adopted := ours.DeepCopy()
+	delete(adopted.Labels, api.LabelManagedBy)
+	remade := service(marked, func(s *corev1.Service) { s.UID = "another" })
+	for _, c := range []struct {
+		name           string
+		svc            *corev1.Service
+		export         *mcsv1beta1.ServiceExport
+		create, delete bool
+	}{
+		{"label", service(marked), nil, true, false},
+		{"annotation", service(annotated), nil, true, false},
+		{"no mark", service(), nil, false, false},
+		{"no Service", nil, nil, false, false},
+		{"mark and a user's export", service(marked), export(), false, false},
+		{"user's export without a mark", service(), export(), false, false},
+		{"mark and our export", service(marked), ours, false, false},
+		{"mark gone", service(), ours, false, true},
+		{"Service gone", nil, ours, false, true},
+		{"Service made anew", remade, ours, false, true},
+		{"our export adopted by its user", service(), adopted, false, false},
+		{"derived Service of a marked one", service(marked, derived), nil, false, false},
+		{"Service being deleted", service(marked, func(s *corev1.Service) { s.DeletionTimestamp = &epoch }), nil, false, false},
+	} {
+		if got := markedExport(c.svc, c.export) != nil; got != c.create {
+			t.Errorf("%s: create is %v", c.name, got)
+		}
+		if got := unmarkedExport(c.svc, c.export); got != c.delete {
+			t.Errorf("%s: delete is %v", c.name, got)
+		}
+	}
+}

@@ -1,0 +1,32 @@
+package exporter
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// conflictOf returns the Conflict condition of our ServiceExport. Every exporter merges the same records for itself, so that
+// the condition gets on every ServiceExport involved, the winning one included (KEP-1645, "Constraints and Conflict
+// Resolution"), though no member may write in another.
+//
+// own is our record as it should be, which the hub may not have yet; nil where we export nothing, which conflicts with
+// nothing.
+func conflictOf(own *clustersetv1alpha1.ExportedService, others []clustersetv1alpha1.ExportedService) *metav1.Condition {
+	if own == nil {
+		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
+			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
+		return &none
+	}
+	records := make([]*clustersetv1alpha1.ExportedService, 0, len(others)+1)
+	records = append(records, own)
+	for i := range others {
+		records = append(records, &others[i])
+	}
+	exports, _ := merge.Sanitize(records)
+	resolved := merge.Resolve(exports)
+	condition := resolved.ConflictCondition()
+	return &condition
+}

@@ -1,0 +1,165 @@
+package exporter
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Source is all that the records of one service are computed from: what the member's API server has of it now.
+type Source struct {
+	// Cluster is the member's name.
+	Cluster string
+
+	// Key is the namespace and name of the service.
+	Key types.NamespacedName
+
+	// Service and Export are nil where there is none.
+	Service *corev1.Service
+	Export  *mcsv1beta1.ServiceExport
+
+	// Slices are the Service's EndpointSlices.
+	Slices []discoveryv1.EndpointSlice
+}
+
+// Desired is what should be on the hub, and what is to be said about it.
+type Desired struct {
+	// Service is nil where nothing is to be exported. Then Endpoints is empty too.
+	Service   *clustersetv1alpha1.ExportedService
+	Endpoints []clustersetv1alpha1.ExportedEndpoints
+
+	// Refused says why there is a ServiceExport and yet no Service.
+	Refused *Refusal
+
+	// LeftOut is what of the Service, its slices or its ServiceExport can't be exported, though the rest is.
+	LeftOut field.ErrorList
+}
+
+// Refusal is why a ServiceExport isn't valid.
+type Refusal struct {
+	Reason  mcsv1beta1.ServiceExportConditionReason
+	Message string
+}
+
+// desired computes the records of one service.
+//
+// A ServiceExport or Service that is being deleted counts as deleted: its user has said so, and a finalizer of someone
+// else's (a load balancer's, say) shouldn't keep the name alive in other clusters.
+func desired(src Source) Desired {
+	if src.Export == nil || src.Export.DeletionTimestamp != nil {
+		return Desired{}
+	}
+	if refusal := refuse(src); refusal != nil {
+		return Desired{Refused: refusal}
+	}
+	service, left := exportedService(src).Sanitized()
+	if service == nil {
+		// It can't be: the API server has checked the names, and the type and the time are ours. If it is, say so.
+		return Desired{Refused: &Refusal{mcsv1beta1.ServiceExportReasonInvalidServiceType, left.ToAggregate().Error()}}
+	}
+	d := Desired{Service: service, LeftOut: left}
+	for _, slice := range exportable(src.Slices) {
+		for _, part := range exportedEndpoints(src, slice) {
+			endpoints, left := part.Sanitized()
+			d.LeftOut = append(d.LeftOut, left...)
+			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {
+				d.Endpoints = append(d.Endpoints, *endpoints)
+			}
+		}
+	}
+	return d
+}
+
+// refuse returns why the Service can't be exported, nil if it can.
+func refuse(src Source) *Refusal {
+	switch svc := src.Service; {
+	case svc == nil:
+		return &Refusal{
+			mcsv1beta1.ServiceExportReasonNoService,
+			fmt.Sprintf("there is no Service %s; it will be exported once there is", src.Key),
+		}
+	case svc.DeletionTimestamp != nil:
+		return &Refusal{mcsv1beta1.ServiceExportReasonNoService, fmt.Sprintf("Service %s is being deleted", src.Key)}
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return &Refusal{
+			mcsv1beta1.ServiceExportReasonInvalidServiceType,
+			fmt.Sprintf("Service %s is of type ExternalName, which has no endpoints to export", src.Key),
+		}
+	case imported(svc):
+		// Its endpoints are other clusters'. Exported, they would come back to those clusters as ours.
+		return &Refusal{
+			mcsv1beta1.ServiceExportReasonInvalidServiceType,
+			fmt.Sprintf("Service %s belongs to an import; export the Service it comes from, in its own cluster", src.Key),
+		}
+	}
+	return nil
+}
+
+// imported says whether a Service is part of an import: the derived Service of a ServiceImport, ours or another MCS
+// implementation's.
+func imported(svc *corev1.Service) bool {
+	_, derived := svc.Labels[api.LabelServiceName]
+	return derived || svc.Labels[api.LabelManagedBy] == api.ManagedByImporter
+}
+
+// exportedService returns the record of the Service as it is, before anything unfit is taken out.
+func exportedService(src Source) *clustersetv1alpha1.ExportedService {
+	svc, export := src.Service, src.Export
+	record := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: recordMeta(src, api.ExportedServiceName(src.Key.Namespace, src.Key.Name)),
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace:      src.Key.Namespace,
+			ServiceName:           src.Key.Name,
+			Type:                  mcsv1beta1.ClusterSetIP,
+			ClusterIPs:            svc.Spec.ClusterIPs,
+			IPFamilies:            svc.Spec.IPFamilies,
+			SessionAffinity:       svc.Spec.SessionAffinity,
+			SessionAffinityConfig: svc.Spec.SessionAffinityConfig,
+			InternalTrafficPolicy: svc.Spec.InternalTrafficPolicy,
+			TrafficDistribution:   svc.Spec.TrafficDistribution,
+			// Of the spec alone: metadata's are for this cluster (KEP-1645, "Service and EndpointSlice Labels").
+			ExportedLabels:      export.Spec.ExportedLabels,
+			ExportedAnnotations: export.Spec.ExportedAnnotations,
+			ExportedAt:          export.CreationTimestamp,
+		},
+	}
+	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
+		record.Spec.Type = mcsv1beta1.Headless
+		record.Spec.ClusterIPs = nil
+	}
+	for _, p := range svc.Spec.Ports {
+		port := clustersetv1alpha1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port}
+		if p.TargetPort != intstr.FromInt32(0) {
+			port.TargetPort = &p.TargetPort
+		}
+		record.Spec.Ports = append(record.Spec.Ports, port)
+	}
+	return record
+}
+
+// recordMeta is the metadata of one of our records on the hub.
+func recordMeta(src Source, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: api.MemberNamespace(src.Cluster),
+		Name:      name,
+		Labels:    recordLabels(src),
+	}
+}
+
+func recordLabels(src Source) map[string]string {
+	return map[string]string{
+		api.LabelManagedBy:         api.ManagedByExporter,
+		api.LabelCluster:           src.Cluster,
+		api.LabelExportedNamespace: src.Key.Namespace,
+		api.LabelExportedName:      src.Key.Name,
+	}
+}

@@ -1,0 +1,223 @@
+package exporter_test
+
+import (
+	"bytes"
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+func TestExporterKeepsTheHubUpToDate(t *testing.T) {
+	w := newWorld(t, kube.MCSCRDs()...)
+	ctx := t.Context()
+
+	// The hub has a record of a process that died before it could remove it, and is down.
+	orphan := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "old.shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "old",
+			Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	}
+	if err := w.onHub.Create(ctx, orphan); err != nil {
+		t.Fatal(err)
+	}
+	w.hub.StopAPIServer()
+	w.member.Apply(t, manifest(webService, "web"), manifest(webExport, "web", "v1beta1"), manifest(webService, "marked"))
+	w.member.Apply(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: marked, labels: {fabedge.io/global-service: "true"}}, spec: {ports: [{name: http, port: 80, targetPort: 8080}]}}`))
+	stop := w.run()
+	w.awaitCondition("web", "Valid=True/Valid", "Ready=Unknown/Pending")
+	w.awaitCondition("marked", "Valid=True/Valid", "Ready=Unknown/Pending")
+
+	if err := w.hub.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitRecords("web", 2)
+	w.awaitRecords("marked", 2)
+	w.awaitRecords("old", -1)
+	w.awaitCondition("web", "Valid=True/Valid", "Ready=True/Exported", "Conflict=False/NoConflicts")
+	kube.Eventually(t, 20*time.Second, func() error {
+		lease, err := w.lease()
+		if err != nil || lease.Spec.RenewTime == nil || lease.Annotations[api.AnnotationAgentVersion] != "v1.2.3" {
+			return fmt.Errorf("lease %+v, %w", lease, err)
+		}
+		return nil
+	})
+	first, err := w.lease()
+	if err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, 20*time.Second, func() error {
+		if lease, err := w.lease(); err != nil || !lease.Spec.RenewTime.After(first.Spec.RenewTime.Time) {
+			return fmt.Errorf("the heartbeat stands still: %w", err)
+		}
+		return nil
+	})
+
+	t.Run("the same content writes nothing", func(t *testing.T) {
+		before := w.versions()
+		slice := bytes.Replace(manifest(webService, "web"), []byte("name: web-1\n"), []byte("name: web-1\n  annotations: {touched: \"yes\"}\n"), 1)
+		w.member.Apply(t, slice)
+		// A service that comes after it has been exported by the time that it would have been written.
+		w.member.Apply(t, manifest(webService, "later"), manifest(webExport, "later", "v1beta1"))
+		w.awaitRecords("later", 2)
+		after := w.versions()
+		for name, version := range before {
+			if after[name] != version {
+				t.Errorf("%s was written", name)
+			}
+		}
+	})
+	t.Run("imported slices don't come back", func(t *testing.T) {
+		w.member.Apply(t, []byte(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: shop
+  name: imported
+  labels: {kubernetes.io/service-name: web, endpointslice.kubernetes.io/managed-by: `+api.EndpointSliceManagedBy+`}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.9.0.1]}]
+`), bytes.Replace(manifest(webService, "web"), []byte("10.1.0.2"), []byte("10.1.0.3"), 1))
+		kube.Eventually(t, 20*time.Second, func() error {
+			var list clustersetv1alpha1.ExportedEndpointsList
+			if err := w.onHub.List(ctx, &list, client.MatchingLabels{api.LabelExportedName: "web"}); err != nil {
+				return err
+			}
+			if len(list.Items) != 1 || list.Items[0].Spec.Endpoints[1].Addresses[0] != "10.1.0.3" {
+				return fmt.Errorf("got %+v", list.Items)
+			}
+			return nil
+		})
+	})
+	t.Run("records someone else changed are mended", func(t *testing.T) {
+		record := &clustersetv1alpha1.ExportedService{}
+		key := types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: "web.shop"}
+		if err := w.onHub.Get(ctx, key, record); err != nil {
+			t.Fatal(err)
+		}
+		record.Spec.Ports[0].Port = 1
+		if err := w.onHub.Update(ctx, record); err != nil {
+			t.Fatal(err)
+		}
+		kube.Eventually(t, 20*time.Second, func() error {
+			if err := w.onHub.Get(ctx, key, record); err != nil || record.Spec.Ports[0].Port != 80 {
+				return fmt.Errorf("port %d, %w", record.Spec.Ports[0].Port, err)
+			}
+			return nil
+		})
+		if err := w.onHub.Delete(ctx, record); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitRecords("web", 2)
+	})
+	t.Run("another cluster disagrees", func(t *testing.T) {
+		if _, err := join.Join(ctx, w.hub.Config(), join.Options{Cluster: "lyon"}); err != nil {
+			t.Fatal(err)
+		}
+		theirs := &clustersetv1alpha1.ExportedService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("lyon"), Name: "web.shop"},
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.Headless,
+				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, ExportedAt: metav1.Now(),
+			},
+		}
+		if err := w.onHub.Create(ctx, theirs); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitCondition("web", "Conflict=True/TypeConflict")
+		if err := w.onHub.Delete(ctx, theirs); err != nil {
+			t.Fatal(err)
+		}
+		w.awaitCondition("web", "Conflict=False/NoConflicts")
+	})
+	t.Run("un-exporting removes the records", func(t *testing.T) {
+		w.member.Delete(t, manifest(webExport, "later", "v1beta1"))
+		w.awaitRecords("later", -1)
+		// Deleting the Service does too, and the export says why.
+		w.member.Delete(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}}`))
+		w.awaitRecords("web", -1)
+		w.awaitCondition("web", "Valid=False/NoService", "Ready=False/Pending")
+	})
+	t.Run("removing the mark removes its ServiceExport and no other", func(t *testing.T) {
+		w.member.Apply(t, manifest(webService, "marked")) // takes the label away: the field manager is the same
+		w.awaitRecords("marked", -1)
+		kube.Eventually(t, 20*time.Second, func() error {
+			err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "marked"}, &mcsv1beta1.ServiceExport{})
+			if !apierrors.IsNotFound(err) {
+				return fmt.Errorf("the ServiceExport is still there: %w", err)
+			}
+			return nil
+		})
+		if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, &mcsv1beta1.ServiceExport{}); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("ExternalName is refused", func(t *testing.T) {
+		w.member.Apply(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: away}, spec: {type: ExternalName, externalName: example.com}}`),
+			manifest(webExport, "away", "v1beta1"))
+		w.awaitCondition("away", "Valid=False/InvalidServiceType", "Ready=False/Failed")
+		w.awaitRecords("away", -1)
+	})
+
+	// While the exporter is down its sources go, and it finds out when it starts.
+	w.member.Apply(t, manifest(webService, "web"))
+	w.awaitRecords("web", 2)
+	stop()
+	w.member.Delete(t, manifest(webExport, "web", "v1beta1"))
+	w.run()
+	w.awaitRecords("web", -1)
+}
+
+func TestOnlyV1alpha1IsServed(t *testing.T) {
+	var crds [][]byte
+	for _, crd := range kube.MCSCRDs() {
+		crds = append(crds, bytes.Replace(crd, []byte("name: v1beta1\n      served: true"), []byte("name: v1beta1\n      served: false"), 1))
+	}
+	w := newWorld(t, crds...)
+	w.member.Apply(t, manifest(webService, "web"), manifest(webExport, "web", "v1alpha1"))
+	w.run()
+	w.awaitRecords("web", 2)
+	kube.Eventually(t, 20*time.Second, func() error {
+		export := &mcsv1alpha1.ServiceExport{}
+		if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
+			return err
+		}
+		if !meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
+			return fmt.Errorf("conditions %+v", export.Status.Conditions)
+		}
+		return nil
+	})
+	// A mark is honoured in that version too.
+	service := &corev1.Service{}
+	key := types.NamespacedName{Namespace: "shop", Name: "marked"}
+	w.member.Apply(t, manifest(webService, "marked"))
+	if err := w.here.Get(t.Context(), key, service); err != nil {
+		t.Fatal(err)
+	}
+	service.Annotations = map[string]string{api.KeyGlobalService: "true"}
+	if err := w.here.Update(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitRecords("marked", 2)
+	delete(service.Annotations, api.KeyGlobalService)
+	if err := w.here.Update(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitRecords("marked", -1)
+}

@@ -1,0 +1,59 @@
+package exporter
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+)
+
+// Every label has a handful of values: kinds of ours, verbs, states. Services are counted, never named.
+var (
+	metricServices = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_services",
+		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub said no) or pending (the hub can't be reached).",
+	}, []string{"state"})
+
+	metricEndpoints = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_endpoints",
+		Help: "Endpoints of this cluster on the hub, ready or not.",
+	})
+
+	metricLeftOut = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_left_out_values",
+		Help: "Ports, addresses, labels and the like of exported Services that can't be exported. The Ready condition of their ServiceExport names them.",
+	})
+
+	metricWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "clusterset_exporter_hub_writes_total",
+		Help: "Writes of records to the hub, by kind, verb and result: ok, refused, conflict or error.",
+	}, []string{"kind", "verb", "result"})
+
+	metricFirstPass = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_first_pass_done",
+		Help: "1 once everything this cluster exports has been compared with the hub since this process started. Before that it sends no heartbeat.",
+	})
+
+	metricPassPending = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_first_pass_pending_services",
+		Help: "Services that the first export pass has yet to compare with the hub.",
+	})
+
+	metricNameTaken = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_name_taken",
+		Help: "1 while another cluster works under this cluster's name on the hub, so that nothing is exported.",
+	})
+
+	metricHeartbeats = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "clusterset_exporter_heartbeats_total",
+		Help: "Attempts to renew this cluster's Lease on the hub, by result: ok or error.",
+	}, []string{"result"})
+
+	metricLastHeartbeat = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_last_heartbeat_timestamp_seconds",
+		Help: "When this cluster's Lease on the hub was last renewed, in seconds since the epoch; 0 if it never was.",
+	})
+)
+
+func init() {
+	metrics.Registry.MustRegister(metricServices, metricEndpoints, metricLeftOut, metricWrites, metricFirstPass,
+		metricPassPending, metricNameTaken, metricHeartbeats, metricLastHeartbeat)
+}

@@ -1,0 +1,100 @@
+package exporter
+
+import (
+	"maps"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Records are a service's records on the hub.
+type Records struct {
+	Service   *clustersetv1alpha1.ExportedService
+	Endpoints []clustersetv1alpha1.ExportedEndpoints
+}
+
+// verb is what is to be done with an object.
+type verb string
+
+const (
+	verbCreate verb = "create"
+	verbUpdate verb = "update"
+	verbDelete verb = "delete"
+)
+
+// step is one write to the hub.
+type step struct {
+	verb   verb
+	kind   string
+	object client.Object
+}
+
+// plan returns what turns the records that the hub has into those it should have. Nothing, where they say the same: every
+// write there wakes every member.
+//
+// The order spares importers a service without endpoints: endpoints are there before their service and stay until it is
+// gone, and new ones are there before old ones go, as when an endpoint moves from one slice to another.
+func plan(have Records, want Desired) []step {
+	var before, after []step
+	wanted := make(map[string]bool, len(want.Endpoints))
+	current := make(map[string]*clustersetv1alpha1.ExportedEndpoints, len(have.Endpoints))
+	for i := range have.Endpoints {
+		current[have.Endpoints[i].Name] = &have.Endpoints[i]
+	}
+	for i := range want.Endpoints {
+		w := &want.Endpoints[i]
+		wanted[w.Name] = true
+		switch h := current[w.Name]; {
+		case h == nil:
+			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
+		case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w):
+			u := h.DeepCopy()
+			u.Labels, u.Spec = mergeLabels(h.Labels, w.Labels), *w.Spec.DeepCopy()
+			before = append(before, step{verbUpdate, kindEndpoints, u})
+		}
+	}
+	for i := range have.Endpoints {
+		if h := &have.Endpoints[i]; !wanted[h.Name] {
+			after = append(after, step{verbDelete, kindEndpoints, h.DeepCopy()})
+		}
+	}
+
+	switch h, w := have.Service, want.Service; {
+	case h == nil && w == nil:
+	case h == nil:
+		before = append(before, step{verbCreate, kindService, w.DeepCopy()})
+	case w == nil:
+		before = append(before, step{verbDelete, kindService, h.DeepCopy()})
+	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w):
+		u := h.DeepCopy()
+		u.Labels, u.Spec = mergeLabels(h.Labels, w.Labels), *w.Spec.DeepCopy()
+		before = append(before, step{verbUpdate, kindService, u})
+	}
+	return append(before, after...)
+}
+
+// labelled says whether have carries all labels of want. Others may have been added by people who look at the hub.
+func labelled(have, want client.Object) bool {
+	for k, v := range want.GetLabels() {
+		if have.GetLabels()[k] != v {
+			return false
+		}
+	}
+	return true
+}
+
+func mergeLabels(have, want map[string]string) map[string]string {
+	merged := maps.Clone(have)
+	if merged == nil {
+		merged = make(map[string]string, len(want))
+	}
+	maps.Copy(merged, want)
+	return merged
+}
+
+const (
+	kindService   = "ExportedService"
+	kindEndpoints = "ExportedEndpoints"
+)

@@ -1,0 +1,93 @@
+package exporter
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// stored is what the hub has after d was written, as it comes back over the wire.
+func stored(t *testing.T, d Desired) Records {
+	t.Helper()
+	var r Records
+	content, err := json.Marshal(Records{Service: d.Service, Endpoints: d.Endpoints})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(content, &r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func text(steps []step) string {
+	var words []string
+	for _, s := range steps {
+		words = append(words, string(s.verb)+" "+s.kind)
+	}
+	return strings.Join(words, ", ")
+}
+
+func TestPlan(t *testing.T) {
+	one, two := exported(slice("web-1", 1)), exported(slice("web-1", 1), slice("web-2", 1))
+	none := exported()
+	none.Export = nil
+	moved := exported(slice("web-9", 1))
+	port := exported(slice("web-1", 1))
+	port.Service.Spec.Ports[0].Port = 81
+	unready := exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) {
+		no := false
+		s.Endpoints[0].Conditions.Ready = &no
+	}))
+	for _, c := range []struct {
+		name       string
+		have, want Source
+		steps      string
+	}{
+		{"the same content writes nothing", two, two, ""},
+		{"endpoints come before their service", none, two, "create ExportedEndpoints, create ExportedEndpoints, create ExportedService"},
+		{"un-export removes the service first", two, none, "delete ExportedService, delete ExportedEndpoints, delete ExportedEndpoints"},
+		{"nothing exported, nothing there", none, none, ""},
+		{"new endpoints before old ones go", one, moved, "create ExportedEndpoints, delete ExportedEndpoints"},
+		{"a port changed", one, port, "update ExportedService"},
+		{"readiness changed", one, unready, "update ExportedEndpoints"},
+		{"a slice more", one, two, "create ExportedEndpoints"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := text(plan(stored(t, desired(c.have)), desired(c.want))); got != c.steps {
+				t.Errorf("got %q, want %q", got, c.steps)
+			}
+		})
+	}
+}
+
+func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
+	src := exported(slice("web-1", 1))
+	have := stored(t, desired(src))
+	have.Service.Labels["note"] = "an operator's"
+	if got := text(plan(have, desired(src))); got != "" {
+		t.Errorf("a foreign label leads to %q", got)
+	}
+	delete(have.Service.Labels, "clusterset.dev/cluster")
+	steps := plan(have, desired(src))
+	if text(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
+		t.Errorf("got %q with labels %v", text(steps), steps[0].object.GetLabels())
+	}
+}
+
+func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
+	have := stored(t, desired(exported(slice("web-1", 1))))
+	have.Service = nil // an endpoint record was left alone by a process that died
+	got := plan(have, Desired{})
+	if text(got) != "delete ExportedEndpoints" {
+		t.Errorf("got %q", text(got))
+	}
+	if !slices.ContainsFunc(got, func(s step) bool { _, ok := s.object.(*clustersetv1alpha1.ExportedEndpoints); return ok }) {
+		t.Error("no ExportedEndpoints among the steps")
+	}
+}

@@ -1,0 +1,183 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
+const retryRefused = time.Minute
+
+// retryConflict is how long to wait for our cache of the hub to learn what someone, most likely we, wrote before.
+const retryConflict = 200 * time.Millisecond
+
+// reconciler makes one service's records on the hub what they should be, and its ServiceExport say so.
+type reconciler struct {
+	cluster string
+	local   client.Reader // the member's cache
+	exports exports
+	hub     client.Client // reads from the cache of the hub
+	synced  func() bool   // whether that cache can be believed, and the name is ours
+	events  events.EventRecorder
+	pass    *pass
+	census  census
+}
+
+// Reconcile implements reconcile.Reconciler. The request names a service, whether it exists or not.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	src, err := r.source(ctx, req.NamespacedName)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if waiting, err := r.honourMark(ctx, src); waiting || err != nil {
+		return reconcile.Result{}, err
+	}
+	want := desired(src)
+
+	// Before the cache of the hub has synced we would take every record for missing. The first pass brings every key back
+	// once it has, so there is nothing to requeue.
+	out := outcome{err: errNotSynced}
+	var others []clustersetv1alpha1.ExportedService
+	if r.synced() {
+		var have Records
+		if have, others, err = r.records(ctx, req.NamespacedName); err != nil {
+			return reconcile.Result{}, err
+		}
+		out = r.write(ctx, plan(have, want))
+	}
+	r.census.record(req.NamespacedName, entryOf(src, want, out))
+	if out.err == nil || out.refused {
+		// A record that the hub won't take is done too, as far as it can be: one mustn't keep the whole cluster's heartbeat
+		// back.
+		r.pass.done(req.NamespacedName)
+	}
+	if err := r.report(ctx, src, want, out, others); err != nil {
+		return reconcile.Result{}, errors.Join(err, out.transient())
+	}
+	switch {
+	case out.refused:
+		return reconcile.Result{RequeueAfter: retryRefused}, nil
+	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
+		log.FromContext(ctx).V(1).Info("The hub has what our cache of it doesn't have yet, trying again")
+		return reconcile.Result{RequeueAfter: retryConflict}, nil
+	}
+	return reconcile.Result{}, out.transient()
+}
+
+// errNotSynced stands for a hub that hasn't been heard yet.
+var errNotSynced = errors.New("the cache of the hub has not synced")
+
+// source reads what the member has of a service.
+func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Source, error) {
+	src := Source{Cluster: r.cluster, Key: key}
+	var svc corev1.Service
+	switch err := r.local.Get(ctx, key, &svc); {
+	case err == nil:
+		src.Service = &svc
+	case !apierrors.IsNotFound(err):
+		return src, fmt.Errorf("get Service %s: %w", key, err)
+	}
+	export, err := r.exports.get(ctx, key)
+	if err != nil {
+		return src, err
+	}
+	src.Export = export
+	if src.Service == nil || src.Export == nil {
+		return src, nil
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := r.local.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexService: key.Name}); err != nil {
+		return src, fmt.Errorf("list EndpointSlices of Service %s: %w", key, err)
+	}
+	src.Slices = slices.Items
+	return src, nil
+}
+
+// honourMark creates or deletes the ServiceExport that stands for a mark on the Service. waiting says that it did so: the
+// event that follows brings the key back.
+func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, err error) {
+	if export := markedExport(src.Service, src.Export); export != nil {
+		switch err := r.exports.create(ctx, export); {
+		case err == nil:
+			r.events.Eventf(src.Service, nil, corev1.EventTypeNormal, "ServiceExportCreated", "Export",
+				"Created a ServiceExport because of %s", api.KeyGlobalService)
+			return true, nil
+		case apierrors.IsAlreadyExists(err): // and our cache is about to learn of it
+			return true, nil
+		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
+			return false, nil
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // a policy's word; trying again wouldn't change it
+			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", truncate(err.Error(), maxNote))
+			return false, nil
+		default:
+			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
+		}
+	}
+	if unmarkedExport(src.Service, src.Export) {
+		if err := r.exports.delete(ctx, src.Export); err != nil && !apierrors.IsNotFound(err) {
+			return false, fmt.Errorf("delete ServiceExport %s: %w", src.Key, err)
+		}
+		return true, nil
+	}
+	return false, nil
+}
+
+// records reads what the hub has of a service: our own records, and those of every other member for the conflicts.
+func (r *reconciler) records(ctx context.Context, key types.NamespacedName) (Records, []clustersetv1alpha1.ExportedService, error) {
+	byService := client.MatchingFields{indexExported: key.String()}
+	own := api.MemberNamespace(r.cluster)
+	var have Records
+	var services clustersetv1alpha1.ExportedServiceList
+	if err := r.hub.List(ctx, &services, byService); err != nil {
+		return have, nil, fmt.Errorf("list ExportedServices of %s: %w", key, err)
+	}
+	var others []clustersetv1alpha1.ExportedService
+	for i := range services.Items {
+		if services.Items[i].Namespace == own {
+			have.Service = &services.Items[i]
+		} else {
+			others = append(others, services.Items[i])
+		}
+	}
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	if err := r.hub.List(ctx, &endpoints, byService, client.InNamespace(own)); err != nil {
+		return have, nil, fmt.Errorf("list ExportedEndpoints of %s: %w", key, err)
+	}
+	have.Endpoints = endpoints.Items
+	return have, others, nil
+}
+
+// entryOf returns what a service adds to the gauges.
+func entryOf(src Source, want Desired, out outcome) entry {
+	if src.Export == nil || src.Export.DeletionTimestamp != nil {
+		return entry{}
+	}
+	e := entry{state: stateExported, leftOut: len(want.LeftOut)}
+	switch {
+	case want.Refused != nil:
+		e.state = stateRefused
+	case out.refused:
+		e.state = stateFailed
+	case out.err != nil:
+		e.state = statePending
+	default:
+		for i := range want.Endpoints {
+			e.endpoints += len(want.Endpoints[i].Spec.Endpoints)
+		}
+	}
+	return e
+}

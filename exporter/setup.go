@@ -1,0 +1,132 @@
+package exporter
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// Options say whose exports these are. Cluster is required; the zero value of everything else stands for its default.
+type Options struct {
+	// Cluster is the member's name, as the hub knows it.
+	Cluster string
+
+	// HeartbeatInterval is how often the Lease on the hub is renewed: 10 s.
+	HeartbeatInterval time.Duration
+
+	// Workers is how many services are reconciled at a time: 8. Most of a reconcile is waiting for the hub.
+	Workers int
+
+	// Identity says in the Lease which process renews it: the host's name.
+	Identity string
+
+	// Version of this program, for the Lease.
+	Version string
+}
+
+// Defaults of Options.
+const (
+	DefaultHeartbeatInterval = 10 * time.Second
+	DefaultWorkers           = 8
+)
+
+// Validate returns what is wrong with the options, in words for whoever set them.
+func (o Options) Validate() error { return o.complete() }
+
+func (o *Options) complete() error {
+	if err := api.CheckMemberName(o.Cluster); err != nil {
+		return fmt.Errorf("cluster name %q %w", o.Cluster, err)
+	}
+	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, DefaultHeartbeatInterval)
+	if o.HeartbeatInterval < time.Second {
+		return fmt.Errorf("heartbeat interval %s must be at least a second", o.HeartbeatInterval)
+	}
+	o.Workers = max(cmp.Or(o.Workers, DefaultWorkers), 1)
+	if o.Identity == "" {
+		o.Identity, _ = os.Hostname() // it is only for people to read
+		o.Identity = cmp.Or(o.Identity, o.Cluster)
+	}
+	o.Version = cmp.Or(o.Version, "unknown")
+	return nil
+}
+
+// cacheSyncTimeout is how long the controller waits for the member's own caches: for ever, in effect. Exiting meanwhile
+// wouldn't bring an API server back sooner.
+const cacheSyncTimeout = 10 * 365 * 24 * time.Hour
+
+// Setup adds the exporter to the manager of the member's cluster. All of it runs on the leader only.
+//
+// hub is the hub, and can be shared with the importer, so that both live off the same watches. It is the caller's to start,
+// before or after, and it may be out of reach for as long as it likes: see the first pass. Its RESTMapper shouldn't need
+// the hub to answer. The hub's scheme must know the types of api/clusterset/v1alpha1; the manager's, those of both versions
+// of the Multi-Cluster Services API, of which the newest that the member serves is used.
+//
+// The returned channel is closed when the first export pass is done.
+func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-chan struct{}, err error) {
+	if err := opts.complete(); err != nil {
+		return nil, fmt.Errorf("set up exporter: %w", err)
+	}
+	exports, err := newExports(mgr.GetClient())
+	if err != nil {
+		return nil, fmt.Errorf("set up exporter: %w", err)
+	}
+	if err := addIndexes(mgr, hub); err != nil {
+		return nil, fmt.Errorf("set up exporter: %w", err)
+	}
+	name := &claim{
+		uid:      clusterUID(mgr.GetAPIReader()),
+		lease:    readLease(hub.GetAPIReader(), opts.Cluster),
+		interval: opts.HeartbeatInterval,
+	}
+	synced := syncedFunc(hub.GetCache())
+	r := &reconciler{
+		cluster: opts.Cluster,
+		local:   mgr.GetClient(),
+		exports: exports,
+		hub:     hub.GetClient(),
+		synced:  func() bool { return name.held.Load() && synced() },
+		events:  mgr.GetEventRecorder("clusterset-exporter"),
+		pass:    newPass(),
+	}
+	skip := true // several members may run in one process, as in tests
+	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: opts.Workers,
+		CacheSyncTimeout:        cacheSyncTimeout,
+		SkipNameValidation:      &skip,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up exporter: %w", err)
+	}
+	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.object(), opts.Cluster, r.pass) {
+		if err := ctrl.Watch(s); err != nil {
+			return nil, fmt.Errorf("set up exporter: watch: %w", err)
+		}
+	}
+	beat := &heartbeat{
+		interval: opts.HeartbeatInterval,
+		after:    r.pass.finished,
+		claim:    name,
+		renew:    renewLease(hub.GetClient(), name, opts),
+	}
+	for _, run := range []manager.RunnableFunc{
+		name.run,
+		func(ctx context.Context) error {
+			return r.pass.run(ctx, opts.Cluster, exports, hub.GetClient(), r.synced)
+		},
+		beat.run,
+	} {
+		if err := mgr.Add(run); err != nil {
+			return nil, fmt.Errorf("set up exporter: %w", err)
+		}
+	}
+	return r.pass.finished, nil
+}

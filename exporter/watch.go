@@ -1,0 +1,122 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Names of the indexes that the reconciler reads by. Those of the hub's cache say whose they are, since it is shared.
+const (
+	indexService  = "exporter.serviceName" // EndpointSlices by the Service's name
+	indexExported = "exporter.service"     // records by "<namespace>/<name>" of the service
+)
+
+func addIndexes(member, hub cluster.Cluster) error {
+	ctx := context.Background() // an index is added before anything runs
+	bySlice := func(o client.Object) []string { return []string{o.GetLabels()[discoveryv1.LabelServiceName]} }
+	if err := member.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, indexService, bySlice); err != nil {
+		return fmt.Errorf("index EndpointSlices: %w", err)
+	}
+	byService := func(o client.Object) []string {
+		return []string{keyOfService(o.(*clustersetv1alpha1.ExportedService)).String()}
+	}
+	if err := hub.GetFieldIndexer().IndexField(ctx, &clustersetv1alpha1.ExportedService{}, indexExported, byService); err != nil {
+		return fmt.Errorf("index ExportedServices: %w", err)
+	}
+	byEndpoints := func(o client.Object) []string {
+		return []string{keyOfEndpoints(o.(*clustersetv1alpha1.ExportedEndpoints)).String()}
+	}
+	if err := hub.GetFieldIndexer().IndexField(ctx, &clustersetv1alpha1.ExportedEndpoints{}, indexExported, byEndpoints); err != nil {
+		return fmt.Errorf("index ExportedEndpoints: %w", err)
+	}
+	return nil
+}
+
+// sources returns what brings keys to the reconciler.
+//
+// The member's own are waited for before any key is worked on, the hub's are not: an export should say that it waits for
+// the hub, and a mark should get its ServiceExport, while the hub is away.
+func sources(member, hub cache.Cache, export client.Object, name string, p *pass) []source.Source {
+	own := api.MemberNamespace(name)
+	return []source.Source{
+		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
+		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
+		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(func(o client.Object) types.NamespacedName {
+			return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
+		})),
+		// Every member's, since a conflict is with another's.
+		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedService{}), keyed(func(o client.Object) types.NamespacedName {
+			return keyOfService(o.(*clustersetv1alpha1.ExportedService))
+		}))),
+		// Only our own, to mend what someone else changed.
+		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedEndpoints{}), keyed(func(o client.Object) types.NamespacedName {
+			if o.GetNamespace() != own {
+				return types.NamespacedName{}
+			}
+			return keyOfEndpoints(o.(*clustersetv1alpha1.ExportedEndpoints))
+		}))),
+		source.TypedChannel(p.keys, handler.TypedFuncs[types.NamespacedName, reconcile.Request]{
+			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[types.NamespacedName], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				q.Add(reconcile.Request{NamespacedName: e.Object})
+			},
+		}),
+	}
+}
+
+// keyed turns an event into the key of the service it is about; the empty key is none.
+func keyed(key func(client.Object) types.NamespacedName) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		k := key(o)
+		if k.Name == "" {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: k}}
+	})
+}
+
+// unwaited hides that a source can be waited for. Its Start returns at once and goes on in the background.
+func unwaited(s source.Source) source.Source {
+	return source.Func(s.Start)
+}
+
+// keyOfService returns the service a record is about, by its name: the records in our namespace are ours to remove,
+// whatever they say of themselves.
+func keyOfService(e *clustersetv1alpha1.ExportedService) types.NamespacedName {
+	if namespace, name, ok := api.ParseExportedServiceName(e.Name); ok {
+		return types.NamespacedName{Namespace: namespace, Name: name}
+	}
+	return types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
+}
+
+func keyOfEndpoints(e *clustersetv1alpha1.ExportedEndpoints) types.NamespacedName {
+	return types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
+}
+
+// syncedFunc returns what says whether the hub's records have all been read once. The indexes have made the informers, so
+// that asking for them costs nothing.
+func syncedFunc(hub cache.Cache) func() bool {
+	return func() bool {
+		for _, o := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
+			informer, err := hub.GetInformer(context.Background(), o, cache.BlockUntilSynced(false))
+			if err != nil || !informer.HasSynced() {
+				return false
+			}
+		}
+		return true
+	}
+}

@@ -1,0 +1,195 @@
+package exporter_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// world is a hub and one member, beijing, whose exporter has nothing but the credentials that join gave it.
+type world struct {
+	*testing.T
+	hub, member *kube.ControlPlane
+	onHub       client.Client
+	here        client.Client
+	kubeconfig  []byte
+}
+
+func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
+	t.Helper()
+	w := &world{T: t, hub: kube.Start(t), member: kube.Start(t)}
+	w.member.Apply(t, mcsCRDs...)
+	if err := join.InstallHubCRDs(t.Context(), w.hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.kubeconfig, err = join.Join(t.Context(), w.hub.Config(), join.Options{Cluster: "beijing"}); err != nil {
+		t.Fatal(err)
+	}
+	if w.onHub, err = join.NewClient(w.hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	scheme := join.NewScheme()
+	if err := errors.Join(mcsv1beta1.Install(scheme), mcsv1alpha1.Install(scheme)); err != nil {
+		t.Fatal(err)
+	}
+	if w.here, err = client.New(w.member.Config(), client.Options{Scheme: scheme}); err != nil {
+		t.Fatal(err)
+	}
+	w.member.Apply(t, []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"))
+	return w
+}
+
+// run runs the exporter until stop is called or the test ends.
+func (w *world) run() (stop func()) {
+	w.Helper()
+	mgr, err := manager.New(w.member.Config(), manager.Options{Scheme: w.here.Scheme(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		w.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(w.kubeconfig)
+	if err != nil {
+		w.Fatal(err)
+	}
+	hub, err := join.NewHub(config)
+	if err != nil {
+		w.Fatal(err)
+	}
+	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, Version: "v1.2.3"})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if err := mgr.Add(manager.RunnableFunc(hub.Start)); err != nil {
+		w.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	stopped := false
+	stop = func() {
+		if stopped {
+			return
+		}
+		stopped = true
+		cancel()
+		if err := <-done; err != nil {
+			w.Errorf("exporter: %v", err)
+		}
+	}
+	w.Cleanup(stop)
+	return stop
+}
+
+const webService = `
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: %[1]s}
+spec:
+  ports: [{name: http, port: 80, targetPort: 8080}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: shop
+  name: %[1]s-1
+  labels: {kubernetes.io/service-name: %[1]s}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:
+- addresses: [10.1.0.1]
+  conditions: {ready: true}
+  zone: cn-north-1a
+- addresses: [10.1.0.2]
+  conditions: {ready: false}
+`
+
+const webExport = `{apiVersion: multicluster.x-k8s.io/%[2]s, kind: ServiceExport, metadata: {namespace: shop, name: %[1]s}}`
+
+func manifest(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
+
+// awaitRecords waits until the hub has that many endpoints for the service: -1 for no service at all.
+func (w *world) awaitRecords(name string, endpoints int) {
+	w.Helper()
+	kube.Eventually(w, 30*time.Second, func() error {
+		got := -1
+		var service clustersetv1alpha1.ExportedService
+		err := w.onHub.Get(w.Context(), types.NamespacedName{Namespace: "clusterset-member-beijing", Name: name + ".shop"}, &service)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil {
+			got = 0
+		}
+		var list clustersetv1alpha1.ExportedEndpointsList
+		if err := w.onHub.List(w.Context(), &list, client.MatchingLabels{api.LabelExportedName: name}); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			got += len(e.Spec.Endpoints)
+		}
+		if got != endpoints {
+			return fmt.Errorf("%d endpoints of %s on the hub, want %d", got, name, endpoints)
+		}
+		return nil
+	})
+}
+
+// awaitCondition waits until the ServiceExport has "Type=Status/Reason".
+func (w *world) awaitCondition(name string, want ...string) {
+	w.Helper()
+	kube.Eventually(w, 30*time.Second, func() error {
+		export := &mcsv1beta1.ServiceExport{}
+		if err := w.here.Get(w.Context(), types.NamespacedName{Namespace: "shop", Name: name}, export); err != nil {
+			return err
+		}
+		for _, c := range want {
+			kind, rest, _ := strings.Cut(c, "=")
+			got := meta.FindStatusCondition(export.Status.Conditions, kind)
+			if got == nil || string(got.Status)+"/"+got.Reason != rest {
+				return fmt.Errorf("%s: want %s, got %+v", name, c, export.Status.Conditions)
+			}
+		}
+		return nil
+	})
+}
+
+func (w *world) lease() (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	return lease, w.onHub.Get(w.Context(), types.NamespacedName{Namespace: "clusterset-member-beijing", Name: api.HeartbeatLease}, lease)
+}
+
+func (w *world) versions() map[string]string {
+	w.Helper()
+	versions := map[string]string{}
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	if err := errors.Join(w.onHub.List(w.Context(), &services), w.onHub.List(w.Context(), &endpoints)); err != nil {
+		w.Fatal(err)
+	}
+	for _, s := range services.Items {
+		versions[s.Name] = s.ResourceVersion
+	}
+	for _, e := range endpoints.Items {
+		versions[e.Name] = e.ResourceVersion
+	}
+	return versions
+}

@@ -1,0 +1,122 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// write takes the steps of a plan in their order. It doesn't stop at a step that the hub refuses: a single record too many
+// or too large shouldn't keep the others from being up to date.
+func (r *reconciler) write(ctx context.Context, steps []step) outcome {
+	var refusals []error
+	for _, s := range steps {
+		err := r.take(ctx, s)
+		if err == nil {
+			metricWrites.WithLabelValues(s.kind, string(s.verb), "ok").Inc()
+			continue
+		}
+		err = fmt.Errorf("%s %s %s: %w", s.verb, s.kind, client.ObjectKeyFromObject(s.object), err)
+		switch {
+		case refused(err):
+			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
+			refusals = append(refusals, err)
+		case apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+			metricWrites.WithLabelValues(s.kind, string(s.verb), "conflict").Inc()
+			return outcome{err: err}
+		default:
+			metricWrites.WithLabelValues(s.kind, string(s.verb), "error").Inc()
+			return outcome{err: err}
+		}
+	}
+	if len(refusals) > 0 {
+		return outcome{err: errors.Join(refusals...), refused: true}
+	}
+	return outcome{}
+}
+
+func (r *reconciler) take(ctx context.Context, s step) error {
+	switch s.verb {
+	case verbCreate:
+		return r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
+	case verbUpdate:
+		return r.hub.Update(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
+	default:
+		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object))
+	}
+}
+
+// refused says whether the hub understood and said no: the record is invalid or too large, over a quota, against a policy,
+// or in a namespace that isn't there, as after a leave. Everything else (no connection, an expired token, a hub that is
+// starting) passes by itself.
+func refused(err error) bool {
+	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
+		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsNotFound(err)
+}
+
+// transient returns the error that a retry may mend, nil if there is none.
+func (o outcome) transient() error {
+	if o.refused || errors.Is(o.err, errNotSynced) {
+		return nil
+	}
+	return o.err
+}
+
+// report writes the ServiceExport's conditions, if they changed, and Events about what people may have to act on.
+func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, others []clustersetv1alpha1.ExportedService) error {
+	if src.Export == nil || src.Export.DeletionTimestamp != nil {
+		return nil
+	}
+	export := src.Export.DeepCopy()
+	var conflict *metav1.Condition
+	if !errors.Is(out.err, errNotSynced) {
+		conflict = conflictOf(want.Service, others)
+	}
+	transitions, changed := setConditions(export, conditions(src.Export, want, out, conflict))
+	if !changed {
+		return nil
+	}
+	if err := r.exports.patchStatus(ctx, src.Export, export); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		return fmt.Errorf("patch status of ServiceExport %s: %w", src.Key, err)
+	}
+	for _, c := range transitions {
+		if kind, worth := eventType(c); worth {
+			r.events.Eventf(r.exports.encode(export), nil, kind, c.Reason, "Export", "%s", truncate(c.Message, maxNote))
+		}
+	}
+	return nil
+}
+
+// maxNote is the longest note the API takes in an Event.
+const maxNote = 1024
+
+// eventType says whether a condition that was just reached is worth an Event, and of which type.
+func eventType(c metav1.Condition) (string, bool) {
+	bad := c.Status == metav1.ConditionFalse
+	switch mcsv1beta1.ServiceExportConditionType(c.Type) {
+	case mcsv1beta1.ServiceExportConditionConflict:
+		if !bad {
+			return corev1.EventTypeWarning, true
+		}
+		return "", false // the absence of conflicts is no news
+	case mcsv1beta1.ServiceExportConditionReady:
+		if c.Status == metav1.ConditionTrue {
+			return corev1.EventTypeNormal, true
+		}
+		return corev1.EventTypeWarning, bad && c.Reason == string(mcsv1beta1.ServiceExportReasonFailed)
+	default:
+		return corev1.EventTypeWarning, bad
+	}
+}

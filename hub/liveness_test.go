@@ -1,0 +1,274 @@
+package hub
+
+import (
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// script runs a Liveness on a clock of its own: heartbeats every 10 s of whoever beats, a decision every 5 s.
+type script struct {
+	t     *testing.T
+	now   time.Time
+	l     *Liveness
+	beats map[string]int
+	last  map[string]Decision
+}
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+func newScript(t *testing.T) *script {
+	return &script{t: t, now: epoch, l: NewLiveness(DefaultThresholds), beats: map[string]int{}}
+}
+
+// know makes members known as an earlier process left them.
+func (s *script) know(phase clustersetv1alpha1.MemberClusterPhase, heard time.Time, names ...string) {
+	for _, name := range names {
+		s.l.Know(name, phase, heard, s.now)
+	}
+}
+
+// run lets time pass while the named members send heartbeats. What the others' Leases said last is seen again and again, as
+// by a relist.
+func (s *script) run(d time.Duration, beating string) {
+	s.t.Helper()
+	alive := strings.Fields(beating)
+	for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(5 * time.Second) {
+		if s.now.Sub(epoch)%(10*time.Second) == 0 {
+			for _, name := range alive {
+				s.beats[name]++
+			}
+		}
+		for name, beat := range s.beats {
+			s.l.Observe(name, fmt.Sprint(beat), s.now)
+		}
+		s.last = s.l.Decide(s.now)
+	}
+}
+
+// want compares with "a=Ready b=Suspect*": a star for a paused expiry, a cross for records to be forgotten.
+func (s *script) want(text string) {
+	s.t.Helper()
+	var got []string
+	for _, name := range slices.Sorted(maps.Keys(s.last)) {
+		d := s.last[name]
+		entry := name + "=" + string(d.Phase)
+		if d.Paused {
+			entry += "*"
+		}
+		if d.Forget {
+			entry += "x"
+		}
+		got = append(got, entry)
+	}
+	if g := strings.Join(got, " "); g != text {
+		s.t.Errorf("after %s: %q, want %q", s.now.Sub(epoch), g, text)
+	}
+}
+
+func TestSilenceTakesAMemberThroughTheThreePhases(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b", "c")
+	s.run(time.Minute, "a b c")
+	s.want("a=Ready b=Ready c=Ready")
+	s.run(30*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Ready")
+	s.run(20*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Suspect")
+	s.run(4*time.Minute-5*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Suspect")
+	s.run(30*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Expired")
+	s.run(5*time.Second, "a b c")
+	s.run(10*time.Second, "a b c")
+	s.want("a=Ready b=Ready c=Ready")
+}
+
+func TestMemberThatNeverSpokeIsNotSilent(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b")
+	s.run(time.Hour, "a")
+	s.want("a=Ready b=")
+}
+
+func TestLoneMemberExpires(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a")
+	s.run(time.Minute, "a")
+	s.run(6*time.Minute, "")
+	s.want("a=Expired")
+}
+
+func TestBrakeKeepsTheMajorityFromExpiringTogether(t *testing.T) {
+	for _, c := range []struct {
+		name, members, beating, want string
+	}{
+		{"all of two", "a b", "", "a=Suspect* b=Suspect*"},
+		{"two of three", "a b c", "a", "a=Ready b=Suspect* c=Suspect*"},
+		{"half is not more than half", "a b c d", "a b", "a=Ready b=Ready c=Expired d=Expired"},
+		{"one of two is only one", "a b", "a", "a=Ready b=Expired"},
+		{"three of five", "a b c d e", "a b", "a=Ready b=Ready c=Suspect* d=Suspect* e=Suspect*"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			s.know("", time.Time{}, strings.Fields(c.members)...)
+			s.run(time.Minute, c.members)
+			s.run(time.Hour, c.beating)
+			s.want(c.want)
+		})
+	}
+}
+
+func TestLongExpiredMembersDoNotCountForTheBrake(t *testing.T) {
+	s := newScript(t)
+	s.know(clustersetv1alpha1.MemberExpired, epoch.Add(-time.Hour), "x", "y", "z")
+	s.know("", time.Time{}, "a", "b", "c")
+	s.run(time.Minute, "a b c")
+	s.run(10*time.Minute, "a")
+	s.want("a=Ready b=Suspect* c=Suspect* x=Expired y=Expired z=Expired")
+}
+
+func TestReleasedBrakeGivesTheRestTheirTime(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b", "c", "d")
+	s.run(time.Minute, "a b c d")
+	s.run(time.Hour, "")
+	s.want("a=Suspect* b=Suspect* c=Suspect* d=Suspect*")
+	// The line is back; c and d are slower.
+	s.run(20*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Suspect d=Suspect")
+	s.run(2*time.Minute, "a b c")
+	s.want("a=Ready b=Ready c=Ready d=Suspect")
+	// d really is gone.
+	s.run(5*time.Minute, "a b c")
+	s.want("a=Ready b=Ready c=Ready d=Expired")
+}
+
+func TestRestartOfTheHubForgetsNothingAndExpiresNobody(t *testing.T) {
+	s := newScript(t)
+	yesterday := epoch.Add(-20 * time.Hour) // the hub has been down since
+	s.know(clustersetv1alpha1.MemberReady, yesterday, "a", "b", "c")
+	s.know(clustersetv1alpha1.MemberSuspect, yesterday, "d")
+	s.know(clustersetv1alpha1.MemberExpired, yesterday, "e")
+	// Their Leases are all there, as old as they may be; seeing them is no sign of life.
+	for _, name := range []string{"a", "b", "c", "d", "e"} {
+		s.beats[name] = 1
+	}
+	s.run(30*time.Second, "")
+	s.want("a=Ready b=Ready c=Ready d=Suspect e=Expired")
+	s.run(20*time.Second, "a b c d e")
+	s.want("a=Ready b=Ready c=Ready d=Ready e=Ready")
+}
+
+func TestRestartedHubStartsCountingAnew(t *testing.T) {
+	s := newScript(t)
+	s.know(clustersetv1alpha1.MemberReady, epoch.Add(-time.Hour), "a", "b", "c")
+	s.run(4*time.Minute+55*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Suspect")
+	s.run(10*time.Second, "a b")
+	s.want("a=Ready b=Ready c=Expired")
+}
+
+func TestRecordsAreForgottenAfterADay(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b", "c")
+	s.run(time.Minute, "a b c")
+	s.run(23*time.Hour+59*time.Minute, "a b")
+	s.want("a=Ready b=Ready c=Expired")
+	s.run(2*time.Minute, "a b")
+	s.want("a=Ready b=Ready c=Expiredx")
+	s.run(10*time.Second, "a b c")
+	s.want("a=Ready b=Ready c=Ready")
+}
+
+func TestRestartedHubListensBeforeItForgets(t *testing.T) {
+	s := newScript(t)
+	s.know(clustersetv1alpha1.MemberExpired, epoch.Add(-48*time.Hour), "a")
+	s.know(clustersetv1alpha1.MemberReady, epoch, "b")
+	s.run(4*time.Minute, "b")
+	s.want("a=Expired b=Ready")
+	s.run(2*time.Minute, "b")
+	s.want("a=Expiredx b=Ready")
+}
+
+func TestNothingIsForgottenUnderTheBrake(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b", "c", "d")
+	s.run(time.Minute, "a b c d")
+	s.run(10*time.Minute, "b c d") // a expires
+	s.run(48*time.Hour, "")
+	s.want("a=Expired b=Suspect* c=Suspect* d=Suspect*")
+}
+
+func TestPausedHubDoesNotCountItsPause(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a")
+	s.run(time.Minute, "a")
+	s.now = s.now.Add(3 * time.Hour) // SIGSTOP, or the machine slept; the watch hasn't caught up yet
+	s.run(10*time.Second, "")
+	s.want("a=Ready")
+	s.run(time.Minute, "")
+	s.want("a=Suspect")
+}
+
+func TestMemberThatLeavesIsDropped(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b", "c")
+	s.run(time.Minute, "a b c")
+	s.run(2*time.Minute, "a")
+	s.want("a=Ready b=Suspect* c=Suspect*")
+	s.l.Drop("c")
+	s.run(5*time.Second, "a")
+	s.want("a=Ready b=Suspect")
+}
+
+// Whatever happens: nobody is worse than Ready who beat within 40 s, nobody expires who beat within 5 minutes, and no two
+// expire in one step that were more than half of those that were there.
+func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
+	for seed := range uint64(200) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		names := strings.Fields("a b c d e f g")[:1+rng.IntN(7)]
+		s := newScript(t)
+		s.know("", time.Time{}, names...)
+		heard := map[string]time.Time{}
+		for range 40 {
+			var alive []string
+			for _, name := range names {
+				if rng.IntN(3) > 0 {
+					alive = append(alive, name)
+				}
+			}
+			for range 1 + rng.IntN(20) {
+				before := s.last
+				began := s.now
+				s.run(10*time.Second, strings.Join(alive, " "))
+				for _, name := range alive {
+					heard[name] = began
+				}
+				expired, there := 0, 0
+				for name, d := range s.last {
+					if was := before[name].Phase; was == clustersetv1alpha1.MemberReady || was == clustersetv1alpha1.MemberSuspect {
+						there++
+						if d.Phase == clustersetv1alpha1.MemberExpired {
+							expired++
+						}
+					}
+					silence := s.now.Sub(heard[name])
+					if d.Phase == clustersetv1alpha1.MemberSuspect && silence < 40*time.Second ||
+						d.Phase == clustersetv1alpha1.MemberExpired && silence < 5*time.Minute || d.Forget {
+						t.Fatalf("seed %d: %s is %v after %s of silence", seed, name, d, silence)
+					}
+				}
+				if expired > 1 && 2*expired > there {
+					t.Fatalf("seed %d: %d of %d expired at once", seed, expired, there)
+				}
+			}
+		}
+	}
+}

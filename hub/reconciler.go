@@ -1,0 +1,205 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// reconciler keeps the status of one MemberCluster at a time. All share one Liveness, since whether one member expires
+// depends on the others.
+type reconciler struct {
+	client client.Client // reads from the cache
+	live   client.Reader // reads from the API server
+	events events.EventRecorder
+	now    func() time.Time
+	moved  chan event.TypedGenericEvent[string] // members whose decision changed
+
+	mu        sync.Mutex
+	liveness  *Liveness
+	decisions map[string]Decision
+	forgotten map[string]bool // whose records have been deleted already
+}
+
+// Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	var mc clustersetv1alpha1.MemberCluster
+	switch err := r.client.Get(ctx, req.NamespacedName, &mc); {
+	case apierrors.IsNotFound(err):
+		r.drop(ctx, req.Name)
+		return reconcile.Result{}, nil
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", req.Name, err)
+	}
+	if err := r.knowAll(ctx); err != nil {
+		return reconcile.Result{}, err
+	}
+	lease, err := r.lease(ctx, r.client, mc.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	decision := r.observe(ctx, &mc, lease)
+
+	if worse(mc.Status.Phase, decision.Phase) || decision.Forget {
+		// Our watch may be the one that is behind. Nobody is said to be silent on the word of a cache.
+		if lease, err = r.lease(ctx, r.live, mc.Name); err != nil {
+			return reconcile.Result{}, err
+		}
+		decision = r.observe(ctx, &mc, lease)
+	}
+	exported, err := r.exported(ctx, mc.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.write(ctx, &mc, decision, factsOf(lease, exported)); err != nil {
+		return reconcile.Result{}, err
+	}
+	return reconcile.Result{}, r.forget(ctx, &mc, decision.Forget, exported)
+}
+
+// lease reads a member's heartbeat, nil where there is none: not yet, or because the name is of a cluster that isn't a
+// member of this hub, only described here.
+func (r *reconciler) lease(ctx context.Context, from client.Reader, cluster string) (*coordinationv1.Lease, error) {
+	if !isMember(cluster) {
+		return nil, nil
+	}
+	key := types.NamespacedName{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
+	var lease coordinationv1.Lease
+	switch err := from.Get(ctx, key, &lease); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, fmt.Errorf("get Lease %s: %w", key, err)
+	}
+	return &lease, nil
+}
+
+// knowAll makes every member known before anything is decided: the brake is about all of them, and a process that has just
+// started would let it go if it met them one by one.
+func (r *reconciler) knowAll(ctx context.Context) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.decisions != nil {
+		return nil
+	}
+	var all clustersetv1alpha1.MemberClusterList
+	if err := r.client.List(ctx, &all); err != nil {
+		return fmt.Errorf("list MemberClusters: %w", err)
+	}
+	now := r.now()
+	for i := range all.Items {
+		r.know(&all.Items[i], now)
+	}
+	r.decide(now)
+	return nil
+}
+
+func (r *reconciler) know(mc *clustersetv1alpha1.MemberCluster, now time.Time) {
+	var heard time.Time
+	if t := mc.Status.LastHeartbeatTime; t != nil {
+		heard = t.Time
+	}
+	r.liveness.Know(mc.Name, mc.Status.Phase, heard, now)
+}
+
+// observe tells the Liveness what was read and returns its decision.
+func (r *reconciler) observe(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, lease *coordinationv1.Lease) Decision {
+	r.mu.Lock()
+	now := r.now()
+	r.know(mc, now)
+	if lease != nil {
+		r.liveness.Observe(mc.Name, beatOf(lease), now)
+	}
+	moved := r.decide(now)
+	decision := r.decisions[mc.Name]
+	r.mu.Unlock()
+	r.enqueue(ctx, moved, mc.Name)
+	return decision
+}
+
+// tick decides anew as time passes.
+func (r *reconciler) tick(ctx context.Context) {
+	r.mu.Lock()
+	if r.decisions == nil { // see knowAll
+		r.mu.Unlock()
+		return
+	}
+	moved := r.decide(r.now())
+	r.mu.Unlock()
+	r.enqueue(ctx, moved, "")
+}
+
+// decide returns the members for whom something changed beyond the time of their last heartbeat. The caller holds the lock.
+func (r *reconciler) decide(now time.Time) []string {
+	before := r.decisions
+	r.decisions = r.liveness.Decide(now)
+	var moved []string
+	for name, d := range r.decisions {
+		was := before[name]
+		was.Heard = d.Heard
+		if was != d {
+			moved = append(moved, name)
+		}
+	}
+	count(r.decisions, r.liveness.Braked())
+	return moved
+}
+
+// enqueue has the members reconciled, except the one that is being.
+func (r *reconciler) enqueue(ctx context.Context, names []string, except string) {
+	for _, name := range names {
+		if name == except {
+			continue
+		}
+		select {
+		case <-ctx.Done(): // nobody receives any more
+			return
+		case r.moved <- event.TypedGenericEvent[string]{Object: name}:
+		}
+	}
+}
+
+func (r *reconciler) drop(ctx context.Context, name string) {
+	r.mu.Lock()
+	r.liveness.Drop(name)
+	delete(r.forgotten, name)
+	r.mu.Unlock()
+	r.tick(ctx)
+}
+
+// write writes the status if it is to change, and Events about what changed.
+func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d Decision, f facts) error {
+	status := statusOf(mc, d, f, r.now())
+	if equality.Semantic.DeepEqual(status, mc.Status) {
+		return nil
+	}
+	updated := mc.DeepCopy()
+	updated.Status = status
+	// The lock keeps a process that has just lost its leadership from writing over what the new leader wrote.
+	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, updated, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)
+	}
+	if mc.Status.Phase != d.Phase {
+		metricTransitions.WithLabelValues(string(d.Phase)).Inc()
+		log.FromContext(ctx).Info("Member changed phase", "member", mc.Name, "from", mc.Status.Phase, "to", d.Phase, "lastHeartbeat", d.Heard)
+	}
+	for _, n := range transitions(mc.Status.Conditions, status.Conditions) {
+		r.events.Eventf(updated, nil, n.kind, n.reason, "WatchHeartbeat", "%s", n.message)
+	}
+	return nil
+}

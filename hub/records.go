@@ -1,0 +1,61 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// isMember says whether a MemberCluster's name can be a member's of this hub. Others describe clusters of another MCS
+// implementation, and have neither a namespace nor a heartbeat here.
+func isMember(name string) bool { return api.CheckMemberName(name) == nil }
+
+// exported counts the services a member has on the hub.
+func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) {
+	if !isMember(cluster) {
+		return 0, nil
+	}
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedServiceList"))
+	// Only counted, so the cache's own objects will do.
+	if err := r.client.List(ctx, &list, client.InNamespace(api.MemberNamespace(cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list ExportedServices of %s: %w", cluster, err)
+	}
+	return len(list.Items), nil
+}
+
+// forget deletes the records of a member that has been away for good, once. Should it return, its exporter writes them
+// anew.
+func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, forget bool, exported int) error {
+	r.mu.Lock()
+	again := r.forgotten[mc.Name] == forget
+	if !forget {
+		delete(r.forgotten, mc.Name)
+	}
+	r.mu.Unlock()
+	if again || !forget {
+		return nil
+	}
+	in := client.InNamespace(api.MemberNamespace(mc.Name))
+	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedService{}, in); err != nil {
+		return fmt.Errorf("delete ExportedServices of %s: %w", mc.Name, err)
+	}
+	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedEndpoints{}, in); err != nil {
+		return fmt.Errorf("delete ExportedEndpoints of %s: %w", mc.Name, err)
+	}
+	r.mu.Lock()
+	r.forgotten[mc.Name] = true
+	r.mu.Unlock()
+	if exported > 0 { // else an earlier process has said so
+		metricForgotten.Inc()
+		r.events.Eventf(mc, nil, corev1.EventTypeWarning, "RecordsForgotten", "WatchHeartbeat",
+			"Deleted the %d services the cluster had exported: it has been silent for too long", exported)
+	}
+	return nil
+}

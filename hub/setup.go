@@ -1,0 +1,143 @@
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Options of the hub. The zero value of a threshold stands for its default.
+type Options struct {
+	Thresholds
+}
+
+// Validate returns what is wrong with the options, in words for whoever set them.
+func (o Options) Validate() error { return o.complete() }
+
+func (o *Options) complete() error {
+	for _, d := range []struct {
+		value *time.Duration
+		or    time.Duration
+	}{
+		{&o.Suspect, DefaultThresholds.Suspect},
+		{&o.Expire, DefaultThresholds.Expire},
+		{&o.Forget, DefaultThresholds.Forget},
+	} {
+		if *d.value == 0 {
+			*d.value = d.or
+		}
+	}
+	if o.Suspect <= 0 || o.Expire <= o.Suspect || o.Forget <= o.Expire {
+		return errors.New("a member has to be suspect before it expires, and expired before it is forgotten: " +
+			"0 < suspect-after < expire-after < forget-after")
+	}
+	return nil
+}
+
+// CacheOptions are what the manager's cache has to be made with: of all Leases on the hub, where every node of the cluster
+// it runs in may have one, the heartbeats alone are kept.
+func CacheOptions() cache.Options {
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.name", api.HeartbeatLease)},
+		},
+	}
+}
+
+// cacheSyncTimeout is how long the controller waits for its caches: for ever, in effect. Our CRDs may be installed later,
+// and exiting meanwhile wouldn't bring them sooner.
+const cacheSyncTimeout = 10 * 365 * 24 * time.Hour
+
+// Setup adds the liveness controller to the hub's manager, made with CacheOptions. It runs on the leader only.
+func Setup(mgr manager.Manager, opts Options) error {
+	if err := opts.complete(); err != nil {
+		return fmt.Errorf("set up hub: %w", err)
+	}
+	r := &reconciler{
+		client:    mgr.GetClient(),
+		live:      mgr.GetAPIReader(),
+		events:    mgr.GetEventRecorder("clusterset-hub"),
+		now:       time.Now,
+		moved:     make(chan event.TypedGenericEvent[string]),
+		liveness:  NewLiveness(opts.Thresholds),
+		forgotten: make(map[string]bool),
+	}
+	skip := true // several hubs may run in one process, as in tests
+	ctrl, err := controller.New("clusterset-hub", mgr, controller.Options{
+		Reconciler:              r,
+		MaxConcurrentReconciles: 4,
+		CacheSyncTimeout:        cacheSyncTimeout,
+		SkipNameValidation:      &skip,
+	})
+	if err != nil {
+		return fmt.Errorf("set up hub: %w", err)
+	}
+	for _, s := range sources(mgr.GetCache(), r.moved) {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("set up hub: watch: %w", err)
+		}
+	}
+	// Often enough that a threshold is overstepped by an eighth at most, and that Decide can tell a pause of its own.
+	interval := opts.Suspect / 8
+	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-tick.C:
+				r.tick(ctx)
+			}
+		}
+	}))
+	if err != nil {
+		return fmt.Errorf("set up hub: %w", err)
+	}
+	return nil
+}
+
+// sources returns what brings keys to the reconciler: MemberClusters, their heartbeats, and decisions that moved with time
+// or with other members.
+func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
+	// The number of a member's exports goes into its status with its next heartbeat, so these events are not needed; the
+	// watch is, to count by.
+	exported := &metav1.PartialObjectMetadata{}
+	exported.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedService"))
+	return []source.Source{
+		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
+		source.Kind(c, client.Object(&coordinationv1.Lease{}), handler.EnqueueRequestsFromMapFunc(
+			func(_ context.Context, o client.Object) []reconcile.Request {
+				cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
+				if !ok || o.GetName() != api.HeartbeatLease {
+					return nil
+				}
+				return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
+			})),
+		source.Kind(c, client.Object(exported), handler.Funcs{}),
+		source.TypedChannel(moved, handler.TypedFuncs[string, reconcile.Request]{
+			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {
+				q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Name: e.Object}})
+			},
+		}),
+	}
+}

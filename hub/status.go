@@ -1,0 +1,148 @@
+package hub
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// refresh is how stale a Ready member's last heartbeat may get in its status. Every member of the set watches that object,
+// so a write per heartbeat would make n² events.
+const refresh = time.Minute
+
+// facts are what a status is made of besides the decision.
+type facts struct {
+	version  string // of the member's agent, empty if unknown
+	exported int32  // how many services the member has on the hub
+}
+
+func factsOf(lease *coordinationv1.Lease, exported int) facts {
+	f := facts{exported: int32(min(exported, math.MaxInt32))}
+	if lease != nil {
+		f.version = versionOf(lease)
+	}
+	return f
+}
+
+// statusOf returns the status a MemberCluster should have. It differs from the one it has only where something happened
+// that is worth waking every member for.
+func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now time.Time) clustersetv1alpha1.MemberClusterStatus {
+	status := *mc.Status.DeepCopy()
+	status.Phase = d.Phase
+
+	last := mc.Status.LastHeartbeatTime
+	due := last == nil || mc.Status.Phase != d.Phase || d.Heard.Sub(last.Time) >= refresh
+	if !d.Heard.IsZero() && due && (last == nil || d.Heard.After(last.Time)) {
+		status.LastHeartbeatTime = &metav1.Time{Time: d.Heard}
+	}
+	if due && f.version != "" {
+		status.AgentVersion = f.version
+	}
+	if due || status.ExportedServices == nil {
+		status.ExportedServices = &f.exported
+	}
+	for _, c := range conditions(mc, d) {
+		c.ObservedGeneration = mc.Generation
+		c.LastTransitionTime = metav1.NewTime(now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	return status
+}
+
+// conditions returns a MemberCluster's conditions. Their messages hold no time but that of the last heartbeat: one that
+// counted the seconds would be written every time it is looked at.
+func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision) []metav1.Condition {
+	since := "since " + d.Heard.UTC().Format(time.RFC3339)
+	if d.Heard.IsZero() {
+		since = "for long"
+	}
+	ready := metav1.Condition{Type: clustersetv1alpha1.ConditionReady}
+	switch d.Phase {
+	case clustersetv1alpha1.MemberReady:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, clustersetv1alpha1.ReasonHeartbeatSeen,
+			"the cluster renews its heartbeat"
+	case clustersetv1alpha1.MemberSuspect:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatMissed,
+			"no heartbeat "+since+"; the cluster's endpoints rank behind those of healthy clusters"
+	case clustersetv1alpha1.MemberExpired:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatExpired,
+			"no heartbeat "+since+"; the cluster's endpoints are not answered until it returns"
+	default:
+		ready.Status, ready.Reason, ready.Message = metav1.ConditionUnknown, clustersetv1alpha1.ReasonNoHeartbeat,
+			"the cluster has never sent a heartbeat"
+	}
+	all := []metav1.Condition{ready}
+	switch {
+	case d.Paused:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionExpiryPaused, Status: metav1.ConditionTrue,
+			Reason:  clustersetv1alpha1.ReasonMostMembersSilent,
+			Message: "most members fell silent together, so the hub takes itself for cut off and lets none expire",
+		})
+	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionExpiryPaused, Status: metav1.ConditionFalse,
+			Reason: clustersetv1alpha1.ReasonMostMembersHeard, Message: "the hub hears from most members",
+		})
+	}
+	return all
+}
+
+// news is an Event about a MemberCluster.
+type news struct{ kind, reason, message string }
+
+// transitions returns what of a new status is worth an Event: conditions that changed, and conditions that are new unless
+// they only say that nothing is wrong or nothing is known.
+func transitions(was, now []metav1.Condition) []news {
+	var all []news
+	for _, c := range now {
+		old := meta.FindStatusCondition(was, c.Type)
+		if old != nil && old.Status == c.Status && old.Reason == c.Reason || c.Status == metav1.ConditionUnknown {
+			continue
+		}
+		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
+			c.Type == clustersetv1alpha1.ConditionExpiryPaused && c.Status == metav1.ConditionTrue
+		kind := corev1.EventTypeNormal
+		if bad {
+			kind = corev1.EventTypeWarning
+		}
+		all = append(all, news{kind, c.Reason, c.Message})
+	}
+	return all
+}
+
+// beatOf returns what a Lease says of its renewal. Labels and the like may change without the member being alive.
+func beatOf(lease *coordinationv1.Lease) string {
+	var b strings.Builder
+	if t := lease.Spec.RenewTime; t != nil {
+		b.WriteString(t.UTC().Format(time.RFC3339Nano))
+	}
+	if id := lease.Spec.HolderIdentity; id != nil {
+		b.WriteString(" " + *id)
+	}
+	return b.String()
+}
+
+// versionOf returns the version a member's agent states on its Lease, cut to what the API takes: it is the member's word.
+func versionOf(lease *coordinationv1.Lease) string {
+	const longest = 128
+	version := strings.ToValidUTF8(lease.Annotations[api.AnnotationAgentVersion], "")
+	if len(version) > longest {
+		version = strings.ToValidUTF8(version[:longest], "")
+	}
+	return version
+}
+
+// worse says whether phase b is a step down from a.
+func worse(a, b clustersetv1alpha1.MemberClusterPhase) bool {
+	rank := map[clustersetv1alpha1.MemberClusterPhase]int{clustersetv1alpha1.MemberSuspect: 1, clustersetv1alpha1.MemberExpired: 2}
+	return rank[b] > rank[a]
+}

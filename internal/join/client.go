@@ -1,0 +1,58 @@
+package join
+
+import (
+	"net/http"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// NewScheme returns a scheme with Kubernetes' own kinds and ours.
+func NewScheme() *runtime.Scheme {
+	scheme := runtime.NewScheme()
+	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
+	utilruntime.Must(clustersetv1alpha1.AddToScheme(scheme))
+	utilruntime.Must(fabedgev1alpha1.AddToScheme(scheme))
+	return scheme
+}
+
+// NewClient returns a client without a cache.
+func NewClient(config *rest.Config) (client.Client, error) {
+	return client.New(config, client.Options{Scheme: NewScheme()})
+}
+
+// NewHub returns the hub as its members use it: a cache of our kinds and a client that reads from it. It is made without
+// talking to the hub, which may be down; its cache begins to fill when the hub comes.
+func NewHub(config *rest.Config) (cluster.Cluster, error) {
+	return cluster.New(config, func(o *cluster.Options) {
+		o.Scheme = NewScheme()
+		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return hubMapper(), nil }
+		o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+	})
+}
+
+// hubMapper knows the kinds that members use on a hub, so that nobody has to ask a hub which may be down. It is also all
+// that they have permission to use.
+func hubMapper() meta.RESTMapper {
+	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{clustersetv1alpha1.GroupVersion})
+	gv := clustersetv1alpha1.GroupVersion
+	mapper.AddSpecific(gv.WithKind("ExportedService"), gv.WithResource("exportedservices"), gv.WithResource("exportedservice"), meta.RESTScopeNamespace)
+	// The plural is its own singular: meta's guess would be "exportedendpointses".
+	mapper.AddSpecific(gv.WithKind("ExportedEndpoints"), gv.WithResource("exportedendpoints"), gv.WithResource("exportedendpoints"), meta.RESTScopeNamespace)
+	mapper.AddSpecific(gv.WithKind("MemberCluster"), gv.WithResource("memberclusters"), gv.WithResource("membercluster"), meta.RESTScopeRoot)
+	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)
+	mapper.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
+	return mapper
+}

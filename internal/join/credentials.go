@@ -1,0 +1,105 @@
+package join
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// requestToken asks for a token of the member's ServiceAccount on the hub. Whoever holds one may ask for the next.
+func requestToken(ctx context.Context, hub client.Client, cluster string, lifetime time.Duration) (string, error) {
+	account := serviceAccount(cluster)
+	seconds := int64(lifetime / time.Second)
+	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
+	if err := hub.SubResource("token").Create(ctx, account, request); err != nil {
+		return "", fmt.Errorf("request token of ServiceAccount %s: %w", client.ObjectKeyFromObject(account), err)
+	}
+	return request.Status.Token, nil
+}
+
+// buildKubeconfig returns a kubeconfig for a member's agent: the hub as the configuration reaches it, or at another
+// address, with a token in place of the configuration's own credentials.
+func buildKubeconfig(hub *rest.Config, server, cluster, token string) ([]byte, error) {
+	hub = rest.CopyConfig(hub)
+	if err := rest.LoadTLSFiles(hub); err != nil { // a CA by file name means nothing elsewhere
+		return nil, fmt.Errorf("read the hub's CA: %w", err)
+	}
+	if server == "" {
+		u, _, err := rest.DefaultServerUrlFor(hub)
+		if err != nil {
+			return nil, fmt.Errorf("hub address %q: %w", hub.Host, err)
+		}
+		server = u.String()
+	}
+	const name = "clusterset-hub"
+	content, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters: map[string]*clientcmdapi.Cluster{name: {
+			Server:                   server,
+			TLSServerName:            hub.ServerName,
+			InsecureSkipTLSVerify:    hub.Insecure,
+			CertificateAuthorityData: hub.CAData,
+		}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{name: {Token: token}},
+		Contexts:       map[string]*clientcmdapi.Context{name: {Cluster: name, AuthInfo: name, Namespace: api.MemberNamespace(cluster)}},
+		CurrentContext: name,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("write kubeconfig: %w", err)
+	}
+	return content, nil
+}
+
+// replaceToken returns a kubeconfig with another token for its current context.
+func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
+	config, err := clientcmd.Load(kubeconfig)
+	if err != nil {
+		return nil, fmt.Errorf("read kubeconfig: %w", err)
+	}
+	current := config.Contexts[config.CurrentContext]
+	if current == nil || config.AuthInfos[current.AuthInfo] == nil {
+		return nil, errors.New("read kubeconfig: it has no current context with a user")
+	}
+	config.AuthInfos[current.AuthInfo].Token = token
+	return clientcmd.Write(*config)
+}
+
+// claims are what a ServiceAccount token says of itself. We don't verify it: it is our own, and the hub will.
+type claims struct {
+	Subject string `json:"sub"`
+	Issued  int64  `json:"iat"`
+	Expires int64  `json:"exp"`
+}
+
+func (c claims) issued() time.Time       { return time.Unix(c.Issued, 0) }
+func (c claims) expires() time.Time      { return time.Unix(c.Expires, 0) }
+func (c claims) lifetime() time.Duration { return c.expires().Sub(c.issued()) }
+
+// parseToken returns what a token says. ok is false where it is none that expires.
+func parseToken(token string) (c claims, ok bool) {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return c, false
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil || json.Unmarshal(payload, &c) != nil || c.Expires <= c.Issued || c.Issued <= 0 {
+		return claims{}, false
+	}
+	return c, true
+}
+
+// subjectOf returns the user name of a member's ServiceAccount, as tokens and RBAC have it.
+func subjectOf(cluster string) string {
+	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount
+}

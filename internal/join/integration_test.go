@@ -1,0 +1,182 @@
+package join_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// newHub starts a bare API server, which is all a hub needs to be, with our CRDs.
+func newHub(t *testing.T) (*kube.ControlPlane, client.Client) {
+	t.Helper()
+	hub := kube.Start(t)
+	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	return hub, newClient(t, hub.Config())
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := join.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func mustJoin(t *testing.T, hub *kube.ControlPlane, o join.Options) []byte {
+	t.Helper()
+	kubeconfig, err := join.Join(t.Context(), hub.Config(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func configOf(t *testing.T, kubeconfig []byte) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+func record(cluster string) *clustersetv1alpha1.ExportedService {
+	return &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: "web.shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "web",
+			Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	}
+}
+
+func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
+	hub, admin := newHub(t)
+	ctx := t.Context()
+	kubeconfig := mustJoin(t, hub, join.Options{Cluster: "beijing", Zone: "cn-north-1a", Region: "cn-north-1"})
+
+	mc := &clustersetv1alpha1.MemberCluster{}
+	if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-1" {
+		t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
+	}
+	member := newClient(t, configOf(t, kubeconfig))
+	if err := member.Create(ctx, record("beijing")); err != nil {
+		t.Errorf("the member can't export: %v", err)
+	}
+
+	t.Run("a name in use is refused", func(t *testing.T) {
+		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", Zone: "elsewhere"}); !errors.Is(err, join.ErrNameInUse) {
+			t.Errorf("got %v", err)
+		}
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" {
+			t.Errorf("the refused join changed the MemberCluster: %+v, %v", mc.Spec, err)
+		}
+		if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace("lyon")}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "lyon"}); !errors.Is(err, join.ErrNameInUse) {
+			t.Errorf("with its namespace there: %v", err)
+		}
+	})
+	t.Run("rejoin takes it up", func(t *testing.T) {
+		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Region: "cn-north-2", Rejoin: true})
+		if err := newClient(t, configOf(t, again)).List(ctx, &clustersetv1alpha1.ExportedServiceList{}); err != nil {
+			t.Error(err)
+		}
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-2" {
+			t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
+		}
+	})
+	t.Run("leave undoes all", func(t *testing.T) {
+		found, err := join.Leave(ctx, hub.Config(), "beijing")
+		if err != nil || !found {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		for _, gone := range []client.Object{
+			&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}},
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-beijing"}},
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberServiceAccount}},
+			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
+			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-beijing"}},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole}},
+			record("beijing"),
+		} {
+			if err := admin.Get(ctx, client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
+				t.Errorf("%T %s is still there: %v", gone, client.ObjectKeyFromObject(gone), err)
+			}
+		}
+		kube.Eventually(t, 30*time.Second, func() error { // the API server caches tokens it has checked for some seconds
+			if err := member.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+				return errors.New("the member's token still works")
+			}
+			return nil
+		})
+		if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || found {
+			t.Errorf("leaving again: found %v, %v", found, err)
+		}
+		mustJoin(t, hub, join.Options{Cluster: "beijing"})
+	})
+}
+
+func TestJoinRefusesWhatCannotBe(t *testing.T) {
+	for name, o := range map[string]join.Options{
+		"no name":         {},
+		"upper case":      {Cluster: "Beijing"},
+		"a dot":           {Cluster: "bei.jing"},
+		"too long":        {Cluster: strings.Repeat("a", 60)},
+		"blank zone":      {Cluster: "beijing", Zone: " a"},
+		"no network":      {Cluster: "beijing", CIDRs: []string{"10.1.0.1/16"}},
+		"a short token":   {Cluster: "beijing", TokenLifetime: time.Minute},
+		"negative tokens": {Cluster: "beijing", TokenLifetime: -time.Hour},
+	} {
+		if err := o.Validate(); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
+	hub := kube.Start(t)
+	if _, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: "beijing"}); err == nil || !strings.Contains(err.Error(), "CRDs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
+	member := kube.Start(t)
+	for range 2 { // the second time they are there already
+		if err := join.InstallMemberCRDs(t.Context(), member.Config()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newClient(t, member.Config())
+	if err := mcsv1beta1.Install(c.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &mcsv1beta1.ServiceExportList{}, &mcsv1beta1.ServiceImportList{}} {
+		if err := c.List(t.Context(), list); err != nil {
+			t.Errorf("%T: %v", list, err)
+		}
+	}
+}

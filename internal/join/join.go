@@ -1,0 +1,187 @@
+package join
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// DefaultTokenLifetime is how long a member's token is good for, so also how long a member may be without its hub, or its
+// agent without running, before it has to join anew: half of it at least.
+const DefaultTokenLifetime = 14 * 24 * time.Hour
+
+// MinTokenLifetime is the shortest the API takes (authentication.k8s.io TokenRequest).
+const MinTokenLifetime = 10 * time.Minute
+
+// ErrNameInUse is the reason a name is refused: two clusters of one name would write over each other's records.
+var ErrNameInUse = errors.New("name in use")
+
+// Options say which cluster joins.
+type Options struct {
+	// Cluster is the name it gets in the set.
+	Cluster string
+
+	// Zone and Region are where it lies. Empty: unknown.
+	Zone, Region string
+
+	// CIDRs are the networks of its endpoints, for policies. Empty: any.
+	CIDRs []string
+
+	// TokenLifetime is how long its token is good for. Zero: DefaultTokenLifetime. The hub's API server may have limits.
+	TokenLifetime time.Duration
+
+	// Server is the hub's address as the member reaches it. Empty: as in the configuration that Join is given.
+	Server string
+
+	// Rejoin takes up a membership that exists, made by hand or by a join that broke off, and gives it a new token.
+	Rejoin bool
+}
+
+// Validate returns what is wrong with the options, in words for whoever typed them.
+func (o Options) Validate() error { return o.complete() }
+
+// Lifetime returns how long the token is asked to be good for.
+func (o Options) Lifetime() time.Duration { return cmp.Or(o.TokenLifetime, DefaultTokenLifetime) }
+
+// complete fills in defaults and returns what is wrong, in words for whoever typed it.
+func (o *Options) complete() error {
+	if err := api.CheckMemberName(o.Cluster); err != nil {
+		return fmt.Errorf("cluster name %q %w", o.Cluster, err)
+	}
+	o.TokenLifetime = o.Lifetime()
+	if o.TokenLifetime < MinTokenLifetime {
+		return fmt.Errorf("token lifetime %s must be at least %s", o.TokenLifetime, MinTokenLifetime)
+	}
+	return memberCluster(*o).Validate().ToAggregate()
+}
+
+// Join makes a cluster a member of the hub and returns a kubeconfig for its agent.
+//
+// The MemberCluster comes first: creating it is what takes the name, so that of two joins under one name one fails before
+// it has done anything. A join that breaks off later is taken up with Rejoin or taken back with Leave.
+func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, err error) {
+	if err := o.complete(); err != nil {
+		return nil, fmt.Errorf("join: %w", err)
+	}
+	c, err := NewClient(hub)
+	if err != nil {
+		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+	}
+	if err := takeName(ctx, c, o); err != nil {
+		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+	}
+	for _, obj := range []client.Object{
+		namespace(o.Cluster), serviceAccount(o.Cluster), role(o.Cluster), roleBinding(o.Cluster),
+		clusterRole(), clusterRoleBinding(o.Cluster),
+	} {
+		if err := ensure(ctx, c, obj); err != nil {
+			return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
+		}
+	}
+	token, err := requestToken(ctx, c, o.Cluster, o.TokenLifetime)
+	if err != nil {
+		return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
+	}
+	kubeconfig, err = buildKubeconfig(hub, o.Server, o.Cluster, token)
+	if err != nil {
+		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+	}
+	return kubeconfig, nil
+}
+
+// takeName creates the MemberCluster, and refuses where there is one or where its namespace is there without it.
+func takeName(ctx context.Context, c client.Client, o Options) error {
+	var ns corev1.Namespace
+	switch err := c.Get(ctx, client.ObjectKey{Name: api.MemberNamespace(o.Cluster)}, &ns); {
+	case err == nil && ns.DeletionTimestamp != nil:
+		return fmt.Errorf("namespace %s of an earlier member is still being deleted, try again in a moment: %w", ns.Name, ErrNameInUse)
+	case err == nil && !o.Rejoin:
+		return fmt.Errorf("namespace %s exists on the hub; choose another name, or leave first: %w", ns.Name, ErrNameInUse)
+	case err != nil && !apierrors.IsNotFound(err):
+		return fmt.Errorf("get Namespace %s: %w", api.MemberNamespace(o.Cluster), err)
+	}
+
+	want := memberCluster(o)
+	err := c.Create(ctx, want, client.FieldOwner(api.FieldManagerCLI))
+	switch {
+	case err == nil:
+		return nil
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return errors.New("the hub doesn't know MemberCluster; install our CRDs there first (join with install-crds set)")
+	case !apierrors.IsAlreadyExists(err):
+		return fmt.Errorf("create MemberCluster %s: %w", o.Cluster, err)
+	case !o.Rejoin:
+		return fmt.Errorf("MemberCluster %s exists on the hub; choose another name, or leave first: %w", o.Cluster, ErrNameInUse)
+	}
+	mc := &clustersetv1alpha1.MemberCluster{}
+	mc.Name = o.Cluster
+	_, err = controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
+		mc.Labels = withLabels(mc.Labels, want.Labels)
+		// Where it lies may have been told by hand; what isn't said anew stays.
+		mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
+		mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
+		if len(want.Spec.CIDRs) > 0 {
+			mc.Spec.CIDRs = want.Spec.CIDRs
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("update MemberCluster %s: %w", o.Cluster, err)
+	}
+	return nil
+}
+
+// ensure creates an object, or makes the one that is there say the same.
+func ensure(ctx context.Context, c client.Client, want client.Object) error {
+	kind := kindOf(c, want)
+	have := want.DeepCopyObject().(client.Object)
+	_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
+		have.SetLabels(withLabels(have.GetLabels(), want.GetLabels()))
+		switch h := have.(type) {
+		case *rbacv1.Role:
+			h.Rules = want.(*rbacv1.Role).Rules
+		case *rbacv1.ClusterRole:
+			h.Rules = want.(*rbacv1.ClusterRole).Rules
+		case *rbacv1.RoleBinding:
+			h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
+		case *rbacv1.ClusterRoleBinding:
+			h.RoleRef, h.Subjects = want.(*rbacv1.ClusterRoleBinding).RoleRef, want.(*rbacv1.ClusterRoleBinding).Subjects
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("create %s %s: %w", kind, client.ObjectKeyFromObject(want), err)
+	}
+	return nil
+}
+
+func withLabels(have, want map[string]string) map[string]string {
+	if have == nil {
+		have = make(map[string]string, len(want))
+	}
+	for k, v := range want {
+		have[k] = v
+	}
+	return have
+}
+
+func kindOf(c client.Client, o client.Object) string {
+	gvk, err := c.GroupVersionKindFor(o)
+	if err != nil {
+		return fmt.Sprintf("%T", o)
+	}
+	return gvk.Kind
+}

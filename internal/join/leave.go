@@ -1,0 +1,127 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Leave takes a member off the hub: its credentials, its records, its namespace and its MemberCluster. It is for a cluster
+// that still runs and for one that will never return alike, and can be repeated after it broke off. found says whether
+// there was anything to undo.
+//
+// The credentials go first, so that an agent that still runs can't write anew what is being deleted.
+func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, err error) {
+	if err := api.CheckMemberName(cluster); err != nil {
+		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
+	}
+	c, err := NewClient(hub)
+	if err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
+	for _, obj := range []client.Object{
+		clusterRoleBinding(cluster), roleBinding(cluster), role(cluster), serviceAccount(cluster),
+	} {
+		existed, err := remove(ctx, c, obj)
+		if err != nil {
+			return false, fmt.Errorf("leave %s: %w", cluster, err)
+		}
+		found = found || existed
+	}
+	in := client.InNamespace(api.MemberNamespace(cluster))
+	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
+		// A hub that doesn't know our kinds has none of their objects.
+		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
+			return false, fmt.Errorf("leave %s: delete all %s in %s: %w", cluster, kindOf(c, obj), api.MemberNamespace(cluster), err)
+		}
+	}
+	for _, obj := range []client.Object{memberCluster(Options{Cluster: cluster}), namespace(cluster)} {
+		existed, err := remove(ctx, c, obj)
+		if err != nil {
+			return false, fmt.Errorf("leave %s: %w", cluster, err)
+		}
+		found = found || existed
+	}
+	if err := removeUnusedClusterRole(ctx, c); err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
+	if err := awaitNamespaceGone(ctx, c, cluster); err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
+	return found, nil
+}
+
+// remove deletes an object and says whether it was there.
+func remove(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
+	err = c.Delete(ctx, obj)
+	switch {
+	case err == nil:
+		return true, nil
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return false, nil
+	}
+	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), client.ObjectKeyFromObject(obj), err)
+}
+
+// removeUnusedClusterRole deletes the role that all members share once no member is bound to it.
+func removeUnusedClusterRole(ctx context.Context, c client.Client) error {
+	var bindings rbacv1.ClusterRoleBindingList
+	if err := c.List(ctx, &bindings, client.MatchingLabels{api.LabelManagedBy: api.ManagedByJoin}); err != nil {
+		return fmt.Errorf("list ClusterRoleBindings: %w", err)
+	}
+	for i := range bindings.Items {
+		if bindings.Items[i].RoleRef.Name == api.MemberClusterRole {
+			return nil
+		}
+	}
+	_, err := remove(ctx, c, clusterRole())
+	return err
+}
+
+// awaitNamespaceGone waits until the member's namespace is gone, so that the name can be taken again.
+//
+// A bare API server, which is all a hub needs to be, has no namespace controller to take its finalizer off. Where nobody
+// has touched a namespace for a while after its deletion (that controller says in conditions what it does) we take it off
+// ourselves: what lies in it was ours, and is deleted.
+func awaitNamespaceGone(ctx context.Context, c client.Client, cluster string) error {
+	const controllerAnswers, giveUp = 5 * time.Second, time.Minute
+	name := api.MemberNamespace(cluster)
+	began := time.Now()
+	err := wait.PollUntilContextTimeout(ctx, 200*time.Millisecond, giveUp, true, func(ctx context.Context) (bool, error) {
+		var ns corev1.Namespace
+		if err := c.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil {
+			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
+		}
+		if ns.DeletionTimestamp == nil { // someone has made it anew
+			return true, nil
+		}
+		if len(ns.Status.Conditions) > 0 || time.Since(began) < controllerAnswers {
+			return false, nil
+		}
+		ns.Spec.Finalizers = nil
+		err := c.SubResource("finalize").Update(ctx, &ns)
+		if apierrors.IsConflict(err) {
+			return false, nil
+		}
+		return false, client.IgnoreNotFound(err)
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("namespace %s is still being deleted after %s; kubectl describe tells what holds it", name, giveUp)
+	}
+	if err != nil {
+		return fmt.Errorf("delete Namespace %s: %w", name, err)
+	}
+	return nil
+}

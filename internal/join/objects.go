@@ -1,0 +1,111 @@
+package join
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// managed are the labels of what join makes.
+func managed(cluster string) map[string]string {
+	return map[string]string{api.LabelManagedBy: api.ManagedByJoin, api.LabelCluster: cluster}
+}
+
+func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
+	return &clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: managed(o.Cluster)},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs},
+	}
+}
+
+func namespace(cluster string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: managed(cluster)}}
+}
+
+func serviceAccount(cluster string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: managed(cluster)},
+	}
+}
+
+// WriterRules are what a member may do in its own namespace: keep its records and its heartbeat, and ask for a new token
+// of the account it uses already.
+func WriterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{
+			APIGroups: []string{clustersetv1alpha1.GroupName},
+			Resources: []string{"exportedservices", "exportedendpoints"},
+			Verbs:     []string{"create", "update", "patch", "delete"},
+		},
+		{
+			APIGroups:     []string{"coordination.k8s.io"},
+			Resources:     []string{"leases"},
+			ResourceNames: []string{api.HeartbeatLease},
+			Verbs:         []string{"get", "update", "patch"},
+		},
+		{
+			// A create is authorized before the object has a name, so it can't be bound to one.
+			APIGroups: []string{"coordination.k8s.io"},
+			Resources: []string{"leases"},
+			Verbs:     []string{"create"},
+		},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"serviceaccounts/token"},
+			ResourceNames: []string{api.MemberServiceAccount},
+			Verbs:         []string{"create"},
+		},
+	}
+}
+
+// ReaderRules are what every member may do on the whole hub: read our group, whose records it imports.
+func ReaderRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{clustersetv1alpha1.GroupName},
+		Resources: []string{"exportedservices", "exportedendpoints", "memberclusters"},
+		Verbs:     []string{"get", "list", "watch"},
+	}}
+}
+
+func role(cluster string) *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: managed(cluster)},
+		Rules:      WriterRules(),
+	}
+}
+
+func roleBinding(cluster string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: managed(cluster)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: api.MemberRole},
+		Subjects:   subjects(cluster),
+	}
+}
+
+// clusterRole is shared by all members, so it carries nobody's name.
+func clusterRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByJoin}},
+		Rules:      ReaderRules(),
+	}
+}
+
+// clusterRoleBinding has the name of the member's namespace.
+func clusterRoleBinding(cluster string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: managed(cluster)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberClusterRole},
+		Subjects:   subjects(cluster),
+	}
+}
+
+func subjects(cluster string) []rbacv1.Subject {
+	return []rbacv1.Subject{{
+		Kind:      rbacv1.ServiceAccountKind,
+		Namespace: api.MemberNamespace(cluster),
+		Name:      api.MemberServiceAccount,
+	}}
+}

@@ -1,0 +1,161 @@
+package join
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+var (
+	metricTokenExpiry = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_hub_token_expiry_timestamp_seconds",
+		Help: "When the member's token for the hub expires, in seconds since the epoch; 0 if it doesn't or isn't a token.",
+	})
+	metricRenewals = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Name: "clusterset_hub_token_renewals_total",
+		Help: "Attempts to renew the member's token for the hub, by result: ok or error.",
+	}, []string{"result"})
+)
+
+func init() { metrics.Registry.MustRegister(metricTokenExpiry, metricRenewals) }
+
+func expirySeconds(token string) float64 {
+	if c, ok := parseToken(token); ok {
+		return float64(c.Expires)
+	}
+	return 0
+}
+
+// Store is where a renewed kubeconfig is kept, so that the next process starts with it.
+type Store interface {
+	Save(ctx context.Context, kubeconfig []byte) error
+}
+
+// SecretStore keeps it in a Secret, under api.HubSecretKey. The client should read from the API server: a cache of Secrets
+// is more than an agent should see.
+type SecretStore struct {
+	Client client.Client
+	Key    types.NamespacedName
+}
+
+// Save implements Store.
+func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
+	secret := &corev1.Secret{}
+	if err := s.Client.Get(ctx, s.Key, secret); err != nil {
+		return fmt.Errorf("get Secret %s: %w", s.Key, err)
+	}
+	before := secret.DeepCopy()
+	if secret.Data == nil {
+		secret.Data = make(map[string][]byte, 1)
+	}
+	secret.Data[api.HubSecretKey] = kubeconfig
+	if err := s.Client.Patch(ctx, secret, client.MergeFrom(before), client.FieldOwner(api.FieldManagerExporter)); err != nil {
+		return fmt.Errorf("patch Secret %s: %w", s.Key, err)
+	}
+	return nil
+}
+
+// FileStore keeps it in the file it was read from, for an agent that runs outside of a cluster.
+type FileStore string
+
+// Save implements Store. The file is replaced in one step, so that nobody reads half of it.
+func (path FileStore) Save(_ context.Context, kubeconfig []byte) error {
+	next := string(path) + ".new"
+	if err := os.WriteFile(next, kubeconfig, 0o600); err != nil {
+		return fmt.Errorf("write hub kubeconfig: %w", err)
+	}
+	if err := os.Rename(next, string(path)); err != nil {
+		return fmt.Errorf("replace hub kubeconfig: %w", err)
+	}
+	return nil
+}
+
+// Renewer exchanges a member's token for a new one when half of its life is over, which leaves the other half for a hub
+// that can't be reached.
+type Renewer struct {
+	Connection *Connection
+	Cluster    string
+	Store      Store
+
+	// Now is the clock; nil: time.Now.
+	Now func() time.Time
+
+	unsaved bool // the token in use isn't in the store yet
+}
+
+// renewEvery is how often it is looked at whether the token is due; a failed renewal is tried again then.
+const renewEvery = time.Minute
+
+// Start renews until ctx ends. It is a manager's Runnable, for the leader alone: one renewal is enough. Credentials that
+// aren't a token of the member's account are their owner's to keep fresh.
+func (r *Renewer) Start(ctx context.Context) error {
+	logger := log.FromContext(ctx).WithName("hub-token")
+	token, _ := r.Connection.current()
+	if c, ok := parseToken(token); !ok || c.Subject != subjectOf(r.Cluster) {
+		logger.Info("The hub kubeconfig holds no token of this member's account, so it isn't renewed")
+		return nil
+	}
+	hub, err := NewClient(r.Connection.Config())
+	if err != nil {
+		return fmt.Errorf("renew hub token: %w", err)
+	}
+	tick := time.NewTicker(renewEvery)
+	defer tick.Stop()
+	for {
+		renewed, err := r.renew(ctx, hub)
+		switch {
+		case err != nil && ctx.Err() == nil:
+			metricRenewals.WithLabelValues("error").Inc()
+			logger.Error(err, "Can't renew the token for the hub, trying again")
+		case renewed:
+			metricRenewals.WithLabelValues("ok").Inc()
+			token, _ := r.Connection.current()
+			c, _ := parseToken(token)
+			logger.Info("Renewed the token for the hub", "expires", c.expires())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// renew exchanges the token if it is due.
+func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
+	now := time.Now
+	if r.Now != nil {
+		now = r.Now
+	}
+	token, kubeconfig := r.Connection.current()
+	if c, ok := parseToken(token); ok && !now().Before(c.issued().Add(c.lifetime()/2)) {
+		fresh, err := requestToken(ctx, hub, r.Cluster, max(c.lifetime(), MinTokenLifetime))
+		if err != nil {
+			return false, err
+		}
+		if kubeconfig, err = replaceToken(kubeconfig, fresh); err != nil {
+			return false, err
+		}
+		// Into use before into the store: without a store to write to it is still worth having.
+		r.Connection.adopt(fresh, kubeconfig)
+		r.unsaved = true
+	}
+	if !r.unsaved {
+		return false, nil
+	}
+	if err := r.Store.Save(ctx, kubeconfig); err != nil {
+		return false, err
+	}
+	r.unsaved = false
+	return true, nil
+}
