@@ -45,6 +45,10 @@ test: kube ## Run every test, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(GO) test $(RACE) -timeout 30m ./...
 
+.PHONY: e2e
+e2e: kube ## Run only the end-to-end tests: a hub, members, agents and DNS as processes
+	$(GO) test $(RACE) -timeout 30m -count=1 -v ./test/e2e
+
 .PHONY: kube
 kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)
 	$(GO) run ./test/kube/build >/dev/null
@@ -57,7 +61,7 @@ golden: kube ## Rewrite the golden answers from what the plugin answers now; rev
 fuzz: ## Run every fuzz target for FUZZ (30s) each
 	@for pkg in $$($(GO) list ./...); do \
 	  for target in $$($(GO) test -list '^Fuzz' $$pkg 2>/dev/null | grep '^Fuzz'); do \
-	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) $$pkg || exit 1; \
+	    echo "$$pkg $$target"; $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZ) -fuzzminimizetime 10x $$pkg || exit 1; \
 	  done; \
 	done
 
@@ -69,6 +73,10 @@ lint: ## Run golangci-lint (compiled on first use)
 bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only handlers")
 	@$(GO) build -o $(BIN)/coredns-stock ./test/bench/stock
 	$(GO) run ./test/bench $(BENCH)
+
+.PHONY: bench-sync
+bench-sync: kube ## Measure the way of a change from cluster to cluster
+	$(GO) run ./test/benchsync $(BENCH)
 
 ##@ Develop
 

@@ -47,12 +47,11 @@ func AddToScheme(scheme *runtime.Scheme) error {
 }
 
 // Setup has the manager, which is the local cluster's, run the importer, where leaders are elected on the leader only. The
-// caller adds hub to the manager (mgr.Add), once for all who use it; schemes of both need AddToScheme. Setup itself
-// reaches neither API server.
+// caller starts hub, once for all who use it, as a manager.RunnableFunc(hub.Start): added as a cluster, it would have the
+// manager wait for the hub's caches before it starts anything else. Schemes of both need AddToScheme. Setup itself reaches
+// neither API server.
 //
-// The hub may be down: the importer waits for it, as long as it takes, and changes nothing meanwhile. The hub's client
-// must not be used through its cache by Setup's caller before the manager runs: that would have the manager wait for the
-// hub with everything else.
+// The hub may be down: the importer waits for it, as long as it takes, and changes nothing meanwhile.
 func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
