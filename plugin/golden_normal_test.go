@@ -17,8 +17,12 @@ func normalForm(q *goldenQuery, r *response) string {
 		set  bool
 		name string
 	}{
-		{m.Authoritative, "aa"}, {m.Truncated, "tc"}, {m.RecursionDesired, "rd"}, {m.RecursionAvailable, "ra"},
-		{m.AuthenticatedData, "ad"}, {m.CheckingDisabled, "cd"},
+		{m.Authoritative, "aa"},
+		{m.Truncated, "tc"},
+		{m.RecursionDesired, "rd"},
+		{m.RecursionAvailable, "ra"},
+		{m.AuthenticatedData, "ad"},
+		{m.CheckingDisabled, "cd"},
 	} {
 		if f.set {
 			b.WriteString(" " + f.name)

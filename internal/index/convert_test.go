@@ -138,23 +138,41 @@ func TestFromEndpointSlice(t *testing.T) {
 		{"upper case in cluster, host name and port name", func(o *discoveryv1.EndpointSlice) {
 			o.Labels[mcsv1beta1.LabelSourceCluster], o.Endpoints[0].Hostname, o.Ports[0].Name = "C1", ptr("H0"), ptr("HTTP")
 		}, whole, nil},
-		{"a dotted cluster", func(o *discoveryv1.EndpointSlice) { o.Labels[mcsv1beta1.LabelSourceCluster] = "a.b" },
-			strings.Replace(whole, "c1", "a.b", 1), nil},
-		{"no cluster", func(o *discoveryv1.EndpointSlice) { delete(o.Labels, mcsv1beta1.LabelSourceCluster) },
-			strings.Replace(whole, "c1", "", 1), nil},
-		{"a cluster that can't be", func(o *discoveryv1.EndpointSlice) { o.Labels[mcsv1beta1.LabelSourceCluster] = "a.b.c" },
-			"", []string{"metadata.labels[multicluster.kubernetes.io/source-cluster]: must be a cluster name"}},
-		{"a service name that can't be", func(o *discoveryv1.EndpointSlice) { o.Labels[mcsv1beta1.LabelServiceName] = "web.v1" },
-			"", []string{"metadata.labels[multicluster.kubernetes.io/service-name]: must be a DNS label"}},
-		{"a namespace that can't be", func(o *discoveryv1.EndpointSlice) { o.Namespace = "Prod" },
-			"", []string{"metadata.namespace: must be a DNS label"}},
-		{"not ready", func(o *discoveryv1.EndpointSlice) { o.Endpoints[0].Conditions.Ready = ptr(false) },
-			strings.Replace(whole, "Ready:true", "Ready:false", 1), nil},
+		{
+			"a dotted cluster", func(o *discoveryv1.EndpointSlice) { o.Labels[mcsv1beta1.LabelSourceCluster] = "a.b" },
+			strings.Replace(whole, "c1", "a.b", 1), nil,
+		},
+		{
+			"no cluster", func(o *discoveryv1.EndpointSlice) { delete(o.Labels, mcsv1beta1.LabelSourceCluster) },
+			strings.Replace(whole, "c1", "", 1), nil,
+		},
+		{
+			"a cluster that can't be", func(o *discoveryv1.EndpointSlice) { o.Labels[mcsv1beta1.LabelSourceCluster] = "a.b.c" },
+			"",
+			[]string{"metadata.labels[multicluster.kubernetes.io/source-cluster]: must be a cluster name"},
+		},
+		{
+			"a service name that can't be", func(o *discoveryv1.EndpointSlice) { o.Labels[mcsv1beta1.LabelServiceName] = "web.v1" },
+			"",
+			[]string{"metadata.labels[multicluster.kubernetes.io/service-name]: must be a DNS label"},
+		},
+		{
+			"a namespace that can't be", func(o *discoveryv1.EndpointSlice) { o.Namespace = "Prod" },
+			"",
+			[]string{"metadata.namespace: must be a DNS label"},
+		},
+		{
+			"not ready", func(o *discoveryv1.EndpointSlice) { o.Endpoints[0].Conditions.Ready = ptr(false) },
+			strings.Replace(whole, "Ready:true", "Ready:false", 1), nil,
+		},
 		{"ready, though terminating and not serving", func(o *discoveryv1.EndpointSlice) {
 			o.Endpoints[0].Conditions = discoveryv1.EndpointConditions{Ready: ptr(true), Serving: ptr(false), Terminating: ptr(true)}
 		}, whole, nil},
-		{"a host name that can't be: its addresses serve under their own", func(o *discoveryv1.EndpointSlice) { o.Endpoints[0].Hostname = ptr("a.b") },
-			strings.Replace(whole, "h0", "", 1), []string{"endpoints[0].hostname: must be a DNS label"}},
+		{
+			"a host name that can't be: its addresses serve under their own", func(o *discoveryv1.EndpointSlice) { o.Endpoints[0].Hostname = ptr("a.b") },
+			strings.Replace(whole, "h0", "", 1),
+			[]string{"endpoints[0].hostname: must be a DNS label"},
+		},
 		{"addresses that can't be served", func(o *discoveryv1.EndpointSlice) {
 			o.Endpoints = append([]discoveryv1.Endpoint{{Addresses: []string{"web.example", "0.0.0.0", "169.254.169.254"}}}, o.Endpoints...)
 		}, whole, []string{"endpoints[0].addresses[0]: must be an IPv4 or IPv6 address", "endpoints[0].addresses[1]: not the unspecified address", "endpoints[0].addresses[2]: not a link-local address"}},
@@ -233,10 +251,12 @@ func TestFromGlobalService(t *testing.T) {
 			o.Spec.Endpoints[0].Addresses = []string{"", "10.0.0.1", "::1"}
 			o.Spec.Endpoints[1].Addresses = []string{"224.0.0.1"}
 		}, head + group + one + "]}]}", []string{"spec.endpoints[0].addresses[0]: must be an IPv4 or IPv6 address", "spec.endpoints[0].addresses[2]: not a loopback address", "spec.endpoints[1].addresses[0]: not a multicast address"}},
-		{"a host name, a zone and a region that can't be: the address serves", func(o *fabedgev1alpha1.GlobalService) {
-			o.Spec.Endpoints[0].Hostname, o.Spec.Endpoints[0].Zone, o.Spec.Endpoints[1].Region = ptr("-"), "z\n1", " r1"
-		}, head + group + "{Addr:10.0.0.1 Hostname: Zone: Ready:true}]} " + strings.Replace(group, "r1", "", 1) + two + "]}]}",
-			[]string{"spec.endpoints[0].hostname: must be a DNS label", "spec.endpoints[0].zone: must be the name of a zone", "spec.endpoints[1].region: must be the name of a zone or region"}},
+		{
+			"a host name, a zone and a region that can't be: the address serves", func(o *fabedgev1alpha1.GlobalService) {
+				o.Spec.Endpoints[0].Hostname, o.Spec.Endpoints[0].Zone, o.Spec.Endpoints[1].Region = ptr("-"), "z\n1", " r1"
+			}, head + group + "{Addr:10.0.0.1 Hostname: Zone: Ready:true}]} " + strings.Replace(group, "r1", "", 1) + two + "]}]}",
+			[]string{"spec.endpoints[0].hostname: must be a DNS label", "spec.endpoints[0].zone: must be the name of a zone", "spec.endpoints[1].region: must be the name of a zone or region"},
+		},
 		{"ports that can't be served", func(o *fabedgev1alpha1.GlobalService) {
 			o.Spec.Ports = append(o.Spec.Ports, fabedgev1alpha1.ServicePort{Name: "x"}, fabedgev1alpha1.ServicePort{Name: "http", Port: 1})
 		}, whole, []string{"spec.ports[1].port: must be a port number", "spec.ports[2].name: Duplicate"}},

@@ -183,7 +183,8 @@ func (e *editor) check() {
 	}
 	e.checkSerial(snapshot, wantFacts, wantSeen)
 	e.last, e.facts, e.seen = snapshot, wantFacts, wantSeen
-	if e.edits++; e.edits%8 == 0 {
+	e.edits++
+	if e.edits%8 == 0 {
 		e.history = append(e.history, record{snapshot, snapshot.Serial(), gotFacts})
 	}
 }

@@ -1,0 +1,134 @@
+package clusterset
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/plugin"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// FuzzCorefile reads stanzas. Each gives options within what the documentation allows, or an error that names the line. The
+// API server of the kubeconfig doesn't exist: to ask it anything would take until the test is given up.
+func FuzzCorefile(f *testing.F) {
+	const kubeconfig = "testdata/fuzz/kubeconfig"
+	if _, err := os.Stat(kubeconfig); err != nil {
+		f.Fatal(err)
+	}
+	lines := []string{
+		"manifests .", "manifests . .", "manifests /absent", "kubeconfig " + kubeconfig, "kubeconfig " + kubeconfig + " other", "kubeconfig " + kubeconfig + " absent", "kubeconfig a b c",
+		"location c1", "location C1 z1 r1", "location - - r", "location a.b 'z'", `location c1 "" ""`, "location a.b.c", "location c1 z r x", "location",
+		"prefer cluster zone region", "prefer zone zone", "prefer", "prefer any", "boundary region", "boundary any", "boundary zone zone",
+		"dialect global", "dialect mcs global", "dialect global elsewhere", "dialect x", "dialect", "namespaces a b", "namespaces", "namespaces A",
+		"max_answers 1", "max_answers 65536", "max_answers 0", "ttl 0", "ttl 3600", "ttl 3601", "ttl -1", "ttl 5 5", "ttl x",
+		"startup_timeout 0s", "startup_timeout -1s", "startup_timeout 5", "fallthrough", "fallthrough a.example", "fallthrough a..b", "nonsense", "{", "}",
+	}
+	for _, zoneNames := range []string{"", "clusterset.local global", ".", "svc.global", "a..b", "10.0.0.0/9", "dns://x:53 x", `\122.example`, "å.example"} {
+		for _, o := range lines {
+			f.Add("clusterset " + zoneNames + " {\n  " + o + "\n  manifests .\n}\n")
+			f.Add("clusterset " + zoneNames + " {\n  kubeconfig " + kubeconfig + "\n  location c1 z1 r1\n  " + o + "\n}\n")
+		}
+	}
+	f.Add("clusterset")
+	f.Add("clusterset clusterset.local clusterset..example {\n manifests .\n}\n")
+	f.Add("clusterset " + strings.Repeat("z.", 125) + "z {\n manifests .\n}\n")
+	f.Add("clusterset a {\n manifests .\n}\nclusterset b {\n manifests .\n}\n")
+	f.Fuzz(func(t *testing.T, stanza string) {
+		for _, special := range []string{"/dev", "/proc", "/sys"} {
+			if strings.Contains(stanza, special) {
+				t.Skip("files that never end")
+			}
+		}
+		controller := func() *caddy.Controller {
+			c := caddy.NewTestController("dns", stanza)
+			c.ServerBlockKeys = []string{"dns://clusterset.local.:53", "global."}
+			return c
+		}
+		o, err := parse(controller())
+		if _, again := parse(controller()); fmt.Sprint(err) != fmt.Sprint(again) {
+			t.Errorf("read twice: %v, %v", err, again)
+		}
+		if err != nil {
+			if !regexp.MustCompile(`Testfile:\d+ `).MatchString(err.Error()) {
+				t.Errorf("error %q doesn't name the line", err)
+			}
+			return
+		}
+		checkOptions(t, o)
+		checkZoneArgs(t, controller())
+	})
+}
+
+// checkZoneArgs expects every zone that an accepted stanza names to be one: a zone left out without a word is a typing
+// error that shows in production.
+func checkZoneArgs(t *testing.T, c *caddy.Controller) {
+	t.Helper()
+	check := func(args []string) {
+		for _, arg := range args {
+			if len(plugin.Host(arg).NormalizeExact()) == 0 {
+				t.Errorf("%q is no zone, and is left out without a word", arg)
+			}
+		}
+	}
+	c.Next()
+	check(c.RemainingArgs())
+	for c.NextBlock() {
+		if option, args := c.Val(), c.RemainingArgs(); option == "fallthrough" {
+			check(args)
+		}
+	}
+}
+
+func checkOptions(t *testing.T, o *options) {
+	t.Helper()
+	if o.ttl > 3600 || o.maxAnswers < 0 || o.maxAnswers > 65535 || o.startupTimeout < 0 {
+		t.Errorf("ttl %d, max_answers %d, startup_timeout %v", o.ttl, o.maxAnswers, o.startupTimeout)
+	}
+	if (o.manifests == "") == (o.kubeconfig == "") || (o.config == nil) != (o.kubeconfig == "") {
+		t.Errorf("sources %q and %q", o.manifests, o.kubeconfig)
+	}
+	if o.namespaces != nil && len(o.namespaces) == 0 {
+		t.Error("no namespaces: nothing would be served")
+	}
+	for _, ns := range o.namespaces {
+		if err := api.CheckLabel(ns); err != nil {
+			t.Errorf("namespace %q %v", ns, err)
+		}
+	}
+	if c := o.location.Cluster; c != "" && api.CheckClusterName(c) != nil || api.CheckLocation(o.location.Zone) != nil || api.CheckLocation(o.location.Region) != nil {
+		t.Errorf("location %q", o.location)
+	}
+	tiers := slices.Clone(o.policy.Prefer)
+	slices.Sort(tiers)
+	if len(slices.Compact(tiers)) != len(o.policy.Prefer) || slices.Contains(tiers, topology.Any) || !o.location.Has(o.policy.Boundary) {
+		t.Errorf("policy %v at %s", o.policy, o.location)
+	}
+	if len(o.zones) == 0 {
+		t.Error("no zones")
+	}
+	numbers := map[int]bool{}
+	for i, z := range o.zones {
+		if i > 0 && len(z.name) > len(o.zones[i-1].name) {
+			t.Errorf("zone %s after %s, which is shorter", z.name, o.zones[i-1].name)
+		}
+		if numbers[z.number] || z.number >= len(o.zones) || z.dialect > global {
+			t.Errorf("zone %+v", *z)
+		}
+		numbers[z.number] = true
+		for _, name := range []string{z.name, z.ns, z.mbox, "dns-version." + z.suffix()} {
+			if got, ok := asReceived(name); !ok || lower(got) != name {
+				t.Errorf("zone %q: no packet can hold the name %q", z.name, name)
+			}
+		}
+		if o.zones.match(z.name) != z {
+			t.Errorf("zone %q is not found", z.name)
+		}
+	}
+}

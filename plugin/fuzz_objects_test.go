@@ -1,0 +1,132 @@
+package clusterset
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// fuzzObjects are services of every sort, with names that could be taken for something else.
+func fuzzObjects() []index.Object {
+	addrs := func(texts ...string) index.Addrs {
+		var list []netip.Addr
+		for _, s := range texts {
+			list = append(list, netip.MustParseAddr(s))
+		}
+		return index.SortAddrs(list)
+	}
+	group := func(cluster, hostname string, ready bool, texts ...string) index.Group {
+		g := index.Group{Cluster: cluster, Ports: []index.Port{{Name: "http", Number: 8080}, {Name: "", Number: 9}}}
+		for _, a := range addrs(texts...) {
+			g.Endpoints = append(g.Endpoints, index.Endpoint{Addr: a, Hostname: hostname, Ready: ready})
+		}
+		return g
+	}
+	twoPorts := func(g index.Group) index.Group {
+		g.Ports = append(g.Ports, index.Port{Name: "s", Number: 1, Protocol: index.SCTP})
+		return g
+	}
+	slice := func(name string, key index.ServiceKey, g index.Group) *index.EndpointSlice {
+		return &index.EndpointSlice{Namespace: key.Namespace(), Name: name, Service: key, Group: g}
+	}
+	http := []index.Port{{Name: "http", Number: 80}}
+	return []index.Object{
+		&index.ServiceImport{Service: "vip.ns", IPs: addrs("10.9.0.1", "fd09::1"), Ports: []index.Port{
+			{Name: "http", Number: 80}, {Name: "dns", Number: 53, Protocol: index.UDP}, {Name: "", Number: 7, Protocol: index.SCTP},
+		}},
+		&index.ServiceImport{Service: "hl.ns", Headless: true},
+		slice("1", "hl.ns", twoPorts(group("c1", "h0", true, "10.0.0.1", "10.0.0.2", "fd00::1", "fd00::2"))),
+		slice("2", "hl.ns", group("c1", "", true, "10.0.0.3", "::5")),
+		slice("3", "hl.ns", group("a.b", "h0", true, "10.0.0.4")),
+		slice("4", "hl.ns", group("", "h0", true, "10.0.0.5")),
+		slice("5", "hl.ns", group("c9", "h0", false, "10.0.0.6")),
+		&index.ServiceImport{Service: "dead.gone", Headless: true, Ports: http},
+		slice("6", "dead.gone", group("c1", "h0", false, "10.0.0.7")),
+		&index.ServiceImport{Service: "waits.ns", Ports: http},
+		&index.GlobalService{
+			Service: "glob.ns", Ports: append([]index.Port{{Name: "s", Number: 1, Protocol: index.SCTP}}, http...),
+			Groups: []index.Group{group("c1", "", true, "10.1.0.1"), group("a.b", "", true, "fd01::1"), group("c2", "", false, "10.1.0.3")},
+		},
+		&index.ServiceImport{Service: "both.ns", Ports: http},
+		&index.GlobalService{Service: "both.ns", Headless: true, Groups: []index.Group{group("c1", "a", true, "10.2.0.1"), group("a.c1", "", true, "10.2.0.2")}},
+		&index.ServiceImport{Service: "svc.svc", IPs: addrs("10.9.0.2")},
+		&index.ServiceImport{Service: "clusterset.local", IPs: addrs("10.9.0.3")},
+		&index.ServiceImport{Service: "dns-version.dns", IPs: addrs("10.9.0.4")},
+		slice("7", "orphan.nowhere", group("c1", "h0", true, "10.0.0.8")),
+	}
+}
+
+// fuzzNames are all the names below a zone that those objects make, written down from DNS.md; between them and the zone lie
+// only empty non-terminals.
+var fuzzNames = map[dialect]map[string]kind{
+	mcs: {
+		"": apex, "ns.dns": nameServer, "dns-version": version, "svc": empty, "gone.svc": empty,
+		"vip.ns.svc": service, "_http._tcp.vip.ns.svc": port, "_dns._udp.vip.ns.svc": port,
+		"hl.ns.svc": service, "_http._tcp.hl.ns.svc": port, "_s._sctp.hl.ns.svc": port, "h0.c1.hl.ns.svc": host, "10-0-0-3.c1.hl.ns.svc": host,
+		"0--5.c1.hl.ns.svc": host, "h0.a.b.hl.ns.svc": host,
+		"waits.ns.svc": service, "_http._tcp.waits.ns.svc": port,
+		"glob.ns.svc": service, "_http._tcp.glob.ns.svc": port, "_s._sctp.glob.ns.svc": port,
+		"both.ns.svc": service, "_http._tcp.both.ns.svc": port, "a.c1.both.ns.svc": host, "10-2-0-2.a.c1.both.ns.svc": host,
+		"svc.svc.svc": service, "clusterset.local.svc": service, "dns-version.dns.svc": service,
+	},
+	global: {
+		"c1.hl.ns.svc": host, "a.b.hl.ns.svc": host, "c1.glob.ns.svc": host, "a.b.glob.ns.svc": host, "c1.both.ns.svc": host,
+		// The host "a" of c1 and the cluster "a.c1" have the same name: a host's addresses count.
+		"a.c1.both.ns.svc": host,
+	},
+}
+
+func init() {
+	for name, k := range fuzzNames[mcs] {
+		fuzzNames[global][name] = k
+	}
+}
+
+// kindOf is what DNS.md has at a name below a zone.
+func kindOf(d dialect, name string) kind {
+	if k, ok := fuzzNames[d][name]; ok {
+		return k
+	}
+	for below := range fuzzNames[d] {
+		if strings.HasSuffix(below, "."+name) {
+			return empty
+		}
+	}
+	return nameError
+}
+
+// newFuzzPlugin answers for the zones given, the global one in its dialect.
+func newFuzzPlugin(zoneNames ...string) *ClusterSet {
+	c := &ClusterSet{ttl: defaultTTL, tiers: newTierCounters()}
+	for i, name := range zoneNames {
+		d := mcs
+		if name == "global." || name == "." {
+			d = global
+		}
+		c.zones = append(c.zones, newZone(name, d, i))
+	}
+	c.zones.sort()
+	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	c.self.store([]netip.Addr{netip.MustParseAddr("10.9.9.9"), netip.MustParseAddr("fd99::9")})
+	c.index.Put(fuzzObjects()...)
+	c.index.Publish()
+	return c
+}
+
+// fuzzLabels are what names are put together from, beside what the fuzzer thinks of.
+var fuzzLabels = strings.Fields(`svc ns dns dns-version clusterset local global hl vip glob both waits dead gone orphan nowhere
+	c1 a b c2 c9 h0 10-0-0-3 0--5 _http _dns _s _tcp _udp _sctp _ * \. \\ A\.b h0.c1 in`)
+
+// fuzzBases are the names below a zone that exist, and those of services that exist for want of something.
+func fuzzBases() []string {
+	bases := map[string]bool{"": true, "dead.gone.svc": true, "orphan.nowhere.svc": true, "nowhere.svc": true}
+	for name := range fuzzNames[global] {
+		for ; name != ""; _, name, _ = strings.Cut(name, ".") {
+			bases[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(bases))
+}

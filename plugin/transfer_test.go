@@ -1,0 +1,60 @@
+package clusterset
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// One record that no packet can hold ends a transfer, so it would take every other service's names with it. Port names of 63
+// characters are legal in Kubernetes, and the underscore makes them too long for a label; a long zone leaves no room for
+// ports and clusters in front of long services.
+func TestTransferSendsOnlyWhatQueriesGet(t *testing.T) {
+	long := strings.Repeat("l", 63)
+	endpoint := index.Endpoint{Addr: netip.MustParseAddr("10.3.0.1"), Ready: true}
+	for _, zoneName := range []string{"clusterset.local.", "global.", ".", strings.Repeat("z.", 60)} {
+		c := newFuzzPlugin(zoneName)
+		c.zones[0].dialect = global
+		for _, headless := range []bool{false, true} {
+			key := index.NewServiceKey(long, fmt.Sprintf("%t%s", headless, long)[:63])
+			c.index.Put(&index.GlobalService{
+				Service: key, Headless: headless, Ports: []index.Port{{Name: long, Number: 1}, {Name: "p", Number: 2}},
+				Groups: []index.Group{{Cluster: long, Ports: []index.Port{{Name: long, Number: 1}}, Endpoints: []index.Endpoint{endpoint}}},
+			})
+		}
+		ch, err := c.Transfer(zoneName, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for rrs := range ch {
+			for _, rr := range rrs {
+				checkTransferred(t, c, rr)
+			}
+		}
+	}
+}
+
+func checkTransferred(t *testing.T, c *ClusterSet, rr dns.RR) {
+	t.Helper()
+	packed, err := (&dns.Msg{Answer: []dns.RR{rr}}).Pack()
+	if err == nil {
+		err = new(dns.Msg).Unpack(packed) // Pack minds the length of labels, but not that of names
+	}
+	if err != nil {
+		t.Errorf("%v: %s", err, rr)
+		return
+	}
+	w := &fuzzWriter{}
+	_, _ = c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(rr.Header().Name, rr.Header().Rrtype))
+	same := func(answer dns.RR) bool { return answer.String() == rr.String() }
+	if len(w.written) != 1 || !slices.ContainsFunc(w.written[0].Answer, same) {
+		t.Errorf("%s is transferred, but queries get\n%v", rr, w.written)
+	}
+}
