@@ -44,7 +44,6 @@ func newSource(f feed) *source {
 	}
 	for _, k := range index.Kinds {
 		s.unread[k] = true
-		syncedGauge.WithLabelValues(f.name(), k.String()).Set(0)
 	}
 	return s
 }
@@ -58,6 +57,9 @@ func (s *source) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.done = cancel, make(chan struct{})
+	for _, k := range index.Kinds {
+		s.reachable(k, false) // not before: of a reload that fails until here the running server's metrics know nothing
+	}
 	go func() {
 		defer close(s.done)
 		s.feed.run(ctx, s)

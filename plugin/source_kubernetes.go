@@ -17,11 +17,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// absentPoll is how long a CustomResourceDefinition may be installed before we notice; a variable for tests.
-var absentPoll = 10 * time.Second
-
-// retryMin and retryMax are the pauses after a first and after many failures.
-const retryMin, retryMax = 200 * time.Millisecond, 30 * time.Second
+// Variables, for tests.
+var (
+	// absentPoll is how long a CustomResourceDefinition may be installed before we notice.
+	absentPoll = 10 * time.Second
+	// retryMin and retryMax are the pauses after a first and after many failures.
+	retryMin, retryMax = 200 * time.Millisecond, 30 * time.Second
+)
 
 // kubernetesFeed watches the API server for every kind. The kinds are independent: one whose CustomResourceDefinition isn't
 // installed counts as read, and is looked for again; one that is forbidden or fails holds up only the first sync, because
@@ -103,6 +105,7 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 		return
 	}
 	quiet := logr.Discard() // what goes wrong reaches s.failed
+	ctx = logr.NewContext(ctx, quiet)
 	reflector := cache.NewReflectorWithOptions(
 		&listWatch{kind: k, client: rc, source: s}, k.object,
 		&store{kind: k, source: s},

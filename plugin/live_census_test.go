@@ -1,0 +1,98 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// census counts the goroutines of this process by what began them. A plain count would not say whose one too many is.
+type census map[string]int
+
+var beginner = regexp.MustCompile(`(?m)^created by (\S+)`)
+
+func takeCensus() (census, map[string]string) {
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) {
+			buf = buf[:n]
+			break
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+	counts, stacks := census{}, map[string]string{}
+	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+		if m := beginner.FindStringSubmatch(stack); m != nil {
+			counts[m[1]]++
+			stacks[m[1]] = stack
+		}
+	}
+	return counts, stacks
+}
+
+// expectCensus waits until there are no more goroutines of any origin than there were.
+func expectCensus(t *testing.T, before census) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		now, stacks := takeCensus()
+		for origin, n := range now {
+			if n > before[origin] && !strings.HasPrefix(origin, "testing.") { // subtests
+				return fmt.Errorf("%d goroutines more than before were begun by %s, such as\n%s", n-before[origin], origin, stacks[origin])
+			}
+		}
+		return nil
+	})
+}
+
+// metric returns the value of a counter or gauge of ours, 0 where there is none with the labels.
+func metric(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() != "coredns_clusterset_"+name {
+			continue
+		}
+		for _, m := range f.GetMetric() {
+			if hasLabels(m, labels) {
+				return m.GetCounter().GetValue() + m.GetGauge().GetValue()
+			}
+		}
+	}
+	return 0
+}
+
+// hasLabels reports whether the metric has the labels, given as name, value, name, value.
+func hasLabels(m *dto.Metric, labels []string) bool {
+	values := map[string]string{}
+	for _, l := range m.GetLabel() {
+		values[l.GetName()] = l.GetValue()
+	}
+	for i := 0; i < len(labels); i += 2 {
+		if values[labels[i]] != labels[i+1] {
+			return false
+		}
+	}
+	return true
+}
+
+// expectMetric waits until a metric has a value.
+func expectMetric(t *testing.T, want float64, name string, labels ...string) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		if got := metric(t, name, labels...); got != want {
+			return fmt.Errorf("%s%q is %v, want %v", name, labels, got, want)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,89 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"strings"
+)
+
+// liveKinds are the kinds that are watched, as metrics name them.
+var liveKinds = []string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster"}
+
+// Manifests for the live tests. What a test changes is an argument.
+
+func namespaceYAML(name string) []byte {
+	return []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
+}
+
+func importYAML(namespace, name, kind string, ips ...string) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: %s, namespace: %s}
+spec:
+  type: %s
+  ips: [%s]
+  ports: [{name: http, protocol: TCP, port: 80}]
+`, name, namespace, kind, quoted(ips))
+}
+
+// sliceYAML makes a slice of a headless service in one cluster. An address with a "!" in front is of an endpoint that isn't
+// ready.
+func sliceYAML(namespace, name, service, cluster string, addrs ...string) []byte {
+	var endpoints strings.Builder
+	for _, addr := range addrs {
+		addr, unready := strings.CutPrefix(addr, "!")
+		fmt.Fprintf(&endpoints, "  - {addresses: [%q], conditions: {ready: %v}}\n", addr, !unready)
+	}
+	return fmt.Appendf(nil, `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: %s
+  namespace: %s
+  labels: {multicluster.kubernetes.io/service-name: %s, multicluster.kubernetes.io/source-cluster: %s}
+addressType: IPv4
+ports: [{name: http, protocol: TCP, port: 8080}]
+endpoints:
+%s`, name, namespace, service, cluster, endpoints.String())
+}
+
+func globalYAML(namespace, name string, addrs ...string) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: dns.fabedge.io/v1alpha1
+kind: GlobalService
+metadata: {name: %s, namespace: %s}
+spec:
+  type: ClusterIP
+  ports: [{name: http, protocol: TCP, port: 80}]
+  endpoints: [{cluster: somewhere, addresses: [%s]}]
+`, name, namespace, quoted(addrs))
+}
+
+func memberYAML(name, zone, region string, drain bool) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: %s}
+spec: {zone: %s, region: %s, drain: %v}
+`, name, zone, region, drain)
+}
+
+func memberStatusYAML(name, phase string) []byte {
+	return fmt.Appendf(nil, `
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: %s}
+status: {phase: %s}
+`, name, phase)
+}
+
+func quoted(words []string) string {
+	var b strings.Builder
+	for i, w := range words {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%q", w)
+	}
+	return b.String()
+}

@@ -1,0 +1,107 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"path/filepath"
+	"testing"
+
+	clusterset "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// liveMissingRights starts a server whose identity may do nothing, and grants it what it asks for in its log, one rule after
+// the other. Until it has all there is no telling what doesn't exist.
+func liveMissingRights(t *testing.T, control *kube.ControlPlane) {
+	lines := recordLog(t)
+	control.Apply(t, namespaceYAML("rights"), importYAML("rights", "web", "ClusterSetIP", "10.0.0.1"))
+	kubeconfig, err := control.KubeconfigFor("dns-without-rights")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := startLive(t, fmt.Sprintf(`.:0 {
+    bind 127.0.0.1
+    clusterset clusterset.local global {
+        kubeconfig %s
+        startup_timeout 100ms
+    }
+}
+`, kubeconfig))
+	const web, missing = "A web.rights.svc.clusterset.local", "A missing.rights.svc.clusterset.local"
+	lines.expect(t, "not synced after 100ms", "SERVFAIL")
+
+	// The binding is there at once: only the role's rules grow.
+	control.Apply(t, []byte(`
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: dns-without-rights}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dns-without-rights}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dns-without-rights}]
+`))
+	stop := s.askAlong(t, map[string][]string{web: {"SERVFAIL"}, missing: {"SERVFAIL"}})
+	rules := ""
+	for i, r := range []struct{ group, resource, kind string }{
+		{"multicluster.x-k8s.io", "serviceimports", "ServiceImport"},
+		{"discovery.k8s.io", "endpointslices", "EndpointSlice"},
+		{"dns.fabedge.io", "globalservices", "GlobalService"},
+		{"clusterset.dev", "memberclusters", "MemberCluster"},
+	} {
+		lines.expect(t, r.kind, "forbidden", "grant get, list and watch on "+r.resource+"."+r.group)
+		expectMetric(t, 0, "source_synced", "source", "kubernetes", "kind", r.kind)
+		if metric(t, "source_errors_total", "source", "kubernetes", "kind", r.kind) == 0 {
+			t.Errorf("the errors of %s are not counted", r.kind)
+		}
+		if i == 3 {
+			stop() // with the last rule comes the answer
+		}
+		rules += fmt.Sprintf("  - {apiGroups: [%s], resources: [%s], verbs: [get, list, watch]}\n", r.group, r.resource)
+		control.Apply(t, []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: dns-without-rights}\nrules:\n"+rules))
+		expectMetric(t, 1, "source_synced", "source", "kubernetes", "kind", r.kind)
+	}
+	s.expect(t, map[string]string{web: "10.0.0.1", missing: "NXDOMAIN"})
+}
+
+// liveOwnService starts a server in what looks like a pod: it finds the Service that has one of its addresses as an endpoint,
+// and names that Service's address in its NS record's glue.
+func liveOwnService(t *testing.T, control *kube.ControlPlane) {
+	mine := outerAddr(t)
+	namespaceFile := filepath.Join(t.TempDir(), "namespace")
+	writeFile(t, namespaceFile, []byte("own-service\n"))
+	clusterset.SetNamespaceFile(t, namespaceFile)
+	control.Apply(t, namespaceYAML("own-service"))
+	s := startLive(t, liveCorefile(control.Kubeconfig()))
+	const glue = "A ns.dns.clusterset.local"
+	s.expect(t, map[string]string{glue: "127.0.0.1"})
+	// A pod becomes an endpoint only once it is ready, so later than its start.
+	control.Apply(t, []byte(`
+apiVersion: v1
+kind: Service
+metadata: {name: dns, namespace: own-service}
+spec: {clusterIP: 10.96.0.53, ports: [{port: 53, protocol: UDP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: dns-1, namespace: own-service, labels: {kubernetes.io/service-name: dns}}
+addressType: IPv4
+ports: []
+endpoints: [{addresses: ["`+mine+`"]}]
+`))
+	s.expect(t, map[string]string{glue: "10.96.0.53"})
+}
+
+// outerAddr returns an address of this machine that an EndpointSlice may hold.
+func outerAddr(t *testing.T) string {
+	t.Helper()
+	all, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range all {
+		if p, err := netip.ParsePrefix(a.String()); err == nil && p.Addr().Is4() && p.Addr().IsGlobalUnicast() {
+			return p.Addr().String()
+		}
+	}
+	t.Skip("this machine has no IPv4 address but loopback")
+	return ""
+}

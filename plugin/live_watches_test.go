@@ -1,0 +1,172 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// liveLostWatches ends every watch in each of the ways in which watches end, changes and deletes objects while none can be
+// begun again, and looks at what clients are told all the while.
+func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
+	proxy := startProxy(t, control)
+	s := startLive(t, liveCorefile(proxy.kubeconfig))
+	const (
+		web   = "A web.watches.svc.clusterset.local"
+		db    = "A db.watches.svc.clusterset.local"
+		brief = "A brief.watches.svc.global"
+	)
+	control.Apply(t, namespaceYAML("watches"), importYAML("watches", "web", "ClusterSetIP", "10.0.0.1"), importYAML("watches", "db", "Headless"))
+	n := 0
+	addrs := func() (web, db string) { return fmt.Sprintf("10.0.1.%d", n), fmt.Sprintf("10.0.2.%d", n) }
+	change := func() map[string]string {
+		n++
+		webAddr, dbAddr := addrs()
+		control.Apply(t, importYAML("watches", "web", "ClusterSetIP", webAddr), sliceYAML("watches", "db-1", "db", "watches-c", dbAddr))
+		return map[string]string{web: webAddr, db: dbAddr}
+	}
+	nothing := func(string) ([]byte, error) { return nil, nil }
+
+	for _, c := range []struct {
+		name  string
+		end   func(mediaType string) ([]byte, error)
+		fault http.HandlerFunc
+	}{
+		{"at its time limit", nothing, nil},
+		{"with an ERROR event 410 Expired", expired, nil},
+		{"with half an event and a broken connection", torn, nil},
+		{"and the next is 410 Gone", nothing, status(http.StatusGone, metav1.StatusReasonExpired)},
+		{"and the next is 500", torn, status(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+		{"and the next is 429 with a time to wait", nothing, status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1")},
+		{"and the next is 429 without one", nothing, status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)},
+		{"and the next is a load balancer's 503", torn, func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "<html>no backend</html>", http.StatusServiceUnavailable)
+		}},
+		{"and the next is 401", nothing, status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)},
+		{"and the next is 403", nothing, status(http.StatusForbidden, metav1.StatusReasonForbidden)},
+		{"and the next is 404, as of an API server that has no CRDs yet", nothing, status(http.StatusNotFound, metav1.StatusReasonNotFound)},
+		{"and the next connection breaks", torn, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := change()
+			control.Apply(t, globalYAML("watches", "brief", "10.0.3.1"))
+			s.expect(t, before)
+			s.expect(t, map[string]string{brief: "10.0.3.1"})
+			n++
+			nextWeb, nextDB := addrs()
+			n--
+			stop := s.askAlong(t, map[string][]string{
+				web: {before[web], nextWeb}, db: {before[db], nextDB}, brief: {"10.0.3.1", "NXDOMAIN"},
+			})
+			if c.fault != nil {
+				proxy.begin(c.fault)
+			}
+			proxy.end(c.end)
+			after := change()
+			control.Delete(t, globalYAML("watches", "brief"))
+			if c.fault != nil {
+				// Some retries on, nothing has changed.
+				kube.Eventually(t, soon, func() error {
+					if got := proxy.faulted(); got < 10 {
+						return fmt.Errorf("only %d requests came", got)
+					}
+					return nil
+				})
+				for question, answer := range before {
+					if got, err := s.ask(question); got != answer || err != nil {
+						t.Errorf("dig %s: got %s, %v, want %s as before", question, got, err, answer)
+					}
+				}
+				proxy.begin(nil)
+			}
+			s.expect(t, after)
+			s.expect(t, map[string]string{brief: "NXDOMAIN"}) // its deletion came while nobody watched
+			stop()
+			for _, kind := range liveKinds {
+				expectMetric(t, 1, "source_synced", "source", "kubernetes", "kind", kind)
+				expectMetric(t, 0, "source_absent", "source", "kubernetes", "kind", kind)
+			}
+		})
+	}
+	s.expect(t, change())
+	expectWatched(t, proxy)
+}
+
+// expectWatched waits until each kind is watched, once.
+func expectWatched(t *testing.T, proxy *apiProxy) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		got := proxy.watched()
+		slices.Sort(got)
+		if want := "endpointslices globalservices memberclusters serviceimports"; strings.Join(got, " ") != want {
+			return fmt.Errorf("watched: %q, want %s", got, want)
+		}
+		return nil
+	})
+}
+
+func liveSharedWatches(t *testing.T, control *kube.ControlPlane) {
+	proxy := startProxy(t, control)
+	s := startLive(t, withSource(`here.test:0 {
+    bind 127.0.0.1
+    clusterset {
+        dialect global
+        location here a r1
+    }
+}
+there.test:0 {
+    bind 127.0.0.1
+    clusterset {
+        dialect global
+        location there z r2
+    }
+}
+`, "kubeconfig "+proxy.kubeconfig))
+	control.Apply(t, namespaceYAML("shared"), importYAML("shared", "db", "Headless"),
+		memberYAML("shared-here", "a", "r1", false), memberYAML("shared-there", "z", "r2", false),
+		sliceYAML("shared", "db-1", "db", "shared-here", "10.0.0.1"), sliceYAML("shared", "db-2", "db", "shared-there", "10.0.0.2"))
+	const here, there = "A db.shared.svc.here.test", "A db.shared.svc.there.test"
+	s.expect(t, map[string]string{here: "10.0.0.1", there: "10.0.0.2"})
+	expectWatched(t, proxy)
+	control.ApplyStatus(t, memberStatusYAML("shared-here", "Suspect"))
+	s.expect(t, map[string]string{here: "10.0.0.2", there: "10.0.0.2"})
+	expectWatched(t, proxy)
+}
+
+func liveMultisocket(t *testing.T, control *kube.ControlPlane) {
+	proxy := startProxy(t, control)
+	control.Apply(t, namespaceYAML("sockets"), importYAML("sockets", "web", "ClusterSetIP", "10.0.0.1"))
+	s := startLive(t, withSource(`clusterset.local:0 {
+    bind 127.0.0.1
+    multisocket 3
+    clusterset
+}
+`, "kubeconfig "+proxy.kubeconfig))
+	// Port 0 gives each socket a port of its own, where a real configuration leaves it to the kernel which one gets a packet.
+	servers := s.instance.Servers()
+	if len(servers) != 3 {
+		t.Fatalf("%d servers, want 3", len(servers))
+	}
+	everywhere := func(want string) {
+		t.Helper()
+		for _, server := range servers {
+			kube.Eventually(t, soon, func() error {
+				got, err := askAt(server.LocalAddr().String(), "A web.sockets.svc.clusterset.local")
+				if err == nil && got != want {
+					err = fmt.Errorf("%s answers %s, want %s", server.LocalAddr(), got, want)
+				}
+				return err
+			})
+		}
+	}
+	everywhere("10.0.0.1")
+	control.Apply(t, importYAML("sockets", "web", "ClusterSetIP", "10.0.0.2"))
+	everywhere("10.0.0.2")
+	expectWatched(t, proxy)
+}

@@ -1,0 +1,270 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// manifestsDir is a directory that a running server answers from.
+type manifestsDir struct {
+	*liveServer
+	dir string
+	log *logLines
+}
+
+// serveManifests starts a server on a directory with the files.
+func serveManifests(t *testing.T, files map[string][]byte) *manifestsDir {
+	t.Helper()
+	d := &manifestsDir{dir: filepath.Join(t.TempDir(), "manifests"), log: recordLog(t)}
+	if err := os.Mkdir(d.dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range files {
+		d.write(t, name, data)
+	}
+	d.liveServer = startLive(t, withSource(".:0 {\n    bind 127.0.0.1\n    clusterset clusterset.local global\n}\n", "manifests "+d.dir))
+	return d
+}
+
+func (d *manifestsDir) write(t *testing.T, name string, data []byte) {
+	t.Helper()
+	writeFile(t, filepath.Join(d.dir, name), data)
+}
+
+func (d *manifestsDir) remove(t *testing.T, name string) {
+	t.Helper()
+	if err := os.RemoveAll(filepath.Join(d.dir, name)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// nameOf is the question for the address of a service in namespace shop.
+func nameOf(service string) string { return "A " + service + ".shop.svc.clusterset.local" }
+
+func vipYAML(name, ip string) []byte { return importYAML("shop", name, "ClusterSetIP", ip) }
+
+// documents joins manifests to one file.
+func documents(manifests ...[]byte) []byte {
+	var file []byte
+	for i, m := range manifests {
+		if i > 0 {
+			file = append(file, "---\n"...)
+		}
+		file = append(file, m...)
+	}
+	return file
+}
+
+func TestManifestsAreFollowed(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1")})
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "NXDOMAIN"})
+	d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
+	d.write(t, "b.yml", vipYAML("b", "10.0.0.3"))
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2", nameOf("b"): "10.0.0.3"})
+	d.write(t, "a.yaml", documents(vipYAML("a", "10.0.0.2"), vipYAML("c", "10.0.0.4"), memberYAML("m", "a", "r1", false)))
+	d.expect(t, map[string]string{nameOf("c"): "10.0.0.4"})
+	expectMetric(t, 3, "objects", "source", "manifests", "kind", "ServiceImport")
+	expectMetric(t, 1, "objects", "source", "manifests", "kind", "MemberCluster")
+	// A file that gets another name still holds what it holds.
+	stop := d.askAlong(t, map[string][]string{nameOf("b"): {"10.0.0.3"}})
+	if err := os.Rename(filepath.Join(d.dir, "b.yml"), filepath.Join(d.dir, "z.json.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	d.remove(t, "a.yaml")
+	d.expect(t, map[string]string{nameOf("a"): "NXDOMAIN", nameOf("b"): "10.0.0.3", nameOf("c"): "NXDOMAIN"})
+	stop()
+	d.remove(t, "z.json.yaml")
+	d.expect(t, map[string]string{nameOf("b"): "NXDOMAIN"})
+	expectMetric(t, 0, "objects", "source", "manifests", "kind", "ServiceImport")
+}
+
+// What of a broken file is meant nobody knows, so that it counts as it was; the others are another matter.
+func TestABrokenFileKeepsItsLastGoodState(t *testing.T) {
+	for _, c := range []struct {
+		name, broken string
+		words        []string
+	}{
+		// a good document has eight lines, the "---" behind it is the ninth
+		{"a document that is no YAML", string(vipYAML("a", "10.0.0.9")) + "---\nkind: [\n", []string{"a.yaml:1"}},
+		{"a field of the wrong type", strings.Replace(string(vipYAML("a", "10.0.0.9")), `["10.0.0.9"]`, "{}", 1), []string{"a.yaml:", "ServiceImport"}},
+		{"a document without a kind", string(vipYAML("a", "10.0.0.9")) + "---\n\n# a comment\nmetadata: {name: a}\n", []string{"a.yaml:1", "apiVersion and kind are missing"}},
+		{"a key that is written twice", strings.Replace(string(vipYAML("a", "10.0.0.9")), "spec:", "kind: ServiceImport\nspec:", 1), []string{"a.yaml:", `"kind" already set`}},
+		{"half of it", `{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"na`, []string{"a.yaml:1"}},
+		{"no object at all", "just words\n", []string{"a.yaml:1", "want an object with apiVersion and kind"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1"), "b.yaml": vipYAML("b", "10.0.1.1")})
+			d.expect(t, map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"})
+			failures := metric(t, "source_errors_total", "source", "manifests", "kind", "file")
+			stop := d.askAlong(t, map[string][]string{nameOf("a"): {"10.0.0.1"}, nameOf("b"): {"10.0.1.1", "10.0.1.2"}})
+			d.write(t, "a.yaml", []byte(c.broken))
+			d.log.expect(t, append(c.words, "what a.yaml held last stays")...)
+			d.write(t, "b.yaml", vipYAML("b", "10.0.1.2"))
+			d.expect(t, map[string]string{nameOf("b"): "10.0.1.2"})
+			stop()
+			if metric(t, "source_errors_total", "source", "manifests", "kind", "file") == failures {
+				t.Error("the failure isn't counted")
+			}
+			d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
+			d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
+		})
+	}
+}
+
+func TestAFileThatIsBrokenAtTheStartHoldsUpNobody(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{"a.yaml": []byte("kind: ["), "b.yaml": vipYAML("b", "10.0.1.1")})
+	d.expect(t, map[string]string{nameOf("a"): "NXDOMAIN", nameOf("b"): "10.0.1.1"})
+	d.write(t, "a.yaml", vipYAML("a", "10.0.0.1"))
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
+}
+
+// The line is where an editor has to go, not where a document begins to count.
+func TestErrorsNameTheLineOfTheFile(t *testing.T) {
+	good := string(vipYAML("a", "10.0.0.1"))
+	before := strings.Count(good, "\n") + 1 // with the "---"
+	d := serveManifests(t, map[string][]byte{
+		"yaml.yaml": []byte(good + "---\napiVersion: v1\nkind: List\nitems: {[\n"),
+		"list.yaml": []byte(good + "---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod}, {}]}\n"),
+		"typo.yaml": []byte(good + "---\n" + strings.Replace(strings.Replace(string(vipYAML("b", "10.0.0.2")), "ports:", "prots:", 1), "\napi", "api", 1)),
+		"json.json": []byte("{\"apiVersion\": \"v1\",\n \"kind\": \"Pod\"}\n\n{\"apiVersion\": \"v1\"}\n"),
+	})
+	d.log.expect(t, fmt.Sprintf("yaml.yaml:%d: yaml:", before+3))
+	d.log.expect(t, fmt.Sprintf("list.yaml:%d: items[1]: apiVersion and kind are missing", before+1))
+	d.log.expect(t, fmt.Sprintf("typo.yaml:%d: ", before+1), `unknown field "spec.prots"`)
+	d.log.expect(t, "json.json:4: apiVersion and kind are missing")
+	// A misspelt field costs no more than itself.
+	d.expect(t, map[string]string{nameOf("b"): "10.0.0.2"})
+}
+
+func TestOfADuplicateObjectTheFirstCounts(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{
+		"a.yaml": documents(vipYAML("x", "10.0.0.1"), vipYAML("a", "10.0.0.2"), vipYAML("a", "10.0.0.3")),
+		"b.yaml": vipYAML("x", "10.0.0.4"),
+	})
+	d.expect(t, map[string]string{nameOf("x"): "10.0.0.1", nameOf("a"): "10.0.0.2"})
+	d.log.expect(t, "b.yaml:", "ServiceImport shop/x is already written at a.yaml:", "which counts")
+	d.log.expect(t, "a.yaml:", "ServiceImport shop/a is already written at a.yaml:", "which counts")
+	// When the first goes the second takes its place, without a moment of neither.
+	stop := d.askAlong(t, map[string][]string{nameOf("x"): {"10.0.0.1", "10.0.0.4"}})
+	d.remove(t, "a.yaml")
+	d.expect(t, map[string]string{nameOf("x"): "10.0.0.4", nameOf("a"): "NXDOMAIN"})
+	stop()
+}
+
+func TestListsAndJSONAreRead(t *testing.T) {
+	item := func(name, ip string) string {
+		return fmt.Sprintf(`{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": %q, "namespace": "shop"}, "spec": {"type": "ClusterSetIP", "ips": [%q], "ports": []}}`, name, ip)
+	}
+	d := serveManifests(t, map[string][]byte{
+		"list.yaml":   []byte("apiVersion: v1\nkind: List\nitems:\n- " + item("list-1", "10.0.0.1") + "\n- " + item("list-2", "10.0.0.2") + "\n"),
+		"typed.yaml":  []byte("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceImportList\nmetadata: {resourceVersion: \"7\"}\nitems:\n- " + item("typed", "10.0.0.3") + "\n"),
+		"nested.json": []byte(`{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "List", "items": [` + item("nested", "10.0.0.4") + `]}]}`),
+		"empty.json":  []byte(`{"apiVersion": "v1", "kind": "List", "items": []}`),
+		"one.json":    []byte(item("one", "10.0.0.5")),
+		"stream.json": []byte(item("stream-1", "10.0.0.6") + "\n" + item("stream-2", "10.0.0.7") + item("stream-3", "10.0.0.8")),
+		"mixed.yaml":  []byte("# JSON is YAML\n---\n---\n" + item("mixed-1", "10.0.0.9") + "\n---\n" + string(vipYAML("mixed-2", "10.0.0.10"))),
+		"alpha.yaml":  []byte(strings.Replace(item("alpha", "10.0.0.11"), "v1beta1", "v1alpha1", 1)),
+	})
+	for i, name := range []string{"list-1", "list-2", "typed", "nested", "one", "stream-1", "stream-2", "stream-3", "mixed-1", "mixed-2", "alpha"} {
+		d.expect(t, map[string]string{nameOf(name): fmt.Sprintf("10.0.0.%d", i+1)})
+	}
+}
+
+func TestOnlyManifestFilesAreRead(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{
+		"a.yaml": vipYAML("a", "10.0.0.1"), "a.yaml~": vipYAML("tilde", "10.0.0.2"), ".hidden.yaml": vipYAML("hidden", "10.0.0.3"),
+		"README.md": vipYAML("text", "10.0.0.4"), "sub/b.yaml": vipYAML("sub", "10.0.0.5"), "dir.yaml/c.yaml": vipYAML("dir", "10.0.0.6"),
+	})
+	d.log.expect(t, "dir.yaml", "not a regular file")
+	want := map[string]string{nameOf("a"): "10.0.0.1"}
+	for _, name := range []string{"tilde", "hidden", "text", "sub", "dir"} {
+		want[nameOf(name)] = "NXDOMAIN"
+	}
+	d.expect(t, want)
+}
+
+// kubelet replaces a mounted ConfigMap by moving one link: the names in the directory stay what they are, links to a link.
+func TestAConfigMapIsFollowed(t *testing.T) {
+	d := serveManifests(t, nil)
+	revision := func(name string, modified time.Time, files map[string][]byte) {
+		t.Helper()
+		for file, data := range files {
+			path := filepath.Join(d.dir, name, file)
+			writeFile(t, path, data)
+			if err := os.Chtimes(path, modified, modified); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, step := range []func() error{
+			func() error { return os.Symlink(name, filepath.Join(d.dir, "..data_tmp")) },
+			func() error { return os.Rename(filepath.Join(d.dir, "..data_tmp"), filepath.Join(d.dir, "..data")) },
+		} {
+			if err := step(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	now := time.Now()
+	revision("..1", now, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1"), "b.yaml": vipYAML("b", "10.0.1.1")})
+	for _, file := range []string{"a.yaml", "b.yaml"} {
+		if err := os.Symlink(filepath.Join("..data", file), filepath.Join(d.dir, file)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"})
+	stop := d.askAlong(t, map[string][]string{nameOf("a"): {"10.0.0.1", "10.0.0.2", "10.0.0.3"}, nameOf("b"): {"10.0.1.1", "10.0.1.2", "10.0.1.3"}})
+	revision("..2", now.Add(time.Second), map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.2"), "b.yaml": vipYAML("b", "10.0.1.2")})
+	d.remove(t, "..1")
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2", nameOf("b"): "10.0.1.2"})
+	// Images, git-sync and the like give all files one time: neither that nor the size tells the next from the last.
+	revision("..3", now.Add(time.Second), map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.3"), "b.yaml": vipYAML("b", "10.0.1.3")})
+	d.remove(t, "..2")
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.3", nameOf("b"): "10.0.1.3"})
+	stop()
+}
+
+// A directory that goes says nothing of the services: they are answered as before. One that comes back is another directory, of
+// which the watch on the first knows nothing.
+func TestADirectoryThatGoesAndComesBackIsFollowed(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1")})
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
+	for i := range 2 {
+		current := fmt.Sprintf("10.0.0.%d", i+1)
+		stop := d.askAlong(t, map[string][]string{nameOf("a"): {current}})
+		if err := os.Rename(d.dir, fmt.Sprintf("%s.%d", d.dir, i)); err != nil { // all at once, where removing takes steps
+			t.Fatal(err)
+		}
+		d.log.expect(t, "what was read last stays")
+		stop()
+		staged := d.dir + ".new"
+		writeFile(t, filepath.Join(staged, "a.yaml"), vipYAML("a", fmt.Sprintf("10.0.0.%d", i+2)))
+		if err := os.Rename(staged, d.dir); err != nil {
+			t.Fatal(err)
+		}
+		d.expect(t, map[string]string{nameOf("a"): fmt.Sprintf("10.0.0.%d", i+2)})
+	}
+	d.write(t, "b.yaml", vipYAML("b", "10.0.1.1"))
+	d.expect(t, map[string]string{nameOf("b"): "10.0.1.1"})
+}
+
+func TestManifestReloadsLeaveNoGoroutineBehind(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1")})
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
+	before, _ := takeCensus()
+	stop := d.askAlong(t, map[string][]string{nameOf("a"): {"10.0.0.1"}})
+	corefile := string(d.instance.Caddyfile().Body())
+	for i := range reloads {
+		if err := d.reload(corefile); err != nil {
+			t.Fatalf("reload %d: %v", i, err)
+		}
+	}
+	stop()
+	expectCensus(t, before)
+	d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
+}
