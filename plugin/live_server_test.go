@@ -181,6 +181,13 @@ func (l *logLines) Warningf(_, format string, v ...any) { l.add(format, v...) }
 func (l *logLines) Error(_ string, v ...any)            { l.add("%s", fmt.Sprint(v...)) }
 func (l *logLines) Errorf(_, format string, v ...any)   { l.add(format, v...) }
 
+// forget drops the lines so far.
+func (l *logLines) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = nil
+}
+
 // expect waits until a line holds all the words.
 func (l *logLines) expect(t *testing.T, words ...string) {
 	t.Helper()

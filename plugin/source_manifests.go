@@ -33,14 +33,14 @@ type manifestsFeed struct {
 
 // manifest is the last good state of one file.
 type manifest struct {
-	stamp   stamp
+	info    fs.FileInfo // when it was read last
 	objects []located
 }
 
-// stamp tells whether a file changed without reading it.
-type stamp struct {
-	size int64
-	time time.Time
+// unchanged tells without reading it whether a file is as it was. Size and time alone don't: files of an image, of a Nix store
+// or of some ConfigMap mounts all bear the same time, and the next version of one comes as another file in its place.
+func (m *manifest) unchanged(now fs.FileInfo) bool {
+	return m.info != nil && os.SameFile(m.info, now) && m.info.Size() == now.Size() && m.info.ModTime().Equal(now.ModTime())
 }
 
 type objectKey struct {
@@ -151,21 +151,20 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 		f.failed(s, err)
 		return false
 	}
-	now := stamp{info.Size(), info.ModTime()}
 	last := f.files[name]
-	if last != nil && last.stamp == now {
-		return false
-	}
 	if last == nil {
 		last = &manifest{}
 		f.files[name] = last
 	}
-	last.stamp = now
-	data, err := readLimited(path, info)
-	if err != nil {
-		f.failed(s, err)
+	if last.unchanged(info) {
 		return false
 	}
+	data, err := readLimited(path, info)
+	if err != nil {
+		f.failed(s, err) // and is tried again: permissions change without a trace in size and time
+		return false
+	}
+	last.info = info
 	objects, notes, err := decodeManifest(name, data)
 	for _, note := range notes {
 		log.Warningf("manifests: %s", note)

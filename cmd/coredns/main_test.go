@@ -1,0 +1,83 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coredns/coredns/core/dnsserver"
+)
+
+// asCommand makes the test binary be the command, which spares a build.
+const asCommand = "CLUSTERSET_TEST_AS_COREDNS"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		main()
+		return
+	}
+	os.Exit(m.Run())
+}
+
+func coredns(t *testing.T, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=1")
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("coredns %q: %v\n%s", args, err, out)
+	}
+	return string(out)
+}
+
+func TestPluginsListsOursAndEveryStockOne(t *testing.T) {
+	var plugins []string
+	for line := range strings.Lines(coredns(t, "-plugins")) {
+		// caddy's registry has them as dns.<name>; its list drops the prefix.
+		plugins = append(plugins, strings.TrimPrefix(strings.TrimSpace(line), "dns."))
+	}
+	for _, directive := range dnsserver.Directives { // ours among them, as the next test has it
+		if !slices.Contains(plugins, directive) {
+			t.Errorf("%s is a directive, but no plugin in %q", directive, plugins)
+		}
+	}
+	if !slices.Contains(plugins, "clusterset") {
+		t.Errorf("clusterset is not among %q", plugins)
+	}
+}
+
+func TestVersionNamesCoreDNS(t *testing.T) {
+	if out := coredns(t, "-version"); !strings.Contains(out, "CoreDNS-1.") {
+		t.Errorf("got %q", out)
+	}
+}
+
+// The order of the directives is that of the plugin chain: directly above kubernetes we answer our zones first, below cache,
+// rewrite and all else that changes replies.
+func TestClustersetIsDirectlyAboveKubernetes(t *testing.T) {
+	at := slices.Index(dnsserver.Directives, "clusterset")
+	if at < 0 || dnsserver.Directives[at+1] != "kubernetes" {
+		t.Fatalf("the directives are %q", dnsserver.Directives)
+	}
+	for _, above := range []string{"metadata", "prometheus", "errors", "log", "loadbalance", "rewrite", "cache", "dnssec", "minimal", "transfer"} {
+		if i := slices.Index(dnsserver.Directives, above); i < 0 || i > at {
+			t.Errorf("%s is at %d, not above clusterset at %d", above, i, at)
+		}
+	}
+}
+
+func TestDirectivesKeepTheirOrder(t *testing.T) {
+	stock := []string{"cache", "hosts", "kubernetes", "file"}
+	got := withClusterset(stock)
+	if want := []string{"cache", "hosts", "clusterset", "kubernetes", "file"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if want := []string{"cache", "hosts", "kubernetes", "file"}; !slices.Equal(stock, want) {
+		t.Errorf("the argument became %q", stock)
+	}
+	if n := len(dnsserver.Directives); n < 50 {
+		t.Errorf("only %d directives are left", n)
+	}
+}

@@ -1,0 +1,234 @@
+package clusterset
+
+import (
+	"context"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/coredns/coredns/plugin/metadata"
+	"github.com/coredns/coredns/plugin/ready"
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// tieredPlugin is in cluster here, zone z, region r, which it prefers in that order, and has a service for each tier, named for
+// it.
+func tieredPlugin(t *testing.T) *ClusterSet {
+	t.Helper()
+	zs := zones{newZone("clusterset.local.", mcs, 0), newZone("global.", global, 1)}
+	c := &ClusterSet{zones: zs, ttl: defaultTTL, tiers: newTierCounters(), index: index.New(index.Options{
+		Self:   topology.Location{Cluster: "here", Zone: "z", Region: "r"},
+		Policy: topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone, topology.Region}},
+		Zones:  zs.suffixes(),
+	})}
+	c.index.Put(
+		&index.Cluster{Name: "here", Zone: "z", Region: "r"},
+		&index.Cluster{Name: "inzone", Zone: "z", Region: "r"},
+		&index.Cluster{Name: "inregion", Zone: "y", Region: "r"},
+		&index.Cluster{Name: "far", Zone: "x", Region: "q"},
+		&index.Cluster{Name: "drained", Zone: "z", Region: "r", Health: index.Degraded},
+		vip("vip", "10.0.0.1"),
+	)
+	for service, cluster := range map[string]string{"cluster": "here", "zone": "inzone", "region": "inregion", "any": "far", "degraded": "drained"} {
+		c.index.Put(
+			&index.ServiceImport{Service: index.NewServiceKey("ns", service), Headless: true},
+			&index.EndpointSlice{
+				Namespace: "ns", Name: service, Service: index.NewServiceKey("ns", service),
+				Group: index.Group{
+					Cluster: cluster, Ports: []index.Port{{Name: "http", Number: 80}},
+					Endpoints: []index.Endpoint{{Addr: netip.MustParseAddr("10.0.0.2"), Hostname: "pod-0", Ready: true}},
+				},
+			})
+	}
+	c.index.Publish()
+	return c
+}
+
+func ask(t *testing.T, c *ClusterSet, name string, qtype uint16) *dns.Msg {
+	t.Helper()
+	w := &discard{}
+	if _, err := c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(name, qtype)); err != nil {
+		t.Fatal(err)
+	}
+	return w.msg
+}
+
+func TestPositiveAnswersAreCountedByTier(t *testing.T) {
+	c := tieredPlugin(t)
+	tiers := []string{"cluster", "zone", "region", "any", "vip", "degraded"}
+	count := func() map[string]float64 {
+		counts := map[string]float64{}
+		for _, tier := range tiers {
+			m := &dto.Metric{}
+			if err := answersTotal.WithLabelValues(tier).Write(m); err != nil {
+				t.Fatal(err)
+			}
+			counts[tier] = m.GetCounter().GetValue()
+		}
+		return counts
+	}
+	for _, tier := range tiers {
+		want := count()
+		ask(t, c, tier+".ns.svc.clusterset.local.", dns.TypeA)
+		ask(t, c, strings.ToUpper(tier)+".NS.svc.clusterset.local.", dns.TypeSRV)
+		want[tier] += 2
+		// No answer, or not a service's own name.
+		ask(t, c, tier+".ns.svc.clusterset.local.", dns.TypeAAAA)
+		ask(t, c, tier+".ns.svc.clusterset.local.", dns.TypeMX)
+		ask(t, c, "missing.ns.svc.clusterset.local.", dns.TypeA)
+		ask(t, c, "_http._tcp."+tier+".ns.svc.clusterset.local.", dns.TypeSRV)
+		ask(t, c, "clusterset.local.", dns.TypeSOA)
+		if got := count(); !maps.Equal(got, want) {
+			t.Errorf("after two answers from %s: %v, want %v", tier, got, want)
+		}
+	}
+}
+
+func TestMetricNamesFollowTheConventions(t *testing.T) {
+	touchMetrics()
+	problems, err := promlint.NewWithMetricFamilies(ourMetrics(t)).Lint()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range problems {
+		t.Errorf("%s: %s", p.Metric, p.Text)
+	}
+}
+
+// A metric with a label for each name, address or namespace costs an operator's Prometheus its memory.
+func TestMetricLabelsAreBounded(t *testing.T) {
+	touchMetrics()
+	for i := range 100 {
+		c := tieredPlugin(t)
+		ask(t, c, strings.Repeat("x", i%60+1)+".ns.svc.clusterset.local.", uint16(i)) //nolint:gosec // small
+	}
+	allowed := map[string][]string{
+		"tier":   {"cluster", "zone", "region", "any", "vip", "degraded"},
+		"source": {"kubernetes", "manifests"},
+		// other and file are what a directory holds that is of no kind.
+		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "other", "file"},
+	}
+	families := ourMetrics(t)
+	if len(families) < 8 {
+		t.Errorf("only %d metrics, of those that are declared", len(families))
+	}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			for _, l := range m.GetLabel() {
+				if !slices.Contains(allowed[l.GetName()], l.GetValue()) {
+					t.Errorf("%s{%s=%q}: not one of %q", f.GetName(), l.GetName(), l.GetValue(), allowed[l.GetName()])
+				}
+			}
+		}
+	}
+}
+
+// touchMetrics makes every metric with labels show.
+func touchMetrics() {
+	newTierCounters()
+	for _, k := range index.Kinds {
+		objectsGauge.WithLabelValues("manifests", k.String())
+		syncedGauge.WithLabelValues("manifests", k.String())
+		absentGauge.WithLabelValues("kubernetes", k.String())
+		errorsTotal.WithLabelValues("kubernetes", k.String())
+		invalidTotal.WithLabelValues("manifests", k.String())
+		programmingSeconds.WithLabelValues(k.String())
+	}
+}
+
+func ourMetrics(t *testing.T) []*dto.MetricFamily {
+	t.Helper()
+	families, err := prometheus.DefaultGatherer.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.DeleteFunc(families, func(f *dto.MetricFamily) bool { return !strings.HasPrefix(f.GetName(), "coredns_clusterset_") })
+}
+
+func TestMetadataDescribesTheQuestion(t *testing.T) {
+	c := tieredPlugin(t)
+	for _, row := range []struct {
+		name string
+		want map[string]string // the labels that aren't empty
+	}{
+		{"vip.ns.svc.clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "vip", "namespace": "ns", "tier": "vip"}},
+		{"Zone.NS.svc.ClusterSet.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "zone", "namespace": "ns", "tier": "zone"}},
+		{"zone.ns.svc.global.", map[string]string{"zone": "global.", "dialect": "global", "service": "zone", "namespace": "ns", "tier": "zone"}},
+		{"degraded.ns.svc.clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "degraded", "namespace": "ns", "tier": "degraded"}},
+		{"_http._tcp.region.ns.svc.clusterset.local.", map[string]string{
+			"zone": "clusterset.local.", "dialect": "mcs", "service": "region", "namespace": "ns", "tier": "region", "port": "http", "protocol": "tcp",
+		}},
+		{"pod-0.far.any.ns.svc.clusterset.local.", map[string]string{
+			"zone": "clusterset.local.", "dialect": "mcs", "service": "any", "namespace": "ns", "tier": "any", "endpoint": "pod-0.far",
+		}},
+		{"missing.ns.svc.clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs"}},
+		{"clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs"}},
+		{"example.org.", map[string]string{}},
+	} {
+		ctx := metadata.ContextWithMetadata(context.Background())
+		state := request.Request{W: &test.ResponseWriter{}, Req: new(dns.Msg).SetQuestion(row.name, dns.TypeA)}
+		ctx = c.Metadata(ctx, state)
+		got := map[string]string{}
+		for label, value := range metadata.ValueFuncs(ctx) {
+			if !metadata.IsLabel(label) {
+				t.Errorf("%s is no label", label)
+			}
+			if v := value(); v != "" {
+				got[strings.TrimPrefix(label, pluginName+"/")] = v
+			}
+		}
+		if !maps.Equal(got, row.want) {
+			t.Errorf("%s: got %v, want %v", row.name, got, row.want)
+		}
+	}
+}
+
+func TestMetadataIsEmptyBeforeTheFirstSync(t *testing.T) {
+	c := newTestPlugin(t)
+	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	state := request.Request{W: &test.ResponseWriter{}, Req: new(dns.Msg).SetQuestion("a.ns.svc.clusterset.local.", dns.TypeA)}
+	ctx := c.Metadata(metadata.ContextWithMetadata(context.Background()), state)
+	if tier := metadata.ValueFunc(ctx, "clusterset/tier")(); tier != "" {
+		t.Errorf("the tier is %q", tier)
+	}
+}
+
+// A server that isn't ready is taken out of its Service: so it has to say so until it knows every kind, and never again after.
+func TestReadyOnceEveryKindWasRead(t *testing.T) {
+	c := newTestPlugin(t)
+	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	var _ ready.Readiness = c
+	s := newSource(&manifestsFeed{})
+	s.indexes = append(s.indexes, c.index)
+	for _, k := range index.Kinds {
+		if c.Ready() {
+			t.Errorf("ready before %s was read", k)
+		}
+		if m := ask(t, c, "a.ns.svc.clusterset.local.", dns.TypeA); m.Rcode != dns.RcodeServerFailure {
+			t.Errorf("got %s before %s was read", dns.RcodeToString[m.Rcode], k)
+		}
+		s.replace(k, nil)
+	}
+	if !c.Ready() {
+		t.Error("not ready though every kind was read")
+	}
+	for _, k := range index.Kinds {
+		s.reachable(k, false)
+	}
+	if !c.Ready() {
+		t.Error("no longer ready because the source is lost, though the last known answers are served")
+	}
+	if m := ask(t, c, "a.ns.svc.clusterset.local.", dns.TypeA); m.Rcode != dns.RcodeNameError {
+		t.Errorf("got %s after every kind was read", dns.RcodeToString[m.Rcode])
+	}
+}

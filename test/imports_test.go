@@ -1,0 +1,123 @@
+// Package test holds what is true of the module as a whole.
+package test
+
+import (
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/clusterset/clusterset/"
+
+// rule says of the packages whose path, without the module's, begins with one of from that they depend on none whose path
+// begins with one of without, directly or through others. A path is meant with all below it.
+type rule struct {
+	from, without []string
+	why           string
+}
+
+const (
+	clientGo          = "k8s.io/client-go"
+	controllerRuntime = "sigs.k8s.io/controller-runtime"
+	miekgDNS          = "github.com/miekg/dns"
+	coreDNS           = "github.com/coredns"
+)
+
+var rules = []rule{
+	{
+		from: []string{"plugin", "cmd/coredns"}, without: []string{controllerRuntime},
+		why: "it and the kubernetes plugin would fight over client-go's process-wide metrics registration",
+	},
+	{
+		from: []string{"plugin", "cmd/coredns"}, without: []string{module + "exporter", module + "importer", module + "hub", module + "internal/merge", module + "internal/join", module + "cmd/clusterset"},
+		why: "packets from strangers and hub credentials never share a process",
+	},
+	{
+		// The subcommands' packages beside these (join, status, …) are their hands, which talk to API servers.
+		from: []string{"internal/topology", "internal/index", "internal/merge", "internal/manifests"}, without: []string{clientGo, controllerRuntime},
+		why: "the middle is pure: values in, values out",
+	},
+	{
+		from: []string{"internal"}, without: []string{miekgDNS, coreDNS},
+		why: "what is said in DNS is said by the plugin",
+	},
+	{
+		from: []string{"internal/topology"}, without: []string{"k8s.io", "sigs.k8s.io", module + "internal", module + "api"},
+		why: "it is the innermost package",
+	},
+	{
+		from: []string{"internal/index"}, without: []string{module + "internal/merge"},
+		why: "the data plane reads what the control plane wrote, not how it came to it",
+	},
+	{
+		from: []string{"internal/merge"}, without: []string{module + "internal/index"},
+		why: "the control plane knows nothing of answers",
+	},
+	{from: []string{"exporter"}, without: []string{module + "importer", module + "hub"}, why: "a controller stands alone"},
+	{from: []string{"importer"}, without: []string{module + "exporter", module + "hub"}, why: "a controller stands alone"},
+	{from: []string{"hub"}, without: []string{module + "exporter", module + "importer"}, why: "a controller stands alone"},
+	{
+		from: []string{"exporter", "importer", "hub", "cmd/clusterset"}, without: []string{coreDNS, module + "plugin"},
+		why: "the control plane answers no queries",
+	},
+	{
+		from: []string{"api"}, without: []string{clientGo, controllerRuntime, miekgDNS, coreDNS, module + "internal", module + "plugin"},
+		why: "whoever uses our kinds gets types, and no client",
+	},
+	{
+		from: []string{"plugin", "cmd", "exporter", "importer", "hub", "internal", "api"}, without: []string{module + "test"},
+		why: "tests stay out of the binaries",
+	},
+	{
+		from: []string{"plugin", "cmd/clusterset", "exporter", "importer", "hub", "internal", "api"}, without: []string{"testing"},
+		why: "tests stay out of the binaries", // one of CoreDNS's plugins brings it into cmd/coredns
+	},
+}
+
+func TestPackagesDependOnlyOnWhatTheyMay(t *testing.T) {
+	deps := dependencies(t)
+	for _, r := range rules {
+		applied := false
+		for pkg, on := range deps {
+			name := strings.TrimPrefix(pkg, module)
+			if !within(name, r.from) {
+				continue
+			}
+			applied = true
+			for _, dep := range on {
+				if within(dep, r.without) {
+					t.Errorf("%s depends on %s, but %s", name, dep, r.why)
+					break // one of a family is enough to find the rest
+				}
+			}
+		}
+		if !applied {
+			t.Errorf("no package begins with any of %q: the rule is about nothing", r.from)
+		}
+	}
+}
+
+// within reports whether path is one of the paths or below one.
+func within(path string, paths []string) bool {
+	return slices.ContainsFunc(paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
+}
+
+// dependencies returns what each package of the module depends on, without its tests.
+func dependencies(t *testing.T) map[string][]string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")
+	cmd.Dir = ".."
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%v: %v\n%s", cmd, err, stderr.String())
+	}
+	deps := map[string][]string{}
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		deps[words[0]] = words[1:]
+	}
+	return deps
+}
