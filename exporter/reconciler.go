@@ -22,7 +22,7 @@ import (
 // retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
 const retryRefused = time.Minute
 
-// retryConflict is how long to wait for our cache of the hub to learn what someone, most likely we, wrote before.
+// retryConflict is how long to wait for a cache of ours to learn what someone, most likely we, wrote before.
 const retryConflict = 200 * time.Millisecond
 
 // reconciler makes one service's records on the hub what they should be, and its ServiceExport say so.
@@ -65,7 +65,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		// back.
 		r.pass.done(req.NamespacedName)
 	}
-	if err := r.report(ctx, src, want, out, others); err != nil {
+	switch err := r.report(ctx, src, want, out, others); {
+	case apierrors.IsConflict(err) && out.transient() == nil:
+		// A watch of the hub brought the key back before our own cache had the status we wrote last.
+		log.FromContext(ctx).V(1).Info("The ServiceExport has changed since our cache learned of it, trying again")
+		return reconcile.Result{RequeueAfter: retryConflict}, nil
+	case err != nil:
 		return reconcile.Result{}, errors.Join(err, out.transient())
 	}
 	switch {

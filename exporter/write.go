@@ -93,7 +93,7 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	}
 	for _, c := range transitions {
 		if kind, worth := eventType(c); worth {
-			r.events.Eventf(r.exports.encode(export), nil, kind, c.Reason, "Export", "%s", truncate(c.Message, maxNote))
+			r.events.Eventf(r.exports.encode(export), nil, kind, eventReason(c), "Export", "%s", truncate(c.Message, maxNote))
 		}
 	}
 	return nil
@@ -101,6 +101,17 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 
 // maxNote is the longest note the API takes in an Event.
 const maxNote = 1024
+
+// maxReason is the longest reason the API takes in an Event.
+const maxReason = 128
+
+// eventReason is the condition's, but where the reasons of many conflicts make it longer than an Event's can be.
+func eventReason(c metav1.Condition) string {
+	if len(c.Reason) > maxReason {
+		return c.Type
+	}
+	return c.Reason
+}
 
 // eventType says whether a condition that was just reached is worth an Event, and of which type.
 func eventType(c metav1.Condition) (string, bool) {

@@ -41,15 +41,14 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 	return g
 }
 
-// clusterIPEndpoints returns one endpoint for each cluster that has a ClusterIP and, where the service has ports, exposes
-// one of them. A client that asks for svc:80 has nothing of a cluster where that port means something else.
+// clusterIPEndpoints returns one endpoint for each cluster that has a ClusterIP for the service.
 func (w *work) clusterIPEndpoints() []fabedgev1alpha1.Endpoint {
 	var all []fabedgev1alpha1.Endpoint
 	for _, e := range w.exports {
-		exposed := w.exposed(e.Cluster)
-		if len(e.Service.Spec.ClusterIPs) == 0 || len(exposed) == 0 && len(w.resolved.Ports) > 0 {
+		if !w.offersClusterIP(e.Cluster) {
 			continue
 		}
+		exposed := w.exposed(e.Cluster)
 		ep := w.endpoint(e.Cluster, "")
 		ep.Addresses = slices.Clone(e.Service.Spec.ClusterIPs)
 		if w.without(e.Cluster) {
@@ -113,9 +112,9 @@ func (w *work) portsOf(e merge.Endpoints) []fabedgev1alpha1.EndpointPort {
 	switch {
 	case same:
 		return nil
-	case len(ports) == 0 && len(e.Endpoints.Spec.Ports) > 0:
-		p := e.Endpoints.Spec.Ports[0]
-		return []fabedgev1alpha1.EndpointPort{{Protocol: *p.Protocol, Port: *p.Port}}
+	case len(ports) == 0:
+		p := w.resolved.Ports[0] // else there would be no difference
+		return []fabedgev1alpha1.EndpointPort{{Protocol: p.Protocol, Port: p.Port}}
 	default:
 		return ports
 	}

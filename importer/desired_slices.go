@@ -99,8 +99,8 @@ func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discovery
 	return kept
 }
 
-// without says whether the cluster has no ready endpoint, while another has: then its ClusterIP would lead nowhere, or to a
-// refusal. Where no cluster has any, or none says, there is nothing to choose.
+// without says whether the cluster has no ready endpoint, while another one whose ClusterIP can be used has: then this one's
+// would lead nowhere, or to a refusal. Where no cluster has any, or none says, there is nothing to choose.
 func (w *work) without(cluster string) bool {
 	elsewhere := false
 	for _, e := range w.endpoints {
@@ -108,8 +108,16 @@ func (w *work) without(cluster string) bool {
 			if e.Cluster == cluster {
 				return false
 			}
-			elsewhere = true
+			elsewhere = elsewhere || w.offersClusterIP(e.Cluster)
 		}
 	}
 	return elsewhere
+}
+
+// offersClusterIP says whether the cluster has a ClusterIP for the service. A Headless Service that lost has none; and a client
+// that asks for svc:80 has nothing of a cluster where that port means something else.
+func (w *work) offersClusterIP(cluster string) bool {
+	return slices.ContainsFunc(w.exports, func(e merge.Export) bool {
+		return e.Cluster == cluster && len(e.Service.Spec.ClusterIPs) > 0
+	}) && (len(w.resolved.Ports) == 0 || len(w.exposed(cluster)) > 0)
 }

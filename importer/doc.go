@@ -12,8 +12,8 @@
 // Two rules keep names alive:
 //   - Workers start when the caches of the hub have synced, not before. An empty list on a cold start would remove every
 //     import. Until then, and while the hub is away, everything stays as it is.
-//   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment and knows this
-//     member (hub.go). A hub that came back empty deletes nothing.
+//   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment, knows this member
+//     and has what this member exports (hub.go). A hub that came back empty deletes nothing.
 //
 // And one keeps others' objects whole: only what carries api.LabelManagedBy with our value is ever changed.
 package importer

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -48,6 +49,11 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		}
 		member := &clustersetv1alpha1.MemberCluster{}
 		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member)
+		if apierrors.IsNotFound(err) {
+			// A hub that was emptied, most likely. The cluster lies where it lay: without its place its endpoints would
+			// lose their rank.
+			err = r.local.cache.Get(ctx, client.ObjectKey{Name: cluster}, member)
+		}
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 		}

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -21,7 +22,20 @@ const (
 	askTimeout = 10 * time.Second
 	// heldRetry is when a service whose deletion was held back is looked at again.
 	heldRetry = 15 * time.Second
+	// unexportedRetry is the same while our own exports are under way.
+	unexportedRetry = time.Second
 )
+
+// errUnexported is why nothing is deleted at the start. It passes by itself.
+var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
+
+// retryAfter is when to look again at what mayDelete refused.
+func retryAfter(err error) time.Duration {
+	if errors.Is(err, errUnexported) {
+		return unexportedRetry
+	}
+	return heldRetry
+}
 
 // hubGuard decides whether something missing from the hub's caches is reason to delete. That the caches have synced isn't
 // enough: a hub whose etcd came back empty syncs too, and its watches tell of the deletion of everything, one kind after
@@ -33,13 +47,41 @@ type hubGuard struct {
 	live    client.Reader
 	cluster string
 	clock   clock.PassiveClock
+	// exported is closed once our own exports are on the hub; nil: they are. A hub that lost its data and was joined anew
+	// doesn't have them, and they mustn't be taken for un-exported in the moment before it has.
+	exported <-chan struct{}
+	// changed is called when the hub is found incomplete, and when it is found complete again, with nil.
+	changed func(context.Context, error)
 
 	mu     sync.Mutex
 	goodAt time.Time
+	held   bool
 }
 
 // mayDelete returns nil if the hub can be trusted to be complete, else why not.
 func (g *hubGuard) mayDelete(ctx context.Context) error {
+	if g.exported != nil {
+		select {
+		case <-g.exported:
+		default:
+			return errUnexported
+		}
+	}
+	err := g.complete(ctx)
+	if ctx.Err() != nil {
+		return err // we are being stopped, which says nothing about the hub
+	}
+	g.mu.Lock()
+	changed := g.held != (err != nil)
+	g.held = err != nil
+	g.mu.Unlock()
+	if changed && g.changed != nil {
+		g.changed(ctx, err)
+	}
+	return err
+}
+
+func (g *hubGuard) complete(ctx context.Context) error {
 	if err := g.knowsUs(ctx, g.cache); err != nil {
 		return err
 	}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -52,9 +53,9 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		m.report.foreign(ctx, memberKey(req.Name), nil)
 		return reconcile.Result{}, nil // someone gave a place to a cluster of another MCS implementation
 	case err != nil:
-		if err := m.guard.mayDelete(ctx); err != nil {
-			logf.FromContext(ctx).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
-			return reconcile.Result{RequeueAfter: heldRetry}, nil
+		if err := m.mayForget(ctx, req.Name); err != nil {
+			logf.FromContext(ctx).V(1).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
+			return reconcile.Result{RequeueAfter: retryAfter(err)}, nil
 		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
 	case here != nil && here.UID == there.UID:
@@ -75,6 +76,23 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	m.report.foreign(ctx, memberKey(req.Name), nil)
 	return reconcile.Result{}, err
+}
+
+// mayForget returns nil if a cluster that the hub has no MemberCluster of has left, else why that can't be told. A leave takes
+// the records first: while there are any, somebody has deleted the MemberCluster alone, or is about to empty the hub.
+func (m *mirror) mayForget(ctx context.Context, cluster string) error {
+	if err := m.guard.mayDelete(ctx); err != nil {
+		return err
+	}
+	var records clustersetv1alpha1.ExportedServiceList
+	err := m.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1), client.UnsafeDisableDeepCopy)
+	if err != nil {
+		return fmt.Errorf("list ExportedServices of %s: %w", cluster, err)
+	}
+	if len(records.Items) > 0 {
+		return fmt.Errorf("the hub still has records of %s", cluster)
+	}
+	return nil
 }
 
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {

@@ -62,6 +62,9 @@ type Options struct {
 	// Concurrency is how many services are worked on at once. Default: 4.
 	Concurrency int
 
+	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
+	Exported <-chan struct{}
+
 	// MaxBackoff is the longest wait before a service that failed is tried again. Default: a minute.
 	MaxBackoff time.Duration
 }

@@ -51,9 +51,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	out := compute(in)
 	if takesAway(cur, out) {
 		if err := r.guard.mayDelete(ctx); err != nil {
-			logf.FromContext(ctx).Info("Left the service as it is: the hub's records may be incomplete", "reason", err.Error())
+			logf.FromContext(ctx).V(1).Info("Left the service as it is: the hub's records may be incomplete", "reason", err.Error())
 			r.report.outcome(in.key, stateHeld)
-			return reconcile.Result{RequeueAfter: heldRetry}, nil
+			return reconcile.Result{RequeueAfter: retryAfter(err)}, nil
 		}
 	}
 	if out.serviceImport == nil {

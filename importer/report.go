@@ -33,6 +33,10 @@ const (
 const (
 	// reasonForeign: an object has the name of one of ours but isn't.
 	reasonForeign = "ForeignObject"
+	// reasonHubIncomplete: the hub doesn't know this cluster, or doesn't answer, so that nothing is taken away.
+	reasonHubIncomplete = "HubIncomplete"
+	// reasonHubComplete: that is over.
+	reasonHubComplete = "HubComplete"
 	// reasonInvalidExport: parts of what clusters exported can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -188,6 +192,25 @@ func (r *reporter) truncated(key types.NamespacedName, n int) {
 func (r *reporter) setTruncated(rep *reported, n int) {
 	truncatedGauge.Add(float64(n - rep.truncated))
 	rep.truncated = n
+}
+
+// hub says that the hub is found incomplete, and when it is complete again; once each, whatever the number of services that
+// wait for it. regarding, our own MemberCluster, may be nil.
+func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) {
+	if err == nil {
+		logf.FromContext(ctx).Info("The hub is complete again; what it doesn't have is deleted")
+		if regarding != nil {
+			r.events.Eventf(regarding, nil, corev1.EventTypeNormal, reasonHubComplete, "Import",
+				"the hub knows this cluster again; what other clusters no longer export is deleted")
+		}
+		return
+	}
+	logf.FromContext(ctx).Info("The hub may be incomplete; nothing is deleted until it is complete again", "reason", err.Error())
+	if regarding != nil {
+		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonHubIncomplete, "Import",
+			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster anew with --rejoin",
+			clip(err.Error()))
+	}
 }
 
 // namespaceMissing mentions a namespace that services are exported from and that doesn't exist here.

@@ -12,6 +12,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -94,8 +95,18 @@ func (i *importer) Start(ctx context.Context) error {
 
 	hub := i.hub.GetCache()
 	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
-	guard := &hubGuard{cache: hub, live: i.hub.GetAPIReader(), cluster: i.options.Cluster, clock: clock.RealClock{}}
+	guard := &hubGuard{
+		cache: hub, live: i.hub.GetAPIReader(), cluster: i.options.Cluster, clock: clock.RealClock{}, exported: i.options.Exported,
+	}
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
+	guard.changed = func(ctx context.Context, incomplete error) {
+		var regarding client.Object
+		own := &clustersetv1alpha1.MemberCluster{}
+		if found, err := get(ctx, l, "", i.options.Cluster, own); err == nil && found {
+			regarding = own
+		}
+		report.hub(ctx, regarding, incomplete)
+	}
 
 	services, err := i.controller("importer", &reconciler{
 		options: i.options, hub: hub, guard: guard, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),

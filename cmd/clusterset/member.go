@@ -143,10 +143,11 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
 	}
-	if _, err := exporter.Setup(mgr, hub, options); err != nil {
+	exported, err := exporter.Setup(mgr, hub, options)
+	if err != nil {
 		return nil, err
 	}
-	m.imports.Cluster = m.cluster
+	m.imports.Cluster, m.imports.Exported = m.cluster, exported
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // it has only looked at its options yet
 	}
