@@ -1,0 +1,226 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// conflictCase is two exports that disagree, and what the older one's makes of every import.
+type conflictCase struct {
+	name                      string
+	older, younger            string // Services
+	olderExport, youngerOther string // ServiceExports' specs
+	reason                    string
+	won                       func(mcsv1beta1.ServiceImportSpec) bool
+}
+
+var conflictCases = []conflictCase{
+	{
+		name: "port", older: httpPort, younger: "ports: [{name: http, port: 8000}, {name: admin, port: 9000}]", reason: "PortConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool {
+			return len(s.Ports) == 2 && s.Ports[0].Name == "http" && s.Ports[0].Port == 80 && s.Ports[1].Name == "admin" && s.Ports[1].Port == 9000
+		},
+	},
+	{
+		// Of a headless Service without a selector the API server says that it has all families, unless told.
+		name: "type", older: "clusterIP: None, ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, younger: httpPort, reason: "TypeConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { return s.Type == mcsv1beta1.Headless && len(s.IPs) == 0 },
+	},
+	{
+		name: "affinity", older: "sessionAffinity: ClientIP, " + httpPort, younger: httpPort, reason: "SessionAffinityConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { return s.SessionAffinity == corev1.ServiceAffinityClientIP },
+	},
+	{
+		name:    "affinity-config",
+		older:   "sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 60}}, " + httpPort,
+		younger: "sessionAffinity: ClientIP, sessionAffinityConfig: {clientIP: {timeoutSeconds: 90}}, " + httpPort,
+		reason:  "SessionAffinityConfigConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool {
+			c := s.SessionAffinityConfig
+			return c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil && *c.ClientIP.TimeoutSeconds == 60
+		},
+	},
+	{
+		name: "labels", older: httpPort, younger: httpPort, olderExport: "exportedLabels: {team: a}", youngerOther: "exportedLabels: {team: b}", reason: "LabelsConflict",
+		won: func(mcsv1beta1.ServiceImportSpec) bool { return true }, // in the metadata; see TestServiceImport
+	},
+	{
+		name: "annotations", older: httpPort, younger: httpPort, olderExport: "exportedAnnotations: {note: a}", reason: "AnnotationsConflict",
+		won: func(mcsv1beta1.ServiceImportSpec) bool { return true },
+	},
+	{
+		name: "traffic-policy", older: "internalTrafficPolicy: Local, " + httpPort, younger: httpPort, reason: "InternalTrafficPolicyConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool {
+			return s.InternalTrafficPolicy != nil && *s.InternalTrafficPolicy == corev1.ServiceInternalTrafficPolicyLocal
+		},
+	},
+	{
+		name: "distribution", older: "trafficDistribution: PreferClose, " + httpPort, younger: httpPort, reason: "TrafficDistributionConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool {
+			return s.TrafficDistribution != nil && *s.TrafficDistribution == corev1.ServiceTrafficDistributionPreferClose
+		},
+	},
+	{
+		name: "families", older: "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], " + httpPort,
+		younger: "ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, reason: "IPFamilyConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { // what all share
+			return len(s.IPFamilies) == 1 && s.IPFamilies[0] == v4 && len(s.IPs) == 1 && familyOf(s.IPs[0]) == v4
+		},
+	},
+	{
+		name:         "everything",
+		older:        "clusterIP: None, ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], sessionAffinity: ClientIP, internalTrafficPolicy: Local, trafficDistribution: PreferClose, " + httpPort,
+		younger:      "ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], ports: [{name: http, port: 81}]",
+		olderExport:  "exportedLabels: {team: a}",
+		youngerOther: "exportedAnnotations: {note: b}",
+		reason: "AnnotationsConflict,IPFamilyConflict,InternalTrafficPolicyConflict,LabelsConflict,PortConflict," +
+			"SessionAffinityConflict,TrafficDistributionConflict,TypeConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { return s.Type == mcsv1beta1.Headless },
+	},
+}
+
+// Each reason there is, on both exports. The oldest wins: not the local one, not the majority (two of three disagree with
+// it), not the first by name.
+func TestConflicts(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("conflicts")
+	older, younger, third := f.member("xicheng"), f.member("chaoyang"), f.member("minhang")
+	for _, c := range conflictCases {
+		older.apply(service(ns, c.name, c.older), export(ns, c.name, c.olderExport))
+	}
+	older.letASecondPass(ns, conflictCases[len(conflictCases)-1].name)
+	began := time.Now()
+	for _, c := range conflictCases {
+		for _, m := range []*member{younger, third} {
+			m.apply(service(ns, c.name, c.younger), export(ns, c.name, c.youngerOther))
+		}
+	}
+	took(t, fmt.Sprintf("making %d exports", 2*len(conflictCases)), began)
+	began = time.Now()
+	for _, c := range conflictCases {
+		t.Run(c.reason, func(t *testing.T) {
+			kube.Eventually(t, soon, func() error {
+				var errs []error
+				for _, m := range []*member{older, younger, third} {
+					errs = append(errs, m.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "True", c.reason))
+				}
+				for _, m := range f.members {
+					errs = append(errs, m.importHas(ns, c.name, c.won), m.importedFrom(ns, c.name, "xicheng", "chaoyang", "minhang"))
+				}
+				return errors.Join(errs...)
+			})
+			event := c.reason
+			if strings.Contains(event, ",") {
+				event = "Conflict" // the API's limit on an Event's reason is shorter than all of them
+			}
+			for _, m := range []*member{older, younger, third} {
+				kube.Eventually(t, soon, func() error { return m.hasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
+			}
+			var e mcsv1beta1.ServiceExport
+			if err := younger.get(ns, c.name, &e); err != nil {
+				t.Fatal(err)
+			}
+			message := condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)).Message
+			for _, want := range []string{"2 of 3 clusters", "xicheng", "oldest"} {
+				if !strings.Contains(message, want) {
+					t.Errorf("the message doesn't say %q: %s", want, message)
+				}
+			}
+		})
+	}
+	took(t, "all conditions, from the last of these exports on,", began)
+
+	// Without the loser there is no conflict, and that too is said on all that are left.
+	began = time.Now()
+	for _, c := range conflictCases {
+		for _, m := range []*member{younger, third} {
+			m.remove(export(ns, c.name, ""))
+		}
+	}
+	kube.Eventually(t, soon, func() error {
+		var errs []error
+		for _, c := range conflictCases {
+			errs = append(errs, older.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "False", "NoConflicts"))
+		}
+		return errors.Join(errs...)
+	})
+	took(t, "the end of the conflicts", began)
+}
+
+// With the oldest gone the next oldest wins, and a newcomer never does.
+func TestOldestExportWins(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("oldest")
+	order := []string{"shijiazhuang", "minhang", "chaoyang", "xicheng"} // against the alphabet
+	for i, name := range order {
+		f.member(name).apply(exported(ns, "web", fmt.Sprintf("ports: [{name: http, port: %d}]", 81+i)))
+		f.member(name).letASecondPass(ns, "web")
+	}
+	for i, name := range order {
+		f.eventually(func(m *member) error {
+			return errors.Join(m.importedFrom(ns, "web", order[i:]...), m.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool {
+				return len(s.Ports) == 1 && s.Ports[0].Port == int32(81+i)
+			}))
+		})
+		f.member(name).remove(export(ns, "web", ""))
+	}
+	f.eventually(func(m *member) error { return m.gone(ns, "web") })
+}
+
+// Exports of one second are told apart by their clusters' names, the same everywhere.
+func TestTiesGoByName(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("ties")
+	a, z := f.member("chaoyang"), f.member("xicheng")
+	a.apply(service(ns, "web", "ports: [{name: http, port: 80}]"))
+	z.apply(service(ns, "web", "ports: [{name: http, port: 81}]"))
+	// The last is made first, until both carry the same stamp.
+	tied := false
+	for range 50 {
+		z.apply(export(ns, "web", ""))
+		a.apply(export(ns, "web", ""))
+		var first, second mcsv1beta1.ServiceExport
+		if err := errors.Join(a.get(ns, "web", &first), z.get(ns, "web", &second)); err != nil {
+			t.Fatal(err)
+		}
+		if tied = first.CreationTimestamp.Equal(&second.CreationTimestamp); tied {
+			break
+		}
+		a.remove(export(ns, "web", ""))
+		z.remove(export(ns, "web", ""))
+	}
+	if !tied {
+		t.Skip("this machine is too slow to make two exports within one second")
+	}
+	f.eventually(func(m *member) error {
+		return errors.Join(m.importedFrom(ns, "web", "chaoyang", "xicheng"), m.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool {
+			return len(s.Ports) == 1 && s.Ports[0].Port == 80
+		}))
+	})
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(a.exportIs(ns, "web", "Conflict", "True", "PortConflict"), z.exportIs(ns, "web", "Conflict", "True", "PortConflict"))
+	})
+}
+
+// letASecondPass waits until what is exported from now on is younger than this export: stamps are of seconds.
+func (m *member) letASecondPass(ns, name string) {
+	m.Helper()
+	kube.Eventually(m, soon, func() error {
+		var e mcsv1beta1.ServiceExport
+		if err := m.get(ns, name, &e); err != nil {
+			return err
+		}
+		if !time.Now().Truncate(time.Second).After(e.CreationTimestamp.Time) {
+			return errors.New("still the same second")
+		}
+		return nil
+	})
+}

@@ -1,0 +1,104 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// What somebody else wrote stays as it is, to the resourceVersion, though it has the very name of what we would write; and
+// they are told. When it goes the import comes.
+func TestForeignObjectsAreLeftAlone(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("foreign")
+	a, b := f.member("shijiazhuang"), f.member("xicheng")
+	derived := api.DerivedServiceName(ns, "by-derived")
+	foreign := []string{
+		fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {namespace: %s, name: by-import}, spec: {type: ClusterSetIP, ips: [10.9.9.1], ports: [{port: 7}]}}", ns),
+		fmt.Sprintf("{apiVersion: dns.fabedge.io/v1alpha1, kind: GlobalService, metadata: {namespace: %s, name: by-global, labels: {fabedge.io/created-by: service-hub}}, spec: {type: ClusterIP, ports: [{port: 7}], endpoints: [{cluster: elsewhere, addresses: [10.9.9.2]}]}}", ns),
+		service(ns, derived, "ports: [{port: 7}]"),
+		fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  namespace: %s
+  name: another-implementation
+  labels: {multicluster.kubernetes.io/service-name: by-import, multicluster.kubernetes.io/source-cluster: elsewhere, endpointslice.kubernetes.io/managed-by: other.example.com}
+addressType: IPv4
+endpoints: [{addresses: [10.9.9.3]}]
+`, ns),
+	}
+	b.apply(foreign...)
+	objects := map[string]client.Object{
+		"by-import": &mcsv1beta1.ServiceImport{}, "by-global": &fabedgev1alpha1.GlobalService{},
+		derived: &corev1.Service{}, "another-implementation": &discoveryv1.EndpointSlice{},
+	}
+	versions := map[string]string{}
+	for name, o := range objects {
+		if err := b.get(ns, name, o); err != nil {
+			t.Fatal(err)
+		}
+		versions[name] = o.GetResourceVersion()
+	}
+	for _, name := range []string{"by-import", "by-global", "by-derived"} {
+		a.apply(exported(ns, name, httpPort), slice(ns, name, "1", "IPv4", port8080, endpoint("10.203.7.1")))
+	}
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(
+			b.hasEvent("ServiceImport", ns, "by-import", "ForeignObject", "leaves this object alone"),
+			b.hasEvent("GlobalService", ns, "by-global", "ForeignObject"),
+			b.hasEvent("Service", ns, derived, "ForeignObject"))
+	})
+	for _, kind := range []string{"ServiceImport", "GlobalService", "Service"} {
+		if n, err := b.metric("clusterset_importer_foreign_objects", "kind", kind); err != nil || n != 1 {
+			t.Errorf("%v foreign %ss are counted, %v", n, kind, err)
+		}
+	}
+	// Their names still say what they said.
+	b.dns.eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
+	b.dns.eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
+	// The rest of each service is imported.
+	kube.Eventually(t, soon, func() error {
+		i, err := b.imported(ns, "by-global")
+		return errors.Join(err, b.importedFrom(ns, "by-global", "shijiazhuang"), checkNotNil(i.derived != nil, "derived Service of by-global"))
+	})
+	// In a cluster where nothing is in the way all is as ever.
+	for _, name := range []string{"by-import", "by-global", "by-derived"} {
+		kube.Eventually(t, soon, func() error { return a.importedFrom(ns, name, "shijiazhuang") })
+	}
+	a.remove(export(ns, "by-derived", ""))
+	kube.Eventually(t, soon, func() error { return a.gone(ns, "by-derived") })
+	for name, o := range objects {
+		if err := b.get(ns, name, o); err != nil || o.GetResourceVersion() != versions[name] {
+			t.Errorf("%s was written to: %v", name, err)
+		}
+	}
+
+	b.remove(foreign...)
+	f.eventually(func(m *member) error {
+		return errors.Join(m.importedFrom(ns, "by-import", "shijiazhuang"), m.importedFrom(ns, "by-global", "shijiazhuang"))
+	})
+	for _, name := range []string{"by-import", "by-global"} {
+		b.dns.eventually(name+"."+ns+".svc.global", "A", a.clusterIP(ns, name, v4))
+	}
+	if err := b.get(ns, derived, &corev1.Service{}); !apierrors.IsNotFound(err) {
+		t.Errorf("the derived Service of a service nobody exports: %v", err)
+	}
+}
+
+func checkNotNil(ok bool, what string) error {
+	if !ok {
+		return errors.New("there is no " + what)
+	}
+	return nil
+}

@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// cluster is an API server and the test's own, unlimited way to it.
+type cluster struct {
+	testing.TB // nil while the fleet is launched
+	dir        string
+	plane      *kube.ControlPlane
+	client     client.Client
+}
+
+func (c *cluster) launchPlane(ctx context.Context, opts ...kube.Option) (err error) {
+	if c.plane, err = kube.Launch(ctx, c.dir, opts...); err != nil {
+		return err
+	}
+	c.client, err = client.New(c.plane.Config(), client.Options{Scheme: scheme})
+	return err
+}
+
+func (c *cluster) stopPlane() error {
+	if c.plane != nil {
+		c.plane.Stop()
+	}
+	return nil
+}
+
+// apply applies manifests, each of one or many documents. Like all that follows it works in a cleanup too, when the test's
+// context has ended.
+func (c *cluster) apply(manifests ...string) {
+	c.Helper()
+	if err := c.plane.ApplyContext(context.Background(), documents(manifests)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// remove deletes the objects that manifests name.
+func (c *cluster) remove(manifests ...string) {
+	c.Helper()
+	if err := c.plane.DeleteContext(context.Background(), documents(manifests)); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// startAPIServer starts the API server again after plane.StopAPIServer or plane.KillAPIServer, on the same port.
+func (c *cluster) startAPIServer() {
+	c.Helper()
+	if err := c.plane.StartAPIServer(context.Background()); err != nil {
+		c.Fatal(err)
+	}
+}
+
+// get reads an object, by the admin's rights.
+func (c *cluster) get(namespace, name string, into client.Object) error {
+	err := c.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, into)
+	if err != nil {
+		return fmt.Errorf("get %T %s/%s: %w", into, namespace, name, err)
+	}
+	return nil
+}
+
+// list reads objects, by the admin's rights. A list that fails counts as one that isn't as it should be, so the error can be
+// returned to kube.Eventually.
+func (c *cluster) list(into client.ObjectList, opts ...client.ListOption) error {
+	if err := c.client.List(context.Background(), into, opts...); err != nil {
+		return fmt.Errorf("list %T: %w", into, err)
+	}
+	return nil
+}
+
+// phaseIs returns nil if the MemberCluster, on the hub or its mirror, says so.
+func (c *cluster) phaseIs(name string, want clustersetv1alpha1.MemberClusterPhase) error {
+	var mc clustersetv1alpha1.MemberCluster
+	if err := c.get("", name, &mc); err != nil {
+		return err
+	}
+	if mc.Status.Phase != want {
+		return fmt.Errorf("%s is %q at %s, want %q", name, mc.Status.Phase, filepath.Base(c.dir), want)
+	}
+	return nil
+}
+
+// hub is the hub: a bare API server, and beside it the process that watches heartbeats.
+type hub struct {
+	cluster
+	*scrape // of the process's metrics
+	process *program
+	// flags of `clusterset hub`, for the next start of the process.
+	flags *[]string
+}
+
+func newHub(dir string) *hub {
+	h := &hub{cluster: cluster{dir: filepath.Join(dir, "hub")}, flags: new([]string)}
+	h.process = &program{name: "hub", path: binary("clusterset"), log: filepath.Join(dir, "hub-process.log")}
+	scraped := &scrape{}
+	h.process.args = func() ([]string, error) {
+		kubeconfig, err := h.plane.KubeconfigFor("clusterset-hub")
+		if err != nil {
+			return nil, err
+		}
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		scraped.addr = "127.0.0.1:" + port
+		return append([]string{
+			"hub", "--kubeconfig", kubeconfig,
+			"--metrics-bind-address", scraped.addr, "--health-probe-bind-address", "0",
+		}, *h.flags...), nil
+	}
+	h.process.up = scraped.up
+	h.scrape = scraped
+	return h
+}
+
+func (h *hub) launch(ctx context.Context) error { return h.launchPlane(ctx) }
+
+// prepare installs what a hub needs to know.
+func (h *hub) prepare(ctx context.Context) error {
+	if err := join.InstallHubCRDs(ctx, h.plane.Config()); err != nil {
+		return err
+	}
+	rbac, err := readTestdata("rbac-hub.yaml")
+	if err != nil {
+		return err
+	}
+	return h.plane.ApplyContext(ctx, rbac)
+}
+
+func (h *hub) of(t testing.TB) *hub {
+	mine := *h
+	mine.TB = t
+	return &mine
+}
+
+// restart restarts the hub process as kubectl rollout restart would, with other flags.
+func (h *hub) restart(flags ...string) {
+	h.Helper()
+	if code := h.process.stop(); code != 0 {
+		h.Errorf("hub: exit code %d\n%s", code, logSince(h.process.log, 0, 20))
+	}
+	h.start(flags...)
+}
+
+// kill kills the hub process.
+func (h *hub) kill() { h.process.kill() }
+
+// start starts the hub process, with flags.
+func (h *hub) start(flags ...string) {
+	h.Helper()
+	*h.flags = flags
+	if err := h.process.start(context.Background()); err != nil {
+		h.Fatal(err)
+	}
+}
+
+// records returns the names of a member's records on the hub, of both kinds.
+func (h *hub) records(member string) (names []string, err error) {
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	in := client.InNamespace(api.MemberNamespace(member))
+	err = errors.Join(h.list(&services, in), h.list(&endpoints, in))
+	for i := range services.Items {
+		names = append(names, services.Items[i].Name)
+	}
+	for i := range endpoints.Items {
+		names = append(names, endpoints.Items[i].Name)
+	}
+	return names, err
+}
+
+// condition returns a condition of a MemberCluster, nil where it has none.
+func condition(conditions []metav1.Condition, name string) *metav1.Condition {
+	for i := range conditions {
+		if conditions[i].Type == name {
+			return &conditions[i]
+		}
+	}
+	return nil
+}

@@ -1,0 +1,269 @@
+package e2e
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// importedFrom returns nil if a service is imported, ready, from exactly these clusters.
+func (m *member) importedFrom(ns, name string, clusters ...string) error {
+	var imp mcsv1beta1.ServiceImport
+	if err := m.get(ns, name, &imp); err != nil {
+		return err
+	}
+	var got []string
+	for _, c := range imp.Status.Clusters {
+		got = append(got, c.Cluster)
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, slices.Sorted(slices.Values(clusters))) {
+		return fmt.Errorf("%s: %s/%s is imported from %v, want %v", m.name, ns, name, got, clusters)
+	}
+	c := condition(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
+	if c == nil || c.Status != metav1.ConditionTrue || c.Reason != string(mcsv1beta1.ServiceImportReasonReady) {
+		return fmt.Errorf("%s: %s/%s is not ready: %+v", m.name, ns, name, c)
+	}
+	return nil
+}
+
+// importHas returns nil if a ServiceImport's spec is as wanted.
+func (m *member) importHas(ns, name string, want func(mcsv1beta1.ServiceImportSpec) bool) error {
+	var imp mcsv1beta1.ServiceImport
+	if err := m.get(ns, name, &imp); err != nil {
+		return err
+	}
+	if !want(imp.Spec) {
+		return fmt.Errorf("%s: ServiceImport %s/%s is %+v", m.name, ns, name, imp.Spec)
+	}
+	return nil
+}
+
+// What the conformance suite looks at on a ServiceImport, in a cluster that exports and in those that don't.
+func TestServiceImport(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("imports")
+	a, b := f.member("xicheng"), f.member("shijiazhuang")
+	both := "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], "
+	a.apply(exported(ns, "web", both+httpPort), exported(ns, "bare", "clusterIP: None"),
+		service(ns, "db", "clusterIP: None, ports: [{name: pg, port: 5432}]"),
+		slice(ns, "db", "1", "IPv4", "{name: pg, port: 5432}", endpoint("10.200.4.1", "hostname: db-0"), endpoint("10.200.4.2", "hostname: db-1")),
+		export(ns, "db", `exportedLabels: {team: shop, kubernetes.io/hostile: "1"}, exportedAnnotations: {example.com/page: "1"}`))
+	b.apply(exported(ns, "late", httpPort))
+	f.eventually(func(m *member) error {
+		return errors.Join(m.importedFrom(ns, "web", "xicheng"), m.importedFrom(ns, "db", "xicheng"),
+			m.importedFrom(ns, "bare", "xicheng"), m.importedFrom(ns, "late", "shijiazhuang"))
+	})
+
+	t.Run("ports are there where there are none", func(*testing.T) {
+		f.eventually(func(m *member) error {
+			raw := &unstructured.Unstructured{}
+			raw.SetAPIVersion("multicluster.x-k8s.io/v1beta1")
+			raw.SetKind("ServiceImport")
+			if err := m.get(ns, "bare", raw); err != nil {
+				return err
+			}
+			if ports, there, err := unstructured.NestedSlice(raw.Object, "spec", "ports"); !there || len(ports) != 0 || err != nil {
+				return fmt.Errorf("spec is %v", raw.Object["spec"])
+			}
+			return nil
+		})
+	})
+	t.Run("ips and ipFamilies go together, as far as the cluster has them", func(*testing.T) {
+		f.eventually(func(m *member) error {
+			i, err := m.imported(ns, "web")
+			if err != nil || i.serviceImport == nil || i.derived == nil {
+				return fmt.Errorf("%+v, %w", i, err)
+			}
+			spec := i.serviceImport.Spec
+			want := []string{"IPv6", "IPv4"}
+			if !m.dualStack {
+				want = want[1:]
+			}
+			if fmt.Sprint(spec.IPFamilies) != fmt.Sprint(want) || len(spec.IPs) != len(want) {
+				return fmt.Errorf("families %v, ips %v", spec.IPFamilies, spec.IPs)
+			}
+			for n, ip := range spec.IPs {
+				if familyOf(ip) != spec.IPFamilies[n] || !slices.Contains(i.derived.Spec.ClusterIPs, ip) {
+					return fmt.Errorf("families %v, ips %v, the derived Service's %v", spec.IPFamilies, spec.IPs, i.derived.Spec.ClusterIPs)
+				}
+			}
+			return nil
+		})
+	})
+	t.Run("a Headless one has no ips and its slices have the hostnames", func(t *testing.T) {
+		f.eventually(func(m *member) error {
+			i, err := m.imported(ns, "db")
+			if err != nil {
+				return err
+			}
+			spec, status := i.serviceImport.Spec, i.serviceImport.Status
+			if spec.Type != mcsv1beta1.Headless || len(spec.IPs) > 0 || status.EndpointSliceObjects != mcsv1beta1.EndpointSliceObjectsPresent {
+				return fmt.Errorf("%+v, %+v", spec, status)
+			}
+			if len(i.slices) != 1 || len(i.slices[0].Endpoints) != 2 || i.slices[0].AddressType != discoveryv1.AddressTypeIPv4 {
+				return fmt.Errorf("slices are %+v", i.slices)
+			}
+			s := i.slices[0]
+			for k, want := range map[string]string{
+				"multicluster.kubernetes.io/service-name":   "db",
+				"multicluster.kubernetes.io/source-cluster": "xicheng",
+				"endpointslice.kubernetes.io/managed-by":    api.EndpointSliceManagedBy,
+			} {
+				if s.Labels[k] != want {
+					return fmt.Errorf("label %s is %q, want %q", k, s.Labels[k], want)
+				}
+			}
+			if !metav1.IsControlledBy(&s, i.serviceImport) {
+				return fmt.Errorf("owners are %v", s.OwnerReferences)
+			}
+			var hosts []string
+			for _, e := range s.Endpoints {
+				if e.Hostname != nil {
+					hosts = append(hosts, *e.Hostname)
+				}
+				if e.NodeName != nil || e.TargetRef != nil {
+					return fmt.Errorf("an endpoint refers to another cluster's objects: %+v", e)
+				}
+			}
+			if slices.Sort(hosts); !slices.Equal(hosts, []string{"db-0", "db-1"}) {
+				return fmt.Errorf("hostnames are %v", hosts)
+			}
+			return nil
+		})
+	})
+	t.Run("labels and annotations come from spec alone, but for reserved ones", func(t *testing.T) {
+		f.eventually(func(m *member) error {
+			var imp mcsv1beta1.ServiceImport
+			if err := m.get(ns, "db", &imp); err != nil {
+				return err
+			}
+			if imp.Labels["team"] != "shop" || imp.Annotations["example.com/page"] != "1" || imp.Labels["kubernetes.io/hostile"] != "" {
+				return fmt.Errorf("labels %v, annotations %v", imp.Labels, imp.Annotations)
+			}
+			return nil
+		})
+		a.apply(export(ns, "db", "exportedLabels: {team: stock}"))
+		f.eventually(func(m *member) error {
+			var imp mcsv1beta1.ServiceImport
+			if err := m.get(ns, "db", &imp); err != nil {
+				return err
+			}
+			if _, stays := imp.Annotations["example.com/page"]; imp.Labels["team"] != "stock" || stays {
+				return fmt.Errorf("labels %v, annotations %v", imp.Labels, imp.Annotations)
+			}
+			return nil
+		})
+		var export mcsv1beta1.ServiceExport
+		if err := a.get(ns, "db", &export); err != nil {
+			t.Fatal(err)
+		}
+		// Neither the Service's nor the ServiceExport's metadata travels.
+		patched := export.DeepCopy()
+		patched.Labels = map[string]string{"own": "1"}
+		if err := a.client.Update(t.Context(), patched); err != nil {
+			t.Fatal(err)
+		}
+		b.apply(exported(ns, "marker", httpPort))
+		f.eventually(func(m *member) error {
+			var imp mcsv1beta1.ServiceImport
+			err := errors.Join(m.importedFrom(ns, "marker", "shijiazhuang"), m.get(ns, "db", &imp))
+			if keys := slices.Sorted(maps.Keys(imp.Labels)); err == nil && !slices.Equal(keys, []string{api.LabelManagedBy, "team"}) {
+				return fmt.Errorf("labels are %v", imp.Labels)
+			}
+			return err
+		})
+	})
+	t.Run("says whether it has slices", func(*testing.T) {
+		f.eventually(func(m *member) error {
+			var imp mcsv1beta1.ServiceImport
+			err := m.get(ns, "late", &imp)
+			if err == nil && imp.Status.EndpointSliceObjects != mcsv1beta1.EndpointSliceObjectsAbsent {
+				err = fmt.Errorf("endpointSliceObjects is %q of a service without", imp.Status.EndpointSliceObjects)
+			}
+			return err
+		})
+	})
+}
+
+// The addresses stay what they are for the life of the import, whatever happens around it.
+func TestClusterSetIPIsStable(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("stable")
+	a, b := f.member("chaoyang"), f.member("minhang")
+	a.apply(exported(ns, "web", httpPort))
+	vips, uids := map[string]string{}, map[string]string{}
+	state := func(m *member) (vip, uid string) {
+		var imp mcsv1beta1.ServiceImport
+		if err := m.get(ns, "web", &imp); err != nil {
+			return err.Error(), ""
+		}
+		return strings.Join(imp.Spec.IPs, " "), string(imp.UID)
+	}
+	for _, m := range f.members {
+		m.vip(ns, "web", v4)
+		vips[m.name], uids[m.name] = state(m)
+	}
+	same := func(m *member) error {
+		if vip, uid := state(m); vip != vips[m.name] || uid != uids[m.name] {
+			return fmt.Errorf("ips %s of %s, were %s of %s", vip, uid, vips[m.name], uids[m.name])
+		}
+		return nil
+	}
+	check := func(t *testing.T, clusters ...string) {
+		t.Helper()
+		f.eventually(func(m *member) error { return m.importedFrom(ns, "web", clusters...) })
+		for _, m := range f.members {
+			if err := same(m); err != nil {
+				t.Errorf("%s: %v", m.name, err)
+			}
+		}
+	}
+	b.apply(exported(ns, "web", "ports: [{name: http, port: 80}, {name: more, port: 81}]"))
+	check(t, "chaoyang", "minhang")
+	f.eventually(func(m *member) error {
+		return m.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool { return len(s.Ports) == 2 })
+	})
+	a.remove(export(ns, "web", "")) // the winner and first exporter
+	check(t, "minhang")
+	for _, m := range f.members {
+		m.killAgent()
+		m.startAgent()
+	}
+	f.settle()
+	check(t, "minhang")
+	// Somebody deletes what is ours.
+	derived := api.DerivedServiceName(ns, "web")
+	i, err := a.imported(ns, "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	i.serviceImport.Spec.Ports = []mcsv1beta1.ServicePort{{Name: "wrong", Port: 1}}
+	if err := a.client.Update(t.Context(), i.serviceImport); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, soon, func() error {
+		return a.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool { return len(s.Ports) == 2 && s.Ports[0].Port == 80 })
+	})
+	a.remove(service(ns, derived, ""))
+	kube.Eventually(t, soon, func() error {
+		i, err := a.imported(ns, "web")
+		if err != nil || i.derived == nil || !slices.Equal(i.derived.Spec.ClusterIPs, i.serviceImport.Spec.IPs) {
+			text, _ := json.Marshal(i.derived)
+			return fmt.Errorf("the derived Service is %s, ips %v, %w", text, i.serviceImport.Spec.IPs, err)
+		}
+		return nil
+	})
+}

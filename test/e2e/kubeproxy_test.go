@@ -1,0 +1,194 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// backends is what kube-proxy makes of a Service and its slices, for each port that it serves: "http 80/TCP" to the sorted
+// "address:port" of its backends. There is no kube-proxy here (it would change the machine's packet filter), so this is its
+// reading of them: slices by the label kubernetes.io/service-name, but for those marked headless or for another proxy;
+// ports by name and protocol; ready endpoints; the Service's families.
+func (m *member) backends(ns, name string) (map[string][]string, error) {
+	var svc corev1.Service
+	if err := m.get(ns, name, &svc); err != nil {
+		return nil, err
+	}
+	if svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone || len(svc.Spec.Selector) > 0 {
+		return nil, fmt.Errorf("kube-proxy leaves Service %s/%s alone: %+v", ns, name, svc.Spec)
+	}
+	var all discoveryv1.EndpointSliceList
+	if err := m.list(&all, client.InNamespace(ns), client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
+		return nil, err
+	}
+	got := map[string][]string{}
+	for _, p := range svc.Spec.Ports {
+		key := fmt.Sprintf("%s %d/%s", p.Name, p.Port, p.Protocol)
+		got[key] = []string{}
+		for _, s := range all.Items {
+			if _, headless := s.Labels[corev1.IsHeadlessService]; headless || s.Labels["service.kubernetes.io/service-proxy-name"] != "" {
+				continue
+			}
+			if !slices.Contains(svc.Spec.IPFamilies, corev1.IPFamily(s.AddressType)) {
+				continue
+			}
+			for _, ep := range s.Ports {
+				if ep.Port == nil || ep.Name == nil || *ep.Name != p.Name || *ep.Protocol != p.Protocol {
+					continue
+				}
+				for _, e := range s.Endpoints {
+					if e.Conditions.Ready == nil || *e.Conditions.Ready {
+						got[key] = append(got[key], net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(*ep.Port))))
+					}
+				}
+			}
+		}
+		slices.Sort(got[key])
+	}
+	return got, nil
+}
+
+// proxied returns nil if traffic to an import's ClusterSetIP is sent where it should be.
+func (m *member) proxied(ns, name string, want map[string][]string) error {
+	got, err := m.backends(ns, api.DerivedServiceName(ns, name))
+	if err != nil {
+		return err
+	}
+	for _, list := range want {
+		slices.Sort(list)
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		return fmt.Errorf("%s: traffic to %s/%s goes to %v, want %v", m.name, ns, name, got, want)
+	}
+	return nil
+}
+
+// proxiedService is a service of two clusters for the tests below. Both listen on http, on different ports behind it; only
+// xicheng has admin, and minhang has another number under the name grpc, which loses.
+func (f *fleet) proxiedService(ns string) {
+	f.Helper()
+	a, b := f.member("xicheng"), f.member("minhang")
+	a.apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50, appProtocol: kubernetes.io/h2c}]"),
+		slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
+			endpoint("10.200.8.1"), endpoint("10.200.8.2", "conditions: {ready: false}")))
+	a.letASecondPass(ns, "web")
+	b.apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8888}, {name: grpc, port: 51}]"),
+		slice(ns, "web", "1", "IPv4", "{name: http, port: 8888}, {name: grpc, port: 51}", endpoint("10.202.8.1"), endpoint("10.202.8.2", "zone: shanghai")))
+}
+
+// In a flat pod network the ClusterSetIP leads to the pods of every cluster that exposes exactly the port.
+func TestDerivedService(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("proxy")
+	f.proxiedService(ns)
+	want := map[string][]string{
+		"http 80/TCP":    {"10.200.8.1:8080", "10.202.8.1:8888", "10.202.8.2:8888"},
+		"admin 9000/TCP": {"10.200.8.1:9000"},
+		"grpc 50/TCP":    {"10.200.8.1:50"},
+	}
+	f.eventually(func(m *member) error { return m.proxied(ns, "web", want) })
+	for _, m := range f.members {
+		i, err := m.imported(ns, "web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(i.derived.Spec.ClusterIPs, i.serviceImport.Spec.IPs) || i.derived.Spec.Type != corev1.ServiceTypeClusterIP {
+			t.Errorf("%s: derived Service %+v, ips %v", m.name, i.derived.Spec, i.serviceImport.Spec.IPs)
+		}
+		if g := i.derived.Spec.Ports[2]; g.AppProtocol == nil || *g.AppProtocol != "kubernetes.io/h2c" {
+			t.Errorf("%s: port %+v", m.name, g)
+		}
+		for _, s := range i.slices {
+			// The member's own endpointslice controller must let them be, and so must the mirroring one.
+			if s.Labels[discoveryv1.LabelManagedBy] != api.EndpointSliceManagedBy {
+				t.Errorf("%s: slice %s is managed by %q", m.name, s.Name, s.Labels[discoveryv1.LabelManagedBy])
+			}
+		}
+	}
+	// Endpoints that come, go, and change their minds.
+	f.member("xicheng").apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
+		endpoint("10.200.8.2"), endpoint("10.200.8.3")))
+	want["http 80/TCP"] = []string{"10.200.8.2:8080", "10.200.8.3:8080", "10.202.8.1:8888", "10.202.8.2:8888"}
+	want["admin 9000/TCP"] = []string{"10.200.8.2:9000", "10.200.8.3:9000"}
+	want["grpc 50/TCP"] = []string{"10.200.8.2:50", "10.200.8.3:50"}
+	f.eventually(func(m *member) error { return m.proxied(ns, "web", want) })
+	// The winner goes, and the ports are the other's.
+	f.member("xicheng").remove(export(ns, "web", ""))
+	f.eventually(func(m *member) error {
+		return m.proxied(ns, "web", map[string][]string{
+			"http 80/TCP": {"10.202.8.1:8888", "10.202.8.2:8888"}, "grpc 51/TCP": {"10.202.8.1:51", "10.202.8.2:51"},
+		})
+	})
+}
+
+// Where only the service network is routed the ClusterSetIP leads to the exporting Services' ClusterIPs, on their own ports.
+func TestClusterIPsDataPath(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("routed")
+	f.proxiedService(ns)
+	m := f.member("chaoyang")
+	a, b := f.member("xicheng").clusterIP(ns, "web", v4), f.member("minhang").clusterIP(ns, "web", v4)
+	pods := map[string][]string{
+		"http 80/TCP": {"10.200.8.1:8080", "10.202.8.1:8888", "10.202.8.2:8888"}, "admin 9000/TCP": {"10.200.8.1:9000"}, "grpc 50/TCP": {"10.200.8.1:50"},
+	}
+	kube.Eventually(t, soon, func() error { return m.proxied(ns, "web", pods) })
+	vip := m.vip(ns, "web", v4)
+
+	t.Cleanup(func() { m.restartAgent() })
+	m.restartAgent("--data-path", "clusterips")
+	kube.Eventually(t, soon, func() error {
+		return m.proxied(ns, "web", map[string][]string{"http 80/TCP": {a + ":80", b + ":80"}, "admin 9000/TCP": {a + ":9000"}, "grpc 50/TCP": {a + ":50"}})
+	})
+	if now := m.vip(ns, "web", v4); now != vip {
+		t.Errorf("the ClusterSetIP was %s and is %s", vip, now)
+	}
+	m.dns.eventually("web."+ns+".svc.clusterset.local", "A", vip)
+	// Who reads slices by the MCS labels still finds the pods.
+	i, err := m.imported(ns, "web")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var addresses []string
+	for _, s := range i.slices {
+		for _, e := range s.Endpoints {
+			if s.Labels[api.LabelServiceName] == "web" {
+				addresses = append(addresses, e.Addresses...)
+			}
+		}
+	}
+	if slices.Sort(addresses); !slices.Equal(addresses, []string{"10.200.8.1", "10.200.8.2", "10.202.8.1", "10.202.8.2"}) {
+		t.Errorf("the slices of the import have %v", addresses)
+	}
+
+	// A cluster without a ready pod is no target while another has one.
+	f.member("xicheng").apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
+		endpoint("10.200.8.1", "conditions: {ready: false}")))
+	kube.Eventually(t, soon, func() error {
+		return m.proxied(ns, "web", map[string][]string{"http 80/TCP": {b + ":80"}, "admin 9000/TCP": {}, "grpc 50/TCP": {}})
+	})
+
+	t.Run("none", func(t *testing.T) {
+		m.restartAgent("--data-path", "none")
+		kube.Eventually(t, soon, func() error {
+			i, err := m.imported(ns, "web")
+			if err == nil && (i.derived != nil || i.serviceImport == nil || len(i.serviceImport.Spec.IPs) > 0) {
+				err = fmt.Errorf("derived Service %v, import %+v", i.derived, i.serviceImport)
+			}
+			return errors.Join(err, m.importedFrom(ns, "web", "xicheng", "minhang"))
+		})
+		// Both names lead to the ranked ClusterIPs: xicheng's is near but has no ready pod.
+		m.dns.eventually("web."+ns+".svc.global", "A", b)
+		m.dns.eventually("web."+ns+".svc.clusterset.local", "A", b)
+	})
+}

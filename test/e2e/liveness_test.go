@@ -1,0 +1,233 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// outages is the shared fleet of those tests that kill: beijing's nearest is tianjin, by region.
+func outages(t testing.TB) *fleet {
+	t.Helper()
+	f := sharedAs(t, "outages",
+		clusterSpec{name: "beijing", zone: "beijing", region: "north"},
+		clusterSpec{name: "tianjin", zone: "tianjin", region: "north"},
+		clusterSpec{name: "shanghai", zone: "shanghai", region: "south"},
+	)
+	f.settle()
+	t.Cleanup(func() { // whatever the test has left undone
+		for _, c := range append([]*cluster{&f.hub.cluster}, &f.members[0].cluster, &f.members[1].cluster, &f.members[2].cluster) {
+			c.startAPIServer()
+		}
+		for _, m := range f.members {
+			m.startAgent()
+		}
+		f.hub.restart()
+		f.settle()
+	})
+	return f
+}
+
+// everyone waits until the hub and every member take a member for what is wanted.
+func (f *fleet) everyone(member string, phase clustersetv1alpha1.MemberClusterPhase) {
+	f.Helper()
+	kube.Eventually(f, soon, func() error {
+		errs := []error{f.hub.phaseIs(member, phase)}
+		for _, m := range f.members {
+			if m.agent.running() {
+				errs = append(errs, m.phaseIs(member, phase))
+			}
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// versions returns the resourceVersions of a member's records on the hub, of both kinds.
+func (h *hub) versions(member string) string {
+	h.Helper()
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	in := client.InNamespace(api.MemberNamespace(member))
+	if err := errors.Join(h.list(&services, in), h.list(&endpoints, in)); err != nil {
+		h.Fatal(err)
+	}
+	all := map[string]string{}
+	for _, s := range services.Items {
+		all[s.Name] = s.ResourceVersion
+	}
+	for _, e := range endpoints.Items {
+		all[e.Name] = e.ResourceVersion
+	}
+	return fmt.Sprint(all)
+}
+
+// A cluster that falls silent is ranked behind every other, then gone, and there again with its first heartbeat. The hub
+// process is killed at each step, and whoever takes over forgets nothing.
+func TestSilentCluster(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("silent")
+	ip := map[string]string{}
+	pod := func(m *member) string { return fmt.Sprintf("10.20%d.10.1", m.number) }
+	for _, m := range f.members {
+		m.apply(exported(ns, "web", httpPort))
+		m.apply(exported(ns, "db", "clusterIP: None, "+httpPort), slice(ns, "db", "1", "IPv4", port8080, endpoint(pod(m))))
+		ip[m.name] = m.clusterIP(ns, "web", v4)
+	}
+	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	beijing.apply(exported(ns, "only", "clusterIP: None, "+httpPort), slice(ns, "only", "1", "IPv4", port8080, endpoint(pod(beijing))))
+	web, db, only := "web."+ns+".svc.global", "db."+ns+".svc.clusterset.local", "only."+ns+".svc.clusterset.local"
+	for _, m := range f.members {
+		m.dns.eventually(web, "A", ip[m.name])
+		m.dns.eventually(db, "A", pod(m))
+		m.dns.eventually(only, "A", pod(beijing))
+	}
+	records := f.hub.versions("beijing")
+
+	// Suspect, for as long as this test likes to look.
+	const suspect, expire = 4 * time.Second, 8 * time.Second
+	f.hub.restart("--suspect-after", suspect.String(), "--expire-after", "30m")
+	f.settle()
+	beijing.killAgent()
+	began := time.Now()
+	f.everyone("beijing", clustersetv1alpha1.MemberSuspect)
+	took(t, fmt.Sprintf("Suspect, after %s of silence,", suspect), began)
+	var mc clustersetv1alpha1.MemberCluster
+	if err := f.hub.get("", "beijing", &mc); err != nil {
+		t.Fatal(err)
+	}
+	ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady)
+	if early := ready.LastTransitionTime.Sub(mc.Status.LastHeartbeatTime.Time); early < suspect-time.Second { // stamps are of seconds
+		t.Errorf("suspected %s after the last heartbeat, want %s", early, suspect)
+	}
+	for _, m := range []*member{tianjin, shanghai} {
+		m.dns.eventually(web, "A", ip[m.name])
+		m.dns.eventually(db, "A", pod(m))
+		m.dns.eventually(only, "A", pod(beijing)) // nothing else is left
+	}
+	// Asked from its own zone: another's DNS server that lies there.
+	near := tianjin.dnsAt(location{"beijing", "beijing", "north"})
+	near.eventually(web, "A", ip["tianjin"])
+	near.eventually(db, "A", pod(tianjin))
+
+	// A hub process that is killed and started again: at no time is the silent one taken for healthy.
+	stop := near.alongside(db, "A", pod(tianjin), pod(shanghai), pod(tianjin)+" "+pod(shanghai))
+	f.hub.kill()
+	f.hub.start("--suspect-after", suspect.String(), "--expire-after", expire.String())
+	restarted := time.Now()
+	f.everyone("beijing", clustersetv1alpha1.MemberExpired)
+	if waited := time.Since(restarted); waited < expire-time.Second {
+		t.Errorf("expired %s after the hub process began to look, want %s", waited, expire)
+	}
+	took(t, fmt.Sprintf("Expired, after %s of silence from the restart of the hub process on,", expire), restarted)
+	for _, m := range []*member{tianjin, shanghai} {
+		m.dns.eventually(only, "A", "NXDOMAIN")
+		m.dns.eventually("beijing."+web, "A", "NXDOMAIN")
+		m.dns.eventually(web, "A", ip[m.name])
+	}
+	gone := tianjin.dns.alongside(only, "A", "NXDOMAIN")
+	f.hub.kill()
+	f.hub.start("--suspect-after", suspect.String(), "--expire-after", expire.String())
+	// It has written nothing worse of anyone once it has heard from the others.
+	kube.Eventually(t, soon, func() error {
+		n, err := f.hub.metric("clusterset_hub_members", "phase", "Ready")
+		if err == nil && n != 2 {
+			err = fmt.Errorf("%v members are ready", n)
+		}
+		return errors.Join(err, f.hub.phaseIs("beijing", clustersetv1alpha1.MemberExpired))
+	})
+	gone()
+	stop()
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(f.hub.hasEvent("MemberCluster", "", "beijing", clustersetv1alpha1.ReasonHeartbeatMissed),
+			f.hub.hasEvent("MemberCluster", "", "beijing", clustersetv1alpha1.ReasonHeartbeatExpired))
+	})
+
+	// It returns, and nothing has to be exported anew.
+	began = time.Now()
+	beijing.startAgent()
+	f.settle()
+	for _, m := range f.members {
+		m.dns.eventually(only, "A", pod(beijing))
+	}
+	took(t, "the return", began)
+	near.eventually(web, "A", ip["beijing"])
+	near.eventually(db, "A", pod(beijing))
+	beijing.dns.eventually(web, "A", ip["beijing"])
+	if now := f.hub.versions("beijing"); now != records {
+		t.Errorf("the records were written anew:\n%s, were\n%s", now, records)
+	}
+}
+
+// When most fall silent together the hub takes itself for the one that is cut off: none expires, for as long as that lasts.
+func TestBrake(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("brake")
+	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	for _, m := range f.members {
+		m.apply(exported(ns, m.name, "clusterIP: None, "+httpPort), slice(ns, m.name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.20%d.11.1", m.number))))
+	}
+	const suspect, expire = 3 * time.Second, 6 * time.Second
+	flags := []string{"--suspect-after", suspect.String(), "--expire-after", expire.String()}
+	f.hub.restart(flags...)
+	f.settle()
+	beijing.killAgent()
+	shanghai.killAgent()
+	silent := time.Now()
+	paused := func(name string) error {
+		var mc clustersetv1alpha1.MemberCluster
+		if err := f.hub.get("", name, &mc); err != nil {
+			return err
+		}
+		if mc.Status.Phase != clustersetv1alpha1.MemberSuspect || !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) {
+			return fmt.Errorf("%s: %+v", name, mc.Status)
+		}
+		return nil
+	}
+	kube.Eventually(t, soon, func() error { return errors.Join(paused("beijing"), paused("shanghai")) })
+	kube.Eventually(t, soon, func() error {
+		n, err := f.hub.metric("clusterset_hub_expiry_paused")
+		if err == nil && n != 1 {
+			err = errors.New("the metric doesn't say so")
+		}
+		return errors.Join(err, f.hub.hasEvent("MemberCluster", "", "shanghai", clustersetv1alpha1.ReasonMostMembersSilent))
+	})
+	// Their names are answered, since nobody else has them, through a restart of the hub process too, and well beyond the time
+	// to expire. There is nothing to poll for but time: it is about what doesn't happen.
+	stopFirst := tianjin.dns.alongside("beijing."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", beijing.number))
+	stopSecond := tianjin.dns.alongside("shanghai."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", shanghai.number))
+	f.hub.kill()
+	f.hub.start(flags...)
+	restarted := time.Now()
+	kube.Eventually(t, soon, func() error {
+		if err := errors.Join(paused("beijing"), paused("shanghai")); err != nil {
+			t.Fatalf("the brake was let go: %v", err)
+		}
+		if since := time.Since(restarted); since < expire+suspect {
+			return fmt.Errorf("only %s so far", since)
+		}
+		return nil
+	})
+	stopSecond()
+	t.Logf("silent for %s, and not expired", time.Since(silent).Round(time.Second))
+
+	// One returns, so that the other is alone, and gets its own time.
+	shanghai.startAgent()
+	f.everyone("shanghai", clustersetv1alpha1.MemberReady)
+	stopFirst()
+	f.everyone("beijing", clustersetv1alpha1.MemberExpired)
+	tianjin.dns.eventually("beijing."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
+	kube.Eventually(t, soon, func() error {
+		return f.hub.hasEvent("MemberCluster", "", "shanghai", clustersetv1alpha1.ReasonMostMembersHeard)
+	})
+	beijing.startAgent()
+	f.settle()
+	tianjin.dns.eventually("beijing."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", beijing.number))
+}

@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// scheme knows every kind the tests read.
+var scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		clientgoscheme.AddToScheme, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme, mcsv1beta1.Install,
+	} {
+		utilruntime.Must(add(s))
+	}
+	return s
+}()
+
+func documents(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
+
+func readTestdata(name string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", name)) }
+
+// httpPort is the spec of a Service of one port.
+const httpPort = "ports: [{name: http, port: 80, targetPort: 8080}]"
+
+// service is a Service without a selector, of the spec given in YAML's flow style without its braces.
+func service(ns, name, spec string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
+}
+
+// annotated is a Service that carries FabDNS's mark as an annotation.
+func annotated(ns, name, spec string) string {
+	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, annotations: {fabedge.io/global-service: "true"}}, spec: {%s}}`,
+		ns, name, spec)
+}
+
+// export is a ServiceExport of the spec given.
+func export(ns, name, spec string) string {
+	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
+}
+
+// exported is a Service and its ServiceExport.
+func exported(ns, name, spec string) string {
+	return service(ns, name, spec) + "\n---\n" + export(ns, name, "")
+}
+
+// slice is a hand-made EndpointSlice of a Service, with ports and endpoints in YAML's flow style.
+func slice(ns, service, suffix, family, ports string, endpoints ...string) string {
+	return fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: %s, name: %s-%s, labels: {kubernetes.io/service-name: %s}}
+addressType: %s
+ports: [%s]
+endpoints: [%s]
+`, ns, service, suffix, service, family, ports, strings.Join(endpoints, ", "))
+}
+
+const port8080 = "{name: http, port: 8080}"
+
+// endpoint is one for slice: an address, and further fields.
+func endpoint(address string, fields ...string) string {
+	return fmt.Sprintf("{%s}", strings.Join(append([]string{fmt.Sprintf("addresses: [%q]", address)}, fields...), ", "))
+}
+
+const (
+	v4 = corev1.IPv4Protocol
+	v6 = corev1.IPv6Protocol
+)
+
+func familyOf(ip string) corev1.IPFamily {
+	if addr, err := netip.ParseAddr(ip); err == nil && addr.Is4() {
+		return v4
+	}
+	return v6
+}

@@ -1,0 +1,335 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// member is a cluster of the fleet: an API server, the agent and a CoreDNS.
+type member struct {
+	cluster
+	*scrape // of the agent's metrics
+	clusterSpec
+	number int
+	agent  *program
+	flags  *[]string // more flags for the agent's next start
+	dns    *dnsServer
+	// hubKubeconfig is the file that join made and the agent uses.
+	hubKubeconfig string
+}
+
+func newMember(dir string, number int, spec clusterSpec) *member {
+	m := &member{
+		cluster: cluster{dir: filepath.Join(dir, spec.name)}, scrape: &scrape{}, clusterSpec: spec, number: number, flags: new([]string),
+		hubKubeconfig: filepath.Join(dir, spec.name+"-hub.kubeconfig"),
+	}
+	m.agent = &program{name: "agent of " + spec.name, path: binary("clusterset"), log: filepath.Join(dir, spec.name+"-agent.log"), args: m.agentArgs, up: m.up}
+	m.dns = newDNS(&m.cluster, location{spec.name, spec.zone, spec.region}, filepath.Join(dir, spec.name+"-dns"))
+	return m
+}
+
+// agentArgs runs the agent as its Deployment would: on the hub with what join made, here with its own account's rights.
+func (m *member) agentArgs() ([]string, error) {
+	kubeconfig, err := m.plane.KubeconfigFor("clusterset-member")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	m.addr = "127.0.0.1:" + port
+	args := []string{
+		"member", "--kubeconfig", kubeconfig, "--hub-kubeconfig", m.hubKubeconfig,
+		"--hub-secret", api.SystemNamespace + "/" + api.HubSecret, "--heartbeat-interval", "1s",
+		"--metrics-bind-address", m.addr, "--health-probe-bind-address", "0",
+	}
+	return append(append(args, m.clusterSpec.agent...), *m.flags...), nil
+}
+
+func (m *member) launch(ctx context.Context) error {
+	// Ranges of its own, so that an address says whose it is.
+	cidrs := []string{fmt.Sprintf("10.%d.0.0/16", 100+m.number)}
+	if m.dualStack {
+		cidrs = append(cidrs, fmt.Sprintf("fd00:%d::/112", 100+m.number))
+	}
+	opts := []kube.Option{kube.WithServiceCIDRs(cidrs...)}
+	if m.controllers {
+		opts = append(opts, kube.WithControllerManager())
+	}
+	return m.launchPlane(ctx, opts...)
+}
+
+// prepare joins the member and starts its agent and CoreDNS.
+func (m *member) prepare(ctx context.Context, h *hub) error {
+	if err := m.join(ctx, h); err != nil {
+		return err
+	}
+	for _, file := range []string{"rbac-member.yaml", "rbac-dns.yaml"} {
+		rbac, err := readTestdata(file)
+		if err != nil {
+			return err
+		}
+		if err := m.plane.ApplyContext(ctx, rbac); err != nil {
+			return err
+		}
+	}
+	if err := m.agent.start(ctx); err != nil {
+		return err
+	}
+	return m.dns.program.start(ctx)
+}
+
+// join runs `clusterset join`, and does what the kubelet does for the agent's pod: it puts the Secret's content into a file.
+func (m *member) join(ctx context.Context, h *hub, flags ...string) error {
+	args := append([]string{
+		"join", "--hub-kubeconfig", h.plane.Kubeconfig(), "--kubeconfig", m.plane.Kubeconfig(), "--install-crds",
+		"--name", m.name, "--zone", m.zone, "--region", m.region, "--cidrs", strings.Join(m.cidrs, ","),
+	}, flags...)
+	if err := clustersetCommand(ctx, args...); err != nil {
+		return err
+	}
+	var secret corev1.Secret
+	if err := m.get(api.SystemNamespace, api.HubSecret, &secret); err != nil {
+		return err
+	}
+	return os.WriteFile(m.hubKubeconfig, secret.Data[api.HubSecretKey], 0o600)
+}
+
+// clustersetCommand runs a command of the CLI to its end.
+func clustersetCommand(ctx context.Context, args ...string) error {
+	var out bytes.Buffer
+	cmd := exec.CommandContext(ctx, binary("clusterset"), args...)
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = withoutOrphans()
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("clusterset %s: %w\n%s", strings.Join(args, " "), err, out.String())
+	}
+	return nil
+}
+
+func (m *member) of(t testing.TB) *member {
+	mine := *m
+	mine.TB = t
+	mine.dns = m.dns.of(t)
+	return &mine
+}
+
+// onHub returns a client configuration for the hub with the credentials that join made for the agent.
+func (m *member) onHub() *rest.Config {
+	m.Helper()
+	content, err := os.ReadFile(m.hubKubeconfig)
+	if err != nil {
+		m.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(content)
+	if err != nil {
+		m.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+// killAgent kills the agent as the kernel would for want of memory.
+func (m *member) killAgent() { m.agent.kill() }
+
+// stopAgent ends the agent in good order.
+func (m *member) stopAgent() {
+	m.Helper()
+	if code := m.agent.stop(); code != 0 {
+		m.Errorf("agent of %s: exit code %d\n%s", m.name, code, logSince(m.agent.log, 0, 20))
+	}
+}
+
+// startAgent starts the agent, with more flags. It returns once the process is up, which says nothing about its hub.
+func (m *member) startAgent(flags ...string) {
+	m.Helper()
+	*m.flags = flags
+	if err := m.agent.start(context.Background()); err != nil {
+		m.Fatal(err)
+	}
+}
+
+// restartAgent stops the agent in good order and starts it, with more flags.
+func (m *member) restartAgent(flags ...string) {
+	m.Helper()
+	m.stopAgent()
+	m.startAgent(flags...)
+}
+
+// namespace makes a namespace for the time of the test. At its end what it exports is un-exported; without a namespace
+// controller that is all that can be had.
+func (m *member) namespace(name string) {
+	m.Helper()
+	m.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
+	m.Cleanup(func() {
+		// Services first: a mark would bring its ServiceExport back.
+		for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}} {
+			if err := m.client.DeleteAllOf(context.Background(), all, client.InNamespace(name), notImported); err != nil {
+				m.Errorf("clean up %s: %v", name, err)
+			}
+		}
+	})
+}
+
+// notImported selects what the importer didn't write.
+var notImported = client.MatchingLabelsSelector{Selector: func() labels.Selector {
+	s, err := labels.Parse(api.LabelManagedBy + "!=" + api.ManagedByImporter)
+	if err != nil {
+		panic(err)
+	}
+	return s
+}()}
+
+// imported is what a member has of an imported service, each nil where it is not there.
+type imported struct {
+	serviceImport *mcsv1beta1.ServiceImport
+	derived       *corev1.Service
+	global        *fabedgev1alpha1.GlobalService
+	slices        []discoveryv1.EndpointSlice // ours, of this service, by name
+}
+
+// imported reads what there is of an imported service.
+func (m *member) imported(namespace, name string) (imported, error) {
+	i := imported{&mcsv1beta1.ServiceImport{}, &corev1.Service{}, &fabedgev1alpha1.GlobalService{}, nil}
+	derived := api.DerivedServiceName(namespace, name)
+	var errs []error
+	missing := func(err error) bool {
+		if err != nil && !apierrors.IsNotFound(err) {
+			errs = append(errs, err)
+		}
+		return err != nil
+	}
+	if missing(m.get(namespace, name, i.serviceImport)) {
+		i.serviceImport = nil
+	}
+	if missing(m.get(namespace, derived, i.derived)) {
+		i.derived = nil
+	}
+	if missing(m.get(namespace, name, i.global)) {
+		i.global = nil
+	}
+	var all discoveryv1.EndpointSliceList
+	missing(m.list(&all, client.InNamespace(namespace)))
+	for _, s := range all.Items {
+		if s.Labels[api.LabelServiceName] == name || s.Labels[api.LabelKubernetesServiceName] == derived {
+			i.slices = append(i.slices, s)
+		}
+	}
+	slices.SortFunc(i.slices, func(a, b discoveryv1.EndpointSlice) int { return strings.Compare(a.Name, b.Name) })
+	return i, errors.Join(errs...)
+}
+
+// gone returns nil if nothing is left of an imported service.
+func (m *member) gone(namespace, name string) error {
+	i, err := m.imported(namespace, name)
+	if err != nil {
+		return err
+	}
+	var left []string
+	if i.serviceImport != nil {
+		left = append(left, "ServiceImport")
+	}
+	if i.derived != nil {
+		left = append(left, "derived Service")
+	}
+	if i.global != nil {
+		left = append(left, "GlobalService")
+	}
+	for _, s := range i.slices {
+		left = append(left, "EndpointSlice "+s.Name)
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%s/%s: left are %s", namespace, name, strings.Join(left, ", "))
+	}
+	return nil
+}
+
+// vip returns a service's ClusterSetIP of a family here.
+func (m *member) vip(namespace, name string, family corev1.IPFamily) string {
+	m.Helper()
+	var ip string
+	kube.Eventually(m, soon, func() error {
+		var imp mcsv1beta1.ServiceImport
+		if err := m.get(namespace, name, &imp); err != nil {
+			return err
+		}
+		for _, ip = range imp.Spec.IPs {
+			if familyOf(ip) == family {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s: %s/%s has the addresses %v", m.name, namespace, name, imp.Spec.IPs)
+	})
+	return ip
+}
+
+// clusterIP returns the address of a family that a Service of this cluster has.
+func (m *member) clusterIP(namespace, name string, family corev1.IPFamily) string {
+	m.Helper()
+	var svc corev1.Service
+	if err := m.get(namespace, name, &svc); err != nil {
+		m.Fatal(err)
+	}
+	for _, ip := range svc.Spec.ClusterIPs {
+		if familyOf(ip) == family {
+			return ip
+		}
+	}
+	m.Fatalf("%s: Service %s/%s has the addresses %v", m.name, namespace, name, svc.Spec.ClusterIPs)
+	return ""
+}
+
+// exportIs returns nil if a ServiceExport has the condition with that status and reason.
+func (m *member) exportIs(namespace, name string, kind mcsv1beta1.ServiceExportConditionType, status, reason string) error {
+	var export mcsv1beta1.ServiceExport
+	if err := m.get(namespace, name, &export); err != nil {
+		return err
+	}
+	c := condition(export.Status.Conditions, string(kind))
+	if c == nil || string(c.Status) != status || c.Reason != reason {
+		return fmt.Errorf("%s: %s of ServiceExport %s/%s is %+v, want %s, %s", m.name, kind, namespace, name, c, status, reason)
+	}
+	return nil
+}
+
+// hasEvent returns nil if there is an Event with the reason about the object, whose note has the words.
+func (c *cluster) hasEvent(kind, namespace, name, reason string, words ...string) error {
+	var events eventsv1.EventList
+	if err := c.list(&events); err != nil {
+		return err
+	}
+	var seen []string
+	for _, e := range events.Items {
+		if e.Regarding.Kind != kind || e.Regarding.Namespace != namespace || e.Regarding.Name != name {
+			continue
+		}
+		if e.Reason == reason && !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(e.Note, w) }) {
+			return nil
+		}
+		seen = append(seen, e.Reason+": "+e.Note)
+	}
+	return fmt.Errorf("%s %s/%s has no Event %s with %q, only %q", kind, namespace, name, reason, words, seen)
+}

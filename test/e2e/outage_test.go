@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// everywhere exports services from all members and returns what each member's DNS answers, by question. "web" is of all,
+// "only" of beijing, which has pods.
+func (f *fleet) everywhere(ns string) map[*member]map[string]string {
+	f.Helper()
+	for _, m := range f.members {
+		m.apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.20%d.12.1", m.number))))
+	}
+	f.member("beijing").apply(exported(ns, "only", "clusterIP: None, "+httpPort), slice(ns, "only", "1", "IPv4", port8080, endpoint("10.200.12.2")))
+	want := map[*member]map[string]string{}
+	for _, m := range f.members {
+		want[m] = map[string]string{
+			"web." + ns + ".svc.global":            m.clusterIP(ns, "web", v4),
+			"web." + ns + ".svc.clusterset.local":  m.vip(ns, "web", v4),
+			"only." + ns + ".svc.clusterset.local": "10.200.12.2",
+			"only." + ns + ".svc.global":           "10.200.12.2",
+			"beijing.web." + ns + ".svc.global":    f.member("beijing").clusterIP(ns, "web", v4),
+			"shanghai.web." + ns + ".svc.global":   f.member("shanghai").clusterIP(ns, "web", v4),
+		}
+	}
+	f.stillAnswer(want)
+	return want
+}
+
+// stillAnswer waits until every member's DNS gives those answers.
+func (f *fleet) stillAnswer(want map[*member]map[string]string) {
+	f.Helper()
+	f.eventually(func(m *member) error {
+		var errs []error
+		for name, answer := range want[m] {
+			errs = append(errs, m.dns.answers(name, "A", answer))
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// throughout asks for all of that, over and over, until the returned function is called.
+func (f *fleet) throughout(want map[*member]map[string]string) (stop func()) {
+	f.Helper()
+	var stops []func()
+	for m, answers := range want {
+		for name, answer := range answers {
+			stops = append(stops, m.dns.alongside(name, "A", answer))
+		}
+	}
+	return func() {
+		f.Helper()
+		for _, s := range stops {
+			s()
+		}
+	}
+}
+
+// With the hub's API server away every name keeps its answer in every member; DNS servers and agents can be started anew
+// meanwhile, and afterwards everyone catches up.
+func TestHubAPIServerDown(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("down")
+	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	want := f.everywhere(ns)
+	shanghai.apply(exported(ns, "leaving", httpPort))
+	f.eventually(func(m *member) error { return m.importedFrom(ns, "leaving", "shanghai") })
+	for round, end := range []func(){f.hub.plane.StopAPIServer, f.hub.plane.KillAPIServer} {
+		stop := f.throughout(want)
+		end()
+		// An agent that starts now is up, and waits. What is exported now waits too, and says so.
+		name := fmt.Sprintf("meanwhile-%d", round)
+		tianjin.killAgent()
+		tianjin.startAgent()
+		tianjin.apply(exported(ns, name, httpPort))
+		if round == 0 {
+			shanghai.remove(export(ns, "leaving", ""))
+		}
+		kube.Eventually(t, soon, func() error { return tianjin.exportIs(ns, name, "Ready", "Unknown", "Pending") })
+		if err := errors.Join(beijing.exportIs(ns, "web", "Ready", "True", "Exported"), tianjin.exportIs(ns, "web", "Ready", "True", "Exported")); err != nil {
+			t.Errorf("what is on the hub already is no longer said to be: %v", err)
+		}
+		stop()
+		// A DNS server that starts now needs its own cluster only.
+		beijing.dns.restart()
+		f.stillAnswer(want)
+		stop = f.throughout(want)
+		began := time.Now()
+		f.hub.startAPIServer()
+		took(t, "the start of the hub's API server", began)
+		began = time.Now()
+		f.eventually(func(m *member) error { return m.importedFrom(ns, name, "tianjin") })
+		kube.Eventually(t, soon, func() error { return tianjin.exportIs(ns, name, "Ready", "True", "Exported") })
+		f.eventually(func(m *member) error { return m.gone(ns, "leaving") })
+		took(t, "catching up after the outage", began)
+		f.settle()
+		stop()
+	}
+}
+
+// Somebody empties the hub under running agents: its MemberClusters first, then every record. The agents put their records
+// back. While the hub doesn't know its own member no importer takes anything away; that is what state "held" counts and an
+// Event says.
+func TestHubEmptied(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("emptied")
+	want := f.everywhere(ns)
+	stop := f.throughout(want)
+	// Those that are stopped can't put anything back, so that something stays missing.
+	f.member("beijing").stopAgent()
+	f.hub.deleteAll(&clustersetv1alpha1.MemberCluster{})
+	for _, m := range f.members {
+		for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
+			f.hub.deleteAll(all, client.InNamespace(api.MemberNamespace(m.name)))
+		}
+	}
+	for _, m := range f.members {
+		if !m.agent.running() {
+			continue
+		}
+		kube.Eventually(t, soon, func() error {
+			n, err := m.metric("clusterset_importer_services", "state", "held")
+			if err == nil && n < 2 { // web, which lacks beijing, and only
+				err = fmt.Errorf("%v services are held", n)
+			}
+			return errors.Join(err, f.recorded(m.name, ns, "web", true),
+				m.hasEvent("MemberCluster", "", m.name, "HubIncomplete", "nothing is deleted"))
+		})
+	}
+	// An agent that starts now holds as well.
+	f.member("beijing").startAgent()
+	kube.Eventually(t, soon, func() error { return f.recorded("beijing", ns, "only", true) })
+	f.member("shanghai").restartAgent()
+	kube.Eventually(t, soon, func() error {
+		n, err := f.member("shanghai").metric("clusterset_importer_hub_synced")
+		if err == nil && n != 1 {
+			err = errors.New("it hasn't read the hub yet")
+		}
+		return err
+	})
+	stop()
+	f.rejoin()
+	f.settle()
+	f.stillAnswer(want)
+	kube.Eventually(t, soon, func() error {
+		var errs []error
+		for _, m := range f.members {
+			n, err := m.metric("clusterset_importer_services", "state", "held")
+			if err == nil && n > 0 {
+				err = fmt.Errorf("%s: %v services are still held", m.name, n)
+			}
+			errs = append(errs, err)
+		}
+		return errors.Join(errs...)
+	})
+}
+
+// The hub comes back with an empty etcd: no CRDs, no members, no accounts. Nothing changes anywhere until somebody joins the
+// members anew, and then everything is as it was, down to the ClusterSetIPs of what a member exports itself.
+func TestHubThatLosesItsData(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("lost")
+	want := f.everywhere(ns)
+	stop := f.throughout(want)
+	f.hub.kill()
+	f.hub.plane.StopAPIServer()
+	f.hub.plane.StopEtcd()
+	if err := os.RemoveAll(filepath.Join(f.hub.dir, "etcd")); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.hub.plane.StartEtcd(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	f.hub.startAPIServer()
+	// Running agents are refused: their accounts are gone. So is one that starts.
+	f.member("tianjin").killAgent()
+	f.member("tianjin").startAgent()
+	for _, m := range f.members {
+		refused, err := m.metric("clusterset_exporter_heartbeats_total", "result", "error")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m.name == "tianjin" {
+			continue // sends none before it has read the hub
+		}
+		kube.Eventually(t, soon, func() error {
+			n, err := m.metric("clusterset_exporter_heartbeats_total", "result", "error")
+			if err == nil && n < refused+2 {
+				err = fmt.Errorf("%v heartbeats were refused, %v before", n, refused)
+			}
+			return err
+		})
+	}
+	// The API server knows nobody's kinds until the first joins.
+	if err := f.hub.prepare(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	f.rejoin()
+	f.hub.start()
+	for _, m := range f.members {
+		// The agent would read the new token within half a minute.
+		m.restartAgent()
+	}
+	f.settle()
+	f.stillAnswer(want)
+}
+
+// rejoin joins every member again, all at once.
+func (f *fleet) rejoin() {
+	f.Helper()
+	var group errgroup.Group
+	for _, m := range f.members {
+		group.Go(func() error { return m.join(context.Background(), f.hub, "--rejoin") })
+	}
+	if err := group.Wait(); err != nil {
+		f.Fatal(err)
+	}
+}
+
+// deleteAll deletes every object of a kind, or those in a namespace.
+func (c *cluster) deleteAll(kind client.Object, opts ...client.DeleteAllOfOption) {
+	c.Helper()
+	if err := c.client.DeleteAllOf(context.Background(), kind, opts...); err != nil {
+		c.Fatal(err)
+	}
+}

@@ -1,0 +1,97 @@
+package e2e
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// backend is one address with what counts for it.
+type backend struct {
+	part     exportedPart
+	address  string
+	zone     string // its own, else its cluster's
+	hostname string
+	ready    bool
+	ports    map[mergedPort]int32 // where the address listens, for the service's ports
+}
+
+// host is the endpoint's own name in a service.
+func (b backend) host(service string) string {
+	hostname := b.hostname
+	if hostname == "" {
+		hostname = strings.NewReplacer(".", "-", ":", "-").Replace(netip.MustParseAddr(b.address).String())
+		if strings.HasSuffix(hostname, "-") {
+			hostname += "0"
+		}
+		if strings.HasPrefix(hostname, "-") {
+			hostname = "0" + hostname
+		}
+	}
+	return hostname + "." + b.part.name + "." + service
+}
+
+// backends are a part's endpoints, ready or not.
+func (p exportedPart) backends(ports []mergedPort) []backend {
+	var all []backend
+	for _, s := range p.slices {
+		if s.AddressType == discoveryv1.AddressTypeFQDN {
+			continue
+		}
+		listens := map[mergedPort]int32{}
+		for _, port := range ports {
+			for _, q := range s.Ports {
+				if p.has(port) && deref(q.Name) == port.original && deref(q.Protocol) == port.protocol {
+					listens[port] = deref(q.Port)
+				}
+			}
+		}
+		for _, e := range s.Endpoints {
+			for _, a := range e.Addresses {
+				all = append(all, backend{
+					part: p, address: a, zone: cmp.Or(deref(e.Zone), p.zone), hostname: deref(e.Hostname),
+					ready: e.Conditions.Ready == nil || *e.Conditions.Ready, ports: listens,
+				})
+			}
+		}
+	}
+	return all
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// best are the backends "in my zone; if none, in my region; if none, all", those of drained clusters behind all others.
+func (z *zoneFile) best(all []backend) []backend {
+	for _, drained := range []bool{false, true} {
+		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {
+			var found []backend
+			for _, b := range all {
+				if b.part.drained == drained && near(b) {
+					found = append(found, b)
+				}
+			}
+			if found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// sameZone: "A zone matches when the zones are equal, neither is empty, and the regions don't contradict each other".
+func (z *zoneFile) sameZone(b backend) bool {
+	contradicted := z.at.region != "" && b.part.region != "" && z.at.region != b.part.region
+	return z.at.zone != "" && z.at.zone == b.zone && !contradicted
+}
+
+// sameRegion: "a region when equal and not empty".
+func (z *zoneFile) sameRegion(b backend) bool {
+	return z.at.region != "" && z.at.region == b.part.region
+}

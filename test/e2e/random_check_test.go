@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/miekg/dns"
+)
+
+// doubt is a question that a server answered wrongly.
+type doubt struct {
+	server int
+	name   string
+	qtype  string
+}
+
+var randomZones = []string{"clusterset.local", "global"}
+
+// check returns nil once every server answers every question as the oracle does, and nothing is left of what isn't exported.
+func (r *randomRun) check() error {
+	w, err := r.observe()
+	if err != nil {
+		return err
+	}
+	if err := w.marksHonoured(); err != nil {
+		return err
+	}
+	oracle := make([]map[string]*zoneFile, len(r.servers))
+	for i, s := range r.servers {
+		oracle[i] = map[string]*zoneFile{}
+		for _, zone := range randomZones {
+			oracle[i][zone] = w.zone(zone, s)
+		}
+	}
+	suspects, first := r.compare(w, oracle, r.suspects, 1)
+	if first == nil {
+		suspects, first = r.compare(w, oracle, r.everything(w), 20)
+	}
+	r.suspects = suspects
+	if first != nil {
+		return first
+	}
+	return r.leftovers(w)
+}
+
+// everything is every question to every server.
+func (r *randomRun) everything(w *world) []doubt {
+	var all []doubt
+	for _, name := range r.questions(w) {
+		for i := range r.servers {
+			for _, qtype := range []string{"A", "AAAA", "SRV"} {
+				all = append(all, doubt{i, name, qtype})
+			}
+		}
+	}
+	return all
+}
+
+// compare asks questions and returns those with a wrong answer, with an error about the first few. It stops when it has
+// found as many as are of interest.
+func (r *randomRun) compare(w *world, oracle []map[string]*zoneFile, all []doubt, enough int) ([]doubt, error) {
+	var mu sync.Mutex
+	var wrong []doubt
+	var errs []error
+	var group sync.WaitGroup
+	const askers = 8
+	for n := range askers {
+		group.Go(func() {
+			for i := n; i < len(all); i += askers {
+				q := all[i]
+				zone := randomZones[0]
+				if !strings.HasSuffix(q.name, zone) {
+					zone = randomZones[1]
+				}
+				want := oracle[q.server][zone].answer(q.name, q.qtype)
+				got := r.ask(q)
+				mu.Lock()
+				if got != want {
+					wrong = append(wrong, q)
+					if len(errs) < 5 {
+						errs = append(errs, fmt.Errorf("dig %s %s at %s (%s):\n  got  %s\n  want %s\n%s",
+							q.name, q.qtype, r.servers[q.server].member.name, r.servers[q.server].at, got, want, w.describe(q.name)))
+					}
+				}
+				stop := len(wrong) >= enough
+				mu.Unlock()
+				if stop {
+					return
+				}
+			}
+		})
+	}
+	group.Wait()
+	if len(wrong) == 0 {
+		return nil, nil
+	}
+	return wrong, fmt.Errorf("%d wrong answers, or more:\n%w", len(wrong), errors.Join(errs...))
+}
+
+// ask asks over UDP and, as any client, again over TCP where the answer was cut short.
+func (r *randomRun) ask(q doubt) string {
+	s := r.servers[q.server]
+	reply, err := s.reply(q.name, q.qtype)
+	if err == nil && reply.Truncated {
+		reply, err = exchange(context.Background(), s.addr, q.name, q.qtype, "tcp")
+	}
+	switch {
+	case err != nil:
+		return err.Error()
+	case reply.Rcode != dns.RcodeSuccess:
+		return dns.RcodeToString[reply.Rcode]
+	case len(reply.Answer) == 0:
+		return "NODATA"
+	}
+	var answer, additional []string
+	for _, rr := range reply.Answer {
+		answer = append(answer, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	if len(sortedSet(answer)) != len(answer) {
+		return "the same twice: " + strings.Join(answer, ", ")
+	}
+	for _, rr := range reply.Extra {
+		if h := rr.Header(); h.Rrtype != dns.TypeOPT {
+			additional = append(additional, h.Name+" "+dns.TypeToString[h.Rrtype]+" "+strings.TrimPrefix(rr.String(), h.String()))
+		}
+	}
+	return answerText(answer, additional)
+}
+
+// describe says what the clusters export under a name.
+func (w *world) describe(name string) string {
+	var b strings.Builder
+	for _, key := range w.keys() {
+		if !strings.Contains("."+name, fmt.Sprintf(".%s.%s.svc.", key.Name, key.Namespace)) {
+			continue
+		}
+		for _, p := range w.parts(key) {
+			fmt.Fprintf(&b, "  %s since %s (drained: %v): %s %v %v %v\n", p.name, p.since.Format("15:04:05"), p.drained,
+				p.service.Spec.Type, p.service.Spec.ClusterIPs, p.service.Spec.IPFamilies, p.service.Spec.Ports)
+			for _, s := range p.slices {
+				fmt.Fprintf(&b, "    %s", s.Name)
+				for _, q := range s.Ports {
+					fmt.Fprintf(&b, " %s:%d/%s", deref(q.Name), deref(q.Port), deref(q.Protocol))
+				}
+				for _, e := range s.Endpoints {
+					fmt.Fprintf(&b, " %v host=%q zone=%q ready=%v", e.Addresses, deref(e.Hostname), deref(e.Zone), e.Conditions.Ready == nil || *e.Conditions.Ready)
+				}
+				fmt.Fprintln(&b)
+			}
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,71 @@
+package e2e
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// leftovers returns an error about an object of ours that belongs to a service nobody exports.
+func (r *randomRun) leftovers(w *world) error {
+	exported := map[types.NamespacedName]bool{}
+	for _, key := range w.keys() {
+		exported[key] = true
+	}
+	var left []string
+	for _, m := range r.members {
+		for _, ns := range r.script.namespaces {
+			for _, list := range []client.ObjectList{
+				&mcsv1beta1.ServiceImportList{}, &fabedgev1alpha1.GlobalServiceList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
+			} {
+				if err := m.list(list, client.InNamespace(ns), client.MatchingLabels{"clusterset.dev/managed-by": "importer"}); err != nil {
+					return err
+				}
+				for _, o := range objectsOf(list) {
+					key := types.NamespacedName{Namespace: ns, Name: o.GetName()}
+					if of := o.GetLabels()["multicluster.kubernetes.io/service-name"]; of != "" {
+						key.Name = of
+					}
+					if !exported[key] {
+						left = append(left, fmt.Sprintf("%s: %T %s", m.name, o, client.ObjectKeyFromObject(o)))
+					}
+				}
+			}
+		}
+	}
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
+		if err := r.hub.list(list); err != nil {
+			return err
+		}
+		for _, o := range objectsOf(list) {
+			labels := o.GetLabels()
+			key := types.NamespacedName{Namespace: labels["clusterset.dev/service-namespace"], Name: labels["clusterset.dev/service-name"]}
+			if !slices.ContainsFunc(w.parts(key), func(p exportedPart) bool { return o.GetNamespace() == "clusterset-member-"+p.name }) {
+				left = append(left, fmt.Sprintf("hub: %T %s", o, client.ObjectKeyFromObject(o)))
+			}
+		}
+	}
+	if len(left) > 0 {
+		return fmt.Errorf("%d objects belong to services that nobody exports:\n%s", len(left), strings.Join(left[:min(8, len(left))], "\n"))
+	}
+	return nil
+}
+
+func objectsOf(list client.ObjectList) (all []client.Object) {
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		all = append(all, o.(client.Object))
+		return nil
+	})
+	return all
+}

@@ -1,0 +1,231 @@
+package e2e
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// The oracle says what every name has to answer in a random run. It is written from SYNC.md, MCS.md and DNS.md, knows
+// nothing of internal/merge, internal/index and their like, and reads only what users made in the members, never what
+// travelled between them: if a record got lost on the way, the oracle doesn't know of the way.
+//
+// The ClusterSetIP alone it can't compute, since the API server chooses it: that is the derived Service's, of the families
+// that it works out itself.
+
+// world is what the users of all clusters have made.
+type world struct {
+	clusters []*clusterView
+}
+
+// clusterView is what the users of one cluster have made.
+type clusterView struct {
+	clusterSpec
+	drained    bool
+	namespaces map[string]bool
+	services   map[types.NamespacedName]*corev1.Service
+	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
+	slices     map[types.NamespacedName][]discoveryv1.EndpointSlice
+	// derived are the Services that carry ClusterSetIPs, by the service they stand for.
+	derived map[types.NamespacedName]*corev1.Service
+}
+
+// observe reads the world.
+func (r *randomRun) observe() (*world, error) {
+	w := &world{}
+	for _, m := range r.members {
+		c := &clusterView{
+			clusterSpec: m.clusterSpec,
+			namespaces:  map[string]bool{},
+			services:    map[types.NamespacedName]*corev1.Service{},
+			exports:     map[types.NamespacedName]*mcsv1beta1.ServiceExport{},
+			slices:      map[types.NamespacedName][]discoveryv1.EndpointSlice{},
+			derived:     map[types.NamespacedName]*corev1.Service{},
+		}
+		w.clusters = append(w.clusters, c)
+		var mc clustersetv1alpha1.MemberCluster
+		if err := r.hub.get("", m.name, &mc); err != nil {
+			return nil, err
+		}
+		c.drained = mc.Spec.Drain
+		for _, ns := range r.script.namespaces {
+			if err := c.read(m, ns); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return w, nil
+}
+
+func (c *clusterView) read(m *member, ns string) error {
+	var found corev1.NamespaceList
+	if err := m.list(&found, client.MatchingLabels{corev1.LabelMetadataName: ns}); err != nil {
+		return err
+	}
+	c.namespaces[ns] = len(found.Items) == 1
+	var services corev1.ServiceList
+	var exports mcsv1beta1.ServiceExportList
+	var slices discoveryv1.EndpointSliceList
+	for _, list := range []client.ObjectList{&services, &exports, &slices} {
+		if err := m.list(list, client.InNamespace(ns)); err != nil {
+			return err
+		}
+	}
+	for i := range services.Items {
+		s := &services.Items[i]
+		if of := s.Labels["multicluster.kubernetes.io/service-name"]; of != "" {
+			c.derived[types.NamespacedName{Namespace: ns, Name: of}] = s
+		} else {
+			c.services[client.ObjectKeyFromObject(s)] = s
+		}
+	}
+	for i := range exports.Items {
+		c.exports[client.ObjectKeyFromObject(&exports.Items[i])] = &exports.Items[i]
+	}
+	for _, s := range slices.Items {
+		if s.Labels["multicluster.kubernetes.io/service-name"] == "" {
+			key := types.NamespacedName{Namespace: ns, Name: s.Labels["kubernetes.io/service-name"]}
+			c.slices[key] = append(c.slices[key], s)
+		}
+	}
+	return nil
+}
+
+// marksHonoured returns an error while a mark on a Service hasn't got its ServiceExport, or one is left over from a mark.
+func (w *world) marksHonoured() error {
+	const mark = "fabedge.io/global-service"
+	for _, c := range w.clusters {
+		for key, s := range c.services {
+			if (s.Labels[mark] == "true" || s.Annotations[mark] == "true") && c.exports[key] == nil {
+				return fmt.Errorf("%s: Service %s is marked, but there is no ServiceExport", c.name, key)
+			}
+		}
+		for key, e := range c.exports {
+			if e.Labels[randomLabel] != "" {
+				continue // a user's
+			}
+			owner, s := metav1.GetControllerOf(e), c.services[key]
+			switch {
+			case owner == nil:
+				return fmt.Errorf("%s: ServiceExport %s is nobody's", c.name, key)
+			case s == nil || owner.UID != s.UID:
+				return fmt.Errorf("%s: ServiceExport %s belongs to a Service that is gone", c.name, key)
+			case s.Labels[mark] != "true" && s.Annotations[mark] != "true":
+				return fmt.Errorf("%s: ServiceExport %s is left over from a mark", c.name, key)
+			}
+		}
+	}
+	return nil
+}
+
+// exported is one cluster's part of a service.
+type exportedPart struct {
+	*clusterView
+	service *corev1.Service
+	since   metav1.Time
+	slices  []discoveryv1.EndpointSlice
+}
+
+// parts returns who exports a service, the winner first: "Oldest export wins; equal times: lower cluster name."
+func (w *world) parts(key types.NamespacedName) []exportedPart {
+	var all []exportedPart
+	for _, c := range w.clusters {
+		s, e := c.services[key], c.exports[key]
+		if s != nil && e != nil && s.Spec.Type != corev1.ServiceTypeExternalName {
+			all = append(all, exportedPart{c, s, e.CreationTimestamp, c.slices[key]})
+		}
+	}
+	slices.SortFunc(all, func(a, b exportedPart) int {
+		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.name, b.name))
+	})
+	return all
+}
+
+// keys returns every service that somebody exports.
+func (w *world) keys() []types.NamespacedName {
+	var all []types.NamespacedName
+	for _, c := range w.clusters {
+		for key := range c.exports {
+			if len(w.parts(key)) > 0 && !slices.Contains(all, key) {
+				all = append(all, key)
+			}
+		}
+	}
+	return all
+}
+
+func (p exportedPart) headless() bool { return p.service.Spec.ClusterIP == "None" }
+
+// has says whether the cluster's own Service has exactly this port.
+func (p exportedPart) has(port mergedPort) bool {
+	return slices.ContainsFunc(p.service.Spec.Ports, func(q corev1.ServicePort) bool { return port.is(q) })
+}
+
+// mergedPort is a port of the service that all parts make together.
+type mergedPort struct {
+	name     string // in DNS
+	original string // in the clusters that have it
+	protocol corev1.Protocol
+	number   int32
+}
+
+func (m mergedPort) is(q corev1.ServicePort) bool {
+	return m.original == q.Name && m.protocol == q.Protocol && m.number == q.Port
+}
+
+// label is the port's name in DNS.
+func (m mergedPort) label() string { return "_" + m.name + "._" + strings.ToLower(string(m.protocol)) }
+
+// mergedPorts are "the union, by name, then by (protocol, port); never two of a name or of a (protocol, port)". A port
+// without a name can't stay without one beside others.
+func mergedPorts(parts []exportedPart) []mergedPort {
+	var all []mergedPort
+	for _, p := range parts {
+		for _, q := range p.service.Spec.Ports {
+			if !slices.ContainsFunc(all, func(m mergedPort) bool {
+				return m.original == q.Name || m.protocol == q.Protocol && m.number == q.Port
+			}) {
+				all = append(all, mergedPort{q.Name, q.Name, q.Protocol, q.Port})
+			}
+		}
+	}
+	for i := range all {
+		if all[i].name == "" && len(all) > 1 {
+			all[i].name = fmt.Sprintf("%s-%d", strings.ToLower(string(all[i].protocol)), all[i].number)
+		}
+	}
+	return all
+}
+
+// sharedFamilies are "what every cluster shares". Where they share none, the winner's.
+func sharedFamilies(parts []exportedPart) []corev1.IPFamily {
+	var shared []corev1.IPFamily
+	for _, f := range parts[0].service.Spec.IPFamilies {
+		if !slices.ContainsFunc(parts, func(p exportedPart) bool { return !slices.Contains(p.service.Spec.IPFamilies, f) }) {
+			shared = append(shared, f)
+		}
+	}
+	if shared == nil {
+		return parts[0].service.Spec.IPFamilies
+	}
+	return shared
+}
+
+// drain sets a cluster's drain on the hub.
+func (r *randomRun) drain(cluster int, drain bool) error {
+	mc := &clustersetv1alpha1.MemberCluster{}
+	mc.Name = r.members[cluster].name
+	patch := fmt.Appendf(nil, `{"spec":{"drain":%v}}`, drain)
+	return r.hub.client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
+}

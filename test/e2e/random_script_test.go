@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// script is what happens in one run. It follows from the seed alone: nothing is looked up, so that a seed which failed does
+// the same again.
+type script struct {
+	*rand.Rand
+	seed       uint64
+	namespaces []string
+	cells      map[randomCell]*randomState
+	missing    map[randomPlace]bool // namespaces that a cluster doesn't have
+	down       [randomProcesses]bool
+	operations []operation
+	kills      int
+}
+
+// operation is one step of the script, and how to say it.
+type operation struct {
+	text string
+	do   func(*randomRun) error
+}
+
+const randomClusters, randomNames = 3, 5
+
+type randomPlace struct {
+	cluster   int
+	namespace string
+}
+
+// randomCell is a service's place in one cluster.
+type randomCell struct {
+	randomPlace
+	name string
+}
+
+func (c randomCell) String() string {
+	return fmt.Sprintf("%s/%s in cluster %d", c.namespace, c.name, c.cluster)
+}
+
+// newScript writes the script of a seed. The run's number keeps the namespaces of several runs in one fleet apart.
+func newScript(seed uint64, run, n int) *script {
+	s := &script{
+		Rand: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
+		seed: seed, cells: map[randomCell]*randomState{}, missing: map[randomPlace]bool{},
+	}
+	for _, ns := range []string{"shop", "bank", "lab", "late"} {
+		s.namespaces = append(s.namespaces, fmt.Sprintf("%s-%d", ns, run))
+	}
+	lab, late := s.namespaces[2], s.namespaces[3]
+	s.missing[randomPlace{2, lab}] = true // for good
+	s.missing[randomPlace{1, late}] = true
+	for c := range randomClusters {
+		for _, ns := range s.namespaces {
+			if p := (randomPlace{c, ns}); !s.missing[p] {
+				s.appear(p)
+			}
+		}
+	}
+	appears := n/4 + s.IntN(n/2)
+	for i := range n {
+		if i == appears {
+			delete(s.missing, randomPlace{1, late})
+			s.appear(randomPlace{1, late})
+		}
+		s.step()
+		s.fate()
+		if i%(n/4) == n/4-1 {
+			s.rest()
+		}
+	}
+	return s
+}
+
+// String is the script in words.
+func (s *script) String() string {
+	var b strings.Builder
+	for i, op := range s.operations {
+		fmt.Fprintf(&b, "%4d %s\n", i, op.text)
+	}
+	return b.String()
+}
+
+func (s *script) add(do func(*randomRun) error, format string, args ...any) {
+	s.operations = append(s.operations, operation{fmt.Sprintf(format, args...), do})
+}
+
+func (s *script) appear(p randomPlace) {
+	s.add(func(r *randomRun) error {
+		return r.members[p.cluster].plane.ApplyContext(context.Background(), fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", p.namespace))
+	}, "namespace %s appears in cluster %d", p.namespace, p.cluster)
+}
+
+// rest starts what is down and waits until all answers are right. Without it a script would be over before much of it is
+// done, and what changes and goes would be things that never were there.
+func (s *script) rest() {
+	s.down = [randomProcesses]bool{}
+	s.add((*randomRun).rest, "rest until all answers are right")
+}
+
+// fate kills a process that runs, or starts one that was killed.
+func (s *script) fate() {
+	if s.IntN(100) >= 20 {
+		return
+	}
+	i := s.IntN(randomProcesses)
+	if s.IntN(3) > 0 {
+		i = s.IntN(1 + randomClusters) // agents and the hub process have more to lose
+	}
+	if s.down[i] {
+		s.down[i] = false
+		s.add(func(r *randomRun) error { return r.processes()[i].start(context.Background()) }, "start process %d", i)
+		return
+	}
+	s.kills++
+	kill := func(r *randomRun) error { r.processes()[i].kill(); return nil }
+	if s.IntN(2) == 0 {
+		s.add(func(r *randomRun) error {
+			_ = kill(r)
+			return r.processes()[i].start(context.Background())
+		}, "kill process %d and start it", i)
+		return
+	}
+	s.down[i] = true
+	s.add(kill, "kill process %d", i)
+}

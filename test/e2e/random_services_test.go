@@ -1,0 +1,132 @@
+package e2e
+
+import (
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// service writes one service's records.
+func (z *zoneFile) service(key types.NamespacedName, parts []exportedPart) {
+	name := fmt.Sprintf("%s.%s.svc.%s", key.Name, key.Namespace, z.origin)
+	z.exists(fmt.Sprintf("%s.svc.%s", key.Namespace, z.origin)) // it has something in it, be that not answered now
+	ports := mergedPorts(parts)
+	if parts[0].headless() {
+		z.headless(name, ports, parts)
+		return
+	}
+	if !z.global {
+		if ips := z.clusterSetIPs(key, parts); len(ips) > 0 {
+			for _, ip := range ips {
+				z.addAddress(name, ip)
+			}
+			z.servicePorts(name, ports)
+			return
+		} // "unless the same service has a GlobalService, whose ranked addresses then serve"
+	}
+	z.clusterIPs(name, ports, parts)
+}
+
+// clusterSetIPs are the derived Service's addresses of the families the exports share and this cluster has.
+func (z *zoneFile) clusterSetIPs(key types.NamespacedName, parts []exportedPart) []string {
+	var ips []string
+	for _, f := range sharedFamilies(parts) {
+		if f == corev1.IPv6Protocol && !z.member.dualStack {
+			continue
+		}
+		found := "0.0.0.0" // never answered: there is to be an address
+		if f == corev1.IPv6Protocol {
+			found = "::"
+		}
+		if derived := z.member.derived[key]; derived != nil {
+			for _, ip := range derived.Spec.ClusterIPs {
+				if addr, err := netip.ParseAddr(ip); err == nil && addr.Is4() == (f == corev1.IPv4Protocol) {
+					found = ip
+				}
+			}
+		}
+		ips = append(ips, found)
+	}
+	return ips
+}
+
+// servicePorts writes the ports of a service that has its own addresses: they point at its name.
+func (z *zoneFile) servicePorts(name string, ports []mergedPort) {
+	all := map[srvTarget]bool{}
+	for _, p := range ports {
+		if p.name != "" {
+			all[srvTarget{p.number, name}] = true
+			z.addSRV(p.label()+"."+name, map[srvTarget]bool{{p.number, name}: true})
+		}
+	}
+	z.addSRV(name, all)
+}
+
+// clusterIPs writes a service that is its exporters' ClusterIPs, the best tier's.
+func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedPart) {
+	var all []backend
+	for _, p := range parts {
+		// "Traffic for a port goes only to clusters that expose exactly it", so that one which exposes none gets none.
+		if p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
+			continue
+		}
+		ready := slices.ContainsFunc(p.backends(nil), func(b backend) bool { return b.ready })
+		for _, ip := range p.service.Spec.ClusterIPs {
+			all = append(all, backend{part: p, address: ip, zone: p.zone, ready: ready})
+		}
+	}
+	// A cluster without a ready endpoint gives way to one that has some.
+	if slices.ContainsFunc(all, func(b backend) bool { return b.ready }) {
+		all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
+	}
+	z.exists(name)
+	for _, b := range z.best(all) {
+		z.addAddress(name, b.address)
+	}
+	if z.global {
+		for _, b := range all {
+			z.addAddress(b.part.name+"."+name, b.address)
+		}
+	}
+	z.servicePorts(name, ports)
+}
+
+// headless writes a service that is its ready endpoints. Without any it doesn't exist.
+func (z *zoneFile) headless(name string, ports []mergedPort, parts []exportedPart) {
+	var all []backend
+	for _, p := range parts {
+		all = append(all, p.backends(ports)...)
+	}
+	all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
+	if len(all) == 0 {
+		return
+	}
+	for _, b := range z.best(all) {
+		z.addAddress(name, b.address)
+	}
+	for _, b := range all {
+		z.addAddress(b.host(name), b.address)
+		if z.global {
+			z.addAddress(b.part.name+"."+name, b.address)
+		}
+	}
+	union := map[srvTarget]bool{}
+	for _, port := range ports {
+		if port.name == "" {
+			continue
+		}
+		// "In a headless service where some clusters lack the port, those that have it answer."
+		having := slices.DeleteFunc(slices.Clone(all), func(b backend) bool { return b.ports[port] == 0 })
+		targets := map[srvTarget]bool{}
+		for _, b := range z.best(having) {
+			targets[srvTarget{b.ports[port], b.host(name)}] = true
+		}
+		z.addSRV(port.label()+"."+name, targets)
+		maps.Copy(union, targets)
+	}
+	z.addSRV(name, union)
+}

@@ -1,0 +1,202 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+)
+
+// randomLabel is on all that the users of a random run make.
+const randomLabel = "clusterset-test/random"
+
+const randomLabels = "labels: {" + randomLabel + `: "true"`
+
+// randomSlices is how many EndpointSlices a Service can have: of IPv4, of IPv6, another of IPv4, and one of FQDNs, which
+// nobody can import.
+const randomSlices = 4
+
+var randomSliceTypes = [randomSlices]string{"IPv4", "IPv6", "IPv4", "FQDN"}
+
+// randomState is what a user has made at one place.
+type randomState struct {
+	kind     string // ClusterIP, NodePort, None for headless, ExternalName; empty where there is no Service
+	families string // the spec's fields about IP families
+	ports    []randomPort
+	mark     string // "labels" or "annotations": where the Service carries FabDNS's mark
+	slices   [randomSlices]randomSlice
+}
+
+type randomPort struct {
+	name, protocol string
+	number         int
+}
+
+func (p randomPort) String() string { return fmt.Sprintf("%s:%d/%s", p.name, p.number, p.protocol) }
+
+// randomSlice is an EndpointSlice's content in YAML's flow style; none where empty.
+type randomSlice struct{ text string }
+
+// randomPortSets are what Services are made of. They agree, and disagree by name, by number and by protocol.
+var randomPortSets = [][]randomPort{
+	{{"http", "TCP", 80}},
+	{{"http", "TCP", 80}},
+	{{"http", "TCP", 80}, {"grpc", "TCP", 9000}},
+	{{"http", "TCP", 8080}},
+	{{"web", "TCP", 80}},
+	{{"dns", "UDP", 53}, {"dns-tcp", "TCP", 53}},
+	{{"", "TCP", 80}},
+	{{"http", "TCP", 80}, {"h3", "UDP", 80}},
+	{{"http", "UDP", 80}},
+}
+
+// newService makes the Service at random.
+func (s *script) newService(c randomCell, state *randomState) {
+	state.kind = []string{"ClusterIP", "ClusterIP", "ClusterIP", "NodePort", "None", "None", "None", "ExternalName"}[s.IntN(8)]
+	families := []string{"", "ipFamilyPolicy: PreferDualStack", "ipFamilyPolicy: SingleStack"}
+	if c.cluster != 1 { // which has IPv4 alone, and would refuse these
+		families = append(families, "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6]", "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4]")
+	}
+	state.families = families[s.IntN(len(families))]
+	state.ports = s.newPorts(state.kind)
+	if s.IntN(4) == 0 {
+		state.mark = []string{"labels", "annotations"}[s.IntN(2)]
+	}
+}
+
+func (s *script) newPorts(kind string) []randomPort {
+	if kind == "None" && s.IntN(8) == 0 {
+		return nil
+	}
+	return randomPortSets[s.IntN(len(randomPortSets))]
+}
+
+func (s *script) newSlices(c randomCell, state *randomState) {
+	for i := range state.slices {
+		if i == 0 || s.IntN(3) == 0 {
+			state.slices[i] = s.newSlice(c, state, i)
+		}
+	}
+}
+
+// newSlice makes the i'th EndpointSlice at random.
+func (s *script) newSlice(c randomCell, state *randomState, i int) randomSlice {
+	var ports, endpoints []string
+	for _, p := range state.ports {
+		switch number := p.number; s.IntN(10) {
+		case 0: // the endpoints lack it
+		case 1, 2, 3:
+			ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, number))
+		default:
+			ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, 10000+number))
+		}
+	}
+	pool := randomAddresses(c.cluster, randomSliceTypes[i])
+	s.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
+	ready := s.IntN(8) > 0
+	for range s.IntN(4) {
+		addresses := pool[:1:1]
+		pool = pool[1:]
+		var fields []string
+		if s.IntN(5) < 2 {
+			fields = append(fields, "hostname: "+randomHostnames[s.IntN(len(randomHostnames))])
+			if s.IntN(4) == 0 {
+				addresses, pool = append(addresses, pool[0]), pool[1:]
+			}
+		}
+		if s.IntN(5) < 2 {
+			fields = append(fields, "zone: "+[]string{"beijing", "hebei", "shanghai"}[s.IntN(3)])
+		}
+		switch n := s.IntN(10); {
+		case !ready || n < 2:
+			fields = append(fields, "conditions: {ready: false}")
+		case n < 8:
+			fields = append(fields, "conditions: {ready: true}")
+		}
+		fields = append(fields, fmt.Sprintf(`addresses: ["%s"]`, strings.Join(addresses, `", "`)))
+		endpoints = append(endpoints, fmt.Sprintf("{%s}", strings.Join(fields, ", ")))
+	}
+	return randomSlice{fmt.Sprintf("ports: [%s], endpoints: [%s]", strings.Join(ports, ", "), strings.Join(endpoints, ", "))}
+}
+
+var randomHostnames = []string{"pod-0", "pod-1", "db"}
+
+// randomAddresses are those of a cluster's endpoints. The first is everyone's.
+func randomAddresses(cluster int, kind string) []string {
+	switch kind {
+	case "FQDN":
+		return []string{"a.example.com", "b.example.com", "c.example.com", "d.example.com", "e.example.com", "f.example.com"}
+	case "IPv6":
+		return []string{
+			"fd00:99::1", fmt.Sprintf("fd00:2%d::1", cluster), fmt.Sprintf("fd00:2%d::2", cluster), fmt.Sprintf("fd00:2%d:1::", cluster),
+			fmt.Sprintf("fd00:2%d::a:b", cluster), fmt.Sprintf("fd00:2%d::4", cluster),
+		}
+	}
+	pool := []string{"10.99.0.1"}
+	for i := range 5 {
+		pool = append(pool, fmt.Sprintf("10.20%d.0.%d", cluster, i+1))
+	}
+	return pool
+}
+
+func (state *randomState) String() string {
+	var slices []string
+	for i, s := range state.slices {
+		if s.text != "" {
+			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s.text))
+		}
+	}
+	return fmt.Sprintf("%s %v mark=%q %s %s", state.kind, state.ports, state.mark, state.families, strings.Join(slices, "; "))
+}
+
+// manifests are the Service and its EndpointSlices.
+func (state *randomState) manifests(c randomCell) []string {
+	all := []string{state.serviceManifest(c)}
+	for i := range state.slices {
+		if state.slices[i].text != "" {
+			all = append(all, state.slices[i].manifest(c, i))
+		}
+	}
+	return all
+}
+
+func (state *randomState) serviceManifest(c randomCell) string {
+	labels, annotations := randomLabels, ""
+	switch state.mark {
+	case "labels":
+		labels += `, fabedge.io/global-service: "true"`
+	case "annotations":
+		annotations = `, annotations: {fabedge.io/global-service: "true"}`
+	}
+	var spec []string
+	switch state.kind {
+	case "ExternalName":
+		spec = append(spec, "type: ExternalName", "externalName: example.com")
+	case "None":
+		spec = append(spec, "clusterIP: None")
+	default:
+		spec = append(spec, "type: "+state.kind)
+	}
+	if state.families != "" && state.kind != "ExternalName" {
+		spec = append(spec, state.families)
+	}
+	var ports []string
+	for _, p := range state.ports {
+		ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, p.number))
+	}
+	spec = append(spec, fmt.Sprintf("ports: [%s]", strings.Join(ports, ", ")))
+	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, %s}%s}, spec: {%s}}",
+		c.namespace, c.name, labels, annotations, strings.Join(spec, ", "))
+}
+
+func exportManifest(c randomCell) string {
+	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, %s}}}",
+		c.namespace, c.name, randomLabels)
+}
+
+func (s randomSlice) manifest(c randomCell, i int) string {
+	text := s.text
+	if text == "" {
+		text = "ports: [], endpoints: []"
+	}
+	return fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: %s, name: %s-%d, %s, kubernetes.io/service-name: %s}}, addressType: %s, %s}",
+		c.namespace, c.name, i, randomLabels, c.name, randomSliceTypes[i], text)
+}

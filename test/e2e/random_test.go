@@ -1,0 +1,172 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+const (
+	// seedEnv repeats a run: the same seed does the same operations and kills the same processes between the same two.
+	seedEnv = "CLUSTERSET_SEED"
+	// runsEnv is how many runs to make, of this seed and those that follow it.
+	runsEnv = "CLUSTERSET_RUNS"
+
+	randomOperations = 200
+	// converge bounds how long after the last operation the answers may take to be right. It is this long because of the
+	// pauses of those who were refused often, up to a minute.
+	converge = 4 * time.Minute
+)
+
+// TestRandomRun does what users do to three clusters, in random order, while agents, the hub process and DNS servers are
+// killed with SIGKILL and started again. At the end every server has to answer every name that ever could have existed as
+// the oracle says (random_oracle_test.go), which has read nothing but the members' own objects. Then everything is taken
+// away, and nothing may be left.
+//
+// The run goes on while processes start and writes are under way, so two runs of a seed do the same at other moments; what
+// must come out is the same.
+func TestRandomRun(t *testing.T) {
+	seed, runs := randomSeeds(t)
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of FQDN slices, at every write
+	f := newFleet(t,
+		clusterSpec{name: "xicheng", zone: "beijing", region: "north", dualStack: true},
+		clusterSpec{name: "shijiazhuang", zone: "hebei", region: "north"},
+		clusterSpec{name: "minhang", zone: "shanghai", region: "south", dualStack: true},
+	)
+	servers := []randomServer{}
+	for _, m := range f.members {
+		servers = append(servers, randomServer{m.dns, m, location{m.name, m.zone, m.region}})
+	}
+	// Where no cluster is: in a zone without saying of which region, and nowhere.
+	for i, at := range []location{{"shijiazhuang", "beijing", ""}, {"minhang", "", ""}} {
+		servers = append(servers, randomServer{f.members[1+i].dnsAt(at), f.members[1+i], at})
+	}
+	for i := range uint64(runs) { //nolint:gosec // a handful
+		if !t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
+			r := &randomRun{fleet: f.of(t), script: newScript(seed+i, int(i), randomOperations), servers: servers}
+			r.run()
+		}) {
+			return // the next run would begin with what this one left
+		}
+	}
+}
+
+// randomSeeds returns the first seed and how many to run.
+func randomSeeds(t *testing.T) (uint64, int) {
+	t.Helper()
+	seed, runs := uint64(time.Now().Unix()), 1 //nolint:gosec // after 1970
+	var err error
+	if s := os.Getenv(seedEnv); s != "" {
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("%s: %v", seedEnv, err)
+		}
+	}
+	if s := os.Getenv(runsEnv); s != "" {
+		if runs, err = strconv.Atoi(s); err != nil || runs < 1 {
+			t.Fatalf("%s=%q: want how many runs to make", runsEnv, s)
+		}
+	}
+	t.Logf("repeat with %s=%d", seedEnv, seed)
+	return seed, runs
+}
+
+// randomServer is a DNS server, whose objects it reads, and where it believes to be.
+type randomServer struct {
+	*dnsServer
+	member *member
+	at     location
+}
+
+// randomRun is one script played to a fleet.
+type randomRun struct {
+	*fleet
+	script  *script
+	servers []randomServer
+	// suspects are what was answered wrongly when last asked. They are asked first: most of the time they still are.
+	suspects []doubt
+}
+
+func (r *randomRun) run() {
+	r.Helper()
+	began := time.Now()
+	defer func() {
+		if r.Failed() {
+			r.Logf("repeat with %s=%d; the operations were\n%s", seedEnv, r.script.seed, r.script)
+		}
+	}()
+	for _, op := range r.script.operations {
+		if err := op.do(r); err != nil {
+			r.Fatalf("%s: %v", op.text, err)
+		}
+	}
+	took(r, fmt.Sprintf("%d operations with %d kills", len(r.script.operations), r.script.kills), began)
+
+	began = time.Now()
+	if err := r.clear(); err != nil {
+		r.Fatal(err)
+	}
+	kube.Eventually(r, converge, r.check)
+	took(r, "until nothing was left it", began)
+}
+
+// rest starts every process that is down and waits until all is right.
+func (r *randomRun) rest() error {
+	ctx, began := context.Background(), time.Now()
+	for _, p := range r.processes() {
+		if err := p.start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := until(ctx, converge, func(context.Context) error { return r.check() }); err != nil {
+		return err
+	}
+	took(r, "until all answers were right it", began)
+	return nil
+}
+
+// processes are what can be killed.
+func (r *randomRun) processes() []*program {
+	all := []*program{r.hub.process}
+	for _, m := range r.members {
+		all = append(all, m.agent)
+	}
+	for _, s := range r.servers {
+		all = append(all, s.program)
+	}
+	return all
+}
+
+// randomProcesses is how many there are: the script is written before them.
+const randomProcesses = 1 + 3 + 5
+
+// clear takes away all that the users have.
+func (r *randomRun) clear() error {
+	var group errgroup.Group
+	for _, m := range r.members {
+		group.Go(func() error {
+			var errs []error
+			for _, ns := range r.script.namespaces {
+				// What the importer put there is for the importer to remove.
+				in := []client.DeleteAllOfOption{client.InNamespace(ns), client.MatchingLabels{randomLabel: "true"}}
+				for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}, &discoveryv1.EndpointSlice{}} {
+					errs = append(errs, m.client.DeleteAllOf(context.Background(), all, in...))
+				}
+			}
+			return errors.Join(errs...)
+		})
+	}
+	return group.Wait()
+}
