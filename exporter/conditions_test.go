@@ -98,6 +98,15 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	}
 }
 
+// The API refuses an Event whose reason is longer, and nobody would hear of the conflict.
+func TestEventReasonsFit(t *testing.T) {
+	one := metav1.Condition{Type: "Conflict", Reason: "PortConflict"}
+	all := metav1.Condition{Type: "Conflict", Reason: strings.Repeat("InternalTrafficPolicyConflict,", 9)}
+	if eventReason(one) != "PortConflict" || eventReason(all) != "Conflict" {
+		t.Errorf("reasons are %s, %s", eventReason(one), eventReason(all))
+	}
+}
+
 func TestMark(t *testing.T) {
 	marked := func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }
 	annotated := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "true"} }

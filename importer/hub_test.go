@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +33,15 @@ func TestMayDelete(t *testing.T) {
 	}).Build()
 	cached := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member.DeepCopy()).Build()
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	guard := &hubGuard{cache: cached, live: hub, cluster: "beijing", clock: now}
+	exported := make(chan struct{})
+	var said []string
+	guard := &hubGuard{cache: cached, live: hub, cluster: "beijing", clock: now, exported: exported, changed: func(_ context.Context, err error) {
+		if err == nil {
+			said = append(said, "complete")
+		} else {
+			said = append(said, "incomplete")
+		}
+	}}
 
 	check := func(what, want string, asks int) {
 		t.Helper()
@@ -45,6 +54,8 @@ func TestMayDelete(t *testing.T) {
 			t.Errorf("%s: asked %d times, want %d", what, asked, asks)
 		}
 	}
+	check("our own exports are on their way", "not on the hub yet", 0)
+	close(exported)
 	check("it knows us", "", 1)
 	check("it did just now", "", 0)
 	now.SetTime(now.Now().Add(2 * trustFor))
@@ -62,4 +73,7 @@ func TestMayDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("the cache has heard", "has no MemberCluster beijing", 0)
+	if want := []string{"incomplete", "complete", "incomplete"}; !slices.Equal(said, want) {
+		t.Errorf("it said %v, want %v: each once", said, want)
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -52,14 +53,23 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
   clusterset join     makes a cluster a member of a hub, once
   clusterset member   runs in each member: exports, imports, sends heartbeats
   clusterset hub      runs beside the hub's API server: watches the heartbeats
-  clusterset leave    undoes join`,
+  clusterset leave    undoes join
+
+  clusterset status   shows the clusters, the hub, and the services that need a look
+  clusterset explain  says why a name has the addresses that it has
+  clusterset drain    has a cluster used only as a last resort; undrain takes it back
+  clusterset doctor   finds what keeps names from working, and says how to mend it
+
+As kubectl-clusterset in the PATH it is kubectl clusterset as well.
+
+Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly. An error is one line on stderr.`,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true, // a wrong flag shouldn't scroll its own error off the screen
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return nil
 			}
-			hint := "see clusterset --help"
+			hint := "see " + cmd.CommandPath() + " --help"
 			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 				hint = "did you mean " + strings.Join(near, " or ") + "?"
 			}
@@ -68,11 +78,12 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.SuggestionsMinimumDistance = 2
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
+	root.AddCommand(newStatus(), newExplain(), newDrain(), newUndrain(), newDoctor())
+	asPlugin(root, os.Args[0])
 	return root
 }
 

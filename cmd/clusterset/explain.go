@@ -1,0 +1,229 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/explain"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/status/objects"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// explainCommand is `clusterset explain`.
+type explainCommand struct {
+	clusters
+	output
+	from, manifests   string
+	boundary, dialect string
+	prefer            []string
+}
+
+func newExplain() *cobra.Command {
+	var e explainCommand
+	cmd := configured(&cobra.Command{
+		Use:   "explain NAME",
+		Short: "Say why a name has the addresses that it has",
+		Long: `Says what DNS answers for a name, and why: which object answers, which tier of nearness won, what became of each endpoint,
+how its clusters are, and over what those that export it disagree. The answer is found by the code that the DNS server uses.
+
+NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.svc.clusterset.local or
+db-0.beijing.db.shop.svc.clusterset.local. Names in global are answered as FabDNS does.
+
+The answer depends on where the server stands. --from says it as the server's Corefile does: cluster, zone and region, "-"
+for one that is unknown. After a cluster alone its MemberCluster says the rest. Without --from it is the local cluster. A
+server that has the options prefer, boundary or dialect is asked for with the flags of these names.` + exitHelp,
+		Example: `  clusterset explain shop/web
+  clusterset explain nginx.default.svc.global --from xicheng/beijing/north
+  clusterset explain db.shop --manifests examples/manifests --from tianjin/tianjin/north -o wide`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.run(cmd.Context(), args[0], cmd.OutOrStdout())
+		},
+	})
+	cmd.Args = oneArg("a service, such as shop/web or web.shop.svc.clusterset.local")
+	cmd.ValidArgsFunction = e.complete
+	flags := cmd.Flags()
+	flags.StringVar(&e.from, "from", "", "`place` of the server that is asked: cluster/zone/region (default: the local cluster's)")
+	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, as the server's option of that name does, and no cluster")
+	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region (default: zone,region)")
+	flags.StringVar(&e.boundary, "boundary", "", "`tier` outside of which the server answers nothing: cluster, zone or region (default: none)")
+	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global in the zone global, else mcs)")
+	e.clusters.addFlags(flags)
+	e.addFlag(cmd, "table", "wide", "json", "yaml")
+	return cmd
+}
+
+// oneArg wants one argument.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return usagef("want %s; see %s --help", what, cmd.CommandPath())
+		case 1:
+			return nil
+		}
+		return usagef("unexpected argument %q; see %s --help", args[1], cmd.CommandPath())
+	}
+}
+
+func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) error {
+	q, err := e.query(name)
+	if err != nil {
+		return err
+	}
+	facts, self, err := e.fetch(ctx, q)
+	if err != nil {
+		return err
+	}
+	facts.Now = time.Now()
+	if q.From, err = parsePlace(cmp.Or(e.from, self), facts.Members); err != nil {
+		return usagef("--from: %w", err)
+	}
+	if b := q.Policy.Boundary; !q.From.Has(b) {
+		return usagef("--boundary %s: the server's %s is unknown, so that nothing would lie within; --from CLUSTER/ZONE/REGION gives it", b, b)
+	}
+	explanation, err := explain.Explain(*q, *facts)
+	if err != nil {
+		return err
+	}
+	return e.write(w, explanation, func() string {
+		return explain.Screen{Wide: e.wide(), Colours: colours(w)}.Render(explanation)
+	})
+}
+
+// query reads what needs no cluster.
+func (e *explainCommand) query(name string) (*explain.Query, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	var q explain.Query
+	var err error
+	if q.Name, err = explain.ParseName(name); err != nil {
+		return nil, usageError{err}
+	}
+	switch d := explain.Dialect(e.dialect); d {
+	case "":
+	case explain.MCS, explain.Global:
+		q.Name.Dialect = d
+	default:
+		return nil, usagef("--dialect is %q; want mcs or global", e.dialect)
+	}
+	for _, word := range e.prefer {
+		tier, err := topology.ParseTier(word)
+		if err != nil {
+			return nil, usagef("--prefer: %w", err)
+		}
+		q.Policy.Prefer = append(q.Policy.Prefer, tier)
+	}
+	if e.boundary != "" {
+		if q.Policy.Boundary, err = topology.ParseTier(e.boundary); err != nil {
+			return nil, usagef("--boundary: %w", err)
+		}
+	}
+	if _, err := parsePlace(e.from, nil); err != nil {
+		return nil, usagef("--from: %w", err)
+	}
+	return &q, nil
+}
+
+// fetch reads the objects, and the local cluster's name where that is known.
+func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, self string, err error) {
+	if e.manifests != "" {
+		if e.hasLocal() {
+			return nil, "", usagef("--manifests and --kubeconfig exclude each other: objects come from one source")
+		}
+		located, notes, err := manifests.ReadDir(e.manifests)
+		if err != nil {
+			return nil, "", usagef("--manifests: %w", err)
+		}
+		return explain.FromManifests(located, notes), "", nil
+	}
+	config, err := e.local()
+	if err != nil {
+		return nil, "", err
+	}
+	hubConfig, err := e.hub()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return nil, "", err
+	}
+	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
+		return nil, "", err
+	}
+	if hubConfig != nil {
+		hub, err := objects.Open(hubConfig, "hub", hubFlags)
+		if err != nil {
+			return nil, "", err
+		}
+		if err := facts.FetchConflicts(ctx, hub, q.Name.Key); err != nil {
+			return nil, "", err
+		}
+	}
+	return facts, c.Name(ctx), nil
+}
+
+// parsePlace reads cluster/zone/region. After a cluster alone the rest is that of its MemberCluster.
+func parsePlace(s string, members []clustersetv1alpha1.MemberCluster) (topology.Location, error) {
+	var l topology.Location
+	parts := strings.Split(s, "/")
+	if len(parts) > 3 {
+		return l, fmt.Errorf("%q is no place: want cluster/zone/region, - for one that is unknown", s)
+	}
+	for i, to := range []*string{&l.Cluster, &l.Zone, &l.Region} {
+		if i < len(parts) && parts[i] != "-" {
+			*to = parts[i]
+		}
+		if err := api.CheckLocation(*to); err != nil {
+			return l, fmt.Errorf("%q %w", *to, err)
+		}
+	}
+	l.Cluster = strings.ToLower(l.Cluster)
+	if l.Cluster != "" {
+		if err := api.CheckClusterName(l.Cluster); err != nil {
+			return l, fmt.Errorf("cluster %q %w", l.Cluster, err)
+		}
+	}
+	if len(parts) == 1 {
+		if i := slices.IndexFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == l.Cluster }); i >= 0 {
+			l.Zone, l.Region = members[i].Spec.Zone, members[i].Spec.Region
+		}
+	}
+	return l, nil
+}
+
+// complete offers the services of the local cluster to a shell.
+func (e *explainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	config, err := e.local()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	imports, err := c.ServiceImports(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]cobra.Completion, len(imports))
+	for i := range imports {
+		names[i] = imports[i].Namespace + "/" + imports[i].Name
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,89 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// clusters are the local cluster and the hub as the commands of a person reach them: status, explain, drain, doctor.
+type clusters struct {
+	kubeconfig, context       string
+	hubKubeconfig, hubContext string
+	timeout                   time.Duration
+}
+
+// exitHelp is part of the help of these commands.
+const exitHelp = `
+
+Exit codes: 0 it is done; 1 it failed (what is wrong, and what to do about it, is on stderr); 2 it was asked for wrongly.`
+
+func (c *clusters) addFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to look at (default: as kubectl has it)")
+	flags.StringVar(&c.context, "context", "", "`context` of that file (default: its current one)")
+	c.addHubFlags(flags, "to look at the hub as well")
+}
+
+func (c *clusters) addHubFlags(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&c.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of the hub, "+what)
+	flags.StringVar(&c.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long to wait for each answer of an API server")
+}
+
+const (
+	localFlags = "--kubeconfig and --context"
+	hubFlags   = "--hub-kubeconfig and --hub-context"
+)
+
+// local is how to reach the local cluster.
+func (c *clusters) local() (*rest.Config, error) {
+	return c.load(c.kubeconfig, c.context, "--kubeconfig", "--context")
+}
+
+// hub is how to reach the hub, nil where nobody said.
+func (c *clusters) hub() (*rest.Config, error) {
+	if !c.hasHub() {
+		return nil, nil
+	}
+	return c.load(c.hubKubeconfig, c.hubContext, "--hub-kubeconfig", "--hub-context")
+}
+
+func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext != "" }
+
+// hasLocal reports whether someone said which cluster is the local one.
+func (c *clusters) hasLocal() bool { return c.kubeconfig != "" || c.context != "" }
+
+func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.Config, error) {
+	quiet()
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	if known, err := rules.Load(); err == nil && contextName != "" && known.Contexts[contextName] == nil {
+		names := slices.Sorted(maps.Keys(known.Contexts))
+		return nil, usagef("there is no context %q; for %s there are: %s", contextName, contextFlag, cmp.Or(strings.Join(names, ", "), "none, without a kubeconfig"))
+	}
+	config, err := restConfig(file, contextName)
+	if clientcmd.IsEmptyConfig(err) || err != nil && strings.Contains(err.Error(), "no configuration has been provided") {
+		return nil, usagef("no kubeconfig is found; %s FILE gives one, as do KUBECONFIG and ~/.kube/config", fileFlag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; check %s", err, fileFlag)
+	}
+	config.Timeout = c.timeout
+	return config, nil
+}
+
+// quiet has client libraries say nothing: what there is to say is printed, in a line.
+func quiet() {
+	log.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+}

@@ -1,0 +1,75 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// lockedBuffer is written by one goroutine and read by another.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// times wants a word that often at least.
+func (l *lockedBuffer) times(word string, n int) error {
+	if got := strings.Count(l.String(), word); got < n {
+		return fmt.Errorf("%q is there %d times, want %d", word, got, n)
+	}
+	return nil
+}
+
+// As kubectl's plugin, under the name that kubectl looks for, the help says what is typed there.
+func TestHelpAsKubectlPlugin(t *testing.T) {
+	for started, want := range map[string]string{
+		"/usr/local/bin/clusterset":                "clusterset",
+		"/home/me/.krew/bin/kubectl-clusterset":    "kubectl clusterset",
+		`kubectl-clusterset.exe`:                   "kubectl clusterset",
+		"/opt/kubectl-clusterset/clusterset.linux": "clusterset",
+	} {
+		root := newRoot()
+		asPlugin(root, started)
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs([]string{"help", "drain"})
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); !strings.Contains(text, "Usage:\n  "+want+" drain CLUSTER") || !strings.Contains(text, "  "+want+" drain beijing --hub-context hub") {
+			t.Errorf("%s:\n%s", started, text)
+		}
+	}
+}
+
+// Every command of a person says what its exit codes mean.
+func TestExitCodesAreDocumented(t *testing.T) {
+	for _, name := range []string{"status", "explain", "drain", "undrain", "doctor"} {
+		_, stdout, _ := cli(t, "help", name)
+		if !strings.Contains(stdout, "Exit codes: 0") {
+			t.Errorf("%s: %s", name, stdout)
+		}
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, stdout, stderr := cli(t, "completion", shell); code != 0 || !strings.Contains(stdout, "clusterset") {
+			t.Errorf("%s: exit code %d, %s", shell, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,141 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+)
+
+// checkClusterDNS looks whether the cluster's DNS sends the zones to us: to a clusterset plugin of its own, or on to a
+// server that has it.
+func checkClusterDNS(f *Facts) []Finding {
+	const check = "clusterdns"
+	c := f.ClusterDNS
+	switch {
+	case c.Err != nil:
+		return []Finding{skipped(check, fmt.Sprintf("the ConfigMap %s can't be read: %v", c.Key, c.Err))}
+	case !c.Found:
+		return []Finding{skipped(check, fmt.Sprintf("there is no ConfigMap %s; name that of this cluster's DNS with --dns-configmap, or ask its server with --dns", c.Key))}
+	case c.Data["stubDomains"] != "":
+		return checkStubDomains(c, f.Zones)
+	case c.Data["Corefile"] == "":
+		return []Finding{problem(check, fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so that nothing sends %s on", c.Key, listed(f.Zones)), "add to the configuration of this cluster's DNS that these zones are answered by the clusterset servers")}
+	}
+	return checkCorefile(check, c, f.Zones)
+}
+
+// checkNodeLocalDNS looks at the cache on each node, which pods ask first: what it doesn't know of it sends past the
+// cluster's DNS to the node's own servers.
+func checkNodeLocalDNS(f *Facts) []Finding {
+	const check = "nodelocaldns"
+	c := f.NodeLocalDNS
+	switch {
+	case c.Err != nil:
+		return []Finding{skipped(check, fmt.Sprintf("the ConfigMap %s can't be read: %v", c.Key, c.Err))}
+	case !c.Found:
+		return []Finding{ok(check, "NodeLocal DNSCache is not installed")}
+	}
+	return checkCorefile(check, c, f.Zones)
+}
+
+func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
+	blocks := ParseCorefile(c.Data["Corefile"])
+	var all []Finding
+	var missing []string
+	for _, zone := range zones {
+		block, key := serving(blocks, zone)
+		switch {
+		case block == nil:
+			missing = append(missing, zone)
+		case block.plugin(zone, "clusterset") != nil:
+			all = append(all, ok(check, fmt.Sprintf("%s answers %s itself", c.Key, zone)))
+		case block.plugin(zone, "multicluster", "kubernetes") != nil:
+			p := block.plugin(zone, "multicluster", "kubernetes")
+			all = append(all, problem(check, fmt.Sprintf("%s has %s answered by the plugin %s, not by clusterset", c.Key, zone, p.Name),
+				fmt.Sprintf("take %s out of the line of %s, and\n%s", zone, p.Name, stanza(check, c.Key, []string{zone}))))
+		case block.plugin(zone, "forward") != nil && (key != "" || block.sends(zone)):
+			all = append(all, ok(check, fmt.Sprintf("%s forwards %s to %s", c.Key, zone, strings.Join(block.plugin(zone, "forward").servers(), " "))))
+		default:
+			missing = append(missing, zone)
+		}
+	}
+	switch {
+	case len(missing) == 0:
+	case importsFiles(c.Data["Corefile"]):
+		all = append(all, skipped(check, fmt.Sprintf("no stanza for %s is seen in %s, but it imports files, which may have one; --dns asks the server itself", listed(missing), c.Key)))
+	default:
+		all = append(all, problem(check, fmt.Sprintf("the Corefile in %s has no stanza for %s: pods' queries there never reach the clusterset servers", c.Key, listed(missing)),
+			stanza(check, c.Key, missing)))
+	}
+	return all
+}
+
+// importsFiles reports whether a Corefile imports more than its own snippets.
+func importsFiles(corefile string) bool {
+	all := tokens(corefile)
+	for i := range all {
+		if all[i].text == "import" && i+1 < len(all) && strings.ContainsAny(all[i+1].text, "/*.") {
+			return true
+		}
+	}
+	return false
+}
+
+// sends reports whether a block for the root sends the zone somewhere of its own, rather than with everything else.
+func (b *Block) sends(zone string) bool {
+	p := b.plugin(zone, "forward")
+	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
+}
+
+// servers are where a forward plugin sends queries.
+func (p *Plugin) servers() []string {
+	if len(p.Args) < 2 {
+		return []string{"nowhere"}
+	}
+	return p.Args[1:]
+}
+
+// stanza is the cure of a Corefile without one.
+func stanza(check, configMap string, zones []string) string {
+	keys := make([]string, len(zones))
+	for i, z := range zones {
+		keys[i] = z + ":53"
+	}
+	bind := ""
+	if check == "nodelocaldns" {
+		bind = "    bind 169.254.20.10    # as the file's other stanzas have it\n"
+	}
+	namespace, name, _ := strings.Cut(configMap, "/")
+	return fmt.Sprintf(`add to the Corefile (kubectl -n %s edit configmap %s), with the ClusterIP of the clusterset DNS Service:
+%s {
+    errors
+    cache 5
+%s    forward . CLUSTER-IP
+}`, namespace, name, strings.Join(keys, " "), bind)
+}
+
+// checkStubDomains reads kube-dns's way to send zones elsewhere.
+func checkStubDomains(c ConfigMap, zones []string) []Finding {
+	const check = "clusterdns"
+	var domains map[string][]string
+	if err := json.Unmarshal([]byte(c.Data["stubDomains"]), &domains); err != nil {
+		return []Finding{problem(check, fmt.Sprintf("stubDomains in %s is no JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
+	}
+	var all []Finding
+	for _, zone := range zones {
+		if len(domains[zone]) > 0 {
+			all = append(all, ok(check, fmt.Sprintf("%s sends %s to %s", c.Key, zone, strings.Join(domains[zone], " "))))
+			continue
+		}
+		all = append(all, problem(check, fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone),
+			fmt.Sprintf("add %q: [\"CLUSTER-IP\"], with the ClusterIP of the clusterset DNS Service", zone)))
+	}
+	return all
+}
+
+func listed(names []string) string {
+	if len(names) < 2 {
+		return strings.Join(names, "")
+	}
+	return strings.Join(names[:len(names)-1], ", ") + " and " + names[len(names)-1]
+}

@@ -1,0 +1,33 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+)
+
+// checkDNS looks at what a server said to a real question. Every zone of ours, and hardly any other, has a TXT record at
+// dns-version (the Kubernetes DNS specification, 2.2).
+func checkDNS(f *Facts) []Finding {
+	const check = "dns"
+	if f.DNSServer == "" {
+		return []Finding{skipped(check, "no server was asked; --dns ADDRESS asks one, of this cluster's DNS or of clusterset")}
+	}
+	var all []Finding
+	for _, r := range f.Replies {
+		name := "dns-version." + r.Zone
+		switch {
+		case slices.Contains(r.Texts, "1.0.0"):
+			all = append(all, ok(check, fmt.Sprintf("%s answers for %s", f.DNSServer, r.Zone)))
+		case r.NotFound || r.Err == nil:
+			all = append(all, problem(check, fmt.Sprintf("%s knows no %s: not clusterset answers the zone %s there", f.DNSServer, name, r.Zone),
+				"give the server a stanza for the zone (see clusterdns), or the clusterset plugin there the zone"))
+		case r.Timeout:
+			all = append(all, problem(check, fmt.Sprintf("%s doesn't answer for %s", f.DNSServer, name),
+				"see whether it runs and can be reached from here, by UDP and TCP port 53: kubectl get pods, Service, NetworkPolicy"))
+		default:
+			all = append(all, problem(check, fmt.Sprintf("%s fails for %s: %v", f.DNSServer, name, r.Err),
+				"SERVFAIL means that the server has not read its objects yet, or can't reach the one it forwards to: see its logs and coredns_clusterset_source_synced"))
+		}
+	}
+	return all
+}

@@ -1,0 +1,212 @@
+package doctor
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+)
+
+var (
+	now   = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	zones = []string{"clusterset.local", "global"}
+)
+
+const forwarding = `
+.:53 {
+    errors
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        pods insecure
+    }
+    forward . /etc/resolv.conf
+}
+clusterset.local:53 global:53 {
+    errors
+    cache 5
+    forward . 10.96.0.53 {
+        max_concurrent 1000
+    }
+}
+`
+
+const stock = `.:53 {
+    errors
+    kubernetes cluster.local in-addr.arpa ip6.arpa
+    forward . /etc/resolv.conf   # clusterset.local would go there
+    cache 30
+}`
+
+func healthy() *Facts {
+	server := func(what string) *Server {
+		s := &Server{What: what, Address: "https://" + what + ":6443", Version: "v1.36.3", Timed: true, Uncertain: time.Second}
+		for _, k := range kinds[what] {
+			k.Served = k.Want[:1]
+			s.CRDs = append(s.CRDs, k)
+		}
+		s.Rights = wanted("cli", what, "")
+		for i := range s.Rights {
+			s.Rights[i].Allowed = true
+		}
+		return s
+	}
+	return &Facts{
+		Now: now, Zones: zones, Cluster: server("cluster"), Hub: server("hub"),
+		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
+		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
+		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
+		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "global", Texts: []string{"1.0.0"}}},
+		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
+	}
+}
+
+func TestRender(t *testing.T) {
+	for name, change := range map[string]func(*Facts){
+		"healthy": func(*Facts) {},
+		"bare": func(f *Facts) { // of a cluster where nothing was done yet, by someone who gave no flags
+			for i := range f.Cluster.CRDs {
+				f.Cluster.CRDs[i].Served = nil
+			}
+			f.Hub, f.Credentials, f.DNSServer, f.ResolvConf = nil, nil, "", ""
+			f.ClusterDNS.Data["Corefile"] = stock
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
+		},
+		"sick": func(f *Facts) {
+			f.Cluster.CRDs[0].Outdated = []string{"v1alpha1.spec.weight", "v1alpha1.spec.cidrs"}
+			f.Cluster.CRDs[1].Served = []string{"v2"}
+			f.Cluster.Skew, f.Hub.Skew = 90*time.Second, -time.Minute
+			f.Cluster.Rights[0].Allowed, f.Hub.Rights[2].Allowed = false, false
+			f.Credentials.Expires = now.Add(2 * time.Hour)
+			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
+			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
+			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "global", Err: errors.New("no such host"), NotFound: true}}
+		},
+		"refused": func(f *Facts) { // to an account that may do little
+			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("forbidden")}
+			f.Cluster.RightsErr, f.Credentials = errors.New("forbidden"), nil
+			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
+			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
+		},
+		"kube-dns": func(f *Facts) {
+			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"global": ["10.96.0.53"]}`}}
+			f.Credentials.Expires = now.Add(-time.Hour)
+		},
+	} {
+		f := healthy()
+		change(f)
+		d := Diagnose(f)
+		golden(t, name+".txt", Render(d, false))
+		for _, finding := range d.Findings {
+			if (finding.Level == Problem) != (finding.Cure != "") {
+				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
+			}
+		}
+		if name == "healthy" && d.Problems > 0 {
+			t.Error("a healthy cluster has problems")
+		}
+	}
+}
+
+func TestCorefiles(t *testing.T) {
+	for name, c := range map[string]struct{ corefile, want string }{
+		"forwarded":             {forwarding, "ok ok"},
+		"nothing":               {"", "problem"},
+		"stock":                 {stock, "problem"},
+		"one zone":              {stock + "\nglobal {\n forward . 10.0.0.1\n}", "ok problem"},
+		"plugin in the root":    {".:53 {\n clusterset clusterset.local global\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin for any zone":   {". {\n clusterset\n}", "ok ok"},
+		"plugin elsewhere":      {". {\n clusterset fleet.example\n forward . 1.1.1.1\n}", "problem"},
+		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
+		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, global:53 {\n import us\n}", "ok ok"},
+		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://global {\n forward . 10.0.0.1\n}", "ok ok"},
+		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# global {\n#}\n", "ok problem"},
+		"imported files":        {stock + "\nimport /etc/coredns/custom/*.server", "skipped"},
+		"kubernetes plugin":     {strings.ReplaceAll(stock, "kubernetes cluster.local", "kubernetes cluster.local clusterset.local"), "problem problem"},
+		"multicluster plugin":   {"clusterset.local {\n multicluster clusterset.local\n}\nglobal {\n clusterset\n}", "problem ok"},
+		"a block without a way": {"clusterset.local global {\n errors\n}", "problem"},
+		"braces of options":     {"clusterset.local global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
+	} {
+		var got []string
+		for _, f := range checkCorefile("clusterdns", ConfigMap{Data: map[string]string{"Corefile": c.corefile}}, zones) {
+			got = append(got, string(f.Level))
+		}
+		slices.Sort(got)
+		want := strings.Fields(c.want)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %s\n%+v", name, got, c.want, ParseCorefile(c.corefile))
+		}
+	}
+}
+
+// The stanza that doctor would have pasted is one that doctor is content with.
+func TestTheCureOfACorefileCuresIt(t *testing.T) {
+	for check, configMap := range map[string]string{"clusterdns": "kube-system/coredns", "nodelocaldns": "kube-system/node-local-dns"} {
+		_, text, _ := strings.Cut(stanza(check, configMap, zones), "\n")
+		text = strings.ReplaceAll(text, "CLUSTER-IP", "10.96.0.53")
+		for _, f := range checkCorefile(check, ConfigMap{Data: map[string]string{"Corefile": stock + "\n" + text}}, zones) {
+			if f.Level != OK {
+				t.Errorf("%s: %+v", check, f)
+			}
+		}
+	}
+}
+
+func TestMissingFields(t *testing.T) {
+	ours := embedded("memberclusters.clusterset.dev")
+	if ours == nil {
+		t.Fatal("no definition of MemberCluster is embedded")
+	}
+	if missing := missingFields(ours, ours); len(missing) > 0 {
+		t.Errorf("it lacks %v of itself", missing)
+	}
+	older := ours.DeepCopy()
+	versions, _, _ := unstructured.NestedSlice(older.Object, "spec", "versions")
+	schema := versions[0].(map[string]any)["schema"].(map[string]any)
+	unstructured.RemoveNestedField(schema, "openAPIV3Schema", "properties", "spec", "properties", "drain")
+	unstructured.RemoveNestedField(schema, "openAPIV3Schema", "properties", "status", "properties", "conditions")
+	if err := unstructured.SetNestedSlice(older.Object, versions, "spec", "versions"); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := missingFields(ours, older), []string{"v1alpha1.spec.drain", "v1alpha1.status.conditions"}; !slices.Equal(got[:2], want) {
+		t.Errorf("missing %v, want %v", got, want)
+	}
+}
+
+func TestExpiry(t *testing.T) {
+	// {"exp":1767225600}
+	if got := expiry("e30.eyJleHAiOjE3NjcyMjU2MDB9.sig"); !got.Equal(time.Unix(1767225600, 0)) {
+		t.Errorf("got %s", got)
+	}
+	for _, token := range []string{"", "abc", "a.b.c", "e30.e30.x"} {
+		if got := expiry(token); !got.IsZero() {
+			t.Errorf("%q: %s", token, got)
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (UPDATE=1 rewrites it):\n got:\n%s\nwant:\n%s", path, got, want)
+	}
+}

@@ -1,0 +1,64 @@
+package doctor
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Level is what a Finding means.
+type Level string
+
+// The levels.
+const (
+	OK      Level = "ok"
+	Skipped Level = "skipped" // could not be looked at, or wasn't asked for
+	Problem Level = "problem"
+)
+
+// Finding is what a check found.
+type Finding struct {
+	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns.
+	Check   string `json:"check"`
+	Level   Level  `json:"level"`
+	Message string `json:"message"`
+	// Cure is what to do: a sentence, or several lines to paste.
+	Cure string `json:"cure,omitempty"`
+}
+
+// Diagnosis is what `clusterset doctor -o json` prints.
+type Diagnosis struct {
+	Findings []Finding `json:"findings"`
+	Problems int       `json:"problems"`
+}
+
+// checks are run in this order, which is the one in which one problem explains the next.
+var checks = []func(*Facts) []Finding{
+	checkServers, checkCRDs, checkRights, checkClocks, checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS,
+}
+
+// Diagnose runs every check.
+func Diagnose(f *Facts) Diagnosis {
+	var d Diagnosis
+	for _, check := range checks {
+		d.Findings = append(d.Findings, check(f)...)
+	}
+	slices.SortStableFunc(d.Findings, func(a, b Finding) int { return cmp.Compare(order(a.Level), order(b.Level)) })
+	for _, finding := range d.Findings {
+		if finding.Level == Problem {
+			d.Problems++
+		}
+	}
+	return d
+}
+
+func order(l Level) int { return slices.Index([]Level{Problem, Skipped, OK}, l) }
+
+func ok(check, message string) Finding { return Finding{Check: check, Level: OK, Message: message} }
+
+func skipped(check, message string) Finding {
+	return Finding{Check: check, Level: Skipped, Message: message}
+}
+
+func problem(check, message, cure string) Finding {
+	return Finding{Check: check, Level: Problem, Message: message, Cure: cure}
+}

@@ -1,0 +1,216 @@
+package doctor
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/status/objects"
+)
+
+// Gatherer reads Facts.
+type Gatherer struct {
+	// Cluster and Hub are how to reach them. Hub may be nil.
+	Cluster, Hub *rest.Config
+	// ClusterFlags and HubFlags are those that chose them, for messages.
+	ClusterFlags, HubFlags string
+	// Roles are the parts whose rights are looked at, As whose rights these are in the cluster: empty for our own.
+	Roles []string
+	As    string
+	// MemberNamespace is the member's own on the hub, where the hub's account is a member's.
+	MemberNamespace string
+	// ClusterDNS and NodeLocalDNS name the ConfigMaps, Secret the agent's credentials.
+	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
+	// DNSServer is an address with a port, or empty.
+	DNSServer  string
+	Zones      []string
+	ResolvConf string
+}
+
+// Gather reads the Facts. What can't be read is among them.
+func (g *Gatherer) Gather(ctx context.Context) *Facts {
+	f := &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
+	var c *objects.Cluster
+	f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
+	f.ClusterDNS, f.NodeLocalDNS = ConfigMap{Key: g.ClusterDNS.String()}, ConfigMap{Key: g.NodeLocalDNS.String()}
+	if f.Cluster.Err == nil {
+		f.ClusterDNS.read(ctx, c, g.ClusterDNS)
+		f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
+		f.Credentials = credentials(ctx, c, g.Secret)
+	} else {
+		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
+	}
+	if g.Hub != nil {
+		f.Hub, _ = g.server(ctx, g.Hub, "hub", g.HubFlags)
+	}
+	if g.DNSServer != "" {
+		for _, zone := range g.Zones {
+			f.Replies = append(f.Replies, query(ctx, g.DNSServer, zone))
+		}
+	}
+	return f
+}
+
+var errUnreached = errors.New("the cluster can't be reached")
+
+// server looks at an API server.
+func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
+	s := &Server{What: what, Address: config.Host}
+	c, err := objects.Open(config, what, flags)
+	if err != nil {
+		s.Err = err
+		return s, nil
+	}
+	if err := s.ask(ctx, config); err != nil {
+		s.Err = c.Words(err)
+		return s, c
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		s.Err = c.Words(err)
+		return s, c
+	}
+	s.CRDs = definitions(ctx, disco, c, what)
+	for _, role := range g.Roles {
+		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace)...)
+	}
+	asker := c
+	if g.As != "" && what == "cluster" {
+		other := rest.CopyConfig(config)
+		other.Impersonate.UserName = g.As // for this question only: all else is looked at with our own rights
+		if asker, err = objects.Open(other, what, flags); err != nil {
+			s.RightsErr = err
+			return s, c
+		}
+	}
+	s.RightsErr = ask(ctx, asker, s.Rights)
+	return s, c
+}
+
+// ask reads the version, which any account may, and the clock that comes with every reply.
+func (s *Server) ask(ctx context.Context, config *rest.Config) error {
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	// Twice: the first makes the connection, whose time would count as the clock's uncertainty.
+	for range 2 {
+		began := time.Now()
+		reply, err := h.Do(request)
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		var version struct {
+			GitVersion string `json:"gitVersion"`
+		}
+		err = json.NewDecoder(reply.Body).Decode(&version)
+		_ = reply.Body.Close()
+		switch {
+		case reply.StatusCode == http.StatusUnauthorized:
+			return apierrors.NewUnauthorized("no access")
+		case err != nil:
+			return err
+		}
+		s.Version = version.GitVersion
+		if date, err := http.ParseTime(reply.Header.Get("Date")); err == nil {
+			// The header leaves out fractions of a second.
+			s.Skew = date.Add(time.Second / 2).Sub(began.Add(took / 2))
+			s.Uncertain, s.Timed = time.Second/2+took/2, true
+		}
+	}
+	return nil
+}
+
+func (m *ConfigMap) read(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
+	var o corev1.ConfigMap
+	switch err := c.Get(ctx, key, &o); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		m.Err = err
+	default:
+		m.Found, m.Data = true, o.Data
+		m.custom(ctx, c, key)
+	}
+}
+
+// custom adds the server blocks of the ConfigMap beside, where k3s, AKS and others import them from.
+func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
+	var o corev1.ConfigMap
+	key.Name += "-custom"
+	if !importsFiles(m.Data["Corefile"]) || c.Get(ctx, key, &o) != nil {
+		return
+	}
+	for name, blocks := range o.Data {
+		if strings.HasSuffix(name, ".server") {
+			m.Data["Corefile"] += "\n" + blocks
+		}
+	}
+}
+
+// credentials reads when the agent's token runs out. Not to find it, or not to be allowed to look, is nothing to report:
+// this may be a cluster whose agent has its credentials from elsewhere.
+func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) *Credentials {
+	var secret corev1.Secret
+	if c.Get(ctx, key, &secret) != nil {
+		return nil
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[api.HubSecretKey])
+	if err != nil {
+		return nil
+	}
+	return &Credentials{Key: key.String(), Server: config.Host, Expires: expiry(config.BearerToken)}
+}
+
+// expiry is what a ServiceAccount's token says of its end.
+func expiry(token string) time.Time {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return time.Time{}
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	var claims struct {
+		Expires int64 `json:"exp"`
+	}
+	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Expires == 0 {
+		return time.Time{}
+	}
+	return time.Unix(claims.Expires, 0)
+}
+
+// query asks a server for the version record of a zone.
+func query(ctx context.Context, server, zone string) Reply {
+	r := Reply{Zone: zone}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server)
+	}}
+	r.Texts, r.Err = resolver.LookupTXT(ctx, "dns-version."+zone+".")
+	var dns *net.DNSError
+	if errors.As(r.Err, &dns) {
+		r.NotFound, r.Timeout = dns.IsNotFound, dns.IsTimeout || strings.Contains(dns.Err, "connection refused")
+	}
+	return r
+}

@@ -1,0 +1,24 @@
+package doctor
+
+import (
+	"strings"
+
+	"github.com/clusterset/clusterset/internal/status/screen"
+)
+
+// Render returns the Diagnosis as a person reads it: problems first, each with its cure.
+func Render(d Diagnosis, colours bool) string {
+	w := &screen.Writer{Colours: colours}
+	marks := map[Level]screen.Cell{
+		OK: {Text: "ok       ", Colour: screen.Good}, Skipped: {Text: "skipped  ", Colour: screen.Faint}, Problem: {Text: "PROBLEM  ", Colour: screen.Bad},
+	}
+	for _, f := range d.Findings {
+		w.Line(marks[f.Level], screen.Cell{Text: f.Check + ": ", Colour: screen.Head}, screen.Cell{Text: f.Message})
+		arrow := "         → "
+		for line := range strings.Lines(f.Cure) {
+			w.Line(screen.Cell{Text: arrow + strings.TrimSuffix(line, "\n")})
+			arrow = "           "
+		}
+	}
+	return w.String()
+}

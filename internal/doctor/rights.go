@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/status/objects"
+)
+
+const mcsGroup = "multicluster.x-k8s.io"
+
+func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+var (
+	read  = []string{"get", "list", "watch"}
+	write = []string{"create", "update", "patch", "delete"}
+)
+
+// roles are the parts whose rights can be looked at, by the name that --for takes, with what each needs in its own cluster.
+var roles = map[string][]rbacv1.PolicyRule{
+	"cli": { // clusterset status, explain
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"list"}),
+		rule(mcsGroup, []string{"serviceimports", "serviceexports"}, []string{"list"}),
+		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, []string{"list"}),
+		rule("discovery.k8s.io", []string{"endpointslices"}, []string{"list"}),
+	},
+	"dns": {
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, read),
+		rule(mcsGroup, []string{"serviceimports"}, read),
+		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, read),
+		rule("discovery.k8s.io", []string{"endpointslices"}, read),
+	},
+	"member": {
+		rule("", []string{"services"}, slices.Concat(read, write)),
+		rule("", []string{"namespaces"}, read),
+		rule("discovery.k8s.io", []string{"endpointslices"}, slices.Concat(read, write)),
+		rule(mcsGroup, []string{"serviceimports", "serviceexports"}, slices.Concat(read, write)),
+		rule(mcsGroup, []string{"serviceimports/status", "serviceexports/status"}, []string{"update", "patch"}),
+		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, slices.Concat(read, write)),
+		rule(fabedgev1alpha1.GroupName, []string{"globalservices/status"}, []string{"update", "patch"}),
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, slices.Concat(read, write)),
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"update", "patch"}),
+		rule("events.k8s.io", []string{"events"}, []string{"create"}),
+	},
+}
+
+// hubRoles are what parts need on the hub.
+var hubRoles = map[string][]rbacv1.PolicyRule{
+	"cli": { // clusterset status, drain
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"get", "list", "patch"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices"}, []string{"list"}),
+	},
+	"hub": {
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, read),
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"update", "patch"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"list", "watch", "delete"}),
+		rule("coordination.k8s.io", []string{"leases"}, read),
+		rule("events.k8s.io", []string{"events"}, []string{"create"}),
+	},
+}
+
+// Roles are the words that --for takes.
+var Roles = []string{"cli", "dns", "member", "hub"}
+
+// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there.
+func wanted(role, what, memberNamespace string) []Right {
+	label := map[string]string{"cli": "the command line", "dns": "the DNS server", "member": "clusterset member", "hub": "clusterset hub"}[role]
+	switch {
+	case what != "hub":
+		return expand(label, "", roles[role])
+	case role == "member" && memberNamespace != "":
+		return slices.Concat(expand(label, "", join.ReaderRules()), expand(label, memberNamespace, join.WriterRules()))
+	case role == "member":
+		return expand(label, "", join.ReaderRules())
+	}
+	return expand(label, "", hubRoles[role])
+}
+
+// expand makes a right of each combination that rules allow.
+func expand(label, namespace string, rules []rbacv1.PolicyRule) []Right {
+	var all []Right
+	for _, r := range rules {
+		names := r.ResourceNames
+		if names == nil {
+			names = []string{""}
+		}
+		for _, resource := range r.Resources {
+			for _, verb := range r.Verbs {
+				for _, name := range names {
+					all = append(all, Right{For: label, Verb: verb, Group: r.APIGroups[0], Resource: resource, Namespace: namespace, Name: name})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// ask has the API server say which of the rights this account has (SelfSubjectAccessReview, which anyone may create).
+func ask(ctx context.Context, c *objects.Cluster, rights []Right) error {
+	for i := range rights {
+		r := &rights[i]
+		resource, subresource := cutResource(r.Resource)
+		review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+			ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: r.Namespace, Verb: r.Verb, Group: r.Group, Resource: resource, Subresource: subresource, Name: r.Name,
+			},
+		}}
+		if err := c.Create(ctx, review, &client.CreateOptions{}); err != nil {
+			return fmt.Errorf("ask about %s: %w", r, err)
+		}
+		r.Allowed = review.Status.Allowed
+	}
+	return nil
+}

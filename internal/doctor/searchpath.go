@@ -1,0 +1,61 @@
+package doctor
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// checkSearchPath looks at how pods' resolvers complete names. With ndots:5, Kubernetes' default, a name of the set (four
+// dots) is first tried under every domain of the search path.
+func checkSearchPath(f *Facts) []Finding {
+	const check = "searchpath"
+	if f.ResolvConf == "" {
+		return []Finding{skipped(check, "this is no pod, and only a pod's /etc/resolv.conf says what its resolver does; run clusterset doctor in one, or give its file with --resolv-conf")}
+	}
+	search, ndots := parseResolvConf(f.ResolvConf)
+	var all []Finding
+	for _, zone := range f.Zones {
+		for _, domain := range search {
+			if within(domain, zone) {
+				all = append(all, problem(check, fmt.Sprintf("the search path holds %s, which lies in the zone %s: short names of this cluster may be answered by others", domain, zone),
+					"take it out of the pod's dnsConfig.searches, or the node's resolv.conf, unless that is what you want"))
+			}
+		}
+	}
+	if len(all) > 0 {
+		return all
+	}
+	const dots = 4 // of <service>.<namespace>.svc.clusterset.local
+	if ndots > dots && len(search) > 0 {
+		return []Finding{ok(check, fmt.Sprintf("ndots is %d: a name such as web.shop.svc.clusterset.local costs %d queries in vain before its own, two for each domain of the search path; "+
+			"where that counts, write it with a final dot, or set ndots to %d in the pod's dnsConfig", ndots, 2*len(search), dots))}
+	}
+	return []Finding{ok(check, fmt.Sprintf("ndots is %d, so the names of the set are asked as they are", ndots))}
+}
+
+func parseResolvConf(text string) (search []string, ndots int) {
+	ndots = 1 // the default, says resolv.conf(5)
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		switch fields[0] {
+		case "search", "domain":
+			search = nil // the last one counts
+			for _, d := range fields[1:] {
+				search = append(search, strings.ToLower(strings.TrimSuffix(d, ".")))
+			}
+		case "options":
+			for _, o := range fields[1:] {
+				if n, ok := strings.CutPrefix(o, "ndots:"); ok {
+					if v, err := strconv.Atoi(n); err == nil {
+						ndots = v
+					}
+				}
+			}
+		}
+	}
+	return search, ndots
+}

@@ -1,0 +1,183 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// checkServers looks whether the API servers answer.
+func checkServers(f *Facts) []Finding {
+	const check = "server"
+	var all []Finding
+	for _, s := range f.servers() {
+		if s.Err != nil {
+			did, cure, _ := strings.Cut(s.Err.Error(), "; ")
+			all = append(all, problem(check, did, cure))
+			continue
+		}
+		all = append(all, ok(check, fmt.Sprintf("the %s at %s answers (Kubernetes %s)", s.What, s.Address, s.Version)))
+	}
+	if f.Hub == nil {
+		all = append(all, skipped("hub", "not looked at; --hub-kubeconfig says where it is"))
+	}
+	return all
+}
+
+func (f *Facts) servers() []*Server {
+	var all []*Server
+	for _, s := range []*Server{f.Cluster, f.Hub} {
+		if s != nil {
+			all = append(all, s)
+		}
+	}
+	return all
+}
+
+// checkCRDs looks whether our kinds are served, and are as new as we are.
+func checkCRDs(f *Facts) []Finding {
+	const check = "crds"
+	var all []Finding
+	for _, s := range f.servers() {
+		if s.Err != nil {
+			continue
+		}
+		var fine []string
+		for _, c := range s.CRDs {
+			if finding, bad := checkCRD(s, c); bad {
+				all = append(all, finding)
+				continue
+			}
+			fine = append(fine, c.Name)
+		}
+		if len(fine) > 0 {
+			all = append(all, ok(check, fmt.Sprintf("the %s serves %s", s.What, listed(fine))))
+		}
+	}
+	return all
+}
+
+func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
+	const check = "crds"
+	cure := "clusterset join --rejoin --install-crds installs ours, by an administrator; or kubectl apply them from the chart's crds/"
+	switch {
+	case c.Err != nil:
+		return skipped(check, fmt.Sprintf("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err)), true
+	case len(c.Served) == 0 && c.Optional:
+		return skipped(check, fmt.Sprintf("the %s doesn't serve %s; only svc.global needs it", s.What, c.Name)), true
+	case len(c.Served) == 0:
+		return problem(check, fmt.Sprintf("the %s doesn't serve %s", s.What, c.Name), cure), true
+	case !slices.ContainsFunc(c.Want, func(v string) bool { return slices.Contains(c.Served, v) }):
+		return problem(check, fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, listed(c.Served), strings.Join(c.Want, " or ")), cure), true
+	case len(c.Outdated) > 0:
+		return problem(check, fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server drops without a word",
+			c.Name, s.What, listed(c.Outdated[:min(3, len(c.Outdated))])), cure), true
+	}
+	return Finding{}, false
+}
+
+// checkRights looks whether the account may do what it is there for.
+func checkRights(f *Facts) []Finding {
+	const check = "rights"
+	var all []Finding
+	for _, s := range f.servers() {
+		switch {
+		case s.Err != nil || len(s.Rights) == 0 && s.RightsErr == nil:
+			continue
+		case s.RightsErr != nil:
+			all = append(all, skipped(check, fmt.Sprintf("the %s doesn't say what this account may do: %v", s.What, s.RightsErr)))
+			continue
+		}
+		missing := map[string][]string{} // by what needs it
+		var needs []string
+		for _, r := range s.Rights {
+			if !slices.Contains(needs, r.For) {
+				needs = append(needs, r.For)
+			}
+			if !r.Allowed {
+				missing[r.For] = append(missing[r.For], r.String())
+			}
+		}
+		for _, need := range needs {
+			if len(missing[need]) == 0 {
+				all = append(all, ok(check, fmt.Sprintf("on the %s the account may do all that %s needs", s.What, need)))
+				continue
+			}
+			all = append(all, problem(check, fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, listed(missing[need]), need),
+				"grant it by a Role and a binding (the chart's and clusterset join's have all that is needed), or use another account"))
+		}
+	}
+	return all
+}
+
+func (r Right) String() string {
+	s := r.Verb + " " + r.Resource
+	if r.Group != "" {
+		s += "." + r.Group
+	}
+	if r.Name != "" {
+		s += " " + r.Name
+	}
+	if r.Namespace != "" {
+		s += " in " + r.Namespace
+	}
+	return s
+}
+
+// maxSkew is how far apart clocks may be. An export's age, which decides conflicts, is by its own cluster's clock, and
+// tokens are refused by clocks that are minutes off.
+const maxSkew = 10 * time.Second
+
+// checkClocks compares the API servers' clocks with each other and with ours.
+func checkClocks(f *Facts) []Finding {
+	const check = "clock"
+	var all []Finding
+	timed := true
+	for _, s := range f.servers() {
+		switch {
+		case s.Err != nil || !s.Timed:
+			timed = false
+		case apart(s.Skew, s.Uncertain):
+			all = append(all, problem(check, fmt.Sprintf("the clock of the %s is %s than this machine's", s.What, ahead(s.Skew)),
+				"have both keep time by NTP; the ages that clusterset status prints are wrong by as much, and so may be who wins a conflict"))
+		default:
+			all = append(all, ok(check, fmt.Sprintf("the clock of the %s agrees with this machine's", s.What)))
+		}
+	}
+	if timed && f.Cluster != nil && f.Hub != nil {
+		if d := f.Cluster.Skew - f.Hub.Skew; apart(d, f.Cluster.Uncertain+f.Hub.Uncertain) {
+			all = append(all, problem(check, fmt.Sprintf("the cluster's clock is %s than the hub's", ahead(d)),
+				"have both keep time by NTP: of two exports the older wins, by the word of each cluster's own clock"))
+		}
+	}
+	return all
+}
+
+func apart(d, uncertain time.Duration) bool { return d.Abs()-uncertain > maxSkew }
+
+func ahead(d time.Duration) string {
+	word := "later"
+	if d < 0 {
+		word = "earlier"
+	}
+	return fmt.Sprintf("%s %s", d.Abs().Round(time.Second), word)
+}
+
+// checkCredentials looks whether the agent's token is about to run out, as it does when nobody renews it.
+func checkCredentials(f *Facts) []Finding {
+	const check = "hub"
+	c := f.Credentials
+	if c == nil || c.Expires.IsZero() {
+		return nil
+	}
+	cure := "see why the agent (clusterset member) doesn't renew it; or clusterset join --rejoin --name NAME gives it a new one"
+	switch left := c.Expires.Sub(f.Now); {
+	case left <= 0:
+		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, ran out on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
+	case left < 24*time.Hour:
+		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, runs out in %s and has not been renewed", c.Key, left.Round(time.Minute)), cure)}
+	default:
+		return []Finding{ok(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, is good for %d days", c.Key, int(left.Hours()/24)))}
+	}
+}

@@ -1,0 +1,112 @@
+package explain
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// judge says what became of each endpoint.
+type judge struct {
+	query    Query
+	view     index.View
+	at       found
+	clusters map[string]*index.Cluster
+	members  []clustersetv1alpha1.MemberCluster
+}
+
+func endpoints(j judge, all []probed) []Endpoint {
+	var out []Endpoint
+	for i := range all {
+		p := &all[i]
+		hostname := cmp.Or(p.Hostname, index.HostnameOf(p.Addr))
+		if j.at.hides != nil && j.at.hides(p.group.Cluster, hostname) {
+			continue
+		}
+		cluster := cmp.Or(j.clusters[p.group.Cluster], &index.Cluster{})
+		e := Endpoint{
+			Place:   Place{p.group.Cluster, cmp.Or(p.Zone, cluster.Zone), cmp.Or(p.group.Region, cluster.Region)},
+			Address: p.Addr.String(), Hostname: p.Hostname,
+		}
+		if p.inside {
+			e.Tier = p.tier.String()
+		}
+		e.Answered, e.Reason = j.verdict(p, cluster)
+		out = append(out, e)
+	}
+	rank := j.ranks()
+	slices.SortStableFunc(out, func(a, b Endpoint) int {
+		return cmp.Or(boolean(b.Answered)-boolean(a.Answered), cmp.Compare(rank[a.Tier], rank[b.Tier]),
+			cmp.Compare(a.Cluster, b.Cluster), cmp.Compare(a.Address, b.Address))
+	})
+	return out
+}
+
+// ranks gives each tier its place in the order of preference; what never had one comes last.
+func (j judge) ranks() map[string]int {
+	order := tiers(j.query.Policy)
+	rank := map[string]int{"": len(order)}
+	for i, t := range order {
+		rank[t] = i
+	}
+	return rank
+}
+
+// verdict says whether an endpoint is in the answer, and why.
+func (j judge) verdict(p *probed, cluster *index.Cluster) (answered bool, reason string) {
+	switch {
+	case cluster.Health == index.Gone:
+		return false, "its cluster has expired: no heartbeat for long"
+	case !p.live:
+		return false, "not ready"
+	case !p.inside:
+		return false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
+	case j.at.vip:
+		return false, "behind the ClusterSetIP, where kube-proxy chooses"
+	case j.at.result != Answer:
+		return false, "the name asked has no addresses"
+	case !j.at.ranked:
+		return true, "it is what the name stands for"
+	}
+	set := j.view.Set
+	switch {
+	case p.degraded && !set.Degraded:
+		return false, "its cluster is " + j.ailment(cluster) + ", so every healthy endpoint comes first"
+	case p.tier != set.Tier:
+		return false, farther(p.tier, set.Tier)
+	case p.degraded:
+		return true, "its cluster is " + j.ailment(cluster) + ", but no healthy one is left"
+	case p.tier == topology.Any:
+		return true, "nothing nearer is ready"
+	}
+	return true, fmt.Sprintf("in the server's own %s", p.tier)
+}
+
+// ailment is why a cluster is degraded. The index keeps no more than that it is.
+func (j judge) ailment(cluster *index.Cluster) string {
+	for i := range j.members {
+		if mc := &j.members[i]; strings.EqualFold(mc.Name, cluster.Name) && mc.Spec.Drain {
+			return "drained"
+		}
+	}
+	return "Suspect"
+}
+
+func farther(own, best topology.Tier) string {
+	if own == topology.Any {
+		return fmt.Sprintf("nowhere near; the own %s has ready endpoints", best)
+	}
+	return fmt.Sprintf("in the own %s; the own %s has ready endpoints", own, best)
+}
+
+func boolean(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,140 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/status/objects"
+)
+
+// Fetch reads what the answer depends on from a cluster, as a DNS server there sees it, and the services of the same
+// namespace, which someone may have meant.
+func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Facts, error) {
+	f := &Facts{}
+	members, err := c.MemberClusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		f.add(&members[i])
+	}
+	in := client.InNamespace(key.Namespace())
+	imports, err := c.ServiceImports(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range imports {
+		f.add(&imports[i])
+	}
+	var globals fabedgev1alpha1.GlobalServiceList
+	if err := c.List(ctx, &globals, in); err != nil && !objects.NotServed(err) {
+		return nil, c.Words(err)
+	}
+	for i := range globals.Items {
+		f.add(&globals.Items[i])
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &slices, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range slices.Items {
+		f.add(&slices.Items[i])
+	}
+	exports, err := c.ServiceExports(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range exports {
+		f.export(key, &exports[i])
+	}
+	return f, nil
+}
+
+// FromManifests takes up the objects of a directory.
+func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
+	f := &Facts{}
+	for _, l := range found {
+		f.put(l.Object, l.Source)
+	}
+	for _, n := range notes {
+		f.Notes = append(f.Notes, strings.Join(strings.Fields(n.String()), " "))
+	}
+	return f
+}
+
+// FetchConflicts reads from the hub where the clusters that export the service disagree.
+func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key index.ServiceKey) error {
+	var list clustersetv1alpha1.ExportedServiceList
+	err := hub.List(ctx, &list, client.MatchingLabels{api.LabelExportedNamespace: key.Namespace(), api.LabelExportedName: key.Name()})
+	if err != nil {
+		return hub.Words(err)
+	}
+	records := make([]*clustersetv1alpha1.ExportedService, len(list.Items))
+	for i := range list.Items {
+		records[i] = &list.Items[i]
+	}
+	exports, drops := merge.Sanitize(records)
+	f.Conflicts = nil // the ServiceExport says the same, and later
+	for _, c := range merge.Resolve(exports).Conflicts {
+		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))
+	}
+	for _, d := range drops {
+		f.Notes = append(f.Notes, d.String())
+	}
+	return nil
+}
+
+// add takes an object up and notes what of it can't be served.
+func (f *Facts) add(o runtime.Object) {
+	object, errs, _ := manifests.Convert(o)
+	for _, err := range errs {
+		f.Notes = append(f.Notes, f.note(o, err))
+	}
+	if object != nil {
+		f.put(object, o)
+	}
+}
+
+func (f *Facts) note(o runtime.Object, err *field.Error) string {
+	name := "?"
+	if m, e := meta.Accessor(o); e == nil {
+		name = strings.TrimPrefix(m.GetNamespace()+"/"+m.GetName(), "/")
+	}
+	return fmt.Sprintf("%s: %v", name, err)
+}
+
+func (f *Facts) put(object index.Object, source runtime.Object) {
+	f.Objects = append(f.Objects, object)
+	if mc, ok := source.(*clustersetv1alpha1.MemberCluster); ok {
+		f.Members = append(f.Members, *mc)
+	}
+}
+
+// export takes up what the service's own ServiceExport, if there is one, says.
+func (f *Facts) export(key index.ServiceKey, e *mcsv1beta1.ServiceExport) {
+	if e.Name != key.Name() {
+		return
+	}
+	if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == "True" {
+		f.Conflicts = append(f.Conflicts, c.Reason+": "+c.Message)
+	}
+	for _, t := range []mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady} {
+		if c := meta.FindStatusCondition(e.Status.Conditions, string(t)); c != nil && c.Status != "True" {
+			f.Notes = append(f.Notes, fmt.Sprintf("this cluster's ServiceExport is not %s: %s: %s", t, c.Reason, c.Message))
+		}
+	}
+}

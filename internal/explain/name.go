@@ -1,0 +1,105 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Dialect is what the names below a zone mean.
+type Dialect string
+
+const (
+	// MCS is the multi-cluster DNS specification of KEP-1645.
+	MCS Dialect = "mcs"
+	// Global is FabDNS's, where a label in front of a service's name picks one cluster.
+	Global Dialect = "global"
+)
+
+// DefaultZone is the zone of a name that has none.
+const DefaultZone = "clusterset.local"
+
+// Name is a name that DNS may be asked for.
+type Name struct {
+	Key     index.ServiceKey
+	Labels  string // in front of the service's name: a port, a host or a cluster
+	Zone    string // without its final dot, empty for the root
+	Dialect Dialect
+}
+
+// String returns the name as DNS is asked for it, with the dot that keeps a resolver's search path out of it.
+func (n Name) String() string {
+	s := string(n.Key) + ".svc."
+	if n.Labels != "" {
+		s = n.Labels + "." + s
+	}
+	if n.Zone != "" {
+		s += n.Zone + "."
+	}
+	return s
+}
+
+// ParseName reads a name as a person writes it: NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a DNS name
+// [LABELS.]SERVICE.NAMESPACE.svc[.ZONE]. The zone global speaks the global dialect, any other mcs.
+func ParseName(s string) (Name, error) {
+	n := Name{Zone: DefaultZone, Dialect: MCS}
+	lower := strings.ToLower(unescaped(strings.TrimSuffix(s, ".")))
+	var service, namespace string
+	if namespaceFirst, name, ok := strings.Cut(lower, "/"); ok {
+		service, namespace = name, namespaceFirst
+	} else {
+		before, zone, ok := cutSvc(lower)
+		if ok && (zone != "" || strings.HasSuffix(s, ".")) {
+			n.Zone = zone
+		}
+		labels := strings.Split(before, ".")
+		if len(labels) < 2 || !ok && len(labels) > 2 {
+			return Name{}, fmt.Errorf("%q is no service's name: want NAMESPACE/SERVICE, SERVICE.NAMESPACE or SERVICE.NAMESPACE.svc.%s", s, DefaultZone)
+		}
+		service, namespace = labels[len(labels)-2], labels[len(labels)-1]
+		n.Labels = strings.Join(labels[:len(labels)-2], ".")
+	}
+	for what, label := range map[string]string{"service": service, "namespace": namespace} {
+		if err := api.CheckLabel(label); err != nil {
+			return Name{}, fmt.Errorf("%q is no service's name: the %s %q %w", s, what, label, err)
+		}
+	}
+	if n.Zone == "global" {
+		n.Dialect = Global
+	}
+	n.Key = index.NewServiceKey(namespace, service)
+	return n, nil
+}
+
+// cutSvc cuts a name around its label svc, the last one that has a service and a namespace in front: neither is found in a
+// zone's name, but either may be called svc.
+func cutSvc(s string) (before, zone string, ok bool) {
+	if before, ok = strings.CutSuffix(s, ".svc"); ok && strings.Contains(before, ".") {
+		return before, "", true
+	}
+	if at := strings.LastIndex(s, ".svc."); at >= 0 && strings.Contains(s[:at], ".") {
+		return s[:at], s[at+len(".svc."):], true
+	}
+	return s, "", false
+}
+
+// unescaped takes the backslashes out of a name as dig and logs write it (RFC 1035, 5.1): web and we\b are one name. What
+// no label of ours may hold stays, to be refused.
+func unescaped(s string) string {
+	var b strings.Builder
+	for i := 0; i < len(s); i++ {
+		if s[i] == '\\' && i+1 < len(s) && s[i+1] != '.' && s[i+1] != '\\' {
+			if n, err := strconv.ParseUint(s[i+1:min(i+4, len(s))], 10, 8); err == nil && i+3 < len(s) && n != '.' {
+				b.WriteByte(byte(n))
+				i += 3
+				continue
+			}
+			i++
+		}
+		b.WriteByte(s[i])
+	}
+	return b.String()
+}

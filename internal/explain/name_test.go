@@ -1,0 +1,45 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestParseName(t *testing.T) {
+	for in, want := range map[string]string{
+		"shop/web":                      "web.shop.svc.clusterset.local. mcs",
+		"web.shop":                      "web.shop.svc.clusterset.local. mcs",
+		"Web.Shop.":                     "web.shop.svc.clusterset.local. mcs",
+		"web.shop.svc":                  "web.shop.svc.clusterset.local. mcs",
+		"web.shop.svc.":                 "web.shop.svc. mcs", // the root zone
+		"web.shop.svc.clusterset.local": "web.shop.svc.clusterset.local. mcs",
+		"nginx.default.svc.global":      "nginx.default.svc.global. global",
+		"NGINX.default.svc.GLOBAL.":     "nginx.default.svc.global. global",
+		"db-0.beijing.db.shop.svc.clusterset.local": "db-0.beijing.db.shop.svc.clusterset.local. mcs",
+		"_http._tcp.web.shop.svc":                   "_http._tcp.web.shop.svc.clusterset.local. mcs",
+		"svc.svc.svc.clusterset.local":              "svc.svc.svc.clusterset.local. mcs",
+		"we\\b.sh\\111p.svc.global":                 "web.shop.svc.global. global",
+		"svc.svc":                                   "svc.svc.svc.clusterset.local. mcs",
+		"a.b.c":                                     "is no service's name",
+		"web":                                       "is no service's name",
+		"":                                          "is no service's name",
+		"svc.global":                                "svc.global.svc.clusterset.local. mcs",
+		"shop/":                                     "must be a DNS label",
+		"*.shop.svc.global":                         "must be a DNS label",
+		"shop/web.v1":                               "must be a DNS label",
+		"shop.svc.clusterset.local":                 "is no service's name",
+		strings.Repeat("a", 64) + ".shop.svc.global": "must be a DNS label",
+	} {
+		n, err := ParseName(in)
+		got := n.String() + " " + string(n.Dialect)
+		if err != nil {
+			got = err.Error()
+		}
+		if right := got == want || err != nil && strings.Contains(got, want); !right {
+			t.Errorf("%q is %q, want %q", in, got, want)
+		}
+		if strings.Contains(got, "\n") {
+			t.Errorf("%q: the error isn't one line: %q", in, got)
+		}
+	}
+}

@@ -1,0 +1,144 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/clusterset/clusterset/internal/status/screen"
+)
+
+// Screen says how an Explanation is shown.
+type Screen struct {
+	// Wide shows every endpoint on a line of its own.
+	Wide bool
+	// Colours are for terminals.
+	Colours bool
+}
+
+// Render returns the Explanation as a person reads it.
+func (s Screen) Render(e *Explanation) string {
+	w := &screen.Writer{Colours: s.Colours}
+	w.Line(label("Name"), screen.Cell{Text: e.Name})
+	w.Line(label("Asked from"), screen.Cell{Text: place(e.From)})
+	order := strings.Join(e.Prefer, ", then ")
+	if e.Boundary != "" {
+		order += "; never outside the own " + e.Boundary
+	}
+	w.Line(label("Tiers"), screen.Cell{Text: order})
+	w.Line(label("Answer"), answer(e))
+	w.Line(label("From"), screen.Cell{Text: e.Source})
+	w.Line(label("Because"), screen.Cell{Text: e.Because})
+	if len(e.Endpoints) > 0 {
+		w.Blank()
+		s.endpoints(w, e.Endpoints)
+	}
+	if len(e.Clusters) > 0 {
+		w.Blank()
+		clusters(w, e)
+	}
+	if len(e.Conflicts)+len(e.Notes) > 0 {
+		w.Blank()
+	}
+	for _, c := range e.Conflicts {
+		w.Line(screen.Cell{Text: "Conflict: ", Colour: screen.Warn}, screen.Cell{Text: c})
+	}
+	for _, n := range e.Notes {
+		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: n})
+	}
+	return w.String()
+}
+
+func label(s string) screen.Cell {
+	return screen.Cell{Text: s + strings.Repeat(" ", 12-len(s)), Colour: screen.Head}
+}
+
+func answer(e *Explanation) screen.Cell {
+	switch {
+	case e.Result == Answer && e.Degraded:
+		return screen.Cell{Text: strings.Join(e.Addresses, " "), Colour: screen.Warn}
+	case e.Result == Answer:
+		return screen.Cell{Text: strings.Join(e.Addresses, " "), Colour: screen.Good}
+	}
+	return screen.Cell{Text: string(e.Result), Colour: screen.Bad}
+}
+
+func place(p Place) string {
+	if p == (Place{}) {
+		return "nowhere in particular: no cluster, zone or region is given (--from), so nothing is near"
+	}
+	parts := []string{"cluster " + screen.Or(p.Cluster), "zone " + screen.Or(p.Zone), "region " + screen.Or(p.Region)}
+	return strings.Join(parts, ", ")
+}
+
+// row is endpoints that differ in their addresses alone.
+type row struct {
+	Place
+	tier, reason string
+	answered     bool
+	number       int // tells rows apart that are not to be one
+}
+
+// endpoints lists the endpoints, alike ones on one line.
+func (s Screen) endpoints(w *screen.Writer, all []Endpoint) {
+	var rows []row
+	addresses := map[row][]string{}
+	for i, e := range all {
+		r := row{Place: e.Place, tier: e.Tier, reason: e.Reason, answered: e.Answered}
+		if s.Wide {
+			r.number = i
+		}
+		if addresses[r] == nil {
+			rows = append(rows, r)
+		}
+		text := e.Address
+		if e.Hostname != "" && s.Wide {
+			text += " (" + e.Hostname + ")"
+		}
+		addresses[r] = append(addresses[r], text)
+	}
+	head := []string{"", "CLUSTER", "ZONE", "REGION", "TIER", "ADDRESSES", "WHY"}
+	cells := make([][]screen.Cell, len(rows))
+	for i, r := range rows {
+		mark, colour := "+", screen.Good
+		if !r.answered {
+			mark, colour = "-", screen.Faint
+		}
+		cells[i] = screen.T(mark, screen.Or(r.Cluster), screen.Or(r.Zone), screen.Or(r.Region), screen.Or(r.tier), several(addresses[r]), r.reason)
+		cells[i][0].Colour, cells[i][6].Colour = colour, colour
+	}
+	w.Table(head, cells)
+}
+
+// several lists addresses, the first few of many.
+func several(addresses []string) string {
+	const shown = 3
+	if len(addresses) <= shown+1 {
+		return strings.Join(addresses, " ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(addresses[:shown], " "), len(addresses)-shown)
+}
+
+func clusters(w *screen.Writer, e *Explanation) {
+	rows := make([][]screen.Cell, len(e.Clusters))
+	for i, c := range e.Clusters {
+		phase, heartbeat := c.Phase, "never"
+		if c.Drain {
+			phase += ", drained"
+		}
+		if c.LastHeartbeat != nil {
+			heartbeat = screen.Age(e.Time.Sub(*c.LastHeartbeat)) + " ago"
+		}
+		rows[i] = screen.T(c.Cluster, phase, heartbeat, strconv.Itoa(e.answeredBy(c.Cluster)))
+	}
+	w.Table([]string{"CLUSTER", "PHASE", "HEARTBEAT", "ANSWERED"}, rows)
+}
+
+func (e *Explanation) answeredBy(cluster string) (n int) {
+	for i := range e.Endpoints {
+		if e.Endpoints[i].Answered && e.Endpoints[i].Cluster == cluster {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,136 @@
+package manifests
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	sigsyaml "sigs.k8s.io/yaml"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Located is an object and the place where it is written, for messages.
+type Located struct {
+	// Object is what the index takes, Source what it was made of.
+	Object index.Object
+	Source runtime.Object
+	Place  string
+}
+
+// Note is something wrong with a file that leaves the rest of it usable.
+type Note struct {
+	Place string
+	// Kind is the kind that the object says it is of, or "other" for one that isn't served.
+	Kind string
+	Err  error
+}
+
+func (n Note) String() string { return n.Place + ": " + n.Err.Error() }
+
+// Decode reads the objects of a file. An error means that the file as a whole can't be trusted: a document that doesn't
+// parse may be half of what its writer meant to say.
+func Decode(name string, data []byte) ([]Located, []Note, error) {
+	documents, err := split(data)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var objects []Located
+	var notes []Note
+	for _, d := range documents {
+		place := fmt.Sprintf("%s:%d", name, d.line)
+		asJSON, err := sigsyaml.YAMLToJSONStrict(d.data)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s:%s", name, atLine(err, d.line))
+		}
+		more, wrong, err := decodeDocument(place, asJSON)
+		if err != nil {
+			return nil, nil, err
+		}
+		objects, notes = append(objects, more...), append(notes, wrong...)
+	}
+	return objects, notes, nil
+}
+
+// decodeDocument reads one document: an object, or a List of them.
+func decodeDocument(place string, data []byte) ([]Located, []Note, error) {
+	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
+		return nil, nil, nil // only comments
+	}
+	var head struct {
+		APIVersion string            `json:"apiVersion"`
+		Kind       string            `json:"kind"`
+		Items      []json.RawMessage `json:"items"`
+	}
+	if err := json.Unmarshal(data, &head); err != nil {
+		return nil, nil, fmt.Errorf("%s: want an object with apiVersion and kind: %w", place, err)
+	}
+	if head.Kind == "" || head.APIVersion == "" {
+		return nil, nil, fmt.Errorf("%s: apiVersion and kind are missing", place)
+	}
+	if head.Items != nil && strings.HasSuffix(head.Kind, "List") {
+		return decodeItems(place, head.Items)
+	}
+	o, _, err := strict.Decode(data, nil, nil)
+	var notes []Note
+	switch {
+	case runtime.IsNotRegisteredError(err):
+		return nil, []Note{{place, "other", fmt.Errorf("%s of %s is ignored: want ServiceImport, EndpointSlice, GlobalService or MemberCluster", head.Kind, head.APIVersion)}}, nil
+	case o != nil && runtime.IsStrictDecodingError(err):
+		notes = append(notes, Note{place, head.Kind, err})
+	case err != nil:
+		return nil, nil, fmt.Errorf("%s: %s: %w", place, head.Kind, err)
+	}
+	defaultNamespace(o)
+	object, wrong := convert(o)
+	for _, err := range wrong {
+		notes = append(notes, Note{place, head.Kind, fmt.Errorf("%s: %w", head.Kind, err)})
+	}
+	if object == nil {
+		return nil, notes, nil
+	}
+	return []Located{{object, o, place}}, notes, nil
+}
+
+func decodeItems(place string, items []json.RawMessage) (objects []Located, notes []Note, err error) {
+	for i, item := range items {
+		more, wrong, err := decodeDocument(fmt.Sprintf("%s: items[%d]", place, i), item)
+		if err != nil {
+			return nil, nil, err
+		}
+		objects, notes = append(objects, more...), append(notes, wrong...)
+	}
+	return objects, notes, nil
+}
+
+// defaultNamespace does what kubectl apply would do with a namespaced object that names no namespace.
+func defaultNamespace(o runtime.Object) {
+	if _, clusterScoped := o.(*clustersetv1alpha1.MemberCluster); clusterScoped {
+		return
+	}
+	if m, err := meta.Accessor(o); err == nil && m.GetNamespace() == "" {
+		m.SetNamespace(metav1.NamespaceDefault)
+	}
+}
+
+// convert reads an object and gives a reason wherever nothing comes of it.
+func convert(o runtime.Object) (index.Object, []error) {
+	object, errs, ok := Convert(o)
+	if !ok {
+		return nil, []error{errors.New("ignored: not a kind that is served")}
+	}
+	if object == nil && len(errs) == 0 {
+		return nil, []error{errors.New("ignored: an EndpointSlice is served if it has the label multicluster.kubernetes.io/service-name and holds IPv4 or IPv6 addresses")}
+	}
+	out := make([]error, 0, len(errs))
+	for _, err := range errs {
+		out = append(out, err)
+	}
+	return object, out
+}

@@ -1,0 +1,82 @@
+package manifests
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// MaxFile is the largest file read. Ten thousand services fit.
+const MaxFile = 64 << 20
+
+// Is reports whether a file of that name is read.
+func Is(name string) bool {
+	switch filepath.Ext(name) {
+	case ".yaml", ".yml", ".json":
+		return !strings.HasPrefix(name, ".")
+	default:
+		return false
+	}
+}
+
+// ReadFile returns the content of a file that is to be decoded.
+func ReadFile(path string) ([]byte, error) {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s: not a regular file", path)
+	case info.Size() > MaxFile:
+		return nil, fmt.Errorf("%s: %d bytes, more than the %d that are read", path, info.Size(), MaxFile)
+	}
+	return os.ReadFile(path) //nolint:gosec // whoever runs the command names the directory
+}
+
+// Key tells objects apart.
+type Key struct {
+	Kind index.Kind
+	ID   index.ObjectID
+}
+
+// KeyOf returns the key of an object.
+func KeyOf(o index.Object) Key { return Key{o.Kind(), o.ID()} }
+
+// ReadDir reads a directory as a server does that starts now: the files in the order of their names, none below it. Of an
+// object that stands in several places the first counts. A file that can't be read or trusted gives nothing but a note.
+func ReadDir(dir string) (objects []Located, notes []Note, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	first := map[Key]string{}
+	for _, e := range entries {
+		if !Is(e.Name()) {
+			continue
+		}
+		data, err := ReadFile(filepath.Join(dir, e.Name()))
+		if err != nil {
+			notes = append(notes, Note{e.Name(), "file", err})
+			continue
+		}
+		found, wrong, err := Decode(e.Name(), data)
+		notes = append(notes, wrong...)
+		if err != nil {
+			notes = append(notes, Note{e.Name(), "file", fmt.Errorf("nothing of it is read: %w", err)})
+			continue
+		}
+		for _, l := range found {
+			key := KeyOf(l.Object)
+			if place, twice := first[key]; twice {
+				notes = append(notes, Note{l.Place, key.Kind.String(), fmt.Errorf("%s %s/%s is already written at %s, which counts", key.Kind, key.ID.Namespace, key.ID.Name, place)})
+				continue
+			}
+			first[key] = l.Place
+			objects = append(objects, l)
+		}
+	}
+	return objects, notes, nil
+}

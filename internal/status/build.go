@@ -1,0 +1,189 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// quiet is how old the last news of a hub may be. The hub renews a Ready member's status once a minute.
+const quiet = 150 * time.Second
+
+// Build makes a Report.
+func Build(f Facts) Report {
+	r := Report{Time: f.Now, Notes: f.Notes, Clusters: []Cluster{}}
+	var mirrored []clustersetv1alpha1.MemberCluster
+	if f.Local != nil {
+		r.Cluster, mirrored = f.Local.Cluster, f.Local.Members
+	}
+	r.Hub = hubOf(f, mirrored)
+	members, asked := mirrored, f.Hub != nil && f.Hub.Err == nil
+	if asked {
+		members = f.Hub.Members // the copies here may be behind
+	}
+	for i := range members {
+		c := clusterOf(&members[i], f.Now)
+		c.Local = c.Name == r.Cluster
+		if asked {
+			c.seenOnHub(f)
+		}
+		r.Clusters = append(r.Clusters, c)
+		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
+	}
+	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	if f.Local != nil {
+		r.Services.here(f.Local)
+	}
+	if asked {
+		r.Services.everywhere(f.Hub.Exports)
+	}
+	for _, p := range []*[]Problem{&r.Services.Conflicts, &r.Services.Problems} {
+		slices.SortStableFunc(*p, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What))
+		})
+	}
+	return r
+}
+
+func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
+	var h Hub
+	ready := false
+	for i := range mirrored {
+		t := mirrored[i].Status.LastHeartbeatTime
+		if t != nil && (h.LastNews == nil || t.After(*h.LastNews)) {
+			h.LastNews = &t.Time
+		}
+		ready = ready || mirrored[i].Status.Phase == clustersetv1alpha1.MemberReady
+	}
+	switch {
+	case f.Hub != nil && f.Hub.Err != nil:
+		h.State, h.Server, h.Error = HubUnreachable, f.Hub.Server, f.Hub.Err.Error()
+	case f.Hub != nil:
+		h.State, h.Server, h.LatencyMillis, h.LastNews = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), nil
+	case !ready || h.LastNews == nil:
+		h.State = HubUnknown // with nobody alive there is no news, hub or no hub
+	case f.Now.Sub(*h.LastNews) > quiet:
+		h.State = HubQuiet
+	default:
+		h.State = HubHeard
+	}
+	return h
+}
+
+func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
+	c := Cluster{
+		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zone: mc.Spec.Zone, Region: mc.Spec.Region,
+		AgentVersion: mc.Status.AgentVersion,
+	}
+	if t := mc.Status.LastHeartbeatTime; t != nil {
+		c.heard(t.Time, now)
+	}
+	if n := mc.Status.ExportedServices; n != nil {
+		exports := int(*n)
+		c.Exports = &exports
+	}
+	if ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
+		c.Message = ready.Message
+	}
+	return c
+}
+
+// heard takes up a time of a heartbeat if it is later than the one known. A clock that is ahead can't make it later than now.
+func (c *Cluster) heard(t, now time.Time) {
+	if t.After(now) {
+		t = now
+	}
+	if c.LastHeartbeat == nil || t.After(*c.LastHeartbeat) {
+		c.LastHeartbeat = &t
+	}
+}
+
+// seenOnHub fills in what the hub knows better than the MemberCluster's status, which is written once a minute.
+func (c *Cluster) seenOnHub(f Facts) {
+	if t, ok := f.Hub.Renewed[c.Name]; ok {
+		c.heard(t, f.Now)
+	}
+	exports := 0
+	for i := range f.Hub.Exports {
+		if cluster, ok := f.Hub.Exports[i].SourceCluster(); ok && cluster == c.Name {
+			exports++
+		}
+	}
+	c.Exports = &exports
+}
+
+// here counts the local cluster's services and finds those that don't work.
+func (s *Services) here(l *LocalFacts) {
+	imported, exported := len(l.Imports), 0
+	for i := range l.Exports {
+		e := &l.Exports[i]
+		if meta.IsStatusConditionTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)) {
+			exported++
+		}
+		problem := Problem{Namespace: e.Namespace, Name: e.Name, What: "ServiceExport"}
+		if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == metav1.ConditionTrue {
+			s.Conflicts = append(s.Conflicts, problem.because(c))
+		}
+		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady)); c != nil {
+			s.Problems = append(s.Problems, problem.because(c))
+		} else if len(e.Status.Conditions) == 0 {
+			problem.Reason, problem.Message = "Unseen", "no exporter has looked at it: does clusterset member run in this cluster?"
+			s.Problems = append(s.Problems, problem)
+		}
+	}
+	for i := range l.Imports {
+		o := &l.Imports[i]
+		if c := notTrue(o.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {
+			s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.because(c))
+		}
+	}
+	s.Imported, s.Exported = &imported, &exported
+}
+
+// everywhere finds the conflicts among all clusters' exports, by the merge that every importer does.
+func (s *Services) everywhere(records []clustersetv1alpha1.ExportedService) {
+	known := map[string]bool{}
+	for _, p := range s.Conflicts {
+		known[p.Namespace+"/"+p.Name] = true
+	}
+	all := make([]*clustersetv1alpha1.ExportedService, len(records))
+	for i := range records {
+		all[i] = &records[i]
+	}
+	exports, _ := merge.Sanitize(all)
+	services := map[string][]merge.Export{}
+	for _, e := range exports {
+		key := e.Service.Spec.ServiceNamespace + "/" + e.Service.Spec.ServiceName
+		services[key] = append(services[key], e)
+	}
+	for key, exports := range services {
+		resolved := merge.Resolve(exports)
+		if len(resolved.Conflicts) == 0 || known[key] {
+			continue
+		}
+		c := resolved.ConflictCondition()
+		s.Conflicts = append(s.Conflicts, Problem{Namespace: resolved.Namespace, Name: resolved.Name, What: "Exports"}.because(&c))
+	}
+}
+
+func (p Problem) because(c *metav1.Condition) Problem {
+	p.Reason, p.Message = c.Reason, c.Message
+	return p
+}
+
+// notTrue returns the first of the conditions that is there and not true.
+func notTrue(conditions []metav1.Condition, types ...string) *metav1.Condition {
+	for _, t := range types {
+		if c := meta.FindStatusCondition(conditions, t); c != nil && c.Status != metav1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}

@@ -1,0 +1,70 @@
+package status
+
+import (
+	"context"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/status/objects"
+)
+
+// FetchLocal reads the local cluster.
+func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
+	f := &LocalFacts{}
+	var err error
+	if f.Members, err = c.MemberClusters(ctx); err != nil {
+		return nil, err
+	}
+	if f.Imports, err = c.ServiceImports(ctx); err != nil {
+		return nil, err
+	}
+	if f.Exports, err = c.ServiceExports(ctx); err != nil {
+		return nil, err
+	}
+	f.Cluster = c.Name(ctx)
+	return f, nil
+}
+
+// FetchHub reads the hub. That it can't is one of the facts.
+func FetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
+	f := &HubFacts{Server: c.Server}
+	began := time.Now()
+	if f.Members, f.Err = c.MemberClusters(ctx); f.Err != nil {
+		return f
+	}
+	f.Latency = time.Since(began)
+	var exports clustersetv1alpha1.ExportedServiceList
+	if err := c.List(ctx, &exports); err != nil {
+		f.Err = c.Words(err)
+		return f
+	}
+	f.Exports = exports.Items
+	f.Renewed, f.Err = renewed(ctx, c)
+	return f
+}
+
+// renewed reads the heartbeats. Members may not read each other's, so that to be refused is no failure: the MemberClusters
+// say much the same.
+func renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, error) {
+	var leases coordinationv1.LeaseList
+	err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.Words(err)
+	}
+	times := make(map[string]time.Time, len(leases.Items))
+	for i := range leases.Items {
+		cluster, ok := api.ClusterOfNamespace(leases.Items[i].Namespace)
+		if t := leases.Items[i].Spec.RenewTime; ok && t != nil {
+			times[cluster] = t.Time
+		}
+	}
+	return times, nil
+}

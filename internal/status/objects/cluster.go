@@ -1,0 +1,112 @@
+package objects
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// Cluster is an API server as a command reaches it.
+type Cluster struct {
+	client.Client
+	// What is its part, for messages: "cluster" or "hub".
+	What string
+	// Server is its address, Flags those that chose it.
+	Server, Flags string
+}
+
+// Open returns a cluster. It asks nothing of it yet.
+func Open(config *rest.Config, what, flags string) (*Cluster, error) {
+	config = rest.CopyConfig(config)
+	config.WarningHandler = rest.NoWarnings{} // that v1alpha1 is deprecated is not for whoever reads a status
+	c := &Cluster{What: what, Server: config.Host, Flags: flags}
+	var err error
+	if c.Client, err = join.NewClient(config); err != nil {
+		return nil, c.Words(err)
+	}
+	return c, nil
+}
+
+// MemberClusters lists the MemberClusters.
+func (c *Cluster) MemberClusters(ctx context.Context) ([]clustersetv1alpha1.MemberCluster, error) {
+	var list clustersetv1alpha1.MemberClusterList
+	if err := c.List(ctx, &list); err != nil {
+		return nil, c.Words(err)
+	}
+	return list.Items, nil
+}
+
+// ServiceImports lists ServiceImports. Where their kind isn't served there are none.
+func (c *Cluster) ServiceImports(ctx context.Context, options ...client.ListOption) ([]mcsv1beta1.ServiceImport, error) {
+	return listMCS[mcsv1beta1.ServiceImport](ctx, c, "ServiceImport", options)
+}
+
+// ServiceExports lists ServiceExports. Where their kind isn't served there are none.
+func (c *Cluster) ServiceExports(ctx context.Context, options ...client.ListOption) ([]mcsv1beta1.ServiceExport, error) {
+	return listMCS[mcsv1beta1.ServiceExport](ctx, c, "ServiceExport", options)
+}
+
+// Name returns the cluster's name in its set, empty where nothing says it: as its ClusterProperty (KEP-2149, "Well-known
+// properties") or as the Secret that join made has it. It is told for convenience, so that no failure to find it is one of
+// the command.
+func (c *Cluster) Name(ctx context.Context) string {
+	if mapping, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}); err == nil {
+		property := &unstructured.Unstructured{}
+		property.SetGroupVersionKind(mapping.GroupVersionKind)
+		if c.Get(ctx, client.ObjectKey{Name: api.ClusterProperty}, property) == nil {
+			name, _, _ := unstructured.NestedString(property.Object, "spec", "value")
+			return name
+		}
+	}
+	secret := &metav1.PartialObjectMetadata{} // the credentials themselves stay where they are
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if c.Get(ctx, client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}, secret) != nil {
+		return ""
+	}
+	return secret.Labels[api.LabelCluster]
+}
+
+// listMCS lists a kind of the Multi-Cluster Services API, v1beta1 where that is served and v1alpha1 else, which has the same
+// fields.
+func listMCS[T any](ctx context.Context, c *Cluster, kind string, options []client.ListOption) ([]T, error) {
+	list := &unstructured.UnstructuredList{}
+	var err error
+	for _, version := range []string{"v1beta1", "v1alpha1"} {
+		list.SetGroupVersionKind(schema.GroupVersionKind{Group: mcsv1beta1.GroupName, Version: version, Kind: kind + "List"})
+		if err = c.List(ctx, list, options...); !NotServed(err) {
+			break
+		}
+	}
+	switch {
+	case NotServed(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.Words(err)
+	}
+	items := make([]T, len(list.Items))
+	for i := range list.Items {
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(list.Items[i].Object, &items[i]); err != nil {
+			return nil, fmt.Errorf("read %s %s/%s: %w", kind, list.Items[i].GetNamespace(), list.Items[i].GetName(), err)
+		}
+	}
+	return items, nil
+}
+
+// NotServed reports whether an API server doesn't know the kind that it was asked for.
+func NotServed(err error) bool {
+	return err != nil && (meta.IsNoMatchError(err) || errors.As(err, new(*meta.NoKindMatchError)))
+}

@@ -1,0 +1,81 @@
+package objects
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+)
+
+// Error is a failure to talk with a cluster: what happened, and what whoever typed the command can do about it.
+type Error struct {
+	Did  string
+	Cure string
+	Err  error
+}
+
+func (e *Error) Error() string { return e.Did + "; " + e.Cure }
+func (e *Error) Unwrap() error { return e.Err }
+
+// Words says what an error of the cluster's API server means for whoever typed the command. It is for errors of requests,
+// as they come from the client.
+func (c *Cluster) Words(err error) error {
+	if err == nil || errors.As(err, new(*Error)) {
+		return err
+	}
+	did, cure := c.words(err)
+	return &Error{Did: did, Cure: cure, Err: err}
+}
+
+func (c *Cluster) words(err error) (did, cure string) {
+	at := fmt.Sprintf("the %s at %s", c.What, c.Server)
+	check := "check " + c.Flags
+	var noKind *meta.NoKindMatchError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.As(err, &noKind):
+		return fmt.Sprintf("%s doesn't know %s", at, noKind.GroupKind.Kind),
+			fmt.Sprintf("%s: is it the right context? If so, clusterset join --install-crds makes it part of a set", check)
+	case apierrors.IsForbidden(err):
+		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), "have the right granted, or use another account; clusterset doctor lists what is needed"
+	case apierrors.IsUnauthorized(err):
+		return at + " doesn't accept these credentials", "log in again, or " + check
+	case errors.As(err, &certificate):
+		return fmt.Sprintf("%s can't be trusted: %v", at, certificate.Err), check + ", whose certificate authority isn't this server's"
+	case unreachable(err):
+		return fmt.Sprintf("%s can't be reached: %s", at, cause(err)), check + ", and the network between"
+	}
+	return fmt.Sprintf("%s: %s", at, oneLine(err)), check
+}
+
+// unreachable reports whether no answer came.
+func unreachable(err error) bool {
+	var u *url.Error
+	return errors.As(err, &u) || errors.As(err, new(net.Error)) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// cause leaves out the request, which says nothing to who didn't write it.
+func cause(err error) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	var u *url.Error
+	switch {
+	case errors.As(err, &dns):
+		return "no such host " + dns.Name
+	case errors.As(err, &op):
+		return op.Err.Error()
+	case errors.As(err, &u) && u.Timeout() || errors.Is(err, context.DeadlineExceeded):
+		return "no answer in time"
+	case errors.As(err, &u):
+		return strings.ReplaceAll(u.Err.Error(), "\n", " ")
+	}
+	return oneLine(err)
+}
+
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }

@@ -1,0 +1,155 @@
+package status
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/clusterset/clusterset/internal/status/screen"
+)
+
+// Screen says how a Report is shown.
+type Screen struct {
+	// Wide shows every column and every message whole.
+	Wide bool
+	// Colours are for terminals.
+	Colours bool
+}
+
+// shown is how many problems of a kind fit on the one screen that a Report should be.
+const shown = 8
+
+// Render returns the Report as a person reads it.
+func (s Screen) Render(r Report) string {
+	w := &screen.Writer{Colours: s.Colours}
+	s.hub(w, r)
+	w.Blank()
+	s.clusters(w, r)
+	w.Blank()
+	s.services(w, r.Services)
+	for _, note := range r.Notes {
+		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: note})
+	}
+	return w.String()
+}
+
+func (s Screen) hub(w *screen.Writer, r Report) {
+	h := r.Hub
+	at := ""
+	if h.Server != "" {
+		at = h.Server + " "
+	}
+	news := ""
+	if h.LastNews != nil {
+		news = screen.Age(r.Time.Sub(*h.LastNews))
+	}
+	state := map[HubState]screen.Cell{
+		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
+		HubUnreachable: {Text: "UNREACHABLE", Colour: screen.Bad},
+		HubHeard:       {Text: "heard of " + news + " ago; --hub-kubeconfig asks it", Colour: screen.Good},
+		HubQuiet:       {Text: "no news for " + news + ": it, its `clusterset hub` or this cluster's agent is down; names stay as they are", Colour: screen.Bad},
+		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
+	}[h.State]
+	if h.State == HubUnreachable && h.LastNews != nil {
+		state.Text += ", last news " + news + " ago; names stay as they are"
+	}
+	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)
+	if h.Error != "" {
+		w.Line(screen.Cell{Text: "          " + h.Error, Colour: screen.Faint})
+	}
+	if h.ExpiryPaused {
+		w.Line(screen.Cell{Text: "          expiry paused: ", Colour: screen.Warn},
+			screen.Cell{Text: "most clusters fell silent together, so the hub takes itself for cut off and lets none expire"})
+	}
+	if r.Cluster != "" {
+		w.Line(screen.Cell{Text: "Cluster   ", Colour: screen.Head}, screen.Cell{Text: r.Cluster})
+	}
+}
+
+func (s Screen) clusters(w *screen.Writer, r Report) {
+	if len(r.Clusters) == 0 {
+		w.Line(screen.Cell{Text: "No clusters: clusterset join makes one a member."})
+		return
+	}
+	head := []string{"CLUSTER", "PHASE", "ZONE", "REGION", "HEARTBEAT", "EXPORTS"}
+	if s.Wide {
+		head = append(head, "AGENT", "MESSAGE")
+	}
+	rows := make([][]screen.Cell, len(r.Clusters))
+	for i, c := range r.Clusters {
+		name, heartbeat, exports := c.Name, "never", "-"
+		if c.Local {
+			name += " *"
+		}
+		if c.LastHeartbeat != nil {
+			heartbeat = screen.Age(r.Time.Sub(*c.LastHeartbeat))
+		}
+		if c.Exports != nil {
+			exports = strconv.Itoa(*c.Exports)
+		}
+		rows[i] = screen.T(name, "", screen.Or(c.Zone), screen.Or(c.Region), heartbeat, exports)
+		rows[i][1] = phase(c)
+		if s.Wide {
+			rows[i] = append(rows[i], screen.T(screen.Or(c.AgentVersion), c.Message)...)
+		}
+	}
+	w.Table(head, rows)
+}
+
+func phase(c Cluster) screen.Cell {
+	cell := screen.Cell{Text: c.Phase, Colour: map[string]screen.Colour{"Ready": screen.Good, "Suspect": screen.Warn, "Expired": screen.Bad}[c.Phase]}
+	if c.Drain {
+		cell.Text += ", drained"
+		if cell.Colour == screen.Good {
+			cell.Colour = screen.Warn
+		}
+	}
+	return cell
+}
+
+func (s Screen) services(w *screen.Writer, v Services) {
+	var counts []string
+	if v.Imported != nil {
+		counts = append(counts, fmt.Sprintf("%d imported, %d exported from here", *v.Imported, *v.Exported))
+	}
+	counts = append(counts, counted(len(v.Conflicts), "conflict"))
+	if v.Imported != nil { // only a look at the local cluster finds them
+		counts = append(counts, counted(len(v.Problems), "problem"))
+	}
+	w.Line(screen.Cell{Text: "Services  ", Colour: screen.Head}, screen.Cell{Text: strings.Join(counts, ", ")})
+	rows := append(s.problems(v.Conflicts, screen.Warn), s.problems(v.Problems, screen.Bad)...)
+	w.Rows(rows)
+	if left := len(v.Conflicts) + len(v.Problems) - len(rows); left > 0 {
+		w.Line(screen.Cell{Text: fmt.Sprintf("  and %d more: -o wide shows all", left), Colour: screen.Faint})
+	}
+}
+
+func (s Screen) problems(all []Problem, colour screen.Colour) [][]screen.Cell {
+	var rows [][]screen.Cell
+	for i, p := range all {
+		if !s.Wide && i == shown {
+			break
+		}
+		message := p.Message
+		if !s.Wide {
+			message = shortened(message, 90)
+		}
+		rows = append(rows, []screen.Cell{{Text: "  " + p.Namespace + "/" + p.Name}, {Text: p.What}, {Text: p.Reason, Colour: colour}, {Text: message, Colour: screen.Faint}})
+	}
+	return rows
+}
+
+func shortened(s string, n int) string {
+	if utf8.RuneCountInString(s) <= n {
+		return s
+	}
+	return string([]rune(s)[:n-1]) + "…"
+}
+
+func counted(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

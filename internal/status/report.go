@@ -1,0 +1,119 @@
+package status
+
+import (
+	"time"
+
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Report is what `clusterset status -o json` prints. Fields are only ever added.
+type Report struct {
+	// Time is when it was made.
+	Time time.Time `json:"time"`
+	// Cluster is the local cluster's name in the set, empty where it is not known or was not looked at.
+	Cluster string `json:"cluster,omitempty"`
+	Hub     Hub    `json:"hub"`
+	// Clusters are the set's, by name.
+	Clusters []Cluster `json:"clusters"`
+	Services Services  `json:"services"`
+	// Notes are what else whoever looks should know.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// HubState is what is known of the hub.
+type HubState string
+
+const (
+	// HubReachable has answered.
+	HubReachable HubState = "Reachable"
+	// HubUnreachable was asked and has not.
+	HubUnreachable HubState = "Unreachable"
+	// HubQuiet was not asked, and there is no news from it in this cluster: it, its `clusterset hub` or this cluster's agent
+	// is down.
+	HubQuiet HubState = "Quiet"
+	// HubHeard was not asked, but there is recent news from it in this cluster.
+	HubHeard HubState = "Heard"
+	// HubUnknown was not asked, and nothing here tells.
+	HubUnknown HubState = "Unknown"
+)
+
+// Hub is the hub as it is seen from here.
+type Hub struct {
+	State  HubState `json:"state"`
+	Server string   `json:"server,omitempty"`
+	// Error is why it is not reachable.
+	Error string `json:"error,omitempty"`
+	// LatencyMillis is how long it took to answer.
+	LatencyMillis int64 `json:"latencyMillis,omitempty"`
+	// LastNews is the last heartbeat that came through the hub, of any cluster.
+	LastNews *time.Time `json:"lastNews,omitempty"`
+	// ExpiryPaused says that the hub takes itself for cut off, and lets no cluster expire.
+	ExpiryPaused bool `json:"expiryPaused,omitempty"`
+}
+
+// Cluster is a cluster of the set.
+type Cluster struct {
+	Name   string `json:"name"`
+	Local  bool   `json:"local,omitempty"`
+	Phase  string `json:"phase"` // Unknown before the first heartbeat
+	Drain  bool   `json:"drain,omitempty"`
+	Zone   string `json:"zone,omitempty"`
+	Region string `json:"region,omitempty"`
+	// LastHeartbeat is the last that is known of: coarse by up to a minute without a look at the hub.
+	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
+	// Exports is how many services it exports, nil where that isn't known.
+	Exports      *int   `json:"exports,omitempty"`
+	AgentVersion string `json:"agentVersion,omitempty"`
+	Message      string `json:"message,omitempty"`
+}
+
+// Services counts the services and lists those that need a look.
+type Services struct {
+	// Imported and Exported are the local cluster's, nil where that was not looked at.
+	Imported *int `json:"imported,omitempty"`
+	Exported *int `json:"exported,omitempty"`
+	// Conflicts are the services over which clusters disagree.
+	Conflicts []Problem `json:"conflicts,omitempty"`
+	// Problems are the exports and imports that don't work.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Problem is something about one service.
+type Problem struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// What is the object it is about: ServiceExport, ServiceImport, or Exports for what the hub holds of all clusters.
+	What    string `json:"what"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+}
+
+// Facts are what a Report is made of.
+type Facts struct {
+	Now time.Time
+	// Local is nil where no local cluster was looked at, Hub where no hub was.
+	Local *LocalFacts
+	Hub   *HubFacts
+	Notes []string
+}
+
+// LocalFacts are read from the local cluster.
+type LocalFacts struct {
+	Cluster string
+	Members []clustersetv1alpha1.MemberCluster
+	Imports []mcsv1beta1.ServiceImport
+	Exports []mcsv1beta1.ServiceExport
+}
+
+// HubFacts are read from the hub.
+type HubFacts struct {
+	Server  string
+	Err     error // nil where it could be read
+	Latency time.Duration
+	Members []clustersetv1alpha1.MemberCluster
+	// Renewed is when each member's Lease was renewed, by that member's clock. Nil where Leases may not be read.
+	Renewed map[string]time.Time
+	Exports []clustersetv1alpha1.ExportedService
+}

@@ -1,0 +1,145 @@
+// Package screen lays out what a person reads in a terminal: columns, and colours where there is a terminal to show them.
+package screen
+
+import (
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Colour is how a cell stands out.
+type Colour string
+
+// The colours, by what they say rather than how they look.
+const (
+	Plain Colour = ""
+	Good  Colour = "32"
+	Warn  Colour = "33"
+	Bad   Colour = "31"
+	Faint Colour = "2"
+	Head  Colour = "1"
+)
+
+// Cell is a text in a colour.
+type Cell struct {
+	Text   string
+	Colour Colour
+}
+
+// T returns plain cells.
+func T(texts ...string) []Cell {
+	cells := make([]Cell, len(texts))
+	for i, s := range texts {
+		cells[i].Text = s
+	}
+	return cells
+}
+
+// Writer gathers a screen.
+type Writer struct {
+	b strings.Builder
+	// Colours says whether whoever reads it can see colours.
+	Colours bool
+}
+
+// String returns what was gathered.
+func (w *Writer) String() string { return w.b.String() }
+
+// Line writes cells one after the other.
+func (w *Writer) Line(cells ...Cell) {
+	var line strings.Builder
+	for _, c := range cells {
+		line.WriteString(w.paint(c))
+	}
+	w.b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+}
+
+// Blank writes an empty line.
+func (w *Writer) Blank() { w.b.WriteByte('\n') }
+
+// Table writes a head and rows in columns, each as wide as its widest cell.
+func (w *Writer) Table(head []string, rows [][]Cell) {
+	w.Rows(append([][]Cell{headCells(head)}, rows...))
+}
+
+// Rows writes columns without a head.
+func (w *Writer) Rows(rows [][]Cell) {
+	var widths []int
+	for _, row := range rows {
+		for i := range row {
+			row[i].Text = Printable(row[i].Text)
+			c := row[i]
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(c.Text))
+		}
+	}
+	for _, row := range rows {
+		var line []Cell
+		for i, c := range row {
+			if i > 0 {
+				line = append(line, Cell{Text: "  "})
+			}
+			// The padding stays outside of the colour: an escape has no width on the screen.
+			line = append(line, c)
+			if i < len(row)-1 {
+				line = append(line, Cell{Text: strings.Repeat(" ", widths[i]-utf8.RuneCountInString(c.Text))})
+			}
+		}
+		w.Line(line...)
+	}
+}
+
+func headCells(head []string) []Cell {
+	cells := T(head...)
+	for i := range cells {
+		cells[i].Colour = Head
+	}
+	return cells
+}
+
+func (w *Writer) paint(c Cell) string {
+	text := Printable(c.Text)
+	if !w.Colours || c.Colour == Plain || text == "" {
+		return text
+	}
+	return "\x1b[" + string(c.Colour) + "m" + text + "\x1b[0m"
+}
+
+// Printable takes control characters out of a text: object names and messages come from other clusters, and an escape
+// sequence among them would be the terminal's to obey.
+func Printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case r == '\n' || r == '\t':
+			return ' '
+		case r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0:
+			return -1
+		}
+		return r
+	}, s)
+}
+
+// Or returns s, or a dash for an empty one, so that a column is never blank.
+func Or(s string) string {
+	if s == "" {
+		return "-"
+	}
+	return s
+}
+
+// Age is a time span in the one or two units that matter: 4s, 1m30s, 12m, 3h, 2d.
+func Age(d time.Duration) string {
+	d = max(d, 0)
+	switch {
+	case d < 10*time.Minute:
+		return d.Truncate(time.Second).String()
+	case d < 2*time.Hour:
+		return strings.TrimSuffix(d.Truncate(time.Minute).String(), "0s")
+	case d < 48*time.Hour:
+		return strings.TrimSuffix(d.Truncate(time.Hour).String(), "0m0s")
+	}
+	return strconv.Itoa(int(d/(24*time.Hour))) + "d"
+}

@@ -1,0 +1,182 @@
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
+
+func member(name, place string, phase clustersetv1alpha1.MemberClusterPhase, heard *metav1.Time, change ...func(*clustersetv1alpha1.MemberCluster)) clustersetv1alpha1.MemberCluster {
+	zone, region, _ := strings.Cut(place, "/")
+	exports := int32(12)
+	mc := clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: zone, Region: region},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: phase, LastHeartbeatTime: heard, AgentVersion: "v1.2.3", ExportedServices: &exports},
+	}
+	for _, c := range change {
+		c(&mc)
+	}
+	return mc
+}
+
+func drained(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Drain = true }
+func silent(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Conditions = []metav1.Condition{{
+		Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonHeartbeatMissed,
+		Message: "no heartbeat since 2026-05-04T11:58:50Z",
+	}}
+}
+
+func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
+	return clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: name, Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(at),
+			Ports: []clustersetv1alpha1.ServicePort{{Name: port, Protocol: "TCP", Port: 80}},
+		},
+	}
+}
+
+func export(name string, conditions ...metav1.Condition) mcsv1beta1.ServiceExport {
+	return mcsv1beta1.ServiceExport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Status:     mcsv1beta1.ServiceExportStatus{Conditions: conditions},
+	}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func local(members ...clustersetv1alpha1.MemberCluster) *LocalFacts {
+	fine := condition("Ready", metav1.ConditionTrue, "Exported", "")
+	return &LocalFacts{
+		Cluster: "beijing", Members: members,
+		Imports: []mcsv1beta1.ServiceImport{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Status: mcsv1beta1.ServiceImportStatus{
+				Conditions: []metav1.Condition{condition("Ready", metav1.ConditionFalse, "IPFamilyNotSupported", "no ClusterSetIP: the exports share IPv6, which Services of this cluster can't have")},
+			}},
+		},
+		Exports: []mcsv1beta1.ServiceExport{
+			export("web", fine, condition("Conflict", metav1.ConditionTrue, "PortConflict", "ports: shanghai (1 of 2 clusters) disagrees with beijing, whose export is the oldest; \x1b[31mevil\x07")),
+			export("gone", condition("Valid", metav1.ConditionFalse, "NoService", "there is no Service shop/gone")),
+			export("new"),
+		},
+	}
+}
+
+func members() []clustersetv1alpha1.MemberCluster {
+	return []clustersetv1alpha1.MemberCluster{
+		member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberSuspect, ago(70*time.Second), silent),
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, ago(4*time.Second)),
+		member("frankfurt", "/eu-central-1", clustersetv1alpha1.MemberReady, ago(5*time.Second), drained),
+		member("edge-7", "", clustersetv1alpha1.MemberExpired, ago(50*time.Hour), silent),
+		member("young", "", "", nil, func(mc *clustersetv1alpha1.MemberCluster) { mc.Status = clustersetv1alpha1.MemberClusterStatus{} }),
+	}
+}
+
+func facts() map[string]Facts {
+	hub := &HubFacts{
+		Server: "https://hub.example:6443", Latency: 12 * time.Millisecond, Members: members(),
+		// beijing's clock is ahead.
+		Renewed: map[string]time.Time{"beijing": now.Add(time.Hour), "shanghai": now.Add(-69 * time.Second)},
+		Exports: []clustersetv1alpha1.ExportedService{
+			exported("beijing", "web", "http", now.Add(-time.Hour)), exported("shanghai", "web", "https", now),
+			exported("beijing", "api", "http", now), exported("frankfurt", "api", "grpc", now.Add(-time.Minute)),
+		},
+	}
+	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, ago(14*time.Minute))
+	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
+	})
+	return map[string]Facts{
+		"local":         {Now: now, Local: local(members()...)},
+		"hub":           {Now: now, Local: local(old), Hub: hub},
+		"hub-only":      {Now: now, Hub: hub, Notes: []string{"only the hub is looked at: no kubeconfig is found"}},
+		"hub-down":      {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
+		"quiet":         {Now: now, Local: local(old)},
+		"expiry-paused": {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
+		"empty":         {Now: now, Local: &LocalFacts{}},
+	}
+}
+
+func TestRender(t *testing.T) {
+	for name, f := range facts() {
+		r := Build(f)
+		golden(t, name+".txt", Screen{}.Render(r))
+		if name == "hub" {
+			golden(t, name+"-wide.txt", Screen{Wide: true}.Render(r))
+			golden(t, name+"-colours.txt", Screen{Colours: true}.Render(r))
+			content, err := json.MarshalIndent(r, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".json", string(content)+"\n")
+		}
+	}
+}
+
+// One screen stays one, whatever happens to the services.
+func TestManyProblemsAreCutOff(t *testing.T) {
+	l := local(members()...)
+	for range 100 {
+		l.Exports = append(l.Exports, export("broken", condition("Ready", metav1.ConditionFalse, "Failed", strings.Repeat("long ", 1000))))
+	}
+	text := Screen{}.Render(Build(Facts{Now: now, Local: l}))
+	if lines := strings.Count(text, "\n"); lines > 24 || !strings.Contains(text, "-o wide shows all") {
+		t.Errorf("%d lines:\n%s", lines, text)
+	}
+	for line := range strings.Lines(text) {
+		if len([]rune(line)) > 160 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+}
+
+// What other clusters wrote is no escape sequence when it gets to the terminal.
+func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
+	for name, f := range facts() {
+		for _, wide := range []bool{false, true} {
+			if text := (Screen{Wide: wide}).Render(Build(f)); strings.ContainsAny(text, "\x1b\x07") {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (UPDATE=1 rewrites it):\n got:\n%s\nwant:\n%s", path, got, want)
+	}
+}
