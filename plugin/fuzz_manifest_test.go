@@ -10,6 +10,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/manifests"
 )
 
 // FuzzManifest reads files. What comes out has names that can be served, and comes out again the next time.
@@ -19,8 +20,8 @@ func FuzzManifest(f *testing.F) {
 		f.Add([]byte("---\n" + s + "\n---\n# nothing\n---\n" + s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		objects, notes, err := decodeManifest("a.yaml", data)
-		if again := decodeText(decodeManifest("a.yaml", data)); again != decodeText(objects, notes, err) {
+		objects, notes, err := manifests.Decode("a.yaml", data)
+		if again := decodeText(manifests.Decode("a.yaml", data)); again != decodeText(objects, notes, err) {
 			t.Errorf("read twice:\n%s\n%s", decodeText(objects, notes, err), again)
 		}
 		if err != nil && len(objects)+len(notes) > 0 {
@@ -28,14 +29,14 @@ func FuzzManifest(f *testing.F) {
 		}
 		lines := strings.Count(string(data), "\n") + 1
 		for _, n := range notes {
-			checkPlace(t, n.place, lines)
+			checkPlace(t, n.Place, lines)
 		}
 		x := index.New(index.Options{Zones: []string{"global."}})
 		x.Publish()
 		for _, l := range objects {
-			checkPlace(t, l.place, lines)
-			checkObject(t, l.object)
-			x.Put(l.object)
+			checkPlace(t, l.Place, lines)
+			checkObject(t, l.Object)
+			x.Put(l.Object)
 		}
 		for _, svc := range x.Snapshot().Services() {
 			if name, ok := asReceived(string(svc.Key()) + ".svc.global."); !ok || x.Snapshot().Service(strings.TrimSuffix(name, ".svc.global.")) != svc {
@@ -66,10 +67,10 @@ func TestManifestPlaces(t *testing.T) {
 		"\n{\n \"apiVersion\": \"v2\",\n \"kind\": \"A\"\n}\n\n{\"apiVersion\": \"v2\", \"kind\": \"B\"}": "[a.yaml:2 a.yaml:7]",
 		"# one\napiVersion: v2\nkind: A\n---\n# two\n---\napiVersion: v2\nkind: B\n":                      "[a.yaml:1 a.yaml:7]",
 	} {
-		_, notes, err := decodeManifest("a.yaml", []byte(data))
+		_, notes, err := manifests.Decode("a.yaml", []byte(data))
 		places := []string{}
 		for _, n := range notes {
-			places = append(places, n.place)
+			places = append(places, n.Place)
 		}
 		if fmt.Sprint(places) != want || err != nil {
 			t.Errorf("places %v, %v, want %s of\n%s", places, err, want, data)
@@ -77,10 +78,10 @@ func TestManifestPlaces(t *testing.T) {
 	}
 }
 
-func decodeText(objects []located, notes []note, err error) string {
+func decodeText(objects []manifests.Located, notes []manifests.Note, err error) string {
 	var b strings.Builder
 	for _, l := range objects {
-		fmt.Fprintf(&b, "%s %+v\n", l.place, l.object)
+		fmt.Fprintf(&b, "%s %+v\n", l.Place, l.Object)
 	}
 	return fmt.Sprint(b.String(), notes, err)
 }

@@ -66,6 +66,7 @@ func startProxy(t *testing.T, control *kube.ControlPlane) *apiProxy {
 		forward.ServeHTTP(w, r)
 	}))
 	t.Cleanup(func() {
+		p.begin(status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)) // or a leaked watch would hold up Close
 		p.end(nil)
 		server.CloseClientConnections()
 		server.Close()

@@ -1,18 +1,16 @@
 package clusterset
 
 import (
+	"fmt"
 	"net/http"
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
@@ -21,6 +19,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/manifests"
 )
 
 // watchedKind says where a kind is found and how its objects are read.
@@ -32,7 +31,6 @@ type watchedKind struct {
 	protobuf        bool
 	object          runtime.Object // of the type that a watch yields
 	newList         func() runtime.Object
-	convert         func(runtime.Object) (index.Object, field.ErrorList)
 }
 
 var watchedKinds = []*watchedKind{
@@ -41,7 +39,6 @@ var watchedKinds = []*watchedKind{
 		versions: []string{"v1beta1", "v1alpha1"},
 		object:   &mcsv1beta1.ServiceImport{},
 		newList:  func() runtime.Object { return &mcsv1beta1.ServiceImportList{} },
-		convert:  converter(index.FromServiceImport),
 	},
 	{
 		// Only slices of the Multi-Cluster Services API: a cluster's own, thousands more, never reach us.
@@ -49,57 +46,23 @@ var watchedKinds = []*watchedKind{
 		versions: []string{"v1"}, selector: mcsv1beta1.LabelServiceName, protobuf: true,
 		object:  &discoveryv1.EndpointSlice{},
 		newList: func() runtime.Object { return &discoveryv1.EndpointSliceList{} },
-		convert: converter(index.FromEndpointSlice),
 	},
 	{
 		kind: index.KindGlobalService, group: fabedgev1alpha1.GroupName, resource: "globalservices",
 		versions: []string{"v1alpha1"},
 		object:   &fabedgev1alpha1.GlobalService{},
 		newList:  func() runtime.Object { return &fabedgev1alpha1.GlobalServiceList{} },
-		convert:  converter(index.FromGlobalService),
 	},
 	{
 		kind: index.KindMemberCluster, group: clustersetv1alpha1.GroupName, resource: "memberclusters",
 		versions: []string{"v1alpha1"},
 		object:   &clustersetv1alpha1.MemberCluster{},
 		newList:  func() runtime.Object { return &clustersetv1alpha1.MemberClusterList{} },
-		convert:  converter(index.FromMemberCluster),
 	},
 }
 
-// converter makes a function on one type one on any, and a nil pointer a nil interface.
-func converter[T runtime.Object, O interface {
-	comparable
-	index.Object
-}](from func(T) (O, field.ErrorList)) func(runtime.Object) (index.Object, field.ErrorList) {
-	return func(o runtime.Object) (index.Object, field.ErrorList) {
-		out, errs := from(o.(T))
-		var none O
-		if out == none {
-			return nil, errs
-		}
-		return out, errs
-	}
-}
-
 // codecs reads the kinds that we watch. A ServiceImport of v1alpha1 has the fields of v1beta1 and is read as one.
-var (
-	sourceScheme = newSourceScheme()
-	codecs       = serializer.NewCodecFactory(sourceScheme)
-)
-
-func newSourceScheme() *runtime.Scheme {
-	s := runtime.NewScheme()
-	utilruntime.Must(discoveryv1.AddToScheme(s))
-	utilruntime.Must(mcsv1beta1.Install(s))
-	utilruntime.Must(fabedgev1alpha1.AddToScheme(s))
-	utilruntime.Must(clustersetv1alpha1.AddToScheme(s))
-	alpha := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: "v1alpha1"}
-	s.AddKnownTypes(alpha, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
-	metav1.AddToGroupVersion(s, alpha)
-	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
-	return s
-}
+var codecs = serializer.NewCodecFactory(manifests.NewScheme())
 
 // client returns a client for one version of the kind. Custom resources come as JSON only; EndpointSlices as protobuf,
 // which takes a fraction of the time to read.
@@ -144,7 +107,10 @@ func (s *store) convert(o any) (converted, error) {
 	if err != nil {
 		return converted{}, err
 	}
-	object, errs := s.kind.convert(o.(runtime.Object))
+	object, errs, ok := manifests.Convert(o.(runtime.Object))
+	if !ok {
+		return converted{}, fmt.Errorf("%T is not a kind that is watched", o)
+	}
 	return converted{id, object, errs}, nil
 }
 
@@ -218,6 +184,3 @@ func idOf(o any) (index.ObjectID, error) {
 	}
 	return index.ObjectID{Namespace: m.GetNamespace(), Name: m.GetName()}, nil
 }
-
-// is reports whether o is of the kind's type.
-func (k *watchedKind) is(o runtime.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(k.object) }

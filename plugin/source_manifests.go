@@ -8,12 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/manifests"
 )
 
 // settle is how long a directory must be quiet before it is read: editors and kubelet's ConfigMap updates write, rename and
@@ -28,13 +28,13 @@ var rescan = 5 * time.Second
 type manifestsFeed struct {
 	dir   string
 	files map[string]*manifest
-	held  map[objectKey]index.Object
+	held  map[manifests.Key]index.Object
 }
 
 // manifest is the last good state of one file.
 type manifest struct {
 	info    fs.FileInfo // when it was read last
-	objects []located
+	objects []manifests.Located
 }
 
 // unchanged tells without reading it whether a file is as it was. Size and time alone don't: files of an image, of a Nix store
@@ -43,22 +43,11 @@ func (m *manifest) unchanged(now fs.FileInfo) bool {
 	return m.info != nil && os.SameFile(m.info, now) && m.info.Size() == now.Size() && m.info.ModTime().Equal(now.ModTime())
 }
 
-type objectKey struct {
-	kind index.Kind
-	id   index.ObjectID
-}
-
-// located is an object and the place where it is written, for messages.
-type located struct {
-	object index.Object
-	place  string
-}
-
 func (*manifestsFeed) name() string { return "manifests" }
 
 func (f *manifestsFeed) run(ctx context.Context, s *source) {
-	f.files, f.held = map[string]*manifest{}, map[objectKey]index.Object{}
-	events, stop := f.notify()
+	f.files, f.held = map[string]*manifest{}, map[manifests.Key]index.Object{}
+	events, errs, stop := f.notify()
 	defer stop()
 	f.scan(s)
 	for _, k := range index.Kinds {
@@ -74,6 +63,8 @@ func (f *manifestsFeed) run(ctx context.Context, s *source) {
 		case <-events:
 			pause(ctx, settle)
 			drain(events)
+		case err := <-errs: // too many events at once, say; unread it would hold up all that come
+			log.Warningf("manifests: watch %s: %v", f.dir, err)
 		case <-tick.C:
 		}
 		if ctx.Err() == nil {
@@ -82,17 +73,17 @@ func (f *manifestsFeed) run(ctx context.Context, s *source) {
 	}
 }
 
-// notify returns a channel of changes below the directory, nil where the system offers none.
-func (f *manifestsFeed) notify() (<-chan fsnotify.Event, func()) {
+// notify returns channels of changes below the directory and of what goes wrong with them, nil where the system offers none.
+func (f *manifestsFeed) notify() (<-chan fsnotify.Event, <-chan error, func()) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
 		if err = w.Add(f.dir); err == nil {
-			return w.Events, func() { _ = w.Close() }
+			return w.Events, w.Errors, func() { _ = w.Close() }
 		}
 		_ = w.Close()
 	}
 	log.Warningf("manifests: %s is looked at every %v only: %v", f.dir, rescan, err)
-	return nil, func() {}
+	return nil, nil, func() {}
 }
 
 func drain(events <-chan fsnotify.Event) {
@@ -118,7 +109,7 @@ func (f *manifestsFeed) scan(s *source) {
 	present := map[string]bool{}
 	changed := false
 	for _, e := range entries {
-		if name := e.Name(); isManifest(name) {
+		if name := e.Name(); manifests.Is(name) {
 			present[name] = true
 			changed = f.readFile(s, name) || changed
 		}
@@ -131,15 +122,6 @@ func (f *manifestsFeed) scan(s *source) {
 	}
 	if changed {
 		f.apply(s)
-	}
-}
-
-func isManifest(name string) bool {
-	switch filepath.Ext(name) {
-	case ".yaml", ".yml", ".json":
-		return !strings.HasPrefix(name, ".")
-	default:
-		return false
 	}
 }
 
@@ -159,47 +141,37 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 	if last.unchanged(info) {
 		return false
 	}
-	data, err := readLimited(path, info)
+	data, err := manifests.ReadFile(path)
 	if err != nil {
 		f.failed(s, err) // and is tried again: permissions change without a trace in size and time
 		return false
 	}
 	last.info = info
-	objects, notes, err := decodeManifest(name, data)
+	objects, notes, err := manifests.Decode(name, data)
 	for _, note := range notes {
 		log.Warningf("manifests: %s", note)
-		invalidTotal.WithLabelValues(f.name(), note.kind).Inc()
+		invalidTotal.WithLabelValues(f.name(), note.Kind).Inc()
 	}
 	if err != nil {
 		f.failed(s, fmt.Errorf("%w (what %s held last stays)", err, name))
 		return false
 	}
+	for i := range objects {
+		objects[i].Source = nil // only the compact form is kept
+	}
 	last.objects = objects
 	return true
-}
-
-// maxManifest is the largest file read. Ten thousand services fit.
-const maxManifest = 64 << 20
-
-func readLimited(path string, info fs.FileInfo) ([]byte, error) {
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: not a regular file", path)
-	}
-	if info.Size() > maxManifest {
-		return nil, fmt.Errorf("%s: %d bytes, more than the %d that are read", path, info.Size(), maxManifest)
-	}
-	return os.ReadFile(path) //nolint:gosec // the operator names the directory
 }
 
 // apply passes on the difference between what the files say and what was passed on before. Of an object that stands in
 // several places the first counts, in the order of file names.
 func (f *manifestsFeed) apply(s *source) {
-	next := map[objectKey]located{}
+	next := map[manifests.Key]manifests.Located{}
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
 		for _, l := range f.files[name].objects {
-			key := objectKey{l.object.Kind(), l.object.ID()}
+			key := manifests.KeyOf(l.Object)
 			if first, ok := next[key]; ok {
-				log.Warningf("manifests: %s: %s %s/%s is already written at %s, which counts", l.place, key.kind, key.id.Namespace, key.id.Name, first.place)
+				log.Warningf("manifests: %s: %s %s/%s is already written at %s, which counts", l.Place, key.Kind, key.ID.Namespace, key.ID.Name, first.Place)
 				continue
 			}
 			next[key] = l
@@ -208,13 +180,13 @@ func (f *manifestsFeed) apply(s *source) {
 	for key := range f.held {
 		if _, ok := next[key]; !ok {
 			delete(f.held, key)
-			s.delete(key.kind, key.id)
+			s.delete(key.Kind, key.ID)
 		}
 	}
 	for key, l := range next {
-		if f.held[key] != l.object {
-			f.held[key] = l.object
-			s.put(key.kind, key.id, l.object, nil)
+		if f.held[key] != l.Object {
+			f.held[key] = l.Object
+			s.put(key.Kind, key.ID, l.Object, nil)
 		}
 	}
 }

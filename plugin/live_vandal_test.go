@@ -1,0 +1,74 @@
+package clusterset_test
+
+import (
+	"context"
+	"slices"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/miekg/dns"
+)
+
+// vandal is a plugin at the top of the chain that spoils every record of a reply once it was sent. lookout, directly above ours,
+// tells it which those are: others append records of their own, or keep a reply back until we have returned. Whoever gets a
+// reply may do with it what he likes, and that must not show in any other.
+type (
+	vandal  struct{ plugin.Handler }
+	lookout struct{ plugin.Handler }
+)
+
+func init() {
+	add := func(name, above string, make func(plugin.Handler) plugin.Handler) {
+		plugin.Register(name, func(c *caddy.Controller) error {
+			dnsserver.GetConfig(c).AddPlugin(make)
+			return nil
+		})
+		at := slices.Index(dnsserver.Directives, above)
+		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), at, name)
+	}
+	add("vandal", "prometheus", func(next plugin.Handler) plugin.Handler { return vandal{next} })
+	add("lookout", "clusterset", func(next plugin.Handler) plugin.Handler { return lookout{next} })
+}
+
+type spoils struct{}
+
+func (v vandal) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	var records []dns.RR
+	code, err := v.Handler.ServeDNS(context.WithValue(ctx, spoils{}, &records), w, r)
+	for _, rr := range records {
+		rr.Header().Name, rr.Header().Ttl = "vandal.", 666
+		switch rr := rr.(type) {
+		case *dns.A:
+			clear(rr.A)
+		case *dns.AAAA:
+			clear(rr.AAAA)
+		case *dns.SRV:
+			rr.Target, rr.Port = "vandal.", 666
+		case *dns.SOA:
+			rr.Ns, rr.Serial = "vandal.", 666
+		}
+	}
+	return code, err
+}
+
+func (vandal) Name() string { return "vandal" }
+
+func (l lookout) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
+	if records, ok := ctx.Value(spoils{}).(*[]dns.RR); ok {
+		w = lookoutWriter{w, records}
+	}
+	return l.Handler.ServeDNS(ctx, w, r)
+}
+
+func (lookout) Name() string { return "lookout" }
+
+type lookoutWriter struct {
+	dns.ResponseWriter
+	records *[]dns.RR
+}
+
+func (w lookoutWriter) WriteMsg(m *dns.Msg) error {
+	*w.records = slices.Concat(m.Answer, m.Ns, m.Extra)
+	return w.ResponseWriter.WriteMsg(m)
+}
