@@ -2,10 +2,12 @@ package join_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -137,6 +139,21 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
 	})
+}
+
+// All members share a ClusterRole, which each join makes if it isn't there.
+func TestManyJoinAtOnce(t *testing.T) {
+	hub, _ := newHub(t)
+	var group errgroup.Group
+	for i := range 20 {
+		group.Go(func() error {
+			_, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: fmt.Sprintf("c%d", i)})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
 }
 
 func TestJoinRefusesWhatCannotBe(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
@@ -126,17 +127,20 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	case !o.Rejoin:
 		return fmt.Errorf("MemberCluster %s exists on the hub; choose another name, or leave first: %w", o.Cluster, ErrNameInUse)
 	}
-	mc := &clustersetv1alpha1.MemberCluster{}
-	mc.Name = o.Cluster
-	_, err = controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
-		mc.Labels = withLabels(mc.Labels, want.Labels)
-		// Where it lies may have been told by hand; what isn't said anew stays.
-		mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
-		mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
-		if len(want.Spec.CIDRs) > 0 {
-			mc.Spec.CIDRs = want.Spec.CIDRs
-		}
-		return nil
+	err = retry.OnError(retry.DefaultRetry, outrun, func() error {
+		mc := &clustersetv1alpha1.MemberCluster{}
+		mc.Name = o.Cluster
+		_, err := controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
+			mc.Labels = withLabels(mc.Labels, want.Labels)
+			// Where it lies may have been told by hand; what isn't said anew stays.
+			mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
+			mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
+			if len(want.Spec.CIDRs) > 0 {
+				mc.Spec.CIDRs = want.Spec.CIDRs
+			}
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("update MemberCluster %s: %w", o.Cluster, err)
@@ -144,23 +148,29 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	return nil
 }
 
+// outrun says whether somebody was faster: another join, since all members share one ClusterRole, or the hub's process.
+func outrun(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
+
 // ensure creates an object, or makes the one that is there say the same.
 func ensure(ctx context.Context, c client.Client, want client.Object) error {
 	kind := kindOf(c, want)
-	have := want.DeepCopyObject().(client.Object)
-	_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
-		have.SetLabels(withLabels(have.GetLabels(), want.GetLabels()))
-		switch h := have.(type) {
-		case *rbacv1.Role:
-			h.Rules = want.(*rbacv1.Role).Rules
-		case *rbacv1.ClusterRole:
-			h.Rules = want.(*rbacv1.ClusterRole).Rules
-		case *rbacv1.RoleBinding:
-			h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
-		case *rbacv1.ClusterRoleBinding:
-			h.RoleRef, h.Subjects = want.(*rbacv1.ClusterRoleBinding).RoleRef, want.(*rbacv1.ClusterRoleBinding).Subjects
-		}
-		return nil
+	err := retry.OnError(retry.DefaultRetry, outrun, func() error {
+		have := want.DeepCopyObject().(client.Object)
+		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
+			have.SetLabels(withLabels(have.GetLabels(), want.GetLabels()))
+			switch h := have.(type) {
+			case *rbacv1.Role:
+				h.Rules = want.(*rbacv1.Role).Rules
+			case *rbacv1.ClusterRole:
+				h.Rules = want.(*rbacv1.ClusterRole).Rules
+			case *rbacv1.RoleBinding:
+				h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
+			case *rbacv1.ClusterRoleBinding:
+				h.RoleRef, h.Subjects = want.(*rbacv1.ClusterRoleBinding).RoleRef, want.(*rbacv1.ClusterRoleBinding).Subjects
+			}
+			return nil
+		})
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("create %s %s: %w", kind, client.ObjectKeyFromObject(want), err)

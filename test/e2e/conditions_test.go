@@ -15,6 +15,7 @@ func TestExportConditions(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("conditions")
 	a := f.member("chaoyang")
+	// Both are called in subtests, and fail the test around them.
 	expect := func(name, valid, validReason, ready, readyReason string) {
 		t.Helper()
 		kube.Eventually(t, soon, func() error {
@@ -38,6 +39,7 @@ func TestExportConditions(t *testing.T) {
 	}
 
 	t.Run("NoService until there is one", func(t *testing.T) {
+		f := f.of(t)
 		a.apply(export(ns, "later", ""))
 		expect("later", "False", "NoService", "False", "Pending")
 		notImported("later")
@@ -55,6 +57,7 @@ func TestExportConditions(t *testing.T) {
 	})
 	for _, kind := range []string{"NodePort", "LoadBalancer"} {
 		t.Run(kind+" is exported as ClusterSetIP", func(t *testing.T) {
+			f := f.of(t)
 			name := fmt.Sprintf("by-%x", kind[0])
 			a.apply(exported(ns, name, "type: "+kind+", "+httpPort))
 			expect(name, "True", "Valid", "True", "Exported")
@@ -66,6 +69,7 @@ func TestExportConditions(t *testing.T) {
 		})
 	}
 	t.Run("Failed where the hub refuses, until it doesn't", func(t *testing.T) {
+		f := f.of(t)
 		policy := fmt.Sprintf(`
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy

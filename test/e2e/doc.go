@@ -6,8 +6,8 @@
 //
 //	f := cities(t)                       // the shared fleet; newFleet(t, clusterSpec{…}, …) makes one of its own
 //	ns := f.namespace("web")             // a namespace of this test's in every member
-//	f.member("xicheng").apply(service(ns, "web", exported))
-//	f.member("minhang").dns.eventually("web."+ns+".svc.global", "A", "10.100.0.7")
+//	f.member("xicheng").apply(exported(ns, "web", httpPort))
+//	f.member("minhang").dns.eventually("web."+ns+".svc.global", "A", f.member("xicheng").clusterIP(ns, "web", v4))
 //
 // Fleets are shared where a namespace is isolation enough, because a control plane costs seconds and 255 MB; what kills
 // processes or API servers has one of its own. Tests that share a fleet run one after the other, and leave it as they

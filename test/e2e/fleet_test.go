@@ -170,14 +170,19 @@ var namespaces struct {
 // the test exports from it is un-exported when the test ends.
 func (f *fleet) namespace(name string) string {
 	f.Helper()
-	namespaces.Lock()
-	namespaces.n++
-	name = fmt.Sprintf("%s-%d", name, namespaces.n)
-	namespaces.Unlock()
+	name = numbered(name)
 	for _, m := range f.members {
 		m.namespace(name)
 	}
 	return name
+}
+
+// numbered returns a name that no other test has, nor the same one when it is run again.
+func numbered(name string) string {
+	namespaces.Lock()
+	defer namespaces.Unlock()
+	namespaces.n++
+	return fmt.Sprintf("%s-%d", name, namespaces.n)
 }
 
 // eventually waits until f returns nil for every member.

@@ -150,7 +150,8 @@ func (h *hub) of(t testing.TB) *hub {
 // restart restarts the hub process as kubectl rollout restart would, with other flags.
 func (h *hub) restart(flags ...string) {
 	h.Helper()
-	if code := h.process.stop(); code != 0 {
+	running := h.process.running()
+	if code := h.process.stop(); running && code != 0 {
 		h.Errorf("hub: exit code %d\n%s", code, logSince(h.process.log, 0, 20))
 	}
 	h.start(flags...)

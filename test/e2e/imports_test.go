@@ -67,7 +67,8 @@ func TestServiceImport(t *testing.T) {
 			m.importedFrom(ns, "bare", "xicheng"), m.importedFrom(ns, "late", "shijiazhuang"))
 	})
 
-	t.Run("ports are there where there are none", func(*testing.T) {
+	t.Run("ports are there where there are none", func(t *testing.T) {
+		f := f.of(t)
 		f.eventually(func(m *member) error {
 			raw := &unstructured.Unstructured{}
 			raw.SetAPIVersion("multicluster.x-k8s.io/v1beta1")
@@ -81,7 +82,8 @@ func TestServiceImport(t *testing.T) {
 			return nil
 		})
 	})
-	t.Run("ips and ipFamilies go together, as far as the cluster has them", func(*testing.T) {
+	t.Run("ips and ipFamilies go together, as far as the cluster has them", func(t *testing.T) {
+		f := f.of(t)
 		f.eventually(func(m *member) error {
 			i, err := m.imported(ns, "web")
 			if err != nil || i.serviceImport == nil || i.derived == nil {
@@ -104,6 +106,7 @@ func TestServiceImport(t *testing.T) {
 		})
 	})
 	t.Run("a Headless one has no ips and its slices have the hostnames", func(t *testing.T) {
+		f := f.of(t)
 		f.eventually(func(m *member) error {
 			i, err := m.imported(ns, "db")
 			if err != nil {
@@ -138,13 +141,15 @@ func TestServiceImport(t *testing.T) {
 					return fmt.Errorf("an endpoint refers to another cluster's objects: %+v", e)
 				}
 			}
-			if slices.Sort(hosts); !slices.Equal(hosts, []string{"db-0", "db-1"}) {
+			slices.Sort(hosts)
+			if !slices.Equal(hosts, []string{"db-0", "db-1"}) {
 				return fmt.Errorf("hostnames are %v", hosts)
 			}
 			return nil
 		})
 	})
 	t.Run("labels and annotations come from spec alone, but for reserved ones", func(t *testing.T) {
+		f := f.of(t)
 		f.eventually(func(m *member) error {
 			var imp mcsv1beta1.ServiceImport
 			if err := m.get(ns, "db", &imp); err != nil {
@@ -186,7 +191,8 @@ func TestServiceImport(t *testing.T) {
 			return err
 		})
 	})
-	t.Run("says whether it has slices", func(*testing.T) {
+	t.Run("says whether it has slices", func(t *testing.T) {
+		f := f.of(t)
 		f.eventually(func(m *member) error {
 			var imp mcsv1beta1.ServiceImport
 			err := m.get(ns, "late", &imp)

@@ -76,6 +76,12 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	victim := f.member("minhang")
 	victim.apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
 	kube.Eventually(t, soon, func() error { return f.recorded("minhang", ns, "web", true) })
+	kube.Eventually(t, soon, func() error { // its endpoints are a record of their own, and come after it
+		if records := f.hub.versions("minhang"); !strings.Contains(records, "web."+ns+".") {
+			return fmt.Errorf("no endpoints of web.%s among %s", ns, records)
+		}
+		return nil
+	})
 	before := f.hub.versions("minhang")
 
 	attacker := f.member("xicheng")

@@ -167,7 +167,8 @@ func TestClusterIPsDataPath(t *testing.T) {
 			}
 		}
 	}
-	if slices.Sort(addresses); !slices.Equal(addresses, []string{"10.200.8.1", "10.200.8.2", "10.202.8.1", "10.202.8.2"}) {
+	slices.Sort(addresses)
+	if !slices.Equal(addresses, []string{"10.200.8.1", "10.200.8.2", "10.202.8.1", "10.202.8.2"}) {
 		t.Errorf("the slices of the import have %v", addresses)
 	}
 

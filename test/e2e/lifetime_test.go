@@ -48,6 +48,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 	f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "xicheng", "shijiazhuang") })
 
 	t.Run("un-exported in one of two clusters", func(t *testing.T) {
+		f := f.of(t)
 		began := time.Now()
 		a.remove(export(ns, "web", ""))
 		f.eventually(func(m *member) error {
@@ -61,6 +62,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 		took(t, "un-exporting in one cluster", began)
 	})
 	t.Run("un-exported in the last", func(t *testing.T) {
+		f := f.of(t)
 		began := time.Now()
 		b.remove(export(ns, "web", ""))
 		f.eventually(func(m *member) error {
@@ -72,6 +74,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 		took(t, "un-exporting in the last cluster", began)
 	})
 	t.Run("by the deletion of the Service", func(t *testing.T) {
+		f := f.of(t)
 		web(a)
 		f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "xicheng") })
 		began := time.Now()
@@ -84,6 +87,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 		f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "xicheng") })
 	})
 	t.Run("while the agent that should remove it was away", func(t *testing.T) {
+		f := f.of(t)
 		a.killAgent()
 		a.remove(export(ns, "web", ""))
 		a.startAgent()
@@ -137,7 +141,7 @@ func TestNamespaceDeletion(t *testing.T) {
 // A service is imported as soon as its namespace is there.
 func TestNamespaceThatAppearsLater(t *testing.T) {
 	f := cities(t)
-	const ns = "appears-later"
+	ns := numbered("appears-later")
 	a := f.member("chaoyang")
 	a.namespace(ns)
 	a.apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.201.6.1")))

@@ -24,11 +24,11 @@ func outages(t testing.TB) *fleet {
 	)
 	f.settle()
 	t.Cleanup(func() { // whatever the test has left undone
-		for _, c := range append([]*cluster{&f.hub.cluster}, &f.members[0].cluster, &f.members[1].cluster, &f.members[2].cluster) {
-			c.startAPIServer()
-		}
+		f.hub.startAPIServer()
 		for _, m := range f.members {
+			m.startAPIServer()
 			m.startAgent()
+			m.dns.start()
 		}
 		f.hub.restart()
 		f.settle()

@@ -158,7 +158,8 @@ func (m *member) killAgent() { m.agent.kill() }
 // stopAgent ends the agent in good order.
 func (m *member) stopAgent() {
 	m.Helper()
-	if code := m.agent.stop(); code != 0 {
+	running := m.agent.running()
+	if code := m.agent.stop(); running && code != 0 {
 		m.Errorf("agent of %s: exit code %d\n%s", m.name, code, logSince(m.agent.log, 0, 20))
 	}
 }

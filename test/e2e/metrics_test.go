@@ -19,7 +19,7 @@ type scrape struct {
 var scraper = http.Client{Timeout: 30 * time.Second}
 
 func (s *scrape) read(ctx context.Context) ([]byte, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.addr+"/metrics", http.NoBody)
 	if err != nil {
 		return nil, err
 	}

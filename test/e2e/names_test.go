@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -83,8 +85,8 @@ func TestFabDNSFourCities(t *testing.T) {
 	name := "nginx." + ns + ".svc.global"
 
 	beijing := []string{ip["xicheng"], ip["chaoyang"]}
-	north := append(beijing[:2:2], ip["shijiazhuang"])
-	all := append(north[:3:3], ip["minhang"])
+	north := []string{ip["xicheng"], ip["chaoyang"], ip["shijiazhuang"]}
+	all := []string{ip["xicheng"], ip["chaoyang"], ip["shijiazhuang"], ip["minhang"]}
 	f.member("xicheng").dns.eventually(name, "A", beijing...)
 	f.member("chaoyang").dns.eventually(name, "A", beijing...)
 	f.member("minhang").dns.eventually(name, "A", ip["minhang"])
@@ -229,6 +231,27 @@ func TestDualStack(t *testing.T) {
 			m.dns.eventually(pods+zone, "A", "10.200.3.10", "10.201.3.10")
 			m.dns.eventually(pods+zone, "AAAA", "fd00:200::10")
 		}
+	}
+
+	// What has IPv6 alone can't have a ClusterSetIP in a cluster without, which says so; its name leads to the exporter.
+	a.apply(exported(ns, "six", "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6], "+httpPort))
+	for _, m := range f.members {
+		if m.dualStack {
+			m.dns.eventually("six."+ns+".svc.clusterset.local", "AAAA", m.vip(ns, "six", v6))
+			continue
+		}
+		kube.Eventually(t, soon, func() error {
+			var imp mcsv1beta1.ServiceImport
+			if err := m.get(ns, "six", &imp); err != nil {
+				return err
+			}
+			c := condition(imp.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady))
+			if c == nil || c.Reason != string(mcsv1beta1.ServiceImportReasonIPFamilyNotSupported) || len(imp.Spec.IPs) > 0 {
+				return fmt.Errorf("Ready is %+v, ips %v", c, imp.Spec.IPs)
+			}
+			return nil
+		})
+		m.dns.eventually("six."+ns+".svc.clusterset.local", "AAAA", a.clusterIP(ns, "six", v6))
 	}
 }
 

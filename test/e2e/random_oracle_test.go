@@ -76,8 +76,8 @@ func (c *clusterView) read(m *member, ns string) error {
 	c.namespaces[ns] = len(found.Items) == 1
 	var services corev1.ServiceList
 	var exports mcsv1beta1.ServiceExportList
-	var slices discoveryv1.EndpointSliceList
-	for _, list := range []client.ObjectList{&services, &exports, &slices} {
+	var endpoints discoveryv1.EndpointSliceList
+	for _, list := range []client.ObjectList{&services, &exports, &endpoints} {
 		if err := m.list(list, client.InNamespace(ns)); err != nil {
 			return err
 		}
@@ -93,7 +93,7 @@ func (c *clusterView) read(m *member, ns string) error {
 	for i := range exports.Items {
 		c.exports[client.ObjectKeyFromObject(&exports.Items[i])] = &exports.Items[i]
 	}
-	for _, s := range slices.Items {
+	for _, s := range endpoints.Items {
 		if s.Labels["multicluster.kubernetes.io/service-name"] == "" {
 			key := types.NamespacedName{Namespace: ns, Name: s.Labels["kubernetes.io/service-name"]}
 			c.slices[key] = append(c.slices[key], s)
@@ -169,7 +169,7 @@ func (p exportedPart) headless() bool { return p.service.Spec.ClusterIP == "None
 
 // has says whether the cluster's own Service has exactly this port.
 func (p exportedPart) has(port mergedPort) bool {
-	return slices.ContainsFunc(p.service.Spec.Ports, func(q corev1.ServicePort) bool { return port.is(q) })
+	return slices.ContainsFunc(p.service.Spec.Ports, port.is)
 }
 
 // mergedPort is a port of the service that all parts make together.

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 )
 
@@ -90,6 +91,9 @@ func (s *script) newSlice(c randomCell, state *randomState, i int) randomSlice {
 		}
 	}
 	pool := randomAddresses(c.cluster, randomSliceTypes[i])
+	for i := range pool {
+		pool[i] = strconv.Quote(pool[i])
+	}
 	s.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
 	ready := s.IntN(8) > 0
 	for range s.IntN(4) {
@@ -111,7 +115,7 @@ func (s *script) newSlice(c randomCell, state *randomState, i int) randomSlice {
 		case n < 8:
 			fields = append(fields, "conditions: {ready: true}")
 		}
-		fields = append(fields, fmt.Sprintf(`addresses: ["%s"]`, strings.Join(addresses, `", "`)))
+		fields = append(fields, fmt.Sprintf("addresses: [%s]", strings.Join(addresses, ", ")))
 		endpoints = append(endpoints, fmt.Sprintf("{%s}", strings.Join(fields, ", ")))
 	}
 	return randomSlice{fmt.Sprintf("ports: [%s], endpoints: [%s]", strings.Join(ports, ", "), strings.Join(endpoints, ", "))}
