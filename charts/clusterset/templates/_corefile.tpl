@@ -1,0 +1,86 @@
+{{/* The Corefile, made from the values. */}}
+
+{{- define "clusterset.dnsPort" -}}
+{{ ternary 53 1053 (eq .Values.dns.mode "clusterDNS") }}
+{{- end }}
+
+{{- define "clusterset.corefile" -}}
+{{- if .Values.dns.corefile }}
+{{- .Values.dns.corefile | trim }}
+{{- else if eq .Values.dns.mode "clusterDNS" }}
+{{- include "clusterset.corefile.clusterDNS" . }}
+{{- else }}
+{{- include "clusterset.corefile.standalone" . }}
+{{- end }}
+{{- end }}
+
+{{- define "clusterset.corefile.standalone" -}}
+{{- range $i, $zone := .Values.dns.zones }}{{ if $i }} {{ end }}{{ $zone }}:{{ include "clusterset.dnsPort" $ }}{{ end }} {
+    {{- include "clusterset.corefile.head" . | nindent 4 }}
+    clusterset {
+        {{- include "clusterset.corefile.options" . | nindent 8 }}
+    }
+    {{- with .Values.dns.extraConfig }}
+    {{- trim . | nindent 4 }}
+    {{- end }}
+    loadbalance
+    reload
+}
+{{- end }}
+
+{{- define "clusterset.corefile.clusterDNS" -}}
+.:{{ include "clusterset.dnsPort" . }} {
+    {{- include "clusterset.corefile.head" . | nindent 4 }}
+    clusterset {{ join " " .Values.dns.zones }} {
+        {{- include "clusterset.corefile.options" . | nindent 8 }}
+    }
+    kubernetes {{ .Values.dns.clusterDNS.domain }} in-addr.arpa ip6.arpa {
+        pods insecure
+        fallthrough in-addr.arpa ip6.arpa
+        ttl 30
+    }
+    {{- with .Values.dns.extraConfig }}
+    {{- trim . | nindent 4 }}
+    {{- end }}
+    forward . {{ join " " .Values.dns.clusterDNS.upstream }} {
+        max_concurrent 1000
+    }
+    cache 30 {
+        # A name that is new is found as soon as one that has changed.
+        denial 9984 {{ max 1 (int .Values.dns.ttl) }}
+    }
+    loop
+    reload
+    loadbalance
+}
+{{- end }}
+
+{{- define "clusterset.corefile.head" -}}
+errors
+health :8080 {
+    lameduck {{ .Values.dns.lameduckSeconds }}s
+}
+ready :8181
+prometheus :9153
+{{- end }}
+
+{{- define "clusterset.corefile.options" -}}
+location {$CLUSTERSET_CLUSTER} {$CLUSTERSET_ZONE} {$CLUSTERSET_REGION}
+{{- with .Values.dns }}
+{{- with .prefer }}
+prefer {{ join " " . }}
+{{- end }}
+{{- with .boundary }}
+boundary {{ . }}
+{{- end }}
+{{- with .namespaces }}
+namespaces {{ join " " . }}
+{{- end }}
+{{- if ne (int .ttl) 5 }}
+ttl {{ int .ttl }}
+{{- end }}
+{{- if .maxAnswers }}
+max_answers {{ int .maxAnswers }}
+{{- end }}
+{{- end }}
+{{- end }}

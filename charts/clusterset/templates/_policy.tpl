@@ -1,0 +1,50 @@
+{{/*
+NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers; probes: the ports that the kubelet asks.
+*/}}
+
+{{- define "clusterset.networkPolicy" -}}
+{{- $policy := .root.Values.networkPolicy -}}
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  name: {{ include "clusterset.componentName" (list .root .component) }}
+  namespace: {{ .root.Release.Namespace }}
+  labels:
+    {{- include "clusterset.componentLabels" (list .root .component) | nindent 4 }}
+spec:
+  podSelector:
+    matchLabels:
+      {{- include "clusterset.selector" (list .root .component) | nindent 6 }}
+  policyTypes: [Ingress, Egress]
+  ingress:
+    {{- if .servesDNS }}
+    - ports:
+        - {port: dns, protocol: UDP}
+        - {port: dns-tcp, protocol: TCP}
+      {{- with $policy.dnsFrom }}
+      from:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
+    - ports:
+        - {port: metrics, protocol: TCP}
+      {{- with $policy.metricsFrom }}
+      from:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    # The kubelet's probes come from the node, whose address a selector can't name.
+    - ports:
+        {{- range .probes }}
+        - {port: {{ . }}, protocol: TCP}
+        {{- end }}
+  egress:
+    - ports:
+        {{- range $policy.apiServerPorts }}
+        - {port: {{ int . }}, protocol: TCP}
+        {{- end }}
+    {{- if .asksDNS }}
+    - ports:
+        - {port: 53, protocol: UDP}
+        - {port: 53, protocol: TCP}
+    {{- end }}
+{{- end }}

@@ -1,0 +1,107 @@
+{{/*
+What values.schema.json can't say: values that contradict each other or the cluster, and texts of the wrong form, for which a
+schema has nothing but a regular expression to show. Each message says what to do.
+*/}}
+
+{{- define "clusterset.validate" -}}
+{{- with .Values }}
+{{- if not (or .dns.enabled .member.enabled .hub.enabled .crds.enabled) }}
+{{- fail "nothing to install: set one of dns.enabled, member.enabled, hub.enabled and crds.enabled" }}
+{{- end }}
+{{- include "clusterset.validate.texts" $ }}
+{{- if .dns.enabled }}
+{{- include "clusterset.validate.zones" $ }}
+{{- include "clusterset.validate.location" $ }}
+{{- if eq .dns.mode "clusterDNS" }}
+{{- include "clusterset.validate.clusterDNS" $ }}
+{{- else if not .dns.service.create }}
+{{- fail "dns.service.create is false, but in mode standalone there is no other Service: the cluster DNS needs an address to forward to" }}
+{{- end }}
+{{- end }}
+{{- if .hub.enabled }}
+{{- include "clusterset.validate.hub" $ }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "clusterset.validate.texts" -}}
+{{- $label := "[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?" }}
+{{- with .Values.location.cluster }}
+{{- if not (regexMatch (printf "^%s([.]%s)?$" $label $label) .) }}
+{{- fail (printf "location.cluster is %q; want the cluster's name in the set, a DNS label (a-z, 0-9, '-') such as beijing" .) }}
+{{- end }}
+{{- end }}
+{{- range .Values.dns.namespaces }}
+{{- if not (regexMatch (printf "^%s$" $label) .) }}
+{{- fail (printf "dns.namespaces has %q; want names of namespaces" .) }}
+{{- end }}
+{{- end }}
+{{- with .Values.image.digest }}
+{{- if not (regexMatch "^sha256:[0-9a-f]{64}$" .) }}
+{{- fail (printf "image.digest is %q; want sha256: and 64 hexadecimal digits" .) }}
+{{- end }}
+{{- end }}
+{{- range $name, $duration := dict "hub.suspectAfter" .Values.hub.suspectAfter "hub.expireAfter" .Values.hub.expireAfter
+      "hub.forgetAfter" .Values.hub.forgetAfter "member.heartbeatInterval" .Values.member.heartbeatInterval }}
+{{- if not (regexMatch "^([0-9]+(h|m|s))+$" $duration) }}
+{{- fail (printf "%s is %q; want a duration such as 40s, 5m or 24h" $name $duration) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "clusterset.validate.zones" -}}
+{{- range .Values.dns.zones }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
+{{- fail (printf "dns.zones has %q; want DNS names in lower case and without a dot at the end, such as clusterset.local" .) }}
+{{- end }}
+{{- if hasPrefix "svc." . }}
+{{- fail (printf "dns.zones: names in %s would be <service>.<namespace>.svc.%s; want the zone %s" . . (trimPrefix "svc." .)) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- /* CoreDNS doesn't start with a boundary that nothing lies within. */}}
+{{- define "clusterset.validate.location" -}}
+{{- $location := .Values.location }}
+{{- $wanted := .Values.dns.prefer }}
+{{- with .Values.dns.boundary }}
+{{- $wanted = append $wanted . }}
+{{- if and (ne . "cluster") (not (index $location .)) }}
+{{- if not $location.fromNode }}
+{{- fail (printf "dns.boundary is %s, but location.%s is empty and location.fromNode is false: nothing would lie within; set one of them" . .) }}
+{{- end }}
+{{- if semverCompare "<1.35.0-0" $.Capabilities.KubeVersion.Version }}
+{{- fail (printf "dns.boundary is %s, but location.%s is empty and Kubernetes %s doesn't copy topology labels to pods (1.35 does); set location.%s" . . $.Capabilities.KubeVersion.Version .) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- if and (has "cluster" $wanted) (not $location.cluster) }}
+{{- fail "dns.prefer or dns.boundary says cluster, but the servers don't know theirs; set location.cluster to this cluster's name in the set" }}
+{{- end }}
+{{- end }}
+
+{{- define "clusterset.validate.clusterDNS" -}}
+{{- with .Values.dns }}
+{{- if and .service.create (not .service.clusterIP) }}
+{{- fail "dns.mode is clusterDNS, which needs dns.service.clusterIP: the address that kubelets give to pods (kubectl -n kube-system get service kube-dns -o jsonpath={.spec.clusterIP}); or set dns.service.create=false to join the Service that is there" }}
+{{- end }}
+{{- if and (not .service.create) (ne $.Release.Namespace "kube-system") }}
+{{- fail (printf "dns.service.create is false, but the Service kube-dns finds its pods in kube-system only, not in %s; install with --namespace kube-system" $.Release.Namespace) }}
+{{- end }}
+{{- if has .clusterDNS.domain .zones }}
+{{- fail (printf "dns.zones has %s, which is dns.clusterDNS.domain: the cluster's own names would not be answered" .clusterDNS.domain) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "clusterset.validate.hub" -}}
+{{- $t := toDate "2006-01-02" "2000-01-01" }}
+{{- with .Values.hub }}
+{{- $suspect := mustDateModify .suspectAfter $t }}
+{{- $expire := mustDateModify .expireAfter $t }}
+{{- $forget := mustDateModify .forgetAfter $t }}
+{{- if not (and ($suspect.Before $expire) ($expire.Before $forget)) }}
+{{- fail (printf "hub.suspectAfter (%s), hub.expireAfter (%s) and hub.forgetAfter (%s) have to grow in this order" .suspectAfter .expireAfter .forgetAfter) }}
+{{- end }}
+{{- end }}
+{{- end }}

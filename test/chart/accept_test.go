@@ -1,0 +1,130 @@
+package chart
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/restmapper"
+)
+
+// acceptsCRDs has the API server check every CustomResourceDefinition as the chart renders it.
+func (c *cluster) acceptsCRDs(t *testing.T) {
+	try := c.newTrial(t)
+	for _, e := range examples(t) {
+		for _, o := range only(objects(t, render(t, e.Options).Manifests), "CustomResourceDefinition") {
+			try.create(t, e.name, o)
+		}
+	}
+}
+
+// acceptsObjects has the API server check everything else, and each Deployment's pods, which it doesn't look at otherwise.
+func (c *cluster) acceptsObjects(t *testing.T) {
+	try := c.newTrial(t)
+	for _, e := range examples(t) {
+		try.old = e.KubeVersion != newest
+		t.Run(e.name, func(t *testing.T) {
+			all := objects(t, render(t, e.Options).Manifests)
+			for _, o := range all {
+				if o.GetKind() != "CustomResourceDefinition" {
+					try.create(t, e.name, o)
+				}
+			}
+			accounts := encode(t, only(all, "ServiceAccount")) // no pod is admitted without its own
+			c.Apply(t, accounts...)
+			defer c.Delete(t, accounts...)
+			for _, component := range []string{"dns", "member", "hub"} {
+				if d := deployment(t, all, component); d != nil {
+					pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
+					pod.GenerateName = d.Name + "-"
+					_, err := try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
+					try.check(t, fmt.Sprintf("%s: pod of %s", e.name, d.Name), err)
+				}
+			}
+		})
+	}
+}
+
+var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
+
+// trial creates objects for show. A warning is a failure, too: a deprecated field, a name that is no longer good.
+type trial struct {
+	objects  dynamic.Interface
+	clients  kubernetes.Interface
+	mapper   meta.RESTMapper
+	old      bool // for an older Kubernetes, of which this one may find something outdated
+	mu       sync.Mutex
+	warnings []string
+}
+
+func (c *cluster) newTrial(t *testing.T) *trial {
+	t.Helper()
+	try := &trial{}
+	config := c.Config()
+	config.WarningHandlerWithContext = try
+	var err error
+	if try.clients, err = kubernetes.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	if try.objects, err = dynamic.NewForConfig(config); err != nil {
+		t.Fatal(err)
+	}
+	try.mapper = mapperOf(t, config)
+	return try
+}
+
+func mapperOf(t *testing.T, config *rest.Config) meta.RESTMapper {
+	t.Helper()
+	d, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(d))
+}
+
+// HandleWarningHeaderWithContext implements rest.WarningHandlerWithContext.
+func (try *trial) HandleWarningHeaderWithContext(_ context.Context, _ int, _, text string) {
+	try.mu.Lock()
+	defer try.mu.Unlock()
+	try.warnings = append(try.warnings, text)
+}
+
+func (try *trial) create(t *testing.T, example string, o *unstructured.Unstructured) {
+	t.Helper()
+	what := fmt.Sprintf("%s: %s %s", example, o.GetKind(), o.GetName())
+	gvk := o.GroupVersionKind()
+	mapping, err := try.mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
+	if err != nil {
+		t.Errorf("%s: %v", what, err)
+		return
+	}
+	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
+	if namespaced != (o.GetNamespace() != "") { // Helm would put it in the release's namespace, kubectl in another
+		t.Errorf("%s: namespace is %q", what, o.GetNamespace())
+	}
+	_, err = try.objects.Resource(mapping.Resource).Namespace(o.GetNamespace()).Create(context.Background(), o, dryRun)
+	try.check(t, what, err)
+}
+
+func (try *trial) check(t *testing.T, what string, err error) {
+	t.Helper()
+	try.mu.Lock()
+	warnings := slices.Clone(try.warnings)
+	try.warnings = nil
+	try.mu.Unlock()
+	if err != nil || len(warnings) > 0 && !try.old {
+		t.Errorf("%s: %v %s", what, err, strings.Join(warnings, "; "))
+	}
+}

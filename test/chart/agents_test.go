@@ -1,0 +1,205 @@
+package chart
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// runsAgents runs the hub process and a member's agent with the rendered arguments and rights in a cluster that is both, from
+// `clusterset join` to an imported service, and looks for requests that were forbidden.
+func (c *cluster) runsAgents(t *testing.T) {
+	const namespace = "clusterset-system"
+	all := objects(t, render(t, Options{"clusterset", namespace, read(t, filepath.Join(chartDir, "examples", "hub-and-member.yaml")), newest}).Manifests)
+	c.Apply(t, encode(t, only(all, rbacKinds...))...)
+	hub, member := deployment(t, all, "hub"), deployment(t, all, "member")
+
+	out, err := exec.Command(built(t, "clusterset"), "join", "--hub-kubeconfig", c.Kubeconfig(), "--kubeconfig", c.Kubeconfig(), "--name", "beijing").CombinedOutput()
+	if err != nil {
+		t.Fatalf("clusterset join: %v\n%s", err, out)
+	}
+	c.start(t, hub, nil)
+	c.start(t, member, map[string]string{"/etc/clusterset/hub": c.mount(t, member)})
+
+	c.Apply(t, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web, annotations: {fabedge.io/global-service: "true"}}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: web-1, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [10.1.0.7]}]
+`))
+	c.expectField(t, "clusterset.dev", "v1alpha1", "memberclusters", "", "beijing", "Ready", "status", "phase")
+	c.expectField(t, "multicluster.x-k8s.io", "v1beta1", "serviceimports", "shop", "web", "ClusterSetIP", "spec", "type")
+	c.expectField(t, "dns.fabedge.io", "v1alpha1", "globalservices", "shop", "web", "ClusterIP", "spec", "type")
+	for _, d := range []*appsv1.Deployment{hub, member} {
+		user, _ := identity(d)
+		kube.Eventually(t, 30*time.Second, func() error { return c.noneForbidden(user) })
+	}
+}
+
+// start runs a Deployment's process as its account. Folders are volumes, by the path where the pod has them.
+func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]string) {
+	t.Helper()
+	user, groups := identity(d)
+	kubeconfig, err := c.KubeconfigFor(user, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	args := arguments(d, folders)
+	args = append(args, "--kubeconfig", kubeconfig, "--leader-elect-namespace", d.Namespace,
+		"--metrics-bind-address", "127.0.0.1:"+freePort(t), "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
+	start(t, nil, "clusterset", args...)
+}
+
+// arguments are a Deployment's, without the program's name.
+func arguments(d *appsv1.Deployment, folders map[string]string) []string {
+	container := d.Spec.Template.Spec.Containers[0]
+	args := append(slices.Clone(container.Command[1:]), container.Args...)
+	for i := range args {
+		for pod, here := range folders {
+			args[i] = strings.ReplaceAll(args[i], pod, here)
+		}
+	}
+	return args
+}
+
+// mount writes the Secret that join made into a folder, as the kubelet does.
+func (c *cluster) mount(t *testing.T, d *appsv1.Deployment) string {
+	t.Helper()
+	clients, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := d.Spec.Template.Spec.Volumes[0].Secret.SecretName
+	secret, err := clients.CoreV1().Secrets(d.Namespace).Get(t.Context(), name, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for key, content := range secret.Data {
+		if err := os.WriteFile(filepath.Join(dir, key), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(secret.Data[api.HubSecretKey]) == 0 {
+		t.Fatalf("Secret %s has no %s", name, api.HubSecretKey)
+	}
+	return dir
+}
+
+func (c *cluster) expectField(t *testing.T, group, version, resource, namespace, name, want string, path ...string) {
+	t.Helper()
+	client, err := dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resources := client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	kube.Eventually(t, 90*time.Second, func() error {
+		var o *unstructured.Unstructured
+		var err error
+		if namespace == "" {
+			o, err = resources.Get(t.Context(), name, metav1.GetOptions{})
+		} else {
+			o, err = resources.Namespace(namespace).Get(t.Context(), name, metav1.GetOptions{})
+		}
+		if err != nil {
+			return err
+		}
+		if got, _, _ := unstructured.NestedString(o.Object, path...); got != want {
+			return fmt.Errorf("%s %s: %s is %q, want %q", resource, name, strings.Join(path, "."), got, want)
+		}
+		return nil
+	})
+}
+
+// noneForbidden reads the API server's audit log. The user has to be in it, or the test has looked at the wrong one.
+func (c *cluster) noneForbidden(user string) error {
+	content, err := os.ReadFile(c.audit)
+	if err != nil {
+		return err
+	}
+	seen := false
+	lines := bufio.NewScanner(bytes.NewReader(content))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var event struct {
+			Verb, RequestURI string
+			User             struct{ Username string }
+			ResponseStatus   struct{ Code int }
+		}
+		if json.Unmarshal(lines.Bytes(), &event) != nil || event.User.Username != user {
+			continue
+		}
+		if event.ResponseStatus.Code == 403 {
+			return fmt.Errorf("%s may not %s %s", user, event.Verb, event.RequestURI)
+		}
+		seen = true
+	}
+	if !seen {
+		return fmt.Errorf("%s has made no request", user)
+	}
+	return lines.Err()
+}
+
+// understandsArguments runs the programs with the arguments of every example, up to where they miss what only a pod has.
+func understandsArguments(t *testing.T) {
+	for _, e := range examples(t) {
+		all := objects(t, render(t, e.Options).Manifests)
+		for component, says := range map[string]string{"member": "there is no hub kubeconfig at /etc/clusterset/hub/kubeconfig", "hub": "load kubeconfig"} {
+			d := deployment(t, all, component)
+			if d == nil {
+				continue
+			}
+			args := arguments(d, nil)
+			if component == "hub" {
+				args = append(args, "--kubeconfig", filepath.Join(t.TempDir(), "none"))
+			}
+			cmd := exec.Command(built(t, "clusterset"), args...)
+			cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfigOfNobody(t))
+			out, err := cmd.CombinedOutput()
+			if !errors.As(err, new(*exec.ExitError)) || !strings.Contains(string(out), says) {
+				t.Errorf("%s: clusterset %s: %v, %s", e.name, strings.Join(args, " "), err, out)
+			}
+		}
+	}
+}
+
+func kubeconfigOfNobody(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	content := "apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: c, user: u}}]\n" +
+		"clusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: u, user: {}}]\n"
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,81 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// What a real kube-apiserver and the real programs make of the chart. One control plane serves all: it costs seconds.
+func TestOnARealCluster(t *testing.T) {
+	dir := t.TempDir()
+	audit := filepath.Join(dir, "audit.log")
+	policy := filepath.Join(dir, "policy.yaml")
+	// Requests are logged as they are answered, so that what was forbidden can be found.
+	text := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"
+	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := &cluster{
+		ControlPlane: kube.Start(t, kube.WithAPIServerArgs("--audit-policy-file="+policy, "--audit-log-path="+audit)),
+		audit:        audit,
+	}
+	c.Apply(t, namespaces)
+	// In this order: the CustomResourceDefinitions of the chart are tried before they are installed for the rest.
+	t.Run("CRDs are accepted", c.acceptsCRDs)
+	for _, content := range CRDs() {
+		c.Apply(t, content)
+	}
+	c.Apply(t, operatorCRDs(t)...)
+	t.Run("objects are accepted", c.acceptsObjects)
+	t.Run("pods learn where they run", c.tellsPodsTheirPlace)
+	t.Run("Corefiles start", c.startsCorefiles)
+	t.Run("agents run", c.runsAgents)
+	t.Run("arguments are understood", understandsArguments)
+}
+
+type cluster struct {
+	*kube.ControlPlane
+	audit string
+}
+
+// namespaces admit no pod that isn't restricted (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
+var namespaces = []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: clusterset-system, labels: {pod-security.kubernetes.io/enforce: restricted}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: restricted}}
+`)
+
+// operator is where the ServiceMonitor's and the PrometheusRule's definitions come from.
+const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
+
+// operatorCRDs reads them from the module cache. They are files beside the operator's code, not in a package that could be
+// imported, so go.mod can't hold them.
+func operatorCRDs(t *testing.T) [][]byte {
+	t.Helper()
+	cmd := exec.Command("go", "mod", "download", "-json", operator)
+	cmd.Dir = t.TempDir() // of no module: go.mod and go.sum stay as they are
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go mod download %s: %v\n%s", operator, err, out)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	var all [][]byte
+	for _, kind := range []string{"servicemonitors", "prometheusrules"} {
+		all = append(all, []byte(read(t, filepath.Join(module.Dir, "example", "prometheus-operator-crd", fmt.Sprintf("monitoring.coreos.com_%s.yaml", kind)))))
+	}
+	return all
+}

@@ -1,0 +1,114 @@
+package chart
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// startsCorefiles runs the real server with each rendered Corefile, as the account and with the environment that the chart
+// gives it. An answer says that the rights are enough: without one of them it would be SERVFAIL.
+func (c *cluster) startsCorefiles(t *testing.T) {
+	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
+	for _, e := range examples(t) {
+		all := objects(t, render(t, e.Options).Manifests)
+		d := deployment(t, all, "dns")
+		if d == nil {
+			continue
+		}
+		t.Run(e.name, func(t *testing.T) {
+			rights := encode(t, only(all, rbacKinds...))
+			c.Apply(t, rights...)
+			defer c.Delete(t, rights...)
+			user, groups := identity(d)
+			kubeconfig, err := c.KubeconfigFor(user, groups...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			corefile := as[corev1.ConfigMap](t, only(all, "ConfigMap")[0]).Data["Corefile"]
+			s := localised(t, corefile, kubeconfig)
+			path := filepath.Join(t.TempDir(), "Corefile")
+			if err := os.WriteFile(path, []byte(s.corefile), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			start(t, environment(t, d, node), "coredns", "-conf", path)
+			kube.Eventually(t, time.Minute, s.ready)
+			for _, zone := range []string{"clusterset.local", "global"} {
+				if strings.Contains(corefile, zone) {
+					s.expect(t, zone+".", dns.TypeSOA)
+				}
+			}
+			if strings.Contains(corefile, "kubernetes cluster.local") {
+				s.expect(t, "kubernetes.default.svc.cluster.local.", dns.TypeA)
+			}
+		})
+	}
+}
+
+// server is a Corefile that can run here, and where it listens.
+type server struct {
+	corefile, dns, probe string
+}
+
+var (
+	portRE     = regexp.MustCompile(`:(1053|53)\b`)
+	stanzaRE   = regexp.MustCompile(`(?m)^( *)(clusterset|kubernetes)( [^{\n]*)?\{$`)
+	resolverRE = regexp.MustCompile(`forward \. .*\{`)
+	blockRE    = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
+)
+
+// localised puts something else in the place of what a test can't have: the pod's ports, its token, the node's resolvers.
+func localised(t *testing.T, corefile, kubeconfig string) server {
+	t.Helper()
+	port, probe := freePort(t), "127.0.0.1:"+freePort(t)
+	text := portRE.ReplaceAllString(corefile, ":"+port)
+	for _, r := range [][2]string{
+		{"health :8080", "health 127.0.0.1:" + freePort(t)},
+		{"ready :8181", "ready " + probe},
+		{"prometheus :9153", "prometheus 127.0.0.1:" + freePort(t)},
+	} {
+		if !strings.Contains(text, r[0]) { // what the Deployment's ports and probes are for
+			t.Errorf("the Corefile has no %q", r[0])
+		}
+		text = strings.Replace(text, r[0], r[1], 1)
+	}
+	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
+	text = resolverRE.ReplaceAllString(text, "forward . 127.0.0.1:9 {")
+	text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
+	text = blockRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")
+	return server{text, net.JoinHostPort("127.0.0.1", port), "http://" + probe + "/ready"}
+}
+
+func (s server) ready() error {
+	r, err := http.Get(s.probe)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", s.probe, r.Status)
+	}
+	return nil
+}
+
+func (s server) expect(t *testing.T, name string, qtype uint16) {
+	t.Helper()
+	kube.Eventually(t, 30*time.Second, func() error { // CoreDNS is ready a moment before it listens
+		r, err := dns.Exchange(new(dns.Msg).SetQuestion(name, qtype), s.dns)
+		if err == nil && (r.Rcode != dns.RcodeSuccess || len(r.Answer) == 0) {
+			err = fmt.Errorf("%s %s: %v", name, dns.TypeToString[qtype], r)
+		}
+		return err
+	})
+}

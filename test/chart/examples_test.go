@@ -1,0 +1,119 @@
+package chart
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+)
+
+const (
+	root     = "../.."
+	chartDir = root + "/charts/clusterset"
+
+	// newest is the Kubernetes that test/kube runs.
+	newest = "v1.36.0"
+)
+
+// example is a set of values that the chart documents, with the command in its first line.
+type example struct {
+	name string
+	Options
+}
+
+var commandRE = regexp.MustCompile(`^# helm install (\S+) charts/clusterset -n (\S+)(?: --create-namespace)?(?: -f charts/clusterset/examples/(\S+)\.yaml)?$`)
+
+// examples are the files of charts/clusterset/examples, and the chart's defaults on two versions of Kubernetes.
+func examples(t *testing.T) []example {
+	t.Helper()
+	all := []example{
+		{"defaults", Options{"clusterset", "clusterset-system", "", newest}},
+		{"defaults-1.33", Options{"clusterset", "clusterset-system", "", "v1.33.0"}},
+		{"defaults-1.30", Options{"names", "clusterset-system", "", "v1.30.0"}},
+	}
+	paths, err := filepath.Glob(filepath.Join(chartDir, "examples", "*.yaml"))
+	if err != nil || len(paths) < 5 {
+		t.Fatalf("examples of the chart: %v, %v", paths, err)
+	}
+	for _, path := range paths {
+		text := read(t, path)
+		first, _, _ := strings.Cut(text, "\n")
+		m := commandRE.FindStringSubmatch(first)
+		name := strings.TrimSuffix(filepath.Base(path), ".yaml")
+		if len(m) != 4 || m[3] != name {
+			t.Fatalf("%s: the first line is %q; want the command that uses the file", path, first)
+		}
+		all = append(all, example{name, Options{m[1], m[2], text, newest}})
+	}
+	return all
+}
+
+func render(t *testing.T, o Options) *Rendered {
+	t.Helper()
+	r, err := Render(chartDir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// Every example is in the chart's README.
+func TestExamplesAreListed(t *testing.T) {
+	readme := read(t, filepath.Join(chartDir, "README.md"))
+	for _, e := range examples(t) {
+		if e.Values != "" && !strings.Contains(readme, "](examples/"+e.name+".yaml)") {
+			t.Errorf("README.md doesn't list examples/%s.yaml", e.name)
+		}
+	}
+}
+
+// Every value of values.yaml is known to the schema and the other way round, so that none is refused or goes unread.
+func TestSchemaKnowsTheValues(t *testing.T) {
+	var values, schema map[string]any
+	for file, into := range map[string]*map[string]any{"values.yaml": &values, "values.schema.json": &schema} {
+		if err := yaml.UnmarshalStrict([]byte(read(t, filepath.Join(chartDir, file))), into); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareKeys(t, "", values, schema)
+}
+
+// compareKeys goes down where the schema lists properties; a mapping without is the user's own.
+func compareKeys(t *testing.T, path string, values, schema map[string]any) {
+	t.Helper()
+	properties, ok := schema["properties"].(map[string]any)
+	if !ok {
+		return
+	}
+	if schema["additionalProperties"] != false {
+		t.Errorf("%s: the schema takes any key", path)
+	}
+	for key, property := range properties {
+		value, ok := values[key]
+		if !ok {
+			if path+key != "global" {
+				t.Errorf("%s%s is in values.schema.json only", path, key)
+			}
+			continue
+		}
+		below, _ := value.(map[string]any)
+		compareKeys(t, path+key+".", below, property.(map[string]any))
+	}
+	for key := range values {
+		if properties[key] == nil {
+			t.Errorf("%s%s is in values.yaml only", path, key)
+		}
+	}
+}

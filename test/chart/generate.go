@@ -1,0 +1,3 @@
+package chart
+
+//go:generate go run ./generate

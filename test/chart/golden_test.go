@@ -1,0 +1,75 @@
+package chart
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	Quiet()
+	code := m.Run()
+	removeBuilds()
+	os.Exit(code)
+}
+
+// Each documented set of values comes to what testdata has. UPDATE=1 rewrites it; review the diff.
+func TestGolden(t *testing.T) {
+	var files []string
+	for _, e := range examples(t) {
+		t.Run(e.name, func(t *testing.T) {
+			r := render(t, e.Options)
+			files = append(files, golden(t, e.name+".yaml", withoutCRDs(r.Manifests)), golden(t, e.name+".notes", r.Notes))
+		})
+	}
+	there, err := filepath.Glob("testdata/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range there {
+		if !slices.Contains(files, path) {
+			t.Errorf("%s belongs to no example", path)
+		}
+	}
+}
+
+var schemaRE = regexp.MustCompile(`(?ms)^(kind: CustomResourceDefinition\n.*?^  name: \S+\n).*`)
+
+// withoutCRDs leaves of each CustomResourceDefinition its metadata: the rest is that of the file (TestCRDsAreFresh), and would
+// make each golden ten times as long.
+func withoutCRDs(manifests string) string {
+	documents := strings.SplitAfter(manifests, "\n---\n")
+	for i, document := range documents {
+		end := ""
+		if strings.HasSuffix(document, "---\n") {
+			end = "---\n"
+		}
+		documents[i] = schemaRE.ReplaceAllString(strings.TrimSuffix(document, "---\n"), "${1}# …\n") + end
+	}
+	return strings.Join(documents, "")
+}
+
+func golden(t *testing.T, name, got string) string {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.MkdirAll("testdata", 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	if diff := cmp.Diff(read(t, path), got); diff != "" {
+		t.Errorf("%s (-want +got; UPDATE=1 rewrites it):\n%s", path, diff)
+	}
+	return path
+}

@@ -1,0 +1,63 @@
+package chart
+
+import (
+	"strings"
+	"testing"
+)
+
+// Nonsense is refused before anything is installed, in words that say what to do.
+func TestInvalidValues(t *testing.T) {
+	for _, c := range []struct{ name, values, namespace, kube, want string }{
+		// Of a wrong name or type: values.schema.json.
+		{"unknown key", "dsn: {}", "", "", `additional properties 'dsn' not allowed`},
+		{"unknown key within", "location: {zones: a}", "", "", `at '/location': additional properties 'zones' not allowed`},
+		{"text for a number", "dns: {replicas: two}", "", "", `at '/dns/replicas': got string, want integer`},
+		{"no replicas", "member: {replicas: 0}", "", "", `at '/member/replicas': minimum: got 0, want 1`},
+		{"unknown mode", "dns: {mode: replace}", "", "", `at '/dns/mode': value must be one of 'standalone', 'clusterDNS'`},
+		{"unknown tier", "dns: {prefer: [rack]}", "", "", `at '/dns/prefer/0': value must be one of 'cluster', 'zone', 'region'`},
+		{"a tier twice", "dns: {prefer: [zone, zone]}", "", "", `at '/dns/prefer': items at 0 and 1 are equal`},
+		{"unknown boundary", "dns: {boundary: rack}", "", "", `at '/dns/boundary': value must be one of '', 'cluster', 'zone', 'region'`},
+		{"no zones", "dns: {zones: []}", "", "", `at '/dns/zones': minItems: got 0, want 1`},
+		{"a TTL of a day", "dns: {ttl: 86400}", "", "", `at '/dns/ttl': maximum: got 86,400, want 3,600`},
+		{"no address", "dns: {service: {clusterIP: 10.96.0.1000}}", "", "", `'10.96.0.1000' is not valid ipv4`},
+		{"unknown distribution", "dns: {service: {trafficDistribution: PreferZone}}", "", "", `at '/dns/service/trafficDistribution': value must be one of '', 'PreferSameZone'`},
+		{"unknown data path", "member: {dataPath: tunnels}", "", "", `at '/member/dataPath': value must be one of 'pods', 'clusterips', 'none'`},
+		{"unknown log level", "hub: {logLevel: loud}", "", "", `at '/hub/logLevel': value must be one of 'debug', 'info', 'warn', 'error'`},
+		{"a port too high", "networkPolicy: {apiServerPorts: [70000]}", "", "", `at '/networkPolicy/apiServerPorts/0': maximum: got 70,000, want 65,535`},
+		{"resources beside limits", "dns: {resources: {memory: 1Gi}}", "", "", `at '/dns/resources': additional properties 'memory' not allowed`},
+
+		// Of a wrong form.
+		{"cluster name", "location: {cluster: Bei_jing}", "", "", `location.cluster is "Bei_jing"; want the cluster's name in the set, a DNS label`},
+		{"namespace", "dns: {namespaces: [team-*]}", "", "", `dns.namespaces has "team-*"; want names of namespaces`},
+		{"digest", "image: {digest: latest}", "", "", `image.digest is "latest"; want sha256:`},
+		{"duration", "hub: {enabled: true, expireAfter: 5 minutes}", "", "", `hub.expireAfter is "5 minutes"; want a duration such as 40s, 5m or 24h`},
+		{"zone", "dns: {zones: [Global.]}", "", "", `dns.zones has "Global."; want DNS names in lower case and without a dot at the end`},
+		{"FabDNS's suffix for its zone", "dns: {zones: [svc.global]}", "", "", `dns.zones: names in svc.global would be <service>.<namespace>.svc.svc.global; want the zone global`},
+
+		// Contradictions.
+		{"nothing", "{dns: {enabled: false}, member: {enabled: false}, crds: {enabled: false}}", "", "", `nothing to install: set one of dns.enabled, member.enabled, hub.enabled and crds.enabled`},
+		{"prefer an unknown cluster", "dns: {prefer: [cluster, zone]}", "", "", `set location.cluster to this cluster's name in the set`},
+		{"within an unknown cluster", "dns: {boundary: cluster}", "", "", `set location.cluster to this cluster's name in the set`},
+		{"within an unknown zone", "{dns: {boundary: zone}, location: {fromNode: false}}", "", "", `dns.boundary is zone, but location.zone is empty and location.fromNode is false: nothing would lie within`},
+		{"within a zone that the cluster doesn't tell", "dns: {boundary: zone}", "", "v1.34.2", `Kubernetes v1.34.2 doesn't copy topology labels to pods (1.35 does); set location.zone`},
+		{"standalone without a Service", "dns: {service: {create: false}}", "", "", `dns.service.create is false, but in mode standalone there is no other Service`},
+		{"cluster DNS without an address", "dns: {mode: clusterDNS}", "", "", `needs dns.service.clusterIP: the address that kubelets give to pods`},
+		{"cluster DNS in the wrong namespace", "dns: {mode: clusterDNS, service: {create: false}}", "", "", `finds its pods in kube-system only, not in clusterset-system; install with --namespace kube-system`},
+		{"cluster DNS that hides the cluster", "dns: {mode: clusterDNS, zones: [cluster.local], service: {create: false}}", "kube-system", "", `dns.zones has cluster.local, which is dns.clusterDNS.domain`},
+		{"thresholds the wrong way round", "hub: {enabled: true, suspectAfter: 10m}", "", "", `hub.suspectAfter (10m), hub.expireAfter (5m) and hub.forgetAfter (24h) have to grow in this order`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			o := Options{"clusterset", "clusterset-system", c.values, newest}
+			if c.namespace != "" {
+				o.Namespace = c.namespace
+			}
+			if c.kube != "" {
+				o.KubeVersion = c.kube
+			}
+			_, err := Render(chartDir, o)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s\ngot  %v\nwant %s", c.values, err, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/test/chart"
+)
+
+// A folder for `kubectl apply -k`: the kustomization names the file beside it, which has its namespace first.
+func TestManifests(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	o := chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.36.0"}
+	if err := run(o, "../../../charts/clusterset", dir, "../../../charts/clusterset/examples/hub.yaml"); err != nil {
+		t.Fatal(err)
+	}
+	var kustomization struct{ Resources []string }
+	content, err := os.ReadFile(filepath.Join(dir, "kustomization.yaml"))
+	if err != nil || yaml.Unmarshal(content, &kustomization) != nil || len(kustomization.Resources) != 1 {
+		t.Fatalf("%s, %v", content, err)
+	}
+	content, err = os.ReadFile(filepath.Join(dir, kustomization.Resources[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(content); !strings.HasPrefix(text, "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: names\n---\n") || !strings.Contains(text, "kind: Deployment") {
+		t.Error(text)
+	}
+}
+
+func TestWrongValues(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(path, []byte("hub: {enabld: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := run(chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.36.0"}, "../../../charts/clusterset", "", path)
+	if err == nil || !strings.Contains(err.Error(), "additional properties 'enabld' not allowed") {
+		t.Error(err)
+	}
+}

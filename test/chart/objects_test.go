@@ -1,0 +1,88 @@
+package chart
+
+import (
+	"slices"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+)
+
+// objects are what a text of manifests holds. A key that stands twice is an error, which the API server couldn't tell.
+func objects(t *testing.T, manifests string) []*unstructured.Unstructured {
+	t.Helper()
+	var all []*unstructured.Unstructured
+	for _, document := range separator.Split(manifests, -1) {
+		var object map[string]any
+		if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
+			t.Fatalf("%v in\n%s", err, document)
+		}
+		if object != nil {
+			all = append(all, &unstructured.Unstructured{Object: object})
+		}
+	}
+	return all
+}
+
+// only returns the objects of some kinds.
+func only(all []*unstructured.Unstructured, kinds ...string) []*unstructured.Unstructured {
+	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
+}
+
+// encode turns objects into manifests again.
+func encode(t *testing.T, all []*unstructured.Unstructured) [][]byte {
+	t.Helper()
+	var manifests [][]byte
+	for _, o := range all {
+		content, err := yaml.Marshal(o.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifests = append(manifests, content)
+	}
+	return manifests
+}
+
+// as converts an object into a typed one.
+func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
+	t.Helper()
+	typed := new(T)
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(o.Object, typed); err != nil {
+		t.Fatal(err)
+	}
+	return typed
+}
+
+// deployment returns the Deployment of a component, nil where there is none.
+func deployment(t *testing.T, all []*unstructured.Unstructured, component string) *appsv1.Deployment {
+	t.Helper()
+	for _, o := range only(all, "Deployment") {
+		if o.GetLabels()["app.kubernetes.io/component"] == component {
+			return as[appsv1.Deployment](t, o)
+		}
+	}
+	return nil
+}
+
+var rbacKinds = []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
+
+// identity is the user name of a Deployment's account, as its token would have it, and its groups.
+func identity(d *appsv1.Deployment) (user string, groups []string) {
+	return "system:serviceaccount:" + d.Namespace + ":" + d.Spec.Template.Spec.ServiceAccountName,
+		[]string{"system:serviceaccounts", "system:serviceaccounts:" + d.Namespace}
+}
+
+// rules returns the rules of a component's Role or ClusterRole.
+func rules(t *testing.T, all []*unstructured.Unstructured, kind, component string) []rbacv1.PolicyRule {
+	t.Helper()
+	var found []rbacv1.PolicyRule
+	for _, o := range only(all, kind) {
+		if o.GetLabels()["app.kubernetes.io/component"] == component {
+			found = append(found, as[rbacv1.ClusterRole](t, o).Rules...) // a Role's rules have the same form
+		}
+	}
+	return found
+}

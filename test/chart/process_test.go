@@ -1,0 +1,78 @@
+package chart
+
+import (
+	"bytes"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// built compiles a program of the repository once.
+func built(t *testing.T, name string) string {
+	t.Helper()
+	buildMu.Lock()
+	defer buildMu.Unlock()
+	if path, ok := builds[name]; ok {
+		return path
+	}
+	dir, err := os.MkdirTemp("", "clusterset-chart-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	builds[name] = path
+	cmd := exec.Command("go", "build", "-o", path, "./cmd/"+name)
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("go build ./cmd/%s: %v\n%s", name, err, out)
+	}
+	return path
+}
+
+var (
+	buildMu sync.Mutex
+	builds  = make(map[string]string)
+)
+
+// removeBuilds is for when all tests have run.
+func removeBuilds() {
+	for _, path := range builds {
+		_ = os.RemoveAll(filepath.Dir(path))
+	}
+}
+
+// start runs a program until the test ends, and shows what it said where the test failed.
+func start(t *testing.T, env map[string]string, name string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(built(t, name), args...)
+	cmd.Env = os.Environ()
+	for k, v := range env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("%s %v\n%s", name, args, log.String())
+		}
+	})
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
