@@ -78,6 +78,20 @@ bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one
 bench-sync: kube ## Measure the way of a change from cluster to cluster
 	$(GO) run ./test/benchsync $(BENCH)
 
+##@ Ship
+
+.PHONY: image
+image: ## Write dist/clusterset.tar, an OCI image of both binaries for amd64 and arm64
+	$(GO) run ./image -o dist/clusterset.tar
+
+.PHONY: manifests
+manifests: ## Render the chart as plain YAML into dist/manifests, for kubectl apply -k
+	$(GO) -C test/chart run ./manifests -o ../../dist/manifests
+
+.PHONY: test-chart
+test-chart: kube ## Run the chart's tests: goldens, a real API server, the rendered roles (Helm's library is fetched)
+	$(GO) -C test/chart test ./...
+
 ##@ Develop
 
 .PHONY: generate

@@ -1,0 +1,152 @@
+// Command benchsync measures the control plane, on real API servers and with real processes, and prints one table: how soon
+// an export is answered in another cluster, how long an agent takes to take in what a large hub has, what it writes where
+// nothing changed, and how many watches it costs the hub.
+//
+// The clusters are near, whose agent and CoreDNS are measured, far, which exports, and any number of others, of which only
+// the records on the hub exist: near can't tell the difference. Writes and watches are counted by the API servers' audit
+// logs, which know who did what.
+//
+//	go run ./test/benchsync
+//	go run ./test/benchsync -slices 20000 -clusters 12 -only restart
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// bench is one run.
+type bench struct {
+	dir                             string
+	clusterset, coredns             string
+	changes                         int
+	clusters                        int
+	services, slices                int
+	endpointsPer                    int
+	limit                           time.Duration
+	hub, near, far                  *cluster
+	hubProcess, nearAgent, farAgent *process
+	nearDNS                         *process
+	table                           *tabwriter.Writer
+}
+
+var parts = []struct {
+	name string
+	run  func(*bench, context.Context) error
+}{
+	{"watches", (*bench).watchesOfFew},
+	{"latency", (*bench).latencyAlone},
+	{"restart", (*bench).restarts},
+}
+
+func (b *bench) flags() (only *string) {
+	flag.StringVar(&b.clusterset, "clusterset", "", "the clusterset `binary` (default: build it)")
+	flag.StringVar(&b.coredns, "coredns", "", "the coredns `binary` (default: build it)")
+	flag.IntVar(&b.changes, "changes", 200, "how many changes to time, of each sort")
+	flag.IntVar(&b.clusters, "clusters", 6, "how many clusters the large hub has")
+	flag.IntVar(&b.services, "services", 1060, "how many services the others export to the large hub")
+	flag.IntVar(&b.slices, "slices", 5300, "how many ExportedEndpoints those have")
+	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
+	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
+	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart")
+	flag.Parse()
+	return only
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "benchsync:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	log.SetLogger(logr.Discard())
+	b := &bench{}
+	only := b.flags()
+	if b.clusters < 3 || b.slices < b.services || b.services < 1 || b.changes < 1 {
+		return fmt.Errorf("want three clusters, a service, a slice for each and a change, at least")
+	}
+	var err error
+	if b.dir, err = os.MkdirTemp("", "benchsync-"); err != nil {
+		return err
+	}
+	defer func() { _ = os.RemoveAll(b.dir) }()
+	if err := b.build(ctx); err != nil {
+		return err
+	}
+	// The table is printed when all is measured: what goes wrong in between would tear it.
+	var text strings.Builder
+	b.table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
+	b.row("", "p50", "p99", "max", "result")
+	defer b.stop()
+	if err := b.launch(ctx); err != nil {
+		return err
+	}
+	for _, part := range parts {
+		if *only != "" && !strings.Contains(","+*only+",", ","+part.name+",") {
+			continue
+		}
+		if err := part.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", part.name, err)
+		}
+	}
+	_ = b.table.Flush()
+	for line := range strings.Lines(text.String()) {
+		fmt.Println(strings.TrimRight(line, " \n"))
+	}
+	return nil
+}
+
+// row adds a line to the table.
+func (b *bench) row(cells ...any) {
+	for _, c := range cells {
+		fmt.Fprintf(b.table, "%v\t", c)
+	}
+	fmt.Fprintln(b.table)
+}
+
+// say tells what is going on, beside the table.
+func (b *bench) say(format string, args ...any) {
+	fmt.Fprintf(os.Stderr, "benchsync: "+format+"\n", args...)
+}
+
+// build compiles the binaries that weren't given.
+func (b *bench) build(ctx context.Context) error {
+	for _, path := range []*string{&b.clusterset, &b.coredns} {
+		name := "clusterset"
+		if path == &b.coredns {
+			name = "coredns"
+		}
+		if *path != "" {
+			abs, err := filepath.Abs(*path)
+			if err != nil {
+				return err
+			}
+			*path = abs
+			continue
+		}
+		*path = filepath.Join(b.dir, name)
+		b.say("building %s", name)
+		pkg := "github.com/clusterset/clusterset/cmd/" + name
+		out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", *path, pkg).CombinedOutput() //nolint:gosec // our own packages
+		if err != nil {
+			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+		}
+	}
+	return nil
+}

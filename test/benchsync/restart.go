@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// restarts fills the hub and times near's agent: when it takes in everything for the first time, when nothing has changed,
+// and when everything has. Then changes are timed again, among all that.
+func (b *bench) restarts(ctx context.Context) error {
+	b.nearAgent.kill()
+	if err := b.fill(ctx); err != nil {
+		return err
+	}
+	what := fmt.Sprintf("%d slices of %d services", b.slices, b.services)
+	b.say("importing them for the first time")
+	if err := b.restartAgent(ctx); err != nil {
+		return err
+	}
+	if err := b.imported(ctx, 1, what+" → imported, first time"); err != nil {
+		return err
+	}
+	if err := b.countWatches(ctx, b.clusters); err != nil {
+		return err
+	}
+	if err := b.unchanged(ctx, what); err != nil {
+		return err
+	}
+
+	b.nearAgent.kill()
+	if err := b.changeAll(ctx); err != nil {
+		return err
+	}
+	b.say("importing them after a restart")
+	if err := b.restartAgent(ctx); err != nil {
+		return err
+	}
+	if err := b.imported(ctx, 2, what+" → imported, all changed during a restart"); err != nil {
+		return err
+	}
+	return b.latency(ctx, "among", ", beside those")
+}
+
+// imported waits until near has every slice in its version'th state, and adds how long its agent has run.
+func (b *bench) imported(ctx context.Context, version int, what string) error {
+	services := float64(b.services)
+	err := b.await(ctx, b.nearAgent, "everything is imported", func() (bool, error) {
+		m, err := b.nearAgent.scrape(ctx)
+		return m.sum("clusterset_importer_services", `state="imported"`) >= services && idle(m), err
+	})
+	took, cpu := time.Since(b.nearAgent.started), b.nearAgent.cpu()
+	if err != nil {
+		return err
+	}
+	m, err := b.nearAgent.scrape(ctx)
+	if err != nil {
+		return err
+	}
+	b.row(what, "", "", "", fmt.Sprintf("%s, %s of the agent's processor time, %.0f writes",
+		round(took), round(cpu), m.sum("clusterset_importer_writes_total")))
+	return b.checkSlices(ctx, version)
+}
+
+// checkSlices makes sure that the time was one for the work done.
+func (b *bench) checkSlices(ctx context.Context, version int) error {
+	var list discoveryv1.EndpointSliceList
+	if err := b.near.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
+		return err
+	}
+	have := map[string]bool{}
+	for i := range list.Items {
+		for _, e := range list.Items[i].Endpoints {
+			have[e.Addresses[0]] = true
+		}
+	}
+	for i := range b.slices {
+		for _, e := range b.exportedEndpoints(i, version).Spec.Endpoints {
+			if !have[e.Addresses[0]] {
+				return fmt.Errorf("address %s of slice %d was not imported", e.Addresses[0], i)
+			}
+		}
+	}
+	return nil
+}
+
+// unchanged restarts near's agent with nothing changed, lets it send some heartbeats, and counts what it wrote.
+func (b *bench) unchanged(ctx context.Context, what string) error {
+	b.say("restarting with nothing changed")
+	b.nearAgent.kill()
+	hub, here := b.hub.audit.size(), b.near.audit.size()
+	if err := b.restartAgent(ctx); err != nil {
+		return err
+	}
+	if err := b.imported(ctx, 1, what+" → compared after a restart, nothing changed"); err != nil {
+		return err
+	}
+	err := b.await(ctx, b.nearAgent, "it has sent heartbeats", func() (bool, error) {
+		m, err := b.nearAgent.scrape(ctx)
+		return m.sum("clusterset_exporter_heartbeats_total", `result="ok"`) >= 5 && idle(m), err
+	})
+	if err != nil {
+		return err
+	}
+	there, heartbeats, whatThere, err := b.hub.audit.writes(hub, agentOnHub(b.near.name))
+	if err != nil {
+		return err
+	}
+	local, _, whatLocal, err := b.near.audit.writes(here, agentHere)
+	if err != nil {
+		return err
+	}
+	b.row("writes of that restart on the hub", "", "", "", strings.TrimRight(fmt.Sprintf("%d, and %d heartbeats %s", there, heartbeats, whatThere), " "))
+	b.row("writes of that restart in the member", "", "", "", strings.TrimRight(fmt.Sprintf("%d %s", local, whatLocal), " "))
+	return nil
+}
