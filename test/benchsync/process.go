@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +25,7 @@ type process struct {
 	cmd     *exec.Cmd
 	exited  chan struct{}
 	started time.Time
+	others  time.Duration // processor time that our other children had used by then
 }
 
 // start starts a program. It ends with ctx at the latest.
@@ -38,20 +40,28 @@ func (b *bench) start(ctx context.Context, p *process, binary string, args ...st
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + b.dir} // not the caller's KUBECONFIG
 	p.cmd.SysProcAttr = withoutOrphans()
-	p.started, p.exited = time.Now(), make(chan struct{})
-	if err := p.cmd.Start(); err != nil {
+	p.started, p.others, p.exited = time.Now(), cpuOfAll(), make(chan struct{})
+	started := make(chan error, 1)
+	go func() {
+		// The kernel sends the parent-death signal when the thread that started the child ends, so that thread is held here.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := p.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = p.cmd.Wait()
+			close(p.exited)
+		}
+	}()
+	if err := <-started; err != nil {
 		return fmt.Errorf("start %s: %w", p.name, err)
 	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.exited)
-	}()
 	return nil
 }
 
 // kill ends the program at once.
 func (p *process) kill() {
-	if p == nil || p.cmd == nil || p.cmd.Process == nil {
+	if p == nil || p.cmd == nil || p.cmd.Process == nil { // it never started
 		return
 	}
 	_ = p.cmd.Process.Kill()
@@ -86,23 +96,6 @@ func (b *bench) await(ctx context.Context, p *process, what string, ok func() (b
 		case <-tick.C:
 		}
 	}
-}
-
-// cpu returns the processor time that the program has used. On a busy machine it says more than the clock does; it is 0 where
-// there is no /proc.
-func (p *process) cpu() time.Duration {
-	content, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
-	if err != nil {
-		return 0
-	}
-	_, rest, _ := strings.Cut(string(content), ") ")
-	fields := strings.Fields(rest)
-	if len(fields) < 13 {
-		return 0
-	}
-	user, _ := strconv.Atoi(fields[11])
-	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
 // tail is the end of the log.

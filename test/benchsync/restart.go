@@ -55,7 +55,7 @@ func (b *bench) imported(ctx context.Context, version int, what string) error {
 		m, err := b.nearAgent.scrape(ctx)
 		return m.sum("clusterset_importer_services", `state="imported"`) >= services && idle(m), err
 	})
-	took, cpu := time.Since(b.nearAgent.started), b.nearAgent.cpu()
+	took, cpu, all := time.Since(b.nearAgent.started), b.nearAgent.cpu(), cpuOfAll()-b.nearAgent.others
 	if err != nil {
 		return err
 	}
@@ -63,8 +63,8 @@ func (b *bench) imported(ctx context.Context, version int, what string) error {
 	if err != nil {
 		return err
 	}
-	b.row(what, "", "", "", fmt.Sprintf("%s, %s of the agent's processor time, %.0f writes",
-		round(took), round(cpu), m.sum("clusterset_importer_writes_total")))
+	b.row(what, "", "", "", fmt.Sprintf("%s, %.0f writes; processor time %s, the agent's %s; load average %s",
+		round(took), m.sum("clusterset_importer_writes_total"), round(all), round(cpu), loadAverage()))
 	return b.checkSlices(ctx, version)
 }
 
