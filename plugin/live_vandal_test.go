@@ -19,9 +19,9 @@ type (
 )
 
 func init() {
-	add := func(name, above string, make func(plugin.Handler) plugin.Handler) {
+	add := func(name, above string, put plugin.Plugin) {
 		plugin.Register(name, func(c *caddy.Controller) error {
-			dnsserver.GetConfig(c).AddPlugin(make)
+			dnsserver.GetConfig(c).AddPlugin(put)
 			return nil
 		})
 		at := slices.Index(dnsserver.Directives, above)
