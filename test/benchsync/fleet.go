@@ -84,16 +84,10 @@ func (b *bench) launch(ctx context.Context) error {
 			return err
 		}
 	}
-	b.hubProcess = &process{name: "hub"}
-	metrics, err := freeAddr()
-	if err != nil {
+	if err := b.startHub(ctx); err != nil {
 		return err
 	}
-	err = b.start(ctx, b.hubProcess, b.clusterset, "hub", "--kubeconfig", b.hub.plane.Kubeconfig(),
-		"--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
-	if err != nil {
-		return err
-	}
+	var err error
 	if b.farAgent, err = b.startAgent(ctx, b.far); err != nil {
 		return err
 	}
@@ -141,6 +135,16 @@ func (b *bench) command(ctx context.Context, args ...string) error {
 		return fmt.Errorf("clusterset %s: %w\n%s", args[0], err, out)
 	}
 	return nil
+}
+
+func (b *bench) startHub(ctx context.Context) error {
+	metrics, err := freeAddr()
+	if err != nil {
+		return err
+	}
+	b.hubProcess = &process{name: "hub"}
+	return b.start(ctx, b.hubProcess, b.clusterset, "hub", "--kubeconfig", b.hub.plane.Kubeconfig(),
+		"--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
 }
 
 // startAgent starts a member's agent under names of its own on both sides, by which the audit logs know it. Far's only
