@@ -12,7 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// The end-to-end tests run each process with the rights in test/e2e/testdata, so those are enough. The chart gives the same, and
+// The end-to-end tests run each process with the rights in test/fleet/rbac, so those are enough. The chart gives the same, and
 // beside them only what is listed here: a pod's own needs, which those tests' processes don't have.
 func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 	leader := func(lease string) []string {
@@ -39,7 +39,7 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 		{"hub", "{hub: {enabled: true}}", leader("clusterset-hub-leader")},
 	} {
 		t.Run(c.component+" "+c.values, func(t *testing.T) {
-			tested := objects(t, read(t, filepath.Join(root, "test", "e2e", "testdata", "rbac-"+c.component+".yaml")))
+			tested := objects(t, read(t, filepath.Join(root, "test", "fleet", "rbac", c.component+".yaml")))
 			want := make(map[string]bool)
 			for _, o := range only(tested, "Role", "ClusterRole") {
 				grants(want, o.GetKind(), as[rbacv1.ClusterRole](t, o).Rules)

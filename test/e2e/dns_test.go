@@ -45,8 +45,8 @@ type dnsPorts struct {
 
 func newDNS(c *cluster, at location, base string) *dnsServer {
 	d := &dnsServer{dnsPorts: &dnsPorts{}}
-	d.program = &program{name: "CoreDNS at " + at.cluster, path: binary("coredns"), log: base + ".log"}
-	d.program.args = func() ([]string, error) {
+	d.program = &program{Name: "CoreDNS at " + at.cluster, Path: binary("coredns"), Log: base + ".log"}
+	d.program.Args = func() ([]string, error) {
 		kubeconfig, err := c.plane.KubeconfigFor("clusterset-dns")
 		if err != nil {
 			return nil, err
@@ -72,7 +72,7 @@ func newDNS(c *cluster, at location, base string) *dnsServer {
 		return []string{"-conf", corefile}, err
 	}
 	// It binds its port before it has read anything, and answers SERVFAIL until then.
-	d.program.up = func(ctx context.Context) error {
+	d.program.Up = func(ctx context.Context) error {
 		r, err := exchange(ctx, d.addr, "clusterset.local", "SOA", "udp")
 		if err != nil {
 			return err
@@ -101,12 +101,12 @@ func (m *member) dnsAt(at location) *dnsServer {
 }
 
 // kill kills the server.
-func (d *dnsServer) kill() { d.program.kill() }
+func (d *dnsServer) kill() { d.program.Kill() }
 
 // start starts the server and waits until it answers.
 func (d *dnsServer) start() {
 	d.Helper()
-	if err := d.program.start(context.Background()); err != nil {
+	if err := d.program.Start(context.Background()); err != nil {
 		d.Fatal(err)
 	}
 }
@@ -152,7 +152,7 @@ func (d *dnsServer) answers(name, qtype string, want ...string) error {
 	}
 	want = slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {
-		return fmt.Errorf("%s: dig %s %s: got %q, want %q", d.program.name, name, qtype, got, want)
+		return fmt.Errorf("%s: dig %s %s: got %q, want %q", d.program.Name, name, qtype, got, want)
 	}
 	return nil
 }
@@ -202,7 +202,7 @@ func (d *dnsServer) alongside(name, qtype string, allowed ...string) (stop func(
 		close(stopping)
 		<-done
 		if len(wrong) > 0 {
-			d.Errorf("%s: dig %s %s, %d times: want one of %q, got\n%s", d.program.name, name, qtype, n, allowed, strings.Join(wrong, "\n"))
+			d.Errorf("%s: dig %s %s, %d times: want one of %q, got\n%s", d.program.Name, name, qtype, n, allowed, strings.Join(wrong, "\n"))
 		}
 	}
 	d.Cleanup(stop)

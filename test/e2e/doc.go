@@ -14,8 +14,8 @@
 // found it.
 //
 // Every process has only the rights it is to have in production: the agents on the hub those that `clusterset join` gave
-// them, in their own clusters those of testdata/rbac-member.yaml; CoreDNS those of rbac-dns.yaml; the hub process those of
-// rbac-hub.yaml.
+// them, in their own clusters those of test/fleet/rbac/member.yaml; CoreDNS those of dns.yaml; the hub process those of
+// hub.yaml.
 //
 // Nothing here depends on speed. What is to come is polled for, with deadlines no working machine needs; how long it took
 // is logged (-v), not judged.

@@ -85,7 +85,7 @@ func launch(ctx context.Context, dir string, specs []clusterSpec) (*fleet, error
 	for _, m := range f.members {
 		group.Go(func() error { return m.prepare(ctx, f.hub) })
 	}
-	group.Go(func() error { return f.hub.process.start(ctx) })
+	group.Go(func() error { return f.hub.process.Start(ctx) })
 	if err := group.Wait(); err != nil {
 		return f, err
 	}
@@ -102,15 +102,15 @@ func (f *fleet) of(t testing.TB) *fleet {
 	}
 	from := map[*program]int64{}
 	for _, p := range programs {
-		if info, err := os.Stat(p.log); err == nil {
+		if info, err := os.Stat(p.Log); err == nil {
 			from[p] = info.Size()
 		}
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, p := range programs {
-				if info, err := os.Stat(p.log); err == nil && info.Size() > from[p] {
-					t.Log(logSince(p.log, from[p], 25))
+				if info, err := os.Stat(p.Log); err == nil && info.Size() > from[p] {
+					t.Log(logSince(p.Log, from[p], 25))
 				}
 			}
 		}
@@ -122,11 +122,11 @@ func (f *fleet) of(t testing.TB) *fleet {
 func (f *fleet) stop() {
 	var group errgroup.Group
 	for _, m := range f.members {
-		m.agent.kill()
-		m.dns.program.kill()
+		m.agent.Kill()
+		m.dns.program.Kill()
 		group.Go(m.stopPlane)
 	}
-	f.hub.process.kill()
+	f.hub.process.Kill()
 	group.Go(f.hub.stopPlane)
 	_ = group.Wait()
 }

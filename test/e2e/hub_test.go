@@ -105,9 +105,9 @@ type hub struct {
 
 func newHub(dir string) *hub {
 	h := &hub{cluster: cluster{dir: filepath.Join(dir, "hub")}, flags: new([]string)}
-	h.process = &program{name: "hub", path: binary("clusterset"), log: filepath.Join(dir, "hub-process.log")}
+	h.process = &program{Name: "hub", Path: binary("clusterset"), Log: filepath.Join(dir, "hub-process.log")}
 	scraped := &scrape{}
-	h.process.args = func() ([]string, error) {
+	h.process.Args = func() ([]string, error) {
 		kubeconfig, err := h.plane.KubeconfigFor("clusterset-hub")
 		if err != nil {
 			return nil, err
@@ -122,7 +122,7 @@ func newHub(dir string) *hub {
 			"--metrics-bind-address", scraped.addr, "--health-probe-bind-address", "0",
 		}, *h.flags...), nil
 	}
-	h.process.up = scraped.up
+	h.process.Up = scraped.up
 	h.scrape = scraped
 	return h
 }
@@ -134,11 +134,7 @@ func (h *hub) prepare(ctx context.Context) error {
 	if err := join.InstallHubCRDs(ctx, h.plane.Config()); err != nil {
 		return err
 	}
-	rbac, err := readTestdata("rbac-hub.yaml")
-	if err != nil {
-		return err
-	}
-	return h.plane.ApplyContext(ctx, rbac)
+	return h.plane.ApplyContext(ctx, rights("hub"))
 }
 
 func (h *hub) of(t testing.TB) *hub {
@@ -150,21 +146,21 @@ func (h *hub) of(t testing.TB) *hub {
 // restart restarts the hub process as kubectl rollout restart would, with other flags.
 func (h *hub) restart(flags ...string) {
 	h.Helper()
-	running := h.process.running()
-	if code := h.process.stop(); running && code != 0 {
-		h.Errorf("hub: exit code %d\n%s", code, logSince(h.process.log, 0, 20))
+	running := h.process.Running()
+	if code := h.process.Stop(); running && code != 0 {
+		h.Errorf("hub: exit code %d\n%s", code, logSince(h.process.Log, 0, 20))
 	}
 	h.start(flags...)
 }
 
 // kill kills the hub process.
-func (h *hub) kill() { h.process.kill() }
+func (h *hub) kill() { h.process.Kill() }
 
 // start starts the hub process, with flags.
 func (h *hub) start(flags ...string) {
 	h.Helper()
 	*h.flags = flags
-	if err := h.process.start(context.Background()); err != nil {
+	if err := h.process.Start(context.Background()); err != nil {
 		h.Fatal(err)
 	}
 }

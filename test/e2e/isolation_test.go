@@ -392,7 +392,7 @@ func TestHostilePayloads(t *testing.T) {
 		}
 	})
 	for _, m := range others {
-		if !m.agent.running() || !m.dns.program.running() {
+		if !m.agent.Running() || !m.dns.program.Running() {
 			t.Errorf("%s: something died of it", m.name)
 		}
 	}

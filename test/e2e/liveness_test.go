@@ -42,7 +42,7 @@ func (f *fleet) everyone(member string, phase clustersetv1alpha1.MemberClusterPh
 	kube.Eventually(f, soon, func() error {
 		errs := []error{f.hub.phaseIs(member, phase)}
 		for _, m := range f.members {
-			if m.agent.running() {
+			if m.agent.Running() {
 				errs = append(errs, m.phaseIs(member, phase))
 			}
 		}

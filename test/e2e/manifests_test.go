@@ -3,8 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/netip"
-	"os"
-	"path/filepath"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,8 +27,6 @@ var scheme = func() *runtime.Scheme {
 }()
 
 func documents(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
-
-func readTestdata(name string) ([]byte, error) { return os.ReadFile(filepath.Join("testdata", name)) }
 
 // httpPort is the spec of a Service of one port.
 const httpPort = "ports: [{name: http, port: 80, targetPort: 8080}]"

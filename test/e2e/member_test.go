@@ -45,7 +45,7 @@ func newMember(dir string, number int, spec clusterSpec) *member {
 		cluster: cluster{dir: filepath.Join(dir, spec.name)}, scrape: &scrape{}, clusterSpec: spec, number: number, flags: new([]string),
 		hubKubeconfig: filepath.Join(dir, spec.name+"-hub.kubeconfig"),
 	}
-	m.agent = &program{name: "agent of " + spec.name, path: binary("clusterset"), log: filepath.Join(dir, spec.name+"-agent.log"), args: m.agentArgs, up: m.up}
+	m.agent = &program{Name: "agent of " + spec.name, Path: binary("clusterset"), Log: filepath.Join(dir, spec.name+"-agent.log"), Args: m.agentArgs, Up: m.up}
 	m.dns = newDNS(&m.cluster, location{spec.name, spec.zone, spec.region}, filepath.Join(dir, spec.name+"-dns"))
 	return m
 }
@@ -87,19 +87,13 @@ func (m *member) prepare(ctx context.Context, h *hub) error {
 	if err := m.join(ctx, h); err != nil {
 		return err
 	}
-	for _, file := range []string{"rbac-member.yaml", "rbac-dns.yaml"} {
-		rbac, err := readTestdata(file)
-		if err != nil {
-			return err
-		}
-		if err := m.plane.ApplyContext(ctx, rbac); err != nil {
-			return err
-		}
-	}
-	if err := m.agent.start(ctx); err != nil {
+	if err := m.plane.ApplyContext(ctx, rights("member"), rights("dns")); err != nil {
 		return err
 	}
-	return m.dns.program.start(ctx)
+	if err := m.agent.Start(ctx); err != nil {
+		return err
+	}
+	return m.dns.program.Start(ctx)
 }
 
 // join runs `clusterset join`, and does what the kubelet does for the agent's pod: it puts the Secret's content into a file.
@@ -153,14 +147,14 @@ func (m *member) onHub() *rest.Config {
 }
 
 // killAgent kills the agent as the kernel would for want of memory.
-func (m *member) killAgent() { m.agent.kill() }
+func (m *member) killAgent() { m.agent.Kill() }
 
 // stopAgent ends the agent in good order.
 func (m *member) stopAgent() {
 	m.Helper()
-	running := m.agent.running()
-	if code := m.agent.stop(); running && code != 0 {
-		m.Errorf("agent of %s: exit code %d\n%s", m.name, code, logSince(m.agent.log, 0, 20))
+	running := m.agent.Running()
+	if code := m.agent.Stop(); running && code != 0 {
+		m.Errorf("agent of %s: exit code %d\n%s", m.name, code, logSince(m.agent.Log, 0, 20))
 	}
 }
 
@@ -168,7 +162,7 @@ func (m *member) stopAgent() {
 func (m *member) startAgent(flags ...string) {
 	m.Helper()
 	*m.flags = flags
-	if err := m.agent.start(context.Background()); err != nil {
+	if err := m.agent.Start(context.Background()); err != nil {
 		m.Fatal(err)
 	}
 }

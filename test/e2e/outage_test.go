@@ -128,7 +128,7 @@ func TestHubEmptied(t *testing.T) {
 		}
 	}
 	for _, m := range f.members {
-		if !m.agent.running() {
+		if !m.agent.Running() {
 			continue
 		}
 		kube.Eventually(t, soon, func() error {

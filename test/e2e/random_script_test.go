@@ -114,15 +114,15 @@ func (s *script) fate() {
 	}
 	if s.down[i] {
 		s.down[i] = false
-		s.add(func(r *randomRun) error { return r.processes()[i].start(context.Background()) }, "start process %d", i)
+		s.add(func(r *randomRun) error { return r.processes()[i].Start(context.Background()) }, "start process %d", i)
 		return
 	}
 	s.kills++
-	kill := func(r *randomRun) error { r.processes()[i].kill(); return nil }
+	kill := func(r *randomRun) error { r.processes()[i].Kill(); return nil }
 	if s.IntN(2) == 0 {
 		s.add(func(r *randomRun) error {
 			_ = kill(r)
-			return r.processes()[i].start(context.Background())
+			return r.processes()[i].Start(context.Background())
 		}, "kill process %d and start it", i)
 		return
 	}

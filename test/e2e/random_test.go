@@ -126,7 +126,7 @@ func (r *randomRun) run() {
 func (r *randomRun) rest() error {
 	ctx, began := context.Background(), time.Now()
 	for _, p := range r.processes() {
-		if err := p.start(ctx); err != nil {
+		if err := p.Start(ctx); err != nil {
 			return err
 		}
 	}

@@ -1,0 +1,22 @@
+package fleet
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// LogSince returns the last lines of a log from an offset on, under its name.
+func LogSince(path string, from int64, lines int) string {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err.Error()
+	}
+	b = b[min(from, int64(len(b))):]
+	all := bytes.Split(bytes.TrimRight(b, "\n"), []byte("\n"))
+	if len(all) > lines {
+		all = all[len(all)-lines:]
+	}
+	return fmt.Sprintf("--- %s\n    %s", filepath.Base(path), bytes.Join(all, []byte("\n    ")))
+}

@@ -1,0 +1,31 @@
+package fleet
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"strconv"
+)
+
+// FreePort returns a port of 127.0.0.1 that is free for UDP and TCP. It looks below the range from which the kernel takes
+// ports for outgoing connections, of which the control planes have hundreds.
+func FreePort() (string, error) {
+	var err error
+	for range 100 {
+		port := strconv.Itoa(20000 + rand.IntN(12000))
+		addr := net.JoinHostPort("127.0.0.1", port)
+		var udp net.PacketConn
+		var tcp net.Listener
+		if udp, err = net.ListenPacket("udp", addr); err != nil {
+			continue
+		}
+		tcp, err = net.Listen("tcp", addr)
+		_ = udp.Close()
+		if err != nil {
+			continue
+		}
+		_ = tcp.Close()
+		return port, nil
+	}
+	return "", fmt.Errorf("find a free port: %w", err)
+}

@@ -1,0 +1,191 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Program is a command that is started, stopped, killed and started again. It has one log for all its lives. Its methods are
+// for one goroutine at a time.
+type Program struct {
+	// Name is what errors call it.
+	Name string
+	// Path is the binary.
+	Path string
+	// Args returns what to start it with, afresh for each life: it reserves the ports.
+	Args func() ([]string, error)
+	// Up returns nil once the program serves.
+	Up func(context.Context) error
+	// Log is the file that its output is appended to.
+	Log string
+
+	process *process // nil before the first start
+}
+
+// process is one life of a program.
+type process struct {
+	cmd    *exec.Cmd
+	exited chan struct{} // closed once it has ended and been waited for
+}
+
+const (
+	startTimeout = 2 * time.Minute
+	stopTimeout  = time.Minute
+)
+
+// Start starts the program unless it runs, and waits until it is up, for two minutes at most. A port that was free a moment
+// ago can be somebody else's now, so that a start that fails for it is tried again.
+func (p *Program) Start(ctx context.Context) error {
+	if p.Running() {
+		return nil
+	}
+	var err error
+	for range 5 {
+		var from int64
+		if info, statErr := os.Stat(p.Log); statErr == nil {
+			from = info.Size()
+		}
+		if err = p.startOnce(ctx); err == nil {
+			return nil
+		}
+		p.Kill()
+		err = fmt.Errorf("start %s: %w\n%s", p.Name, err, LogSince(p.Log, from, 30))
+		if !strings.Contains(err.Error(), "address already in use") {
+			return err
+		}
+	}
+	return err
+}
+
+func (p *Program) startOnce(ctx context.Context) error {
+	args, err := p.Args()
+	if err != nil {
+		return err
+	}
+	out, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = out.Close() }() // the child has its own
+	// Not ctx: the process outlives the call.
+	cmd := exec.CommandContext(context.Background(), p.Path, args...)
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.Env = bareEnvironment(filepath.Dir(p.Log))
+	cmd.SysProcAttr = WithoutOrphans()
+	started := make(chan error, 1)
+	life := &process{cmd: cmd, exited: make(chan struct{})}
+	go func() {
+		// The kernel sends the parent-death signal when the thread that started the child ends, so that thread is held here.
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait()
+			close(life.exited)
+		}
+	}()
+	if err := <-started; err != nil {
+		return err
+	}
+	p.process = life
+	return Until(ctx, startTimeout, func(ctx context.Context) error {
+		select {
+		case <-life.exited:
+			return Permanent(fmt.Errorf("it ended: %s", cmd.ProcessState))
+		default:
+			return p.Up(ctx)
+		}
+	})
+}
+
+// bareEnvironment has nothing of ours: KUBECONFIG, CLUSTERSET_* and proxies would all be obeyed.
+func bareEnvironment(home string) []string {
+	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir()}
+}
+
+// Running says whether the program runs.
+func (p *Program) Running() bool {
+	if p.process == nil {
+		return false
+	}
+	select {
+	case <-p.process.exited:
+		return false
+	default:
+		return true
+	}
+}
+
+// PID is the process's number, or that of its last life; 0 before the first.
+func (p *Program) PID() int {
+	if p.process == nil {
+		return 0
+	}
+	return p.process.cmd.Process.Pid
+}
+
+// Stop asks the program to end, kills it if it hasn't within a minute, and returns its exit code.
+func (p *Program) Stop() int {
+	if p.process == nil {
+		return 0
+	}
+	if p.Running() {
+		_ = p.process.cmd.Process.Signal(syscall.SIGTERM)
+		patience := time.NewTimer(stopTimeout)
+		defer patience.Stop()
+		select {
+		case <-p.process.exited:
+		case <-patience.C:
+			p.Kill()
+		}
+	}
+	return p.process.cmd.ProcessState.ExitCode()
+}
+
+// Kill ends the program without letting it say goodbye.
+func (p *Program) Kill() {
+	if p.Running() {
+		_ = p.process.cmd.Process.Kill()
+		<-p.process.exited
+	}
+}
+
+// permanent is an error that waiting won't mend.
+type permanent struct{ error }
+
+func (p permanent) Unwrap() error { return p.error }
+
+// Permanent marks an error as one that waiting won't mend: Until returns it at once.
+func Permanent(err error) error { return permanent{err} }
+
+// Until polls f until it returns nil. It is kube.Eventually for code that has no test. What it returns after that time
+// holds f's last error, which should say what is wrong with the state of the world.
+func Until(ctx context.Context, within time.Duration, f func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, within)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		err := f(limited)
+		if err == nil || errors.As(err, new(permanent)) {
+			return err
+		}
+		select {
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+			}
+			return fmt.Errorf("not so within %s: %w", within, err)
+		case <-tick.C:
+		}
+	}
+}
