@@ -23,10 +23,11 @@ func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 
 var (
 	read  = []string{"get", "list", "watch"}
-	write = []string{"create", "update", "patch", "delete"}
+	write = []string{"create", "update", "delete"}
 )
 
-// roles are the parts whose rights can be looked at, by the name that --for takes, with what each needs in its own cluster.
+// roles are the parts whose rights can be looked at, by the name that --for takes, with what each needs in its own cluster:
+// no more than the chart's roles give, or doctor would ask for rights that nobody uses (test/chart).
 var roles = map[string][]rbacv1.PolicyRule{
 	"cli": { // clusterset status, explain
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"list"}),
@@ -44,13 +45,15 @@ var roles = map[string][]rbacv1.PolicyRule{
 		rule("", []string{"services"}, slices.Concat(read, write)),
 		rule("", []string{"namespaces"}, read),
 		rule("discovery.k8s.io", []string{"endpointslices"}, slices.Concat(read, write)),
-		rule(mcsGroup, []string{"serviceimports", "serviceexports"}, slices.Concat(read, write)),
-		rule(mcsGroup, []string{"serviceimports/status", "serviceexports/status"}, []string{"update", "patch"}),
+		rule(mcsGroup, []string{"serviceexports"}, slices.Concat(read, []string{"create", "delete"})),
+		rule(mcsGroup, []string{"serviceexports/status"}, []string{"patch"}),
+		rule(mcsGroup, []string{"serviceimports"}, slices.Concat(read, write)),
+		rule(mcsGroup, []string{"serviceimports/status"}, []string{"update"}),
 		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, slices.Concat(read, write)),
-		rule(fabedgev1alpha1.GroupName, []string{"globalservices/status"}, []string{"update", "patch"}),
+		rule(fabedgev1alpha1.GroupName, []string{"globalservices/status"}, []string{"update"}),
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, slices.Concat(read, write)),
-		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"update", "patch"}),
-		rule("events.k8s.io", []string{"events"}, []string{"create"}),
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"update"}),
+		rule("events.k8s.io", []string{"events"}, []string{"create", "patch"}),
 	},
 }
 
@@ -62,10 +65,11 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 	},
 	"hub": {
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, read),
-		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"update", "patch"}),
-		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"list", "watch", "delete"}),
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"patch"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices"}, []string{"list", "watch", "deletecollection"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedendpoints"}, []string{"deletecollection"}),
 		rule("coordination.k8s.io", []string{"leases"}, read),
-		rule("events.k8s.io", []string{"events"}, []string{"create"}),
+		rule("events.k8s.io", []string{"events"}, []string{"create", "patch"}),
 	},
 }
 

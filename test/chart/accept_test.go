@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -51,6 +52,12 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 					pod.GenerateName = d.Name + "-"
 					_, err := try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
 					try.check(t, fmt.Sprintf("%s: pod of %s", e.name, d.Name), err)
+					// The namespace is what it is taken for: with more rights the same pod isn't admitted.
+					pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext = nil, nil
+					_, err = try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
+					if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
+						t.Errorf("%s: pod of %s that may run as root: %v", e.name, d.Name, err)
+					}
 				}
 			}
 		})

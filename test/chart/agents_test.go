@@ -64,6 +64,45 @@ endpoints: [{addresses: [10.1.0.7]}]
 		user, _ := identity(d)
 		kube.Eventually(t, 30*time.Second, func() error { return c.noneForbidden(user) })
 	}
+	c.doctorIsContent(t, all) // last: it asks for things, in these accounts' names, that they may not have
+}
+
+// doctorIsContent asks `clusterset doctor` whether the rendered accounts may do what they have to.
+func (c *cluster) doctorIsContent(t *testing.T, all []*unstructured.Unstructured) {
+	t.Helper()
+	for _, component := range []string{"dns", "member", "hub"} {
+		user, groups := identity(deployment(t, all, component))
+		args := []string{"doctor", "--for", component, "-o", "json", "--kubeconfig", c.Kubeconfig()}
+		if component == "hub" {
+			kubeconfig, err := c.KubeconfigFor(user, groups...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args = append(args, "--hub-kubeconfig", kubeconfig)
+		} else {
+			args = append(args, "--as", user)
+		}
+		out, err := exec.Command(built(t, "clusterset"), args...).Output()
+		if err != nil && !errors.As(err, new(*exec.ExitError)) { // it has other findings, which are not of this test
+			t.Fatal(err)
+		}
+		var diagnosis struct {
+			Findings []struct{ Check, Level, Message string }
+		}
+		if err := json.Unmarshal(out, &diagnosis); err != nil {
+			t.Fatalf("clusterset %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+		fine := false
+		for _, f := range diagnosis.Findings {
+			if f.Check == "rights" && f.Level != "ok" {
+				t.Errorf("doctor --for %s: %s", component, f.Message)
+			}
+			fine = fine || f.Check == "rights" && f.Level == "ok"
+		}
+		if !fine {
+			t.Errorf("doctor --for %s says nothing of rights: %s", component, out)
+		}
+	}
 }
 
 // start runs a Deployment's process as its account. Folders are volumes, by the path where the pod has them.

@@ -36,6 +36,7 @@ func TestOnARealCluster(t *testing.T) {
 	t.Run("pods learn where they run", c.tellsPodsTheirPlace)
 	t.Run("Corefiles start", c.startsCorefiles)
 	t.Run("agents run", c.runsAgents)
+	t.Run("admission policies hold", c.enforcesPolicies)
 	t.Run("arguments are understood", understandsArguments)
 }
 
@@ -44,15 +45,16 @@ type cluster struct {
 	audit string
 }
 
-// namespaces admit no pod that isn't restricted (https://kubernetes.io/docs/concepts/security/pod-security-standards/).
+// namespaces admit no pod that isn't restricted, and warn of a Deployment whose pods wouldn't be
+// (https://kubernetes.io/docs/concepts/security/pod-security-standards/). A warning fails the test, too.
 var namespaces = []byte(`
 apiVersion: v1
 kind: Namespace
-metadata: {name: clusterset-system, labels: {pod-security.kubernetes.io/enforce: restricted}}
+metadata: {name: clusterset-system, labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}}
 ---
 apiVersion: v1
 kind: Namespace
-metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: restricted}}
+metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}}
 `)
 
 // operator is where the ServiceMonitor's and the PrometheusRule's definitions come from.

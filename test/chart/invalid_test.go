@@ -24,6 +24,7 @@ func TestInvalidValues(t *testing.T) {
 		{"unknown data path", "member: {dataPath: tunnels}", "", "", `at '/member/dataPath': value must be one of 'pods', 'clusterips', 'none'`},
 		{"unknown log level", "hub: {logLevel: loud}", "", "", `at '/hub/logLevel': value must be one of 'debug', 'info', 'warn', 'error'`},
 		{"a port too high", "networkPolicy: {apiServerPorts: [70000]}", "", "", `at '/networkPolicy/apiServerPorts/0': maximum: got 70,000, want 65,535`},
+		{"unknown policy", "hub: {admissionPolicy: {strict: true}}", "", "", `at '/hub/admissionPolicy': additional properties 'strict' not allowed`},
 		{"resources beside limits", "dns: {resources: {memory: 1Gi}}", "", "", `at '/dns/resources': additional properties 'memory' not allowed`},
 
 		// Of a wrong form.
@@ -45,6 +46,8 @@ func TestInvalidValues(t *testing.T) {
 		{"cluster DNS in the wrong namespace", "dns: {mode: clusterDNS, service: {create: false}}", "", "", `finds its pods in kube-system only, not in clusterset-system; install with --namespace kube-system`},
 		{"cluster DNS that hides the cluster", "dns: {mode: clusterDNS, zones: [cluster.local], service: {create: false}}", "kube-system", "", `dns.zones has cluster.local, which is dns.clusterDNS.domain`},
 		{"thresholds the wrong way round", "hub: {enabled: true, suspectAfter: 10m}", "", "", `hub.suspectAfter (10m), hub.expireAfter (5m) and hub.forgetAfter (24h) have to grow in this order`},
+		{"admission policies of an older cluster", "hub: {enabled: true, admissionPolicy: {enabled: true}}", "", "v1.30.4", `hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies know networks; this is v1.30.4`},
+		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs says nothing without hub.admissionPolicy.enabled`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{"clusterset", "clusterset-system", c.values, newest}

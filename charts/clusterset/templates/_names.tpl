@@ -25,6 +25,11 @@
 {{ include "clusterset.componentName" . }}:{{ (index . 0).Release.Namespace }}
 {{- end }}
 
+{{- /* An admission policy's, called with (list $ "addresses"). It has to be a DNS name, unlike the others that are cluster-scoped. */}}
+{{- define "clusterset.policyName" -}}
+{{ include "clusterset.componentName" (list (index . 0) "hub") }}-{{ index . 1 }}.{{ (index . 0).Release.Namespace }}
+{{- end }}
+
 {{- define "clusterset.labels" -}}
 helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version | replace "+" "_" }}
 app.kubernetes.io/name: {{ include "clusterset.name" . }}

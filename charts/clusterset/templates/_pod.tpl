@@ -23,6 +23,7 @@ annotations:
 {{- $values := index $root.Values $component }}
 {{- $clusterDNS := and (eq $component "dns") (eq $root.Values.dns.mode "clusterDNS") -}}
 serviceAccountName: {{ include "clusterset.componentName" . }}
+automountServiceAccountToken: true
 # Else Kubernetes sets variables for every Service of the namespace, and one called clusterset would set some of ours.
 enableServiceLinks: false
 {{- with $root.Values.image.pullSecrets }}

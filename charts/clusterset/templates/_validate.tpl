@@ -103,5 +103,12 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- if not (and ($suspect.Before $expire) ($expire.Before $forget)) }}
 {{- fail (printf "hub.suspectAfter (%s), hub.expireAfter (%s) and hub.forgetAfter (%s) have to grow in this order" .suspectAfter .expireAfter .forgetAfter) }}
 {{- end }}
+{{- /* An API server takes a CEL library into policies one version after it is introduced, and that of addresses came with 1.30. */}}
+{{- if and .admissionPolicy.enabled (semverCompare "<1.31.0-0" $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies know networks; this is %s. Leave it off: importers leave out addresses outside of a member's networks all the same" $.Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if and .admissionPolicy.requireCIDRs (not .admissionPolicy.enabled) }}
+{{- fail "hub.admissionPolicy.requireCIDRs says nothing without hub.admissionPolicy.enabled; set that too" }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -18,6 +18,8 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   {{- include "clusterset.metadata" . | nindent 2 }}
+# Our own pods ask for the token; no other pod that names the account gets it by chance.
+automountServiceAccountToken: false
 {{- end }}
 
 {{- define "clusterset.bindings" -}}
