@@ -21,6 +21,7 @@ type entry struct {
 	state     state
 	endpoints int
 	leftOut   int
+	conflict  bool
 }
 
 // census keeps the gauges: each reconcile replaces what its key had added, so that they need no pass over everything.
@@ -48,4 +49,10 @@ func (c *census) record(key types.NamespacedName, now entry) {
 	}
 	metricEndpoints.Add(float64(now.endpoints - was.endpoints))
 	metricLeftOut.Add(float64(now.leftOut - was.leftOut))
+	switch {
+	case now.conflict && !was.conflict:
+		metricConflicts.Inc()
+	case was.conflict && !now.conflict:
+		metricConflicts.Dec()
+	}
 }

@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
@@ -20,6 +22,11 @@ var (
 	metricLeftOut = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_left_out_values",
 		Help: "Ports, addresses, labels and the like of exported Services that can't be exported. The Ready condition of their ServiceExport names them.",
+	})
+
+	metricConflicts = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_exporter_conflicts",
+		Help: "ServiceExports of this cluster whose Conflict condition is True: what another cluster exports under the same name differs.",
 	})
 
 	metricWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -53,7 +60,30 @@ var (
 	})
 )
 
-func init() {
-	metrics.Registry.MustRegister(metricServices, metricEndpoints, metricLeftOut, metricWrites, metricFirstPass,
-		metricPassPending, metricNameTaken, metricHeartbeats, metricLastHeartbeat)
+func init() { // a series that appears with the first event can't be told from one of a process that isn't there
+	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending} {
+		metricServices.WithLabelValues(string(s))
+	}
+	for _, kind := range []string{kindService, kindEndpoints} {
+		for _, v := range []verb{verbCreate, verbUpdate, verbDelete} {
+			for _, result := range []string{"ok", "refused", "conflict", "error"} {
+				metricWrites.WithLabelValues(kind, string(v), result)
+			}
+		}
+	}
+	for _, result := range []string{"ok", "error"} {
+		metricHeartbeats.WithLabelValues(result)
+	}
 }
+
+// Collectors are the exporter's metrics.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		metricServices, metricEndpoints, metricLeftOut, metricConflicts, metricWrites, metricFirstPass, metricPassPending,
+		metricNameTaken, metricHeartbeats, metricLastHeartbeat,
+	}
+}
+
+// registerMetrics is for the process that exports. The hub process is the same program, and a gauge of a part that doesn't run
+// there would look like one of a part that is ill.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })

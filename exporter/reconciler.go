@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -59,13 +60,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		out = r.write(ctx, plan(have, want))
 	}
-	r.census.record(req.NamespacedName, entryOf(src, want, out))
+	var conflict *metav1.Condition
+	if !errors.Is(out.err, errNotSynced) {
+		conflict = conflictOf(want.Service, others)
+	}
+	r.census.record(req.NamespacedName, entryOf(src, want, out, conflict))
 	if out.err == nil || out.refused {
 		// A record that the hub won't take is done too, as far as it can be: one mustn't keep the whole cluster's heartbeat
 		// back.
 		r.pass.done(req.NamespacedName)
 	}
-	switch err := r.report(ctx, src, want, out, others); {
+	switch err := r.report(ctx, src, want, out, conflict); {
 	case apierrors.IsConflict(err) && out.transient() == nil:
 		// A watch of the hub brought the key back before our own cache had the status we wrote last.
 		log.FromContext(ctx).V(1).Info("The ServiceExport has changed since our cache learned of it, trying again")
@@ -167,11 +172,11 @@ func (r *reconciler) records(ctx context.Context, key types.NamespacedName) (Rec
 }
 
 // entryOf returns what a service adds to the gauges.
-func entryOf(src Source, want Desired, out outcome) entry {
+func entryOf(src Source, want Desired, out outcome, conflict *metav1.Condition) entry {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
 		return entry{}
 	}
-	e := entry{state: stateExported, leftOut: len(want.LeftOut)}
+	e := entry{state: stateExported, leftOut: len(want.LeftOut), conflict: conflict != nil && conflict.Status == metav1.ConditionTrue}
 	switch {
 	case want.Refused != nil:
 		e.state = stateRefused

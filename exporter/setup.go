@@ -74,6 +74,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	if err := opts.complete(); err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
+	registerMetrics()
 	exports, err := newExports(mgr.GetClient())
 	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)

@@ -12,7 +12,6 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // write takes the steps of a plan in their order. It doesn't stop at a step that the hub refuses: a single record too many
@@ -72,15 +71,11 @@ func (o outcome) transient() error {
 }
 
 // report writes the ServiceExport's conditions, if they changed, and Events about what people may have to act on.
-func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, others []clustersetv1alpha1.ExportedService) error {
+func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition) error {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
 		return nil
 	}
 	export := src.Export.DeepCopy()
-	var conflict *metav1.Condition
-	if !errors.Is(out.err, errNotSynced) {
-		conflict = conflictOf(want.Service, others)
-	}
 	transitions, changed := setConditions(export, conditions(src.Export, want, out, conflict))
 	if !changed {
 		return nil

@@ -1,6 +1,8 @@
 package hub
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -12,6 +14,16 @@ var (
 		Name: "clusterset_hub_members",
 		Help: "Members by phase: Ready, Suspect, Expired, or Unknown where there has never been a heartbeat.",
 	}, []string{"phase"})
+
+	metricPhase = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_hub_member_phase",
+		Help: "1 for the phase that a member is in, 0 for the others.",
+	}, []string{"member", "phase"})
+
+	metricHeard = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_hub_member_last_heartbeat_timestamp_seconds",
+		Help: "When a member's Lease was last seen to change, in seconds since the epoch, by the hub process's clock; 0 if it never was.",
+	}, []string{"member"})
 
 	metricBrake = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
@@ -29,23 +41,63 @@ var (
 	})
 )
 
-func init() {
-	metrics.Registry.MustRegister(metricMembers, metricBrake, metricTransitions, metricForgotten)
+// phaseLabels are the phases by the value of the label phase. Nobody's status says Unknown: it is that of a member that has
+// never been heard.
+var phaseLabels = map[string]clustersetv1alpha1.MemberClusterPhase{
+	"Unknown": "", "Ready": clustersetv1alpha1.MemberReady, "Suspect": clustersetv1alpha1.MemberSuspect, "Expired": clustersetv1alpha1.MemberExpired,
 }
 
-// count sets the gauges.
-func count(decisions map[string]Decision, braked bool) {
-	phases := map[clustersetv1alpha1.MemberClusterPhase]int{}
-	for _, d := range decisions {
-		phases[d.Phase]++
+func init() { // a series that appears with the first event can't be told from one of a process that isn't there
+	for label, phase := range phaseLabels {
+		metricMembers.WithLabelValues(label)
+		if phase != "" {
+			metricTransitions.WithLabelValues(label)
+		}
 	}
-	for phase, label := range map[clustersetv1alpha1.MemberClusterPhase]string{
-		"": "Unknown", clustersetv1alpha1.MemberReady: "Ready", clustersetv1alpha1.MemberSuspect: "Suspect", clustersetv1alpha1.MemberExpired: "Expired",
-	} {
+}
+
+// Collectors are the hub process's metrics.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{metricMembers, metricPhase, metricHeard, metricBrake, metricTransitions, metricForgotten}
+}
+
+// registerMetrics is for the hub process. A member's agent is the same program, and a gauge of a part that doesn't run there
+// would look like one of a part that is ill.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
+
+// count sets the gauges. Members that are in before and not in decisions have left.
+func count(before, decisions map[string]Decision, braked bool) {
+	phases := map[clustersetv1alpha1.MemberClusterPhase]int{}
+	for name, d := range decisions {
+		phases[d.Phase]++
+		countMember(name, d)
+	}
+	for name := range before {
+		if _, still := decisions[name]; !still {
+			metricPhase.DeletePartialMatch(prometheus.Labels{"member": name})
+			metricHeard.DeleteLabelValues(name)
+		}
+	}
+	for label, phase := range phaseLabels {
 		metricMembers.WithLabelValues(label).Set(float64(phases[phase]))
 	}
 	metricBrake.Set(0)
 	if braked {
 		metricBrake.Set(1)
 	}
+}
+
+func countMember(name string, d Decision) {
+	for label, phase := range phaseLabels {
+		is := 0.0
+		if phase == d.Phase {
+			is = 1
+		}
+		metricPhase.WithLabelValues(name, label).Set(is)
+	}
+	heard := 0.0
+	if !d.Heard.IsZero() {
+		heard = float64(d.Heard.UnixMilli()) / 1000
+	}
+	metricHeard.WithLabelValues(name).Set(heard)
 }

@@ -155,7 +155,7 @@ func (r *reconciler) decide(now time.Time) []string {
 			moved = append(moved, name)
 		}
 	}
-	count(r.decisions, r.liveness.Braked())
+	count(before, r.decisions, r.liveness.Braked())
 	return moved
 }
 

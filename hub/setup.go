@@ -72,6 +72,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	if err := opts.complete(); err != nil {
 		return fmt.Errorf("set up hub: %w", err)
 	}
+	registerMetrics()
 	r := &reconciler{
 		client:    mgr.GetClient(),
 		live:      mgr.GetAPIReader(),

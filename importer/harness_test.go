@@ -215,6 +215,7 @@ func reconciles(t *testing.T) float64 {
 // metric is the sum over a metric's series that have the label.
 func metric(t *testing.T, name, label, value string) float64 {
 	t.Helper()
+	registerMetrics()
 	families, err := ctrlmetrics.Registry.Gather()
 	if err != nil {
 		t.Fatal(err)

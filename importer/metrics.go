@@ -1,12 +1,14 @@
 package importer
 
 import (
+	"sync"
+
 	"github.com/prometheus/client_golang/prometheus"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
 // Metrics are per process, and gauges move by what changed, so that several importers in one process (tests, demos) add
-// up. Labels are states, kinds and clusters; never a service or an address.
+// up. Labels are states, kinds and members; never a service or an address.
 var (
 	servicesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_services",
@@ -26,9 +28,9 @@ var (
 
 	droppedCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_importer_dropped_values_total",
-		Help: "Parts of exported records that were left out because they can't be imported, by the cluster they come from. " +
+		Help: "Parts of exported records that were left out because they can't be imported, by the member they come from. " +
 			"Each counts once, until the service's records change.",
-	}, []string{"cluster"})
+	}, []string{"member"}) // not cluster, by which a Prometheus that gathers from several clusters tells them apart
 
 	writesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_importer_writes_total",
@@ -41,6 +43,27 @@ var (
 	})
 )
 
-func init() {
-	ctrlmetrics.Registry.MustRegister(servicesGauge, foreignGauge, truncatedGauge, droppedCounter, writesCounter, hubSyncedGauge)
+func init() { // a series that appears with the first event can't be told from one of a process that isn't there
+	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateHeld, stateFailed} {
+		servicesGauge.WithLabelValues(string(s))
+	}
+	for _, kind := range []string{"ServiceImport", "EndpointSlice", "GlobalService", "Service", "MemberCluster"} {
+		foreignGauge.WithLabelValues(kind)
+		for _, verb := range []string{"create", "update", "delete"} {
+			writesCounter.WithLabelValues(kind, verb)
+		}
+	}
+	for _, kind := range []string{"ServiceImport", "GlobalService", "MemberCluster"} {
+		writesCounter.WithLabelValues(kind, "update_status")
+	}
+	writesCounter.WithLabelValues("Namespace", "create")
 }
+
+// Collectors are the importer's metrics.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, writesCounter, hubSyncedGauge}
+}
+
+// registerMetrics is for the process that imports. The hub process is the same program, and a gauge of a part that doesn't run
+// there would look like one of a part that is ill.
+var registerMetrics = sync.OnceFunc(func() { ctrlmetrics.Registry.MustRegister(Collectors()...) })

@@ -17,12 +17,9 @@ import (
 )
 
 func TestMetricsAreWellNamed(t *testing.T) {
-	servicesGauge.WithLabelValues("imported").Add(0)
-	foreignGauge.WithLabelValues("Service").Add(0)
 	droppedCounter.WithLabelValues("a").Add(0)
-	writesCounter.WithLabelValues("Service", "create").Add(0)
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(servicesGauge, foreignGauge, truncatedGauge, droppedCounter, writesCounter, hubSyncedGauge)
+	registry.MustRegister(Collectors()...)
 	families, err := registry.Gather()
 	if err != nil {
 		t.Fatal(err)
@@ -64,12 +61,12 @@ func TestWhatHappensIsSaidOnce(t *testing.T) {
 		Cluster: "beijing", Kind: "ExportedService", Record: "web.shop",
 		Err: field.Invalid(field.NewPath("spec"), 1, "x"),
 	}}
-	droppedBefore := metric(t, "clusterset_importer_dropped_values_total", "cluster", "beijing")
+	droppedBefore := metric(t, "clusterset_importer_dropped_values_total", "member", "beijing")
 	for range 3 {
 		r.drops(t.Context(), key, imp, drops)
 	}
 	said(1, "a dropped value")
-	if n := metric(t, "clusterset_importer_dropped_values_total", "cluster", "beijing"); n != droppedBefore+1 {
+	if n := metric(t, "clusterset_importer_dropped_values_total", "member", "beijing"); n != droppedBefore+1 {
 		t.Errorf("counted %v drops", n-droppedBefore)
 	}
 

@@ -58,6 +58,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
 	if err != nil {
 		return err
 	}
+	registerMetrics()
 	if err := mgr.Add(&importer{mgr: mgr, hub: hub, options: options}); err != nil {
 		return fmt.Errorf("add importer to manager: %w", err)
 	}

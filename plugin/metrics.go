@@ -3,54 +3,87 @@ package clusterset
 import (
 	"github.com/coredns/coredns/plugin"
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promauto"
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
 var (
-	answersTotal = promauto.NewCounterVec(prometheus.CounterOpts{
+	answersTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "answers_total",
 		Help: "Counter of positive answers at a service's own name, by the tier that its addresses came from: cluster, zone, region, any, vip for a ClusterSetIP, and degraded where only Suspect or drained clusters were left.",
 	}, []string{"tier"})
 
-	objectsGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	objectsGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "objects",
 		Help: "Gauge of the objects held, by source and kind.",
 	}, []string{"source", "kind"})
 
-	syncedGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	syncedGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_synced",
 		Help: "Gauge that is 1 when the objects of a kind were read and are being watched, 0 before that and while the source can't be reached.",
 	}, []string{"source", "kind"})
 
-	absentGauge = promauto.NewGaugeVec(prometheus.GaugeOpts{
+	absentGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_absent",
 		Help: "Gauge that is 1 while the API server doesn't know a kind: its CustomResourceDefinition isn't installed.",
 	}, []string{"source", "kind"})
 
-	errorsTotal = promauto.NewCounterVec(prometheus.CounterOpts{
+	errorsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_errors_total",
 		Help: "Counter of failed reads, by source and kind: lists and watches of an API server, files of a directory.",
 	}, []string{"source", "kind"})
 
-	invalidTotal = promauto.NewCounterVec(prometheus.CounterOpts{
+	invalidTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "invalid_objects_total",
 		Help: "Counter of objects that arrived with a field that can't be served. The rest of such an object is.",
 	}, []string{"source", "kind"})
 
-	programmingSeconds = promauto.NewHistogramVec(prometheus.HistogramOpts{
+	programmingSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "programming_duration_seconds",
 		Help:    "Histogram of the time from the change that an EndpointSlice's last-change-trigger-time states until queries see it.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 20), // 1 ms to 9 min
 	}, []string{"kind"})
 
-	applySeconds = promauto.NewHistogram(prometheus.HistogramOpts{
+	applySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "apply_duration_seconds",
 		Help:    "Histogram of the time from the arrival of a watch event until queries see it.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
 	})
+)
+
+// Collectors are the plugin's metrics.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{
+		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
+	}
+}
+
+func init() { prometheus.MustRegister(Collectors()...) }
+
+// showSource has the series of a source exist before the first event: one that appears with it can't be told from one of a
+// server that isn't there, and what it counts first is no increase to Prometheus.
+func showSource(source string) {
+	for _, k := range index.Kinds {
+		objectsGauge.WithLabelValues(source, k.String())
+		errorsTotal.WithLabelValues(source, k.String())
+		invalidTotal.WithLabelValues(source, k.String())
+		if source == sourceKubernetes {
+			absentGauge.WithLabelValues(source, k.String())
+		}
+	}
+	if source == sourceManifests {
+		errorsTotal.WithLabelValues(source, kindFile)
+	} else {
+		programmingSeconds.WithLabelValues(index.KindEndpointSlice.String())
+	}
+}
+
+// Values of the label source, and of the label kind for a read that fails before the kind is known.
+const (
+	sourceKubernetes = "kubernetes"
+	sourceManifests  = "manifests"
+	kindFile         = "file"
 )
 
 // tierCounters are the children of answersTotal, looked up once: WithLabelValues takes a lock and hashes strings.

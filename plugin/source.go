@@ -57,6 +57,7 @@ func (s *source) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.done = cancel, make(chan struct{})
+	showSource(s.feed.name())
 	for _, k := range index.Kinds {
 		s.reachable(k, false) // not before: of a reload that fails until here the running server's metrics know nothing
 	}

@@ -35,7 +35,7 @@ type kubernetesFeed struct {
 	self []*selfAddrs
 }
 
-func (*kubernetesFeed) name() string { return "kubernetes" }
+func (*kubernetesFeed) name() string { return sourceKubernetes }
 
 func (f *kubernetesFeed) run(ctx context.Context, s *source) {
 	var wg sync.WaitGroup

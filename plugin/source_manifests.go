@@ -43,7 +43,7 @@ func (m *manifest) unchanged(now fs.FileInfo) bool {
 	return m.info != nil && os.SameFile(m.info, now) && m.info.Size() == now.Size() && m.info.ModTime().Equal(now.ModTime())
 }
 
-func (*manifestsFeed) name() string { return "manifests" }
+func (*manifestsFeed) name() string { return sourceManifests }
 
 func (f *manifestsFeed) run(ctx context.Context, s *source) {
 	f.files, f.held = map[string]*manifest{}, map[manifests.Key]index.Object{}
@@ -193,6 +193,6 @@ func (f *manifestsFeed) apply(s *source) {
 
 // failed reports a file or directory that could not be read. The kind is not known: it counts under the source's.
 func (f *manifestsFeed) failed(_ *source, err error) {
-	errorsTotal.WithLabelValues(f.name(), "file").Inc()
+	errorsTotal.WithLabelValues(f.name(), kindFile).Inc()
 	log.Errorf("manifests: %v", err)
 }

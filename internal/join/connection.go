@@ -85,6 +85,7 @@ func (c *Connection) adopt(token string, kubeconfig []byte) {
 // Watch follows the file until ctx ends: another replica of the agent, or a new join, may have put a new token there. It
 // returns an error where the file names another hub, which takes a restart.
 func (c *Connection) Watch(ctx context.Context) error {
+	registerMetrics()
 	token, _ := c.current()
 	metricTokenExpiry.Set(expirySeconds(token))
 	tick := time.NewTicker(reread)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -27,7 +28,19 @@ var (
 	}, []string{"result"})
 )
 
-func init() { metrics.Registry.MustRegister(metricTokenExpiry, metricRenewals) }
+func init() {
+	for _, result := range []string{"ok", "error"} {
+		metricRenewals.WithLabelValues(result)
+	}
+}
+
+// Collectors are the metrics of a member's credentials for the hub.
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{metricTokenExpiry, metricRenewals}
+}
+
+// registerMetrics is for a member's agent. The hub process is the same program and has no such credentials.
+var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
 
 func expirySeconds(token string) float64 {
 	if c, ok := parseToken(token); ok {

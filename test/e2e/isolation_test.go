@@ -293,7 +293,7 @@ func TestHostilePayloads(t *testing.T) {
 	others := f.members[1:]
 	dropped := map[string]float64{}
 	for _, m := range others {
-		n, err := m.metric("clusterset_importer_dropped_values_total", "cluster", "xicheng")
+		n, err := m.metric("clusterset_importer_dropped_values_total", "member", "xicheng")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +348,7 @@ func TestHostilePayloads(t *testing.T) {
 			})
 			m.dns.eventually("web."+ns+".svc.global", "A", victim.clusterIP(ns, "web", v4))
 			m.dns.eventually("bare."+ns+".svc.clusterset.local", "A", "10.200.15.1")
-			n, err := m.metric("clusterset_importer_dropped_values_total", "cluster", "xicheng")
+			n, err := m.metric("clusterset_importer_dropped_values_total", "member", "xicheng")
 			if err != nil || n-dropped[m.name] < float64(2*len(addresses)) {
 				t.Errorf("%v values were counted, %v before, %v", n, dropped[m.name], err)
 			}
