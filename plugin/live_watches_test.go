@@ -9,6 +9,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -39,19 +40,17 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 		fault http.HandlerFunc
 	}{
 		{"at its time limit", nothing, nil},
-		{"with an ERROR event 410 Expired", expired, nil},
-		{"with half an event and a broken connection", torn, nil},
-		{"and the next is 410 Gone", nothing, status(http.StatusGone, metav1.StatusReasonExpired)},
-		{"and the next is 500", torn, status(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
-		{"and the next is 429 with a time to wait", nothing, status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1")},
-		{"and the next is 429 without one", nothing, status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)},
-		{"and the next is a load balancer's 503", torn, func(w http.ResponseWriter, _ *http.Request) {
-			http.Error(w, "<html>no backend</html>", http.StatusServiceUnavailable)
-		}},
-		{"and the next is 401", nothing, status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)},
-		{"and the next is 403", nothing, status(http.StatusForbidden, metav1.StatusReasonForbidden)},
-		{"and the next is 404, as of an API server that has no CRDs yet", nothing, status(http.StatusNotFound, metav1.StatusReasonNotFound)},
-		{"and the next connection breaks", torn, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }},
+		{"with an ERROR event 410 Expired", faultproxy.Expired, nil},
+		{"with half an event and a broken connection", faultproxy.Torn, nil},
+		{"and the next is 410 Gone", nothing, faultproxy.Status(http.StatusGone, metav1.StatusReasonExpired)},
+		{"and the next is 500", faultproxy.Torn, faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError)},
+		{"and the next is 429 with a time to wait", nothing, faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1")},
+		{"and the next is 429 without one", nothing, faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests)},
+		{"and the next is a load balancer's 503", faultproxy.Torn, faultproxy.BadGateway},
+		{"and the next is 401", nothing, faultproxy.Status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized)},
+		{"and the next is 403", nothing, faultproxy.Status(http.StatusForbidden, metav1.StatusReasonForbidden)},
+		{"and the next is 404, as of an API server that has no CRDs yet", nothing, faultproxy.Status(http.StatusNotFound, metav1.StatusReasonNotFound)},
+		{"and the next connection breaks", faultproxy.Torn, faultproxy.Break},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			before := change()
@@ -65,15 +64,17 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 				web: {before[web], nextWeb}, db: {before[db], nextDB}, brief: {"10.0.3.1", "NXDOMAIN"},
 			})
 			if c.fault != nil {
-				proxy.begin(c.fault)
+				proxy.Begin(c.fault)
 			}
-			proxy.end(c.end)
+			if err := proxy.End(c.end); err != nil {
+				t.Error(err)
+			}
 			after := change()
 			control.Delete(t, globalYAML("watches", "brief"))
 			if c.fault != nil {
 				// Some retries on, nothing has changed.
 				kube.Eventually(t, soon, func() error {
-					if got := proxy.faulted(); got < 10 {
+					if got := proxy.Faulted(); got < 10 {
 						return fmt.Errorf("only %d requests came", got)
 					}
 					return nil
@@ -83,7 +84,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 						t.Errorf("dig %s: got %s, %v, want %s as before", question, got, err, answer)
 					}
 				}
-				proxy.begin(nil)
+				proxy.Begin(nil)
 			}
 			s.expect(t, after)
 			s.expect(t, map[string]string{brief: "NXDOMAIN"}) // its deletion came while nobody watched
@@ -102,7 +103,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 func expectWatched(t *testing.T, proxy *apiProxy) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
-		got := proxy.watched()
+		got := proxy.Watched()
 		slices.Sort(got)
 		if want := "endpointslices globalservices memberclusters serviceimports"; strings.Join(got, " ") != want {
 			return fmt.Errorf("watched: %q, want %s", got, want)

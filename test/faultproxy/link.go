@@ -1,0 +1,302 @@
+package faultproxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"sync"
+	"time"
+)
+
+// Condition is the state of a link. The zero value is a good one.
+type Condition struct {
+	// Refused resets what is connected and whatever connects, as a host does whose program is gone, or a firewall that
+	// rejects.
+	Refused bool
+	// ToServer and ToClient hold up all bytes of a direction, as a network does that drops packets without a word: the
+	// sender's kernel keeps them and sends them again once the way is free. Meanwhile nobody gets a connection.
+	ToServer, ToClient bool
+	// Delay is how much later each byte arrives, in each direction.
+	Delay time.Duration
+	// Stalls is how often, of a thousand pieces, one is held up for 0.2 s to 3 s, as a lost packet is until it was sent again.
+	Stalls int
+	// Resets is how often, of a thousand pieces, the connection breaks.
+	Resets int
+}
+
+// cut says whether no connection can come about: a handshake takes both directions.
+func (c Condition) cut() bool { return c.Refused || c.ToServer || c.ToClient }
+
+// Link carries TCP connections to a server. Its methods are safe for concurrent use.
+type Link struct {
+	listener net.Listener
+
+	mu        sync.Mutex
+	changed   chan struct{} // closed, and replaced, with every change of the condition
+	condition Condition
+	target    string
+	conns     map[*conn]bool
+	random    *rand.Rand
+	accepted  int
+	closed    bool
+}
+
+// conn is a connection and its continuation.
+type conn struct {
+	client net.Conn
+	done   chan struct{} // closed once it is over
+
+	mu     sync.Mutex
+	server net.Conn // nil until it is reached
+	over   bool
+}
+
+// reset ends both halves with a TCP reset.
+func (c *conn) reset() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		return
+	}
+	c.over = true
+	close(c.done)
+	for _, half := range []net.Conn{c.client, c.server} {
+		if tcp, ok := half.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+			_ = tcp.Close()
+		}
+	}
+}
+
+// continues takes note of the server's half. It returns false, and closes it, where the connection is over already.
+func (c *conn) continues(server net.Conn) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.over {
+		_ = server.Close()
+		return false
+	}
+	c.server = server
+	return true
+}
+
+// NewLink opens a link on a port of 127.0.0.1 that leads to a "host:port". What the link does by chance follows from the
+// seed. The caller must close it.
+func NewLink(target string, seed uint64) (*Link, error) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, fmt.Errorf("open link to %s: %w", target, err)
+	}
+	l := &Link{
+		listener: listener, target: target, changed: make(chan struct{}), conns: map[*conn]bool{},
+		random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable on purpose
+	}
+	go l.accept()
+	return l, nil
+}
+
+// Addr is where clients connect to, "127.0.0.1:port".
+func (l *Link) Addr() string { return l.listener.Addr().String() }
+
+// Close ends the link and all that it carries.
+func (l *Link) Close() {
+	l.mu.Lock()
+	l.closed = true
+	l.mu.Unlock()
+	_ = l.listener.Close()
+	l.Reset()
+}
+
+// Set changes the link's condition.
+func (l *Link) Set(c Condition) {
+	l.mu.Lock()
+	l.condition = c
+	close(l.changed)
+	l.changed = make(chan struct{})
+	l.mu.Unlock()
+	if c.Refused {
+		l.Reset()
+	}
+}
+
+// Lead makes the link lead to another server from now on, and resets the connections to the one before.
+func (l *Link) Lead(target string) {
+	l.mu.Lock()
+	same := l.target == target
+	l.target = target
+	l.mu.Unlock()
+	if !same {
+		l.Reset()
+	}
+}
+
+// Reset breaks every connection.
+func (l *Link) Reset() {
+	l.mu.Lock()
+	all := make([]*conn, 0, len(l.conns))
+	for c := range l.conns {
+		all = append(all, c)
+	}
+	l.mu.Unlock()
+	for _, c := range all {
+		c.reset()
+	}
+}
+
+// Accepted is how many connections were made so far.
+func (l *Link) Accepted() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.accepted
+}
+
+func (l *Link) accept() {
+	for {
+		client, err := l.listener.Accept()
+		if err != nil {
+			return // closed
+		}
+		c := &conn{client: client, done: make(chan struct{})}
+		l.mu.Lock()
+		l.accepted++
+		l.conns[c] = true
+		closed := l.closed
+		l.mu.Unlock()
+		if closed {
+			c.reset()
+		}
+		go l.carry(c)
+	}
+}
+
+// carry connects to the server, as soon as the link lets anyone through, and carries both directions.
+func (l *Link) carry(c *conn) {
+	defer func() {
+		c.reset()
+		l.mu.Lock()
+		delete(l.conns, c)
+		l.mu.Unlock()
+	}()
+	condition, ok := l.await(c, Condition.cut)
+	if !ok || condition.Refused {
+		return
+	}
+	l.mu.Lock()
+	target := l.target
+	l.mu.Unlock()
+	server, err := net.DialTimeout("tcp", target, 10*time.Second)
+	if err != nil {
+		return // which resets the client's half: the nearest to a refusal that can be had
+	}
+	if !c.continues(server) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() { l.pump(c, c.client, server, func(c Condition) bool { return c.ToServer }) })
+	both.Go(func() { l.pump(c, server, c.client, func(c Condition) bool { return c.ToClient }) })
+	both.Wait()
+}
+
+// piece is what was read at once, and when it is due at the other end.
+type piece struct {
+	due  time.Time
+	data []byte
+}
+
+// pump carries one direction until it ends. A proper end is passed on, any other ends the whole connection.
+func (l *Link) pump(c *conn, from, to net.Conn, held func(Condition) bool) {
+	pieces := make(chan piece, 64)
+	proper := false
+	go func() {
+		defer close(pieces)
+		proper = errors.Is(l.read(c, from, pieces), io.EOF)
+	}()
+	for p := range pieces {
+		if !sleepUntil(p.due, c.done) {
+			break
+		}
+		if _, ok := l.await(c, held); !ok {
+			break
+		}
+		if _, err := to.Write(p.data); err != nil {
+			c.reset()
+		}
+	}
+	for range pieces { // until the reader has ended, which a reset makes it
+	}
+	if tcp, ok := to.(*net.TCPConn); ok && proper {
+		_ = tcp.CloseWrite()
+		return
+	}
+	c.reset()
+}
+
+// read takes from one half what is to go to the other.
+func (l *Link) read(c *conn, from net.Conn, pieces chan<- piece) error {
+	buffer := make([]byte, 32<<10)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			condition, stall, reset := l.chance()
+			if reset {
+				return errReset
+			}
+			select {
+			case pieces <- piece{time.Now().Add(condition.Delay + stall), slices.Clone(buffer[:n])}:
+			case <-c.done:
+				return errReset
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+var errReset = errors.New("the link has reset the connection")
+
+// await waits while the condition is as the predicate says. ok is false once the connection is over.
+func (l *Link) await(c *conn, while func(Condition) bool) (condition Condition, ok bool) {
+	for {
+		l.mu.Lock()
+		condition, changed := l.condition, l.changed
+		l.mu.Unlock()
+		if condition.Refused || !while(condition) {
+			return condition, true
+		}
+		select {
+		case <-changed:
+		case <-c.done:
+			return condition, false
+		}
+	}
+}
+
+// chance says what becomes of a piece.
+func (l *Link) chance() (condition Condition, stall time.Duration, reset bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := l.condition.Stalls; n > 0 && l.random.IntN(1000) < n {
+		stall = 200*time.Millisecond + time.Duration(l.random.Int64N(int64(2800*time.Millisecond)))
+	}
+	reset = l.condition.Resets > 0 && l.random.IntN(1000) < l.condition.Resets
+	return l.condition, stall, reset
+}
+
+func sleepUntil(due time.Time, done <-chan struct{}) bool {
+	wait := time.Until(due)
+	if wait <= 0 {
+		return true
+	}
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-done:
+		return false
+	}
+}
