@@ -159,6 +159,18 @@ func (p *Program) Kill() {
 	}
 }
 
+// Pause makes the program stand still: its connections stay open, and nothing is answered.
+func (p *Program) Pause() { p.signal(syscall.SIGSTOP) }
+
+// Resume lets the program go on after Pause.
+func (p *Program) Resume() { p.signal(syscall.SIGCONT) }
+
+func (p *Program) signal(sig syscall.Signal) {
+	if p.Running() {
+		_ = p.process.cmd.Process.Signal(sig) // an error means it has just ended
+	}
+}
+
 // permanent is an error that waiting won't mend.
 type permanent struct{ error }
 

@@ -6,6 +6,7 @@ import (
 	"net/netip"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -55,6 +56,13 @@ func (c *ControlPlane) StopAPIServer() {
 func (c *ControlPlane) KillAPIServer() {
 	c.apiserver.kill()
 }
+
+// PauseAPIServer makes the API server stand still: connections stay open, new
+// ones are taken by the kernel, and nothing is answered.
+func (c *ControlPlane) PauseAPIServer() error { return c.apiserver.signal(syscall.SIGSTOP) }
+
+// ResumeAPIServer lets the API server go on after [ControlPlane.PauseAPIServer].
+func (c *ControlPlane) ResumeAPIServer() error { return c.apiserver.signal(syscall.SIGCONT) }
 
 // probeAPIServer succeeds once the API server can be used. Being ready is not
 // enough: the namespaces and the Service address allocator come a moment after

@@ -1,12 +1,15 @@
 package kube
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"path/filepath"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +24,7 @@ func (c *ControlPlane) etcdSocket() string {
 // StartEtcd starts etcd on the data it had before, if any, and waits until it
 // serves linearizable reads. It does nothing while etcd runs.
 func (c *ControlPlane) StartEtcd(ctx context.Context) error {
-	return c.start(ctx, &c.etcd, c.bin.Etcd, []string{
+	args := []string{
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls=unix://" + c.etcdSocket(),
 		// etcd does not accept a socket here. Nobody reads it.
@@ -34,7 +37,8 @@ func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 		"--heartbeat-interval=20",
 		"--election-timeout=200",
 		"--log-level=warn",
-	}, c.probeEtcd)
+	}
+	return c.start(ctx, &c.etcd, c.bin.Etcd, append(args, c.opts.etcdArgs...), c.probeEtcd)
 }
 
 // StopEtcd ends etcd. The API server runs on, reports itself not ready and
@@ -45,14 +49,54 @@ func (c *ControlPlane) StopEtcd() {
 	c.etcd.stop(time.Second)
 }
 
-func (c *ControlPlane) probeEtcd(ctx context.Context) error {
-	tr := &http.Transport{
+// KillEtcd ends etcd as a crash would.
+func (c *ControlPlane) KillEtcd() { c.etcd.kill() }
+
+// PauseEtcd makes etcd stand still, as a machine does whose disk hangs.
+// Connections stay open, and nothing is answered.
+func (c *ControlPlane) PauseEtcd() error { return c.etcd.signal(syscall.SIGSTOP) }
+
+// ResumeEtcd lets etcd go on after [ControlPlane.PauseEtcd].
+func (c *ControlPlane) ResumeEtcd() error { return c.etcd.signal(syscall.SIGCONT) }
+
+// CallEtcd calls a method of etcd's JSON API, as "/v3/maintenance/status", and
+// returns its answer. It is for what Kubernetes has no way to do: an alarm, a
+// compaction.
+func (c *ControlPlane) CallEtcd(ctx context.Context, path string, request any) ([]byte, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, fmt.Errorf("call etcd %s: %w", path, err)
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://etcd"+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, fmt.Errorf("call etcd %s: %w", path, err)
+	}
+	resp, err := (&http.Client{Transport: c.etcdTransport(), Timeout: time.Minute}).Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("call etcd %s: %w", path, err)
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", resp.Status, answer)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("call etcd %s: %w", path, err)
+	}
+	return answer, nil
+}
+
+func (c *ControlPlane) etcdTransport() *http.Transport {
+	return &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", c.etcdSocket())
 		},
 	}
-	client := &http.Client{Transport: tr, Timeout: 2 * time.Second}
+}
+
+func (c *ControlPlane) probeEtcd(ctx context.Context) error {
+	client := &http.Client{Transport: c.etcdTransport(), Timeout: 2 * time.Second}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://etcd/readyz", http.NoBody)
 	if err != nil {
 		return err

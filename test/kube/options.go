@@ -6,6 +6,7 @@ type options struct {
 	controllerManager bool
 	serviceCIDRs      []string
 	apiserverArgs     []string
+	etcdArgs          []string
 	progress          io.Writer
 }
 
@@ -34,6 +35,12 @@ func WithServiceCIDRs(cidrs ...string) Option {
 // flag given here overrides ours; one that takes a list adds to it.
 func WithAPIServerArgs(args ...string) Option {
 	return func(o *options) { o.apiserverArgs = append(o.apiserverArgs, args...) }
+}
+
+// WithEtcdArgs adds flags to etcd's, as "--quota-backend-bytes=…". A flag given
+// here overrides ours.
+func WithEtcdArgs(args ...string) Option {
+	return func(o *options) { o.etcdArgs = append(o.etcdArgs, args...) }
 }
 
 // WithProgress makes [Launch] say on w what it compiles, if it has to.

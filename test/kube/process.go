@@ -111,6 +111,14 @@ func (p *process) kill() {
 	<-p.exited
 }
 
+// signal sends a signal to the process, if it runs.
+func (p *process) signal(sig syscall.Signal) error {
+	if p == nil {
+		return os.ErrProcessDone
+	}
+	return p.cmd.Process.Signal(sig)
+}
+
 // killGroup kills the process group that pid leads.
 func killGroup(pid int) error {
 	return syscall.Kill(-pid, syscall.SIGKILL)
