@@ -47,7 +47,7 @@ func newDNS(c *cluster, at location, base string) *dnsServer {
 	d := &dnsServer{dnsPorts: &dnsPorts{}}
 	d.program = &program{Name: "CoreDNS at " + at.cluster, Path: binary("coredns"), Log: base + ".log"}
 	d.program.Args = func() ([]string, error) {
-		kubeconfig, err := c.plane.KubeconfigFor("clusterset-dns")
+		kubeconfig, err := c.kubeconfigFor("clusterset-dns")
 		if err != nil {
 			return nil, err
 		}

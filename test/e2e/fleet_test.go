@@ -31,6 +31,8 @@ type clusterSpec struct {
 	cidrs []string
 	// agent are more flags of `clusterset member`.
 	agent []string
+	// options are more of the API server's and its etcd's.
+	options []kube.Option
 }
 
 // fleet is a hub and its members as one test sees them: what goes wrong fails that test.
@@ -65,10 +67,21 @@ func skipIfShort(t testing.TB) {
 
 // launch starts a fleet that belongs to no test yet. What was started is returned beside an error too.
 func launch(ctx context.Context, dir string, specs []clusterSpec) (*fleet, error) {
+	f := assemble(dir, specs)
+	err := f.launch(ctx)
+	return f, err
+}
+
+// assemble puts a fleet together without starting anything.
+func assemble(dir string, specs []clusterSpec) *fleet {
 	f := &fleet{dir: dir, hub: newHub(dir)}
 	for i, spec := range specs {
 		f.members = append(f.members, newMember(dir, i, spec))
 	}
+	return f
+}
+
+func (f *fleet) launch(ctx context.Context) error {
 	var group errgroup.Group
 	group.SetLimit(3) // more would only compete for the processors
 	group.Go(build)
@@ -77,19 +90,19 @@ func launch(ctx context.Context, dir string, specs []clusterSpec) (*fleet, error
 		group.Go(func() error { return m.launch(ctx) })
 	}
 	if err := group.Wait(); err != nil {
-		return f, err
+		return err
 	}
 	if err := f.hub.prepare(ctx); err != nil {
-		return f, err
+		return err
 	}
 	for _, m := range f.members {
 		group.Go(func() error { return m.prepare(ctx, f.hub) })
 	}
 	group.Go(func() error { return f.hub.process.Start(ctx) })
 	if err := group.Wait(); err != nil {
-		return f, err
+		return err
 	}
-	return f, until(ctx, soon, func(context.Context) error { return f.allReady() })
+	return until(ctx, soon, func(context.Context) error { return f.allReady() })
 }
 
 // of returns the fleet as seen from a test, whose output gets the ends of the processes' logs if it fails.

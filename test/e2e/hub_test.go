@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -22,6 +23,8 @@ type cluster struct {
 	dir        string
 	plane      *kube.ControlPlane
 	client     client.Client
+	// address, where set, is the URL at which a client is to find the API server. Nil: at its own.
+	address func(client string) (string, error)
 }
 
 func (c *cluster) launchPlane(ctx context.Context, opts ...kube.Option) (err error) {
@@ -30,6 +33,26 @@ func (c *cluster) launchPlane(ctx context.Context, opts ...kube.Option) (err err
 	}
 	c.client, err = client.New(c.plane.Config(), client.Options{Scheme: scheme})
 	return err
+}
+
+// kubeconfigFor writes a kubeconfig for a program that acts as a user.
+func (c *cluster) kubeconfigFor(user string) (string, error) {
+	path, err := c.plane.KubeconfigFor(user)
+	if err != nil || c.address == nil {
+		return path, err
+	}
+	address, err := c.address(user)
+	if err != nil {
+		return "", err
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return "", err
+	}
+	for _, server := range config.Clusters {
+		server.Server = address
+	}
+	return path, clientcmd.WriteToFile(*config, path)
 }
 
 func (c *cluster) stopPlane() error {
@@ -101,6 +124,8 @@ type hub struct {
 	process *program
 	// flags of `clusterset hub`, for the next start of the process.
 	flags *[]string
+	// options of the API server and its etcd.
+	options []kube.Option
 }
 
 func newHub(dir string) *hub {
@@ -108,7 +133,7 @@ func newHub(dir string) *hub {
 	h.process = &program{Name: "hub", Path: binary("clusterset"), Log: filepath.Join(dir, "hub-process.log")}
 	scraped := &scrape{}
 	h.process.Args = func() ([]string, error) {
-		kubeconfig, err := h.plane.KubeconfigFor("clusterset-hub")
+		kubeconfig, err := h.kubeconfigFor("clusterset-hub")
 		if err != nil {
 			return nil, err
 		}
@@ -127,7 +152,7 @@ func newHub(dir string) *hub {
 	return h
 }
 
-func (h *hub) launch(ctx context.Context) error { return h.launchPlane(ctx) }
+func (h *hub) launch(ctx context.Context) error { return h.launchPlane(ctx, h.options...) }
 
 // prepare installs what a hub needs to know.
 func (h *hub) prepare(ctx context.Context) error {

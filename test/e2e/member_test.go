@@ -52,7 +52,7 @@ func newMember(dir string, number int, spec clusterSpec) *member {
 
 // agentArgs runs the agent as its Deployment would: on the hub with what join made, here with its own account's rights.
 func (m *member) agentArgs() ([]string, error) {
-	kubeconfig, err := m.plane.KubeconfigFor("clusterset-member")
+	kubeconfig, err := m.kubeconfigFor("clusterset-member")
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (m *member) launch(ctx context.Context) error {
 	if m.controllers {
 		opts = append(opts, kube.WithControllerManager())
 	}
-	return m.launchPlane(ctx, opts...)
+	return m.launchPlane(ctx, append(opts, m.options...)...)
 }
 
 // prepare joins the member and starts its agent and CoreDNS.
@@ -102,6 +102,13 @@ func (m *member) join(ctx context.Context, h *hub, flags ...string) error {
 		"join", "--hub-kubeconfig", h.plane.Kubeconfig(), "--kubeconfig", m.plane.Kubeconfig(), "--install-crds",
 		"--name", m.name, "--zone", m.zone, "--region", m.region, "--cidrs", strings.Join(m.cidrs, ","),
 	}, flags...)
+	if h.address != nil {
+		server, err := h.address(m.name)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--hub-server", server)
+	}
 	if err := clustersetCommand(ctx, args...); err != nil {
 		return err
 	}

@@ -107,9 +107,15 @@ func (r *randomRun) ask(q doubt) string {
 	if err == nil && reply.Truncated {
 		reply, err = exchange(context.Background(), s.addr, q.name, q.qtype, "tcp")
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return err.Error()
+	}
+	return replyText(reply)
+}
+
+// replyText puts a reply into the oracle's words.
+func replyText(reply *dns.Msg) string {
+	switch {
 	case reply.Rcode != dns.RcodeSuccess:
 		return dns.RcodeToString[reply.Rcode]
 	case len(reply.Answer) == 0:

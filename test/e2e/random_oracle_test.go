@@ -32,7 +32,8 @@ type world struct {
 // clusterView is what the users of one cluster have made.
 type clusterView struct {
 	clusterSpec
-	drained    bool
+	drained    bool // or suspected
+	expired    bool
 	namespaces map[string]bool
 	services   map[types.NamespacedName]*corev1.Service
 	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport

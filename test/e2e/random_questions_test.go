@@ -19,6 +19,9 @@ func (r *randomRun) questions(w *world) []string {
 		for _, ns := range r.script.namespaces {
 			names[ns+".svc."+zone] = true
 			for i := range randomNames {
+				if r.brief {
+					break
+				}
 				service := fmt.Sprintf("svc%d.%s.svc.%s", i, ns, zone)
 				names[service] = true
 				for _, below := range r.below() {

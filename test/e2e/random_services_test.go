@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,7 +72,7 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 	var all []backend
 	for _, p := range parts {
 		// "Traffic for a port goes only to clusters that expose exactly it", so that one which exposes none gets none.
-		if p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
+		if p.expired || p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
 			continue
 		}
 		ready := slices.ContainsFunc(p.backends(nil), func(b backend) bool { return b.ready })
@@ -93,13 +94,27 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 		}
 	}
 	z.servicePorts(name, ports)
+	if len(all) == 0 { // "Expired: gone", and nothing to point at
+		z.withoutRecords(name)
+	}
+}
+
+// withoutRecords leaves a name and what lies below it without records.
+func (z *zoneFile) withoutRecords(name string) {
+	for n := range z.names {
+		if n == name || strings.HasSuffix(n, "."+name) {
+			z.names[n] = map[string][]string{}
+		}
+	}
 }
 
 // headless writes a service that is its ready endpoints. Without any it doesn't exist.
 func (z *zoneFile) headless(name string, ports []mergedPort, parts []exportedPart) {
 	var all []backend
 	for _, p := range parts {
-		all = append(all, p.backends(ports)...)
+		if !p.expired {
+			all = append(all, p.backends(ports)...)
+		}
 	}
 	all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
 	if len(all) == 0 {

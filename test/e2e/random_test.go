@@ -97,6 +97,8 @@ type randomRun struct {
 	servers []randomServer
 	// suspects are what was answered wrongly when last asked. They are asked first: most of the time they still are.
 	suspects []doubt
+	// brief leaves out the questions whose answer is that there is nothing.
+	brief bool
 }
 
 func (r *randomRun) run() {

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"time"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+)
+
+// linkFaults are what happens on the way between a process and an API server.
+var linkFaults = []fault{
+	{group: "partition", name: "member from hub, connections refused", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.cutFromHub(faultproxy.Condition{Refused: true})
+	}},
+	{group: "partition", name: "member from hub, packets dropped", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.cutFromHub(faultproxy.Condition{ToServer: true, ToClient: true})
+	}},
+	{group: "partition", name: "one way: what the member sends is dropped", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.cutFromHub(faultproxy.Condition{ToServer: true})
+	}},
+	{group: "partition", name: "one way: what the hub sends is dropped", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.cutFromHub(faultproxy.Condition{ToClient: true})
+	}},
+	{group: "partition", name: "member from hub, for less than it takes to be suspected", promise: noChange, short: true, does: func(c *chaos) {
+		c.disturb(places[0], faultproxy.Condition{ToServer: true, ToClient: true})
+	}},
+	{group: "partition", name: "hub from all members for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
+		for _, m := range c.members {
+			c.wire(&c.hub.cluster, m.name).Set(faultproxy.Condition{ToServer: true, ToClient: true})
+		}
+		c.watch(chaosExpire + c.between(0, 4*time.Second))
+		for _, m := range c.members {
+			c.wire(&c.hub.cluster, m.name).Set(good)
+		}
+		c.watch(chaosSuspect)
+	}},
+	{group: "partition", name: "agent from its own API server", promise: noChange, does: func(c *chaos) { c.disturb(places[1], c.anyCut()) }},
+	{group: "partition", name: "DNS from its API server", promise: noChange, short: true, does: func(c *chaos) { c.disturb(places[2], c.anyCut()) }},
+	{group: "partition", name: "hub process from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[3], c.anyCut()) }},
+	{group: "partition", name: "hub process from its API server for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
+		w := places[3].wire(c)
+		w.Set(c.anyCut())
+		c.watch(chaosExpire + c.between(0, 4*time.Second))
+		w.Set(good)
+		c.watch(chaosSuspect)
+	}},
+	{group: "link", name: "slow: 0.1 to 1 s each way", promise: noChange, does: func(c *chaos) {
+		c.disturb(c.anyPlace(), faultproxy.Condition{Delay: c.between(100*time.Millisecond, time.Second)})
+	}},
+	{group: "link", name: "lossy: a tenth of the pieces late by up to 3 s, a hundredth breaks the connection", promise: noChange, short: true, does: func(c *chaos) {
+		c.disturb(c.anyPlace(), faultproxy.Condition{Stalls: 100, Resets: 10})
+	}},
+	{group: "link", name: "flapping: cut and mended every second or so", promise: noChange, does: func(c *chaos) {
+		w := c.anyPlace().wire(c)
+		for range 5 + c.IntN(5) {
+			w.Set(c.anyCut())
+			c.churn(1)
+			c.watch(c.between(100*time.Millisecond, 2*time.Second))
+			w.Set(good)
+			c.watch(c.between(100*time.Millisecond, time.Second))
+		}
+	}},
+	{group: "link", name: "all links lossy and slow at once", promise: noChange, does: func(c *chaos) {
+		for _, p := range places {
+			p.wire(c).Set(faultproxy.Condition{Stalls: 50, Resets: 5, Delay: c.between(10*time.Millisecond, 300*time.Millisecond)})
+		}
+		c.churn(10)
+		c.watch(c.between(5*time.Second, 15*time.Second))
+	}},
+}
+
+// cutFromHub cuts a member off for so long that it expires.
+func (c *chaos) cutFromHub(condition faultproxy.Condition) {
+	c.Helper()
+	w := places[0].wire(c)
+	w.Set(condition)
+	c.fallsSilent()
+	c.churn(3)
+	w.Set(good)
+}
+
+// disturb puts a link into a condition for some seconds.
+func (c *chaos) disturb(at place, condition faultproxy.Condition) {
+	c.Helper()
+	w := at.wire(c)
+	w.Set(condition)
+	c.churn(5)
+	c.watch(c.between(4*time.Second, 15*time.Second))
+	w.Set(good)
+}
+
+// anyCut returns one of the ways in which a link can be cut.
+func (c *chaos) anyCut() faultproxy.Condition {
+	return []faultproxy.Condition{{Refused: true}, {ToServer: true, ToClient: true}, {ToServer: true}, {ToClient: true}}[c.IntN(4)]
+}
+
+func (c *chaos) anyPlace() place { return places[c.IntN(len(places))] }

@@ -1,0 +1,164 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"os"
+	"time"
+)
+
+// processFaults are what happens to processes and the machines they run on.
+var processFaults = []fault{
+	{group: "agent", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) {
+		c.victim.stopAgent()
+		c.churn(5)
+		c.watch(c.between(0, 4*time.Second))
+		c.victim.startAgent()
+	}},
+	{group: "agent", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) {
+		for range 1 + c.IntN(3) {
+			c.victim.killAgent()
+			c.churn(3)
+			c.victim.startAgent()
+			c.watch(c.between(0, 3*time.Second))
+		}
+	}},
+	{group: "agent", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) {
+		c.victim.agent.Pause()
+		c.churn(5)
+		c.watch(c.between(2*time.Second, 15*time.Second))
+		c.victim.agent.Resume()
+	}},
+	{group: "agent", name: "SIGKILL, gone for long", promise: goesAndReturns, short: true, silent: true, does: func(c *chaos) {
+		c.victim.killAgent()
+		c.fallsSilent()
+		c.churn(5)
+		c.victim.startAgent()
+	}},
+	{group: "agent", name: "SIGSTOP for long", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.victim.agent.Pause()
+		c.fallsSilent()
+		c.victim.agent.Resume()
+	}},
+
+	{group: "hub process", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) {
+		c.hub.restart(*c.hub.flags...)
+		c.churn(3)
+	}},
+	{group: "hub process", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) {
+		for range 1 + c.IntN(3) {
+			c.hub.kill()
+			c.churn(3)
+			c.hub.start(*c.hub.flags...)
+			c.watch(c.between(0, 3*time.Second))
+		}
+	}},
+	{group: "hub process", name: "SIGSTOP for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
+		c.hub.process.Pause()
+		c.watch(chaosExpire + c.between(0, 4*time.Second))
+		c.hub.process.Resume()
+		c.watch(chaosSuspect)
+	}},
+
+	{group: "DNS server", name: "SIGTERM, started again", promise: silentOnly, does: func(c *chaos) { c.restartDNS(func() { c.victim.dns.program.Stop() }) }},
+	{group: "DNS server", name: "SIGKILL, started again", promise: silentOnly, short: true, does: func(c *chaos) { c.restartDNS(c.victim.dns.kill) }},
+	{group: "DNS server", name: "SIGSTOP, SIGCONT", promise: silentOnly, does: func(c *chaos) {
+		c.prober.excuse(c.victimServer(), true)
+		c.victim.dns.program.Pause()
+		c.churn(5)
+		c.watch(c.between(2*time.Second, 15*time.Second))
+		c.victim.dns.program.Resume()
+	}},
+
+	{group: "member's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.plane.StopAPIServer) }},
+	{group: "member's API server", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.plane.KillAPIServer) }},
+	{group: "member's API server", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseAPIServer(&c.victim.cluster) }},
+	{group: "member's etcd", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartEtcd(&c.victim.cluster) }},
+	{group: "member's etcd", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseEtcd(&c.victim.cluster) }},
+
+	{group: "hub's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.hub.cluster, c.hub.plane.StopAPIServer) }},
+	{group: "hub's API server", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.hub.cluster, c.hub.plane.KillAPIServer) }},
+	{group: "hub's API server", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseAPIServer(&c.hub.cluster) }},
+	{group: "hub's API server", name: "away for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
+		c.hub.plane.KillAPIServer()
+		c.churn(5)
+		c.watch(chaosExpire + c.between(0, 4*time.Second))
+		c.hub.startAPIServer()
+		c.watch(chaosSuspect)
+	}},
+	{group: "hub's etcd", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) { c.restartEtcd(&c.hub.cluster) }},
+	{group: "hub's etcd", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseEtcd(&c.hub.cluster) }},
+}
+
+const (
+	// goesAndReturns is the promise where a cluster falls silent.
+	goesAndReturns = "the cluster's endpoints rank last (Suspect), go (Expired), and are back with its first heartbeat; no other answer changes"
+	// silentOnly is the promise where a DNS server is down.
+	silentOnly = "that server is silent or answers SERVFAIL, never anything wrong; no answer changes elsewhere"
+)
+
+func (c *chaos) restartDNS(end func()) {
+	c.Helper()
+	c.prober.excuse(c.victimServer(), true)
+	for range 1 + c.IntN(3) {
+		end()
+		c.churn(3)
+		c.victim.dns.start()
+		c.prober.moved(c.victimServer(), c.victim.dns.addr)
+		c.watch(c.between(0, 2*time.Second))
+	}
+}
+
+func (c *chaos) restartAPIServer(of *cluster, end func()) {
+	c.Helper()
+	end()
+	c.churn(5)
+	c.watch(c.between(0, 8*time.Second))
+	if err := of.plane.StartAPIServer(context.Background()); err != nil {
+		c.Fatal(err)
+	}
+}
+
+func (c *chaos) pauseAPIServer(of *cluster) {
+	c.Helper()
+	c.must(of.plane.PauseAPIServer())
+	c.churn(5)
+	c.watch(c.between(2*time.Second, 15*time.Second))
+	c.must(of.plane.ResumeAPIServer())
+}
+
+func (c *chaos) restartEtcd(of *cluster) {
+	c.Helper()
+	of.plane.KillEtcd()
+	c.churn(5)
+	c.watch(c.between(0, 8*time.Second))
+	c.must(of.plane.StartEtcd(context.Background()))
+}
+
+func (c *chaos) pauseEtcd(of *cluster) {
+	c.Helper()
+	c.must(of.plane.PauseEtcd())
+	c.churn(5)
+	c.watch(c.between(2*time.Second, 15*time.Second))
+	c.must(of.plane.ResumeEtcd())
+}
+
+// resumePlane starts or lets go on what of a control plane doesn't run.
+func (c *chaos) resumePlane(of *cluster) {
+	c.Helper()
+	ctx := context.Background()
+	for _, signal := range []func() error{of.plane.ResumeEtcd, of.plane.ResumeAPIServer} {
+		if err := signal(); !errors.Is(err, os.ErrProcessDone) {
+			c.must(err)
+		}
+	}
+	c.must(of.plane.StartEtcd(ctx))
+	c.must(of.plane.StartAPIServer(ctx))
+}
+
+func (c *chaos) must(err error) {
+	c.Helper()
+	if err != nil {
+		c.Fatal(err)
+	}
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+)
+
+// requestFaults are what API servers, and what stands before them, answer in bad times. Each is for one client: an agent on
+// its hub or at home, a DNS server, the hub process.
+var requestFaults = []fault{
+	{group: "API server", name: "500 Internal Server Error", promise: noChange, does: answering(faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError))},
+	{group: "API server", name: "429 Too Many Requests, Retry-After: 1", promise: noChange, does: answering(faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1"))},
+	{group: "API server", name: "429 Too Many Requests", promise: noChange, does: answering(faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests))},
+	{group: "API server", name: "503 of a load balancer", promise: noChange, does: answering(faultproxy.BadGateway)},
+	{group: "API server", name: "401 Unauthorized", promise: noChange, does: answering(faultproxy.Status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized))},
+	{group: "API server", name: "403 Forbidden", promise: noChange, does: answering(faultproxy.Status(http.StatusForbidden, metav1.StatusReasonForbidden))},
+	{group: "API server", name: "404 Not Found", promise: noChange, does: answering(faultproxy.Status(http.StatusNotFound, metav1.StatusReasonNotFound))},
+	{group: "API server", name: "409 Conflict", promise: noChange, does: answering(faultproxy.Status(http.StatusConflict, metav1.StatusReasonConflict))},
+	{group: "API server", name: "no answer", promise: noChange, does: func(c *chaos) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		api.Begin(api.Silence)
+		c.duringAnswers(api, nil)
+		w.direct()
+	}},
+	{group: "API server", name: "connections break in place of answers", promise: noChange, does: answering(faultproxy.Break)},
+	{group: "API server", name: "410 Gone: watches expire, as does every new one", promise: noChange, short: true, does: func(c *chaos) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		c.until(func() error { return watching(api) })
+		api.Begin(faultproxy.Status(http.StatusGone, metav1.StatusReasonExpired))
+		c.duringAnswers(api, faultproxy.Expired)
+		w.direct()
+	}},
+	{group: "API server", name: "watches expire, again and again", promise: noChange, does: func(c *chaos) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		for range 3 + c.IntN(5) {
+			c.until(func() error { return watching(api) })
+			c.must(api.End(faultproxy.Expired))
+			c.churn(2)
+		}
+		w.direct()
+	}},
+	{group: "API server", name: "watches break in the middle of an event", promise: noChange, does: func(c *chaos) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		for range 3 + c.IntN(5) {
+			c.until(func() error { return watching(api) })
+			c.must(api.End(faultproxy.Torn))
+			c.churn(2)
+		}
+		w.direct()
+	}},
+}
+
+// answering gives every request of one client an answer of its own.
+func answering(answer http.HandlerFunc) func(*chaos) {
+	return func(c *chaos) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		api.Begin(answer)
+		c.duringAnswers(api, nil)
+		w.direct()
+	}
+}
+
+// duringAnswers ends the watches, so that every client has to ask anew, and lets time pass.
+func (c *chaos) duringAnswers(api *faultproxy.API, last func(string) ([]byte, error)) {
+	c.Helper()
+	c.must(api.End(last))
+	c.until(func() error {
+		if api.Faulted() < 3 {
+			return errNotYet
+		}
+		return nil
+	})
+	c.churn(5)
+	c.watch(c.between(2*time.Second, 10*time.Second))
+}
+
+func watching(api *faultproxy.API) error {
+	if len(api.Watched()) == 0 {
+		return errNotYet
+	}
+	return nil
+}

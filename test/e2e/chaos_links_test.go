@@ -1,0 +1,128 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+)
+
+// wires are the connections of a fleet: from each process to each API server that it uses. Nothing else connects a fleet;
+// between two members in particular there is no connection that could be cut.
+type wires struct {
+	seed uint64
+
+	mu  sync.Mutex
+	all map[wireEnds]*wire
+}
+
+// wireEnds are a cluster whose API server is used, by its folder, and who uses it.
+type wireEnds struct{ cluster, client string }
+
+// wire is one client's way to one API server.
+type wire struct {
+	*faultproxy.Link
+	of     *cluster
+	client string
+	// api is what answers in place of the API server, when it is to; made at first use.
+	api *faultproxy.API
+}
+
+// wireUp has every process of a fleet, which isn't launched yet, reach its API servers through a link.
+func wireUp(f *fleet, seed uint64) *wires {
+	w := &wires{seed: seed, all: map[wireEnds]*wire{}}
+	f.hub.address = func(client string) (string, error) { return w.address(&f.hub.cluster, client) }
+	for _, m := range f.members {
+		m.address = func(client string) (string, error) { return w.address(&m.cluster, client) }
+	}
+	return w
+}
+
+func (w *wires) address(c *cluster, client string) (string, error) {
+	wire, err := w.get(c, client)
+	if err != nil {
+		return "", err
+	}
+	return "https://" + wire.Addr(), nil
+}
+
+// get returns a client's wire to a cluster.
+func (w *wires) get(c *cluster, client string) (*wire, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	ends := wireEnds{c.dir, client}
+	if w.all[ends] == nil {
+		link, err := faultproxy.NewLink(c.host(), w.seed+uint64(len(w.all)))
+		if err != nil {
+			return nil, err
+		}
+		w.all[ends] = &wire{Link: link, of: c, client: client}
+	}
+	return w.all[ends], nil
+}
+
+// host is where the API server listens.
+func (c *cluster) host() string { return strings.TrimPrefix(c.plane.URL(), "https://") }
+
+// close ends all wires.
+func (w *wires) close() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, wire := range w.all {
+		wire.Close()
+		if wire.api != nil {
+			wire.api.Close()
+		}
+	}
+}
+
+// mend makes every wire a good one.
+func (w *wires) mend() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, wire := range w.all {
+		wire.Set(faultproxy.Condition{})
+		wire.direct()
+	}
+}
+
+// direct ends what is done to requests.
+func (w *wire) direct() {
+	if w.api != nil {
+		w.api.Begin(nil)
+		w.api.Edit(nil)
+	}
+	w.Lead(w.of.host())
+}
+
+// intercept has requests pass through an API that can answer in place of the API server.
+func (w *wire) intercept() (*faultproxy.API, error) {
+	if w.api == nil {
+		// It has the API server's certificate, or the client would have nothing to do with it.
+		pki := func(file string) string { return filepath.Join(w.of.dir, "pki", file) }
+		certificate, err := tls.LoadX509KeyPair(pki("apiserver.crt"), pki("apiserver.key"))
+		if err != nil {
+			return nil, err
+		}
+		if w.api, err = faultproxy.NewAPI(w.identity(), &certificate); err != nil {
+			return nil, err
+		}
+	}
+	w.Lead(w.api.Addr())
+	return w.api, nil
+}
+
+// identity is as whom intercepted requests reach the API server. A member's agent brings its token along to the hub; all
+// others have certificates, which end at whom they are shown to.
+func (w *wire) identity() *rest.Config {
+	if strings.HasPrefix(w.client, "clusterset-") {
+		return w.of.plane.ConfigFor(w.client)
+	}
+	config := w.of.plane.ConfigFor("nobody")
+	config.CertData, config.KeyData = nil, nil
+	return config
+}

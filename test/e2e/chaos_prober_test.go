@@ -1,0 +1,210 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+const (
+	// probeEvery is how often each server is asked.
+	probeEvery = 8 * time.Millisecond
+	// probePatience is what a stub resolver gives a server before it asks again (resolv.conf's timeout). Later is late.
+	probePatience = 5 * time.Second
+)
+
+// answers are what one server is to answer, by question.
+type answers map[question]string
+
+type question struct{ name, qtype string }
+
+func (q question) String() string { return q.name + " " + q.qtype }
+
+// prober asks every server every exported name, over and over. What each is to answer can change with the phase of a
+// cluster; then the answers have to come in the order of the phases, and never again one of an earlier.
+type prober struct {
+	servers []*probed
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+// probed is one server as the prober sees it.
+type probed struct {
+	name string
+
+	mu        sync.Mutex
+	addr      string
+	questions []question
+	stages    []answers        // one for each phase, in order
+	reached   map[question]int // the stage a question's answers are at
+	excused   bool             // it may be silent, or answer SERVFAIL
+	counts    probeCounts
+}
+
+// probeCounts is what became of the questions.
+type probeCounts struct {
+	asked, unanswered int // unanswered by servers that are excused
+	wrong, missing    int
+	late              int
+	examples          []string // of what shouldn't have been
+}
+
+func (c *probeCounts) add(o probeCounts) {
+	c.asked += o.asked
+	c.unanswered += o.unanswered
+	c.wrong += o.wrong
+	c.missing += o.missing
+	c.late += o.late
+	c.examples = append(c.examples, o.examples...)
+}
+
+func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late }
+
+// startProber begins to ask what the first stage has.
+func startProber(servers []randomServer, stage []answers, seed uint64) *prober {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &prober{stop: stop}
+	for i, s := range servers {
+		server := &probed{
+			name: s.member.name, addr: s.addr, stages: []answers{stage[i]}, reached: map[question]int{},
+			questions: slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) }),
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable on purpose
+		rng.Shuffle(len(server.questions), func(i, j int) {
+			server.questions[i], server.questions[j] = server.questions[j], server.questions[i]
+		})
+		p.servers = append(p.servers, server)
+		p.done.Go(func() { server.run(ctx) })
+	}
+	return p
+}
+
+// end stops asking.
+func (p *prober) end() {
+	p.stop()
+	p.done.Wait()
+}
+
+// expect has the answers of each server go through stages from now on.
+func (p *prober) expect(stages ...[]answers) {
+	for i, s := range p.servers {
+		s.mu.Lock()
+		s.stages = nil
+		for _, stage := range stages {
+			s.stages = append(s.stages, stage[i])
+		}
+		clear(s.reached)
+		s.mu.Unlock()
+	}
+}
+
+// excuse says whether a server may be silent.
+func (p *prober) excuse(server int, excused bool) {
+	s := p.servers[server]
+	s.mu.Lock()
+	s.excused = excused
+	s.mu.Unlock()
+}
+
+// moved says where a server is that was started anew.
+func (p *prober) moved(server int, addr string) {
+	s := p.servers[server]
+	s.mu.Lock()
+	s.addr = addr
+	s.mu.Unlock()
+}
+
+// collect returns what became of the questions since the last time.
+func (p *prober) collect() probeCounts {
+	var all probeCounts
+	for _, s := range p.servers {
+		s.mu.Lock()
+		all.add(s.counts)
+		s.counts = probeCounts{}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+func (s *probed) run(ctx context.Context) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		q, addr, excused := s.questions[i%len(s.questions)], s.addr, s.excused
+		s.mu.Unlock()
+		patience := probePatience
+		if excused {
+			patience /= 5 // nothing hangs on it
+		}
+		got, err := askOnce(ctx, addr, q, patience)
+		if ctx.Err() == nil {
+			s.judge(q, addr, got, err)
+		}
+	}
+}
+
+// judge counts an answer.
+func (s *probed) judge(q question, addr, got string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.asked++
+	var timeout interface{ Timeout() bool }
+	switch {
+	case (err != nil || got == "SERVFAIL") && (s.excused || addr != s.addr):
+		s.counts.unanswered++
+		return
+	case errors.As(err, &timeout) && timeout.Timeout():
+		s.counts.late++
+	case err != nil:
+		s.counts.missing++
+	default:
+		for i := s.reached[q]; i < len(s.stages); i++ {
+			if s.stages[i][q] == got {
+				s.reached[q] = i
+				return
+			}
+		}
+		s.counts.wrong++
+	}
+	if len(s.counts.examples) < 5 {
+		var want []string
+		for _, stage := range s.stages[s.reached[q]:] {
+			want = append(want, stage[q])
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		s.counts.examples = append(s.counts.examples, fmt.Sprintf("%s %s: dig %s: got %s, want %s",
+			time.Now().Format("15:04:05.000"), s.name, q, got, strings.Join(slices.Compact(want), ", later ")))
+	}
+}
+
+// askOnce asks over UDP, one time, and again over TCP only what was cut short.
+func askOnce(ctx context.Context, addr string, q question, patience time.Duration) (string, error) {
+	query := new(dns.Msg).SetQuestion(dns.Fqdn(q.name), dns.StringToType[q.qtype])
+	query.SetEdns0(4096, false)
+	client := dns.Client{Timeout: patience}
+	r, _, err := client.ExchangeContext(ctx, query, addr)
+	if err == nil && r.Truncated {
+		client.Net = "tcp"
+		r, _, err = client.ExchangeContext(ctx, query, addr)
+	}
+	if err != nil {
+		return "", fmt.Errorf("dig @%s %s: %w", addr, q, err)
+	}
+	return replyText(r), nil
+}

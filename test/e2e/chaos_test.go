@@ -1,0 +1,300 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/faultproxy"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+const (
+	// chaosTimeEnv is how long to go on with faults, "10m". Unset, the short form is run: a few faults, once each.
+	chaosTimeEnv = "CLUSTERSET_CHAOS"
+	// chaosFaultEnv picks faults by words of their names, comma-separated.
+	chaosFaultEnv = "CLUSTERSET_CHAOS_FAULT"
+)
+
+// TestChaos does to a fleet of a hub and three members what happens to fleets, one fault after the other, while every name
+// that is exported is asked in every cluster. Of healthy exporters no answer may change, be missing or be late; those of a
+// faulty one have to go and come in the order that is promised. After each fault every answer has to be as the random runs'
+// oracle computes it from what users made, some of it during the fault.
+//
+// What is done to whom, for how long, and what users do meanwhile follows from the seed.
+func TestChaos(t *testing.T) {
+	seed, _ := randomSeeds(t)
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of FQDN slices, at every write
+	c := newChaos(t, seed)
+	faults, budget := c.selected()
+	began := time.Now()
+	for round := 0; ; round++ {
+		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+		// Those that need the hub process to be impatient follow one another.
+		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
+		for _, f := range faults {
+			if round > 0 && time.Since(began) > budget {
+				return
+			}
+			if !c.inject(f) {
+				return // what follows would begin with what this one left
+			}
+		}
+		if time.Since(began) >= budget {
+			return
+		}
+	}
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// chaos is one run.
+type chaos struct {
+	*randomRun
+	wires  *wires
+	prober *prober
+	table  *chaosTable
+
+	// Of the fault under way:
+	fault  fault
+	victim *member
+	phases map[chaosPhase][]answers // what is answered with the victim in each phase
+	began  time.Time
+}
+
+// fault is one thing that happens.
+type fault struct {
+	group, name string
+	// promise is what is to be seen, in the table's words.
+	promise string
+	// short has it be part of the short form.
+	short bool
+	// silent has the hub process suspect the silent within seconds.
+	silent bool
+	// does makes it happen, and ends it.
+	does func(*chaos)
+}
+
+func (f fault) String() string { return f.group + ": " + f.name }
+
+// noChange is the promise of most.
+const noChange = "no answer changes"
+
+// selected returns the faults to inject and for how long to go on.
+func (c *chaos) selected() ([]fault, time.Duration) {
+	c.Helper()
+	all := slices.Concat(processFaults, linkFaults, requestFaults, stateFaults)
+	var budget time.Duration
+	if s := os.Getenv(chaosTimeEnv); s != "" {
+		var err error
+		if budget, err = time.ParseDuration(s); err != nil {
+			c.Fatalf("%s: %v", chaosTimeEnv, err)
+		}
+	}
+	words := os.Getenv(chaosFaultEnv)
+	picked := slices.DeleteFunc(all, func(f fault) bool {
+		if words != "" {
+			return !slices.ContainsFunc(strings.Split(words, ","), func(w string) bool { return strings.Contains(f.String(), w) })
+		}
+		return budget == 0 && !f.short
+	})
+	if len(picked) == 0 {
+		c.Fatalf("%s=%q names no fault", chaosFaultEnv, words)
+	}
+	return picked, budget
+}
+
+func newChaos(t *testing.T, seed uint64) *chaos {
+	t.Helper()
+	skipIfShort(t)
+	// Small enough to be filled in a moment.
+	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(chaosQuota))}
+	f := assemble(t.TempDir(), []clusterSpec{
+		{name: "xicheng", zone: "beijing", region: "north", dualStack: true, options: quota},
+		{name: "shijiazhuang", zone: "hebei", region: "north", options: quota},
+		{name: "minhang", zone: "shanghai", region: "south", dualStack: true, options: quota},
+	})
+	f.hub.options = quota
+	w := wireUp(f, seed)
+	t.Cleanup(w.close)
+	t.Cleanup(f.stop)
+	began := time.Now()
+	if err := f.launch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	took(t, "the fleet's start", began)
+
+	script := chaosScript(seed)
+	c := &chaos{randomRun: &randomRun{fleet: f.of(t), script: script}, wires: w, table: newChaosTable(t, seed)}
+	for _, m := range c.members {
+		c.servers = append(c.servers, randomServer{m.dns, m, location{m.name, m.zone, m.region}})
+	}
+	for _, op := range script.operations {
+		if err := op.do(c.randomRun); err != nil {
+			t.Fatalf("%s: %v", op.text, err)
+		}
+	}
+	kube.Eventually(t, converge, c.check)
+	c.victim = c.members[0]
+	c.foresee()
+	c.prober = startProber(c.servers, c.phases[chaosReady], seed)
+	t.Cleanup(c.prober.end)
+	return c
+}
+
+// inject lets a fault happen, and waits until all is as it should be.
+func (c *chaos) inject(f fault) bool {
+	outer := c.randomRun
+	defer func() { c.randomRun = outer }()
+	return outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
+		c.randomRun = &randomRun{fleet: outer.of(t), script: outer.script, servers: outer.servers}
+		c.fault, c.victim = f, c.members[c.IntN(len(c.members))]
+		c.foresee()
+		c.impatient(f.silent)
+		c.prober.expect(c.phases[chaosReady])
+		c.prober.collect()
+
+		c.began = time.Now()
+		f.does(c)
+		lasted := time.Since(c.began)
+		ended := time.Now()
+		c.mend()
+		recovered := time.Since(ended)
+		c.prober.expect(c.phases[chaosReady])
+		counts := c.prober.collect()
+		c.table.add(f, c.victim.name, lasted, recovered, counts)
+		if counts.bad() > 0 {
+			t.Errorf("%d wrong, %d missing, %d late of %d answers:\n%s", counts.wrong, counts.missing, counts.late, counts.asked, strings.Join(counts.examples, "\n"))
+		}
+		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down",
+			f, lasted.Round(time.Millisecond), c.victim.name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered)
+	})
+}
+
+// mend undoes whatever a fault has left, starts what is down, and waits until every answer is right.
+func (c *chaos) mend() {
+	c.Helper()
+	c.wires.mend()
+	for _, m := range c.members {
+		c.resumePlane(&m.cluster)
+	}
+	c.resumePlane(&c.hub.cluster)
+	for _, p := range c.processes() {
+		if err := c.resume(p); err != nil {
+			c.Fatal(err)
+		}
+	}
+	for i, s := range c.servers {
+		c.prober.moved(i, s.addr)
+	}
+	c.settle()
+	c.brief = true
+	kube.Eventually(c, converge, c.check)
+	for i := range c.servers {
+		c.prober.excuse(i, false)
+	}
+	// Once around, so that each question has been asked with all well again.
+	c.watch(c.round())
+}
+
+// watch lets time pass while the prober asks. There is nothing to poll for: it is about what doesn't happen.
+func (c *chaos) watch(d time.Duration) { <-time.After(d) }
+
+// between returns a time at random.
+func (c *chaos) between(from, to time.Duration) time.Duration {
+	return from + time.Duration(c.Int64N(int64(to-from)))
+}
+
+// IntN and its like draw from the script's source, so that a seed decides all.
+func (c *chaos) IntN(n int) int                  { return c.script.IntN(n) }
+func (c *chaos) Int64N(n int64) int64            { return c.script.Int64N(n) }
+func (c *chaos) Shuffle(n int, f func(i, j int)) { c.script.Shuffle(n, f) }
+
+// victimServer is the number of the victim's DNS server.
+func (c *chaos) victimServer() int {
+	return slices.IndexFunc(c.servers, func(s randomServer) bool { return s.member.name == c.victim.name })
+}
+
+const (
+	chaosSuspect = 8 * time.Second
+	chaosExpire  = 16 * time.Second
+)
+
+// impatient has the hub process suspect and expire members within seconds, or by its defaults. It is restarted where that
+// differs from what it does.
+func (c *chaos) impatient(yes bool) {
+	c.Helper()
+	var flags []string
+	if yes {
+		flags = []string{"--suspect-after", chaosSuspect.String(), "--expire-after", chaosExpire.String()}
+	}
+	if !slices.Equal(flags, *c.hub.flags) {
+		c.hub.restart(flags...)
+		c.settle()
+	}
+}
+
+// fallsSilent waits until the victim has gone through the phases of silence, and looks at them for a while.
+func (c *chaos) fallsSilent() {
+	c.Helper()
+	c.prober.expect(c.phases[chaosReady], c.phases[chaosSuspected], c.phases[chaosExpired], c.phases[chaosReady])
+	for _, phase := range []clustersetv1alpha1.MemberClusterPhase{clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired} {
+		kube.Eventually(c, soon, func() error { return c.hub.phaseIs(c.victim.name, phase) })
+	}
+	c.watch(2 * time.Second)
+}
+
+// wire returns a client's wire.
+func (c *chaos) wire(of *cluster, client string) *wire {
+	c.Helper()
+	w, err := c.wires.get(of, client)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return w
+}
+
+// place is one end of the control plane's connections.
+type place struct {
+	name string
+	wire func(*chaos) *wire
+}
+
+// places are where a connection can be disturbed.
+var places = []place{
+	{"agent to hub", func(c *chaos) *wire { return c.wire(&c.hub.cluster, c.victim.name) }},
+	{"agent to its own API server", func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-member") }},
+	{"DNS to its API server", func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-dns") }},
+	{"hub process to its API server", func(c *chaos) *wire { return c.wire(&c.hub.cluster, "clusterset-hub") }},
+}
+
+// good is a wire's condition when all is well.
+var good faultproxy.Condition
+
+// until waits until f returns nil.
+func (c *chaos) until(f func() error) {
+	c.Helper()
+	kube.Eventually(c, soon, f)
+}
+
+// resume starts a program, or lets one go on that stands still.
+func (c *chaos) resume(p *program) error {
+	p.Resume()
+	if err := p.Start(context.Background()); err != nil {
+		return fmt.Errorf("start again: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// chaosPhase is what the clusters take the victim for.
+type chaosPhase = clustersetv1alpha1.MemberClusterPhase
+
+const (
+	chaosReady     = clustersetv1alpha1.MemberReady
+	chaosSuspected = clustersetv1alpha1.MemberSuspect
+	chaosExpired   = clustersetv1alpha1.MemberExpired
+)
+
+// chaosScript makes the services of a run. Those of the first two namespaces stay as they are, so that it is known what they
+// have to answer; those of the last, see churn, change under way.
+func chaosScript(seed uint64) *script {
+	s := newScript(seed, 0, 4) // for its place in the world; what it does is replaced
+	s.operations, s.cells, s.missing = nil, map[randomCell]*randomState{}, map[randomPlace]bool{}
+	s.namespaces = []string{"shop", "bank", "lab"}
+	for cluster := range randomClusters {
+		for _, ns := range s.namespaces {
+			s.appear(randomPlace{cluster, ns})
+		}
+	}
+	for _, ns := range s.namespaces[:2] {
+		for n := range randomNames {
+			for cluster := range randomClusters {
+				// The first names are of one cluster each: they go with it.
+				if n < randomClusters && n != cluster || n >= randomClusters && s.IntN(4) == 0 {
+					continue
+				}
+				c := randomCell{randomPlace{cluster, ns}, fmt.Sprintf("svc%d", n)}
+				state := &randomState{}
+				s.cells[c] = state
+				for state.kind == "" || state.kind == "ExternalName" {
+					s.newService(c, state)
+				}
+				s.newSlices(c, state)
+				s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+				s.export(c, state)
+			}
+		}
+	}
+	return s
+}
+
+// churn does what users do, in the namespace that nobody asks about until all is well again, and in clusters that are not
+// the victim, whose API server may be down.
+func (c *chaos) churn(steps int) {
+	c.Helper()
+	s := c.script
+	standing := s.namespaces
+	s.operations, s.namespaces = nil, standing[len(standing)-1:]
+	lab := s.namespaces[0]
+	for i, m := range c.members {
+		s.missing[randomPlace{i, lab}] = m.name == c.victim.name
+	}
+	for len(s.operations) < steps {
+		s.step()
+	}
+	s.namespaces = standing
+	for _, op := range s.operations {
+		if strings.HasPrefix(op.text, "drain") {
+			continue // which would change what all names answer
+		}
+		if err := op.do(c.randomRun); err != nil {
+			c.Fatalf("%s: %v", op.text, err)
+		}
+	}
+}
+
+// foresee works out what is to be answered with the victim in each phase.
+func (c *chaos) foresee() {
+	c.Helper()
+	var w *world
+	kube.Eventually(c, soon, func() (err error) {
+		w, err = c.observe()
+		return err
+	})
+	names := map[question]bool{}
+	for _, s := range c.servers {
+		for _, zone := range randomZones {
+			for name := range w.zone(zone, s).names {
+				if !strings.Contains(name, ".lab.") && !strings.HasPrefix(name, "lab.") {
+					for _, qtype := range []string{"A", "AAAA", "SRV"} {
+						names[question{name, qtype}] = true
+					}
+				}
+			}
+		}
+	}
+	c.phases = map[chaosPhase][]answers{}
+	for _, phase := range []chaosPhase{chaosReady, chaosSuspected, chaosExpired} {
+		for _, cluster := range w.clusters {
+			if cluster.name == c.victim.name {
+				cluster.drained, cluster.expired = phase == chaosSuspected, phase == chaosExpired
+			}
+		}
+		for _, s := range c.servers {
+			all := answers{}
+			for _, zone := range randomZones {
+				z := w.zone(zone, s)
+				for q := range names {
+					if strings.HasSuffix(q.name, "."+zone) || q.name == zone {
+						all[q] = z.answer(q.name, q.qtype)
+					}
+				}
+			}
+			c.phases[phase] = append(c.phases[phase], all)
+		}
+	}
+}
+
+// round is how long it takes to ask every question once.
+func (c *chaos) round() time.Duration {
+	return time.Duration(len(c.phases[chaosReady][0])) * probeEvery
+}
