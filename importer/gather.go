@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -57,13 +58,25 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 		}
-		if errs := member.Validate(); err == nil && len(errs) > 0 {
-			logf.FromContext(ctx).V(1).Info("Took no notice of an invalid MemberCluster", "cluster", cluster, "errors", errs.ToAggregate())
-		} else if err == nil {
-			in.members[cluster] = member
+		if err == nil {
+			in.members[cluster] = usable(ctx, member)
 		}
 	}
 	return nil
+}
+
+// usable returns a MemberCluster as far as it can be used. Of one that isn't valid that is its networks: a slip of the hand
+// in its zone, or in one of the networks, mustn't let the cluster export any address. confine passes over what is no network.
+func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
+	errs := member.Validate()
+	if len(errs) == 0 {
+		return member
+	}
+	logf.FromContext(ctx).V(1).Info("Took only the networks of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
+	return &clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: member.Name},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs},
+	}
 }
 
 // gatherLocal reads what there is of a service here.

@@ -54,6 +54,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
 	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", join.DefaultTokenLifetime, "how long the member's token is good for; its agent renews it at half of that")
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "take up a membership that exists, and give it a new token")
+	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: end every token that the member was given before, as after a theft. Its agent is cut off from the hub until it has the new one; names stay answered")
 	flags.StringVar(&j.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to install the Secret there (default: print the agent's kubeconfig)")
 	flags.StringVar(&j.context, "context", "", "`context` of that file (default: its current one)")
 	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")

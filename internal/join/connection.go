@@ -30,6 +30,9 @@ type Connection struct {
 	kubeconfig []byte // with the token in use
 	read       []byte // as the file was when last read
 	token      string // empty where the kubeconfig authenticates by something else
+	refused    string // the token that the hub didn't accept, once that has been said
+
+	refusals chan struct{} // has an element when the hub has just refused the token in use
 }
 
 // Open reads the kubeconfig file.
@@ -45,7 +48,7 @@ func Open(path string) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hub kubeconfig %s is none: %w", path, err)
 	}
-	c := &Connection{path: path, config: config, kubeconfig: content, read: content, token: config.BearerToken}
+	c := &Connection{path: path, config: config, kubeconfig: content, read: content, token: config.BearerToken, refusals: make(chan struct{}, 1)}
 	if c.token != "" && config.BearerTokenFile == "" {
 		config.BearerToken = ""
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bearer{c, next} })
@@ -82,8 +85,8 @@ func (c *Connection) adopt(token string, kubeconfig []byte) {
 	metricTokenExpiry.Set(expirySeconds(token))
 }
 
-// Watch follows the file until ctx ends: another replica of the agent, or a new join, may have put a new token there. It
-// returns an error where the file names another hub, which takes a restart.
+// Watch follows the file until ctx ends: another replica of the agent, or a new join, may have put a new token there. When the
+// hub refuses the token in use it looks at once. It returns an error where the file names another hub, which takes a restart.
 func (c *Connection) Watch(ctx context.Context) error {
 	registerMetrics()
 	token, _ := c.current()
@@ -95,6 +98,7 @@ func (c *Connection) Watch(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-c.refusals:
 		}
 		if err := c.reload(ctx); err != nil {
 			return err
@@ -126,7 +130,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	c.read = content
 	is, isToken := parseToken(config.BearerToken)
 	was, wasToken := parseToken(c.token)
-	if isToken && wasToken && is.Issued <= was.Issued { // the volume is behind what we renewed
+	if isToken && wasToken && is.Issued <= was.Issued && c.token != c.refused { // the volume is behind what we renewed
 		return nil
 	}
 	if config.BearerToken != c.token {
@@ -136,6 +140,32 @@ func (c *Connection) reload(ctx context.Context) error {
 	}
 	return nil
 }
+
+// notAccepted is told of a token that the hub answered 401 to: it has expired, as while no agent ran to renew it, or the
+// account behind it is gone. It says so once for each token.
+func (c *Connection) notAccepted(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if token != c.token { // it has been exchanged meanwhile
+		return
+	}
+	select {
+	case c.refusals <- struct{}{}:
+	default:
+	}
+	if token == c.refused {
+		return
+	}
+	c.refused = token
+	why := "it has been revoked, or is of another hub"
+	if is, ok := parseToken(token); ok && !time.Now().Before(is.expires()) {
+		why = "it expired at " + is.expires().UTC().Format(time.RFC3339)
+	}
+	log.Log.WithName("hub-kubeconfig").Error(errNotAccepted, "Names stay answered as they are. An administrator of the hub makes new credentials with clusterset join --rejoin; no restart is needed",
+		"why", why, "kubeconfig", c.path)
+}
+
+var errNotAccepted = errors.New("the hub doesn't accept this member's token")
 
 // bearer adds the token of the moment to each request. client-go's own handling of a token fixes it when the client is
 // made, and a member would be cut off when it expires.
@@ -149,7 +179,11 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	token, _ := b.connection.current()
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+token)
-	return b.next.RoundTrip(r)
+	reply, err := b.next.RoundTrip(r)
+	if err == nil && reply.StatusCode == http.StatusUnauthorized {
+		b.connection.notAccepted(token)
+	}
+	return reply, err
 }
 
 // WrappedRoundTripper lets client-go find the transport below, to close its idle connections.

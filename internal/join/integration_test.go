@@ -72,6 +72,16 @@ func record(cluster string) *clustersetv1alpha1.ExportedService {
 	}
 }
 
+// recordOn is the record as the hub has it.
+func recordOn(t *testing.T, admin client.Client) *clustersetv1alpha1.ExportedService {
+	t.Helper()
+	r := record("beijing")
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	hub, admin := newHub(t)
 	ctx := t.Context()
@@ -109,7 +119,33 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
 		}
 	})
+	t.Run("revoke ends what was given before", func(t *testing.T) {
+		old := mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true})
+		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Revoke: true})
+		if err := newClient(t, configOf(t, again)).Update(ctx, recordOn(t, admin)); err != nil {
+			t.Errorf("with the new token: %v", err)
+		}
+		for what, kubeconfig := range map[string][]byte{"the first": kubeconfig, "the one before": old} {
+			c := newClient(t, configOf(t, kubeconfig))
+			kube.Eventually(t, 30*time.Second, func() error { // the API server caches tokens it has checked for some seconds
+				if err := c.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
+					return fmt.Errorf("%s token still works: %w", what, err)
+				}
+				return nil
+			})
+		}
+		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", Revoke: true}); err == nil || !strings.Contains(err.Error(), "set rejoin too") {
+			t.Errorf("without rejoin: %v", err)
+		}
+		member = newClient(t, configOf(t, again))
+	})
 	t.Run("leave undoes all", func(t *testing.T) {
+		// A member that wants to stay.
+		stay := recordOn(t, admin)
+		stay.Finalizers = []string{"example.com/stay"}
+		if err := member.Update(ctx, stay); err != nil {
+			t.Fatal(err)
+		}
 		found, err := join.Leave(ctx, hub.Config(), "beijing")
 		if err != nil || !found {
 			t.Fatalf("found %v, %v", found, err)

@@ -49,6 +49,10 @@ type Options struct {
 
 	// Rejoin takes up a membership that exists, made by hand or by a join that broke off, and gives it a new token.
 	Rejoin bool
+
+	// Revoke, with Rejoin, ends every token that the member was given before, stolen ones among them. Its agent is cut off
+	// until it has the new one; names stay answered.
+	Revoke bool
 }
 
 // Validate returns what is wrong with the options, in words for whoever typed them.
@@ -65,6 +69,9 @@ func (o *Options) complete() error {
 	o.TokenLifetime = o.Lifetime()
 	if o.TokenLifetime < MinTokenLifetime {
 		return fmt.Errorf("token lifetime %s must be at least %s", o.TokenLifetime, MinTokenLifetime)
+	}
+	if o.Revoke && !o.Rejoin {
+		return errors.New("revoke is for a membership that exists, so set rejoin too")
 	}
 	return memberCluster(*o).Validate().ToAggregate()
 }
@@ -83,6 +90,12 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	}
 	if err := takeName(ctx, c, o); err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+	}
+	if o.Revoke {
+		// Tokens are of one account and not of its name, so they don't outlive it.
+		if _, err := remove(ctx, c, serviceAccount(o.Cluster)); err != nil {
+			return nil, fmt.Errorf("join %s: revoke its tokens: %w", o.Cluster, err)
+		}
 	}
 	for _, obj := range []client.Object{
 		namespace(o.Cluster), serviceAccount(o.Cluster), role(o.Cluster), roleBinding(o.Cluster),

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -47,6 +48,9 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 			return false, fmt.Errorf("leave %s: delete all %s in %s: %w", cluster, kindOf(c, obj), api.MemberNamespace(cluster), err)
 		}
 	}
+	if err := release(ctx, c, in); err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
 	for _, obj := range []client.Object{memberCluster(Options{Cluster: cluster}), namespace(cluster)} {
 		existed, err := remove(ctx, c, obj)
 		if err != nil {
@@ -61,6 +65,35 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	return found, nil
+}
+
+// release takes the finalizers off what is left of a member's records. We use none; a member that puts them there would go on
+// being answered after it was thrown out, and nobody but us would take them off.
+func release(ctx context.Context, c client.Client, in client.InNamespace) error {
+	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	for _, list := range []client.ObjectList{
+		&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}, &coordinationv1.LeaseList{},
+	} {
+		if err := c.List(ctx, list, in); apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("list what is left in %s: %w", in, err)
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return fmt.Errorf("list what is left in %s: %w", in, err)
+		}
+		for _, item := range items {
+			o := item.(client.Object)
+			if len(o.GetFinalizers()) == 0 {
+				continue
+			}
+			if err := client.IgnoreNotFound(c.Patch(ctx, o, none, client.FieldOwner(api.FieldManagerCLI))); err != nil {
+				return fmt.Errorf("take finalizers off %s %s: %w", kindOf(c, o), client.ObjectKeyFromObject(o), err)
+			}
+		}
+	}
+	return nil
 }
 
 // remove deletes an object and says whether it was there.

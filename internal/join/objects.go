@@ -28,6 +28,8 @@ func namespace(cluster string) *corev1.Namespace {
 func serviceAccount(cluster string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: managed(cluster)},
+		// No pod of the hub's is to have it: it is for an agent elsewhere.
+		AutomountServiceAccountToken: new(false),
 	}
 }
 
