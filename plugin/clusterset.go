@@ -63,7 +63,11 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	if l.kind == nameError && c.Fall.Through(name) {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}
-	_ = w.WriteMsg(c.reply(r, z, snapshot, &l)) // a reply that can't be sent is the client's to ask for again
+	m := c.reply(r, z, snapshot, &l)
+	if snapshot.Stale() {
+		markStale(m, r)
+	}
+	_ = w.WriteMsg(m) // a reply that can't be sent is the client's to ask for again
 	return dns.RcodeSuccess, nil
 }
 

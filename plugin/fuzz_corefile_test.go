@@ -28,7 +28,7 @@ func FuzzCorefile(f *testing.F) {
 		"prefer cluster zone region", "prefer zone zone", "prefer", "prefer any", "boundary region", "boundary any", "boundary zone zone",
 		"dialect global", "dialect mcs global", "dialect global elsewhere", "dialect x", "dialect", "namespaces a b", "namespaces", "namespaces A",
 		"max_answers 1", "max_answers 65536", "max_answers 0", "ttl 0", "ttl 3600", "ttl 3601", "ttl -1", "ttl 5 5", "ttl x",
-		"startup_timeout 0s", "startup_timeout -1s", "startup_timeout 5", "fallthrough", "fallthrough a.example", "fallthrough a..b", "nonsense", "{", "}",
+		"startup_timeout 0s", "startup_timeout -1s", "startup_timeout 5", "snapshot f", "snapshot f 1h", "snapshot f 1s", "snapshot . 1h", "fallthrough", "fallthrough a.example", "fallthrough a..b", "nonsense", "{", "}",
 	}
 	for _, zoneNames := range []string{"", "clusterset.local global", ".", "svc.global", "a..b", "10.0.0.0/9", "dns://x:53 x", `\122.example`, "å.example"} {
 		for _, o := range lines {
@@ -93,6 +93,9 @@ func checkOptions(t *testing.T, o *options) {
 	}
 	if (o.manifests == "") == (o.kubeconfig == "") || (o.config == nil) != (o.kubeconfig == "") {
 		t.Errorf("sources %q and %q", o.manifests, o.kubeconfig)
+	}
+	if o.snapshot.path != "" && (o.manifests != "" || o.snapshot.maxAge < 0) {
+		t.Errorf("snapshot %s of %q", o.snapshot, o.manifests)
 	}
 	if o.namespaces != nil && len(o.namespaces) == 0 {
 		t.Error("no namespaces: nothing would be served")

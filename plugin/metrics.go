@@ -50,12 +50,33 @@ var (
 		Help:    "Histogram of the time from the arrival of a watch event until queries see it.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
 	})
+
+	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
+		Help: "Gauge that is 1 while queries are answered from a snapshot file, because the source has not been read since the start.",
+	}, []string{"source"})
+
+	staleAnswers = prometheus.NewCounter(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "stale_answers_total",
+		Help: "Counter of answers from a snapshot file.",
+	})
+
+	snapshotReads = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "snapshot_reads_total",
+		Help: "Counter of reads of snapshot files, at starts and reloads, by result: ok, absent, or refused with a reason in the log.",
+	}, []string{"result"})
+
+	snapshotWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "snapshot_writes_total",
+		Help: "Counter of writes of snapshot files, by result: ok or error.",
+	}, []string{"result"})
 )
 
 // Collectors are the plugin's metrics.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
+		staleGauge, staleAnswers, snapshotReads, snapshotWrites,
 	}
 }
 
@@ -63,23 +84,32 @@ func init() { prometheus.MustRegister(Collectors()...) }
 
 // showSource has the series of a source exist before the first event: one that appears with it can't be told from one of a
 // server that isn't there, and what it counts first is no increase to Prometheus.
-func showSource(source string) {
+func (s *source) showSource() {
 	for _, k := range index.Kinds {
-		objectsGauge.WithLabelValues(source, k.String())
-		errorsTotal.WithLabelValues(source, k.String())
-		invalidTotal.WithLabelValues(source, k.String())
-		if source == sourceKubernetes {
-			absentGauge.WithLabelValues(source, k.String())
+		objectsGauge.WithLabelValues(s.label, k.String())
+		errorsTotal.WithLabelValues(s.label, k.String())
+		invalidTotal.WithLabelValues(s.label, k.String())
+		if s.feed.name() == sourceKubernetes {
+			absentGauge.WithLabelValues(s.label, k.String())
 		}
 	}
-	if source == sourceManifests {
-		errorsTotal.WithLabelValues(source, kindFile)
+	if s.feed.name() == sourceManifests {
+		errorsTotal.WithLabelValues(s.label, kindFile)
 	} else {
 		programmingSeconds.WithLabelValues(index.KindEndpointSlice.String())
 	}
+	if s.keeper != nil {
+		staleGauge.WithLabelValues(s.label)
+		for _, result := range []string{"ok", "absent", "refused"} {
+			snapshotReads.WithLabelValues(result)
+		}
+		for _, result := range []string{"ok", "error"} {
+			snapshotWrites.WithLabelValues(result)
+		}
+	}
 }
 
-// Values of the label source, and of the label kind for a read that fails before the kind is known.
+// Values of the label source, to which a Corefile's second source of a kind adds a number, and of the label kind for a read that fails before the kind is known.
 const (
 	sourceKubernetes = "kubernetes"
 	sourceManifests  = "manifests"

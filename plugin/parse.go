@@ -26,6 +26,8 @@ const (
 	defaultTTL            = 5
 	maxTTL                = 3600
 	defaultStartupTimeout = 5 * time.Second
+	// minSnapshotAge leaves room for the times between two writes of a snapshot file.
+	minSnapshotAge = 5 * time.Minute
 )
 
 // options is a parsed clusterset stanza.
@@ -41,6 +43,7 @@ type options struct {
 	maxAnswers     int
 	ttl            uint32
 	startupTimeout time.Duration
+	snapshot       snapshotOptions
 	fall           fall.F
 }
 
@@ -137,10 +140,11 @@ func (p *parser) option() error {
 		"max_answers":     p.maxAnswersOption,
 		"ttl":             p.ttlOption,
 		"startup_timeout": p.startupTimeoutOption,
+		"snapshot":        p.snapshotOption,
 		"fallthrough":     p.fallthroughOption,
 	}[name]
 	if !known {
-		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout or fallthrough", name)
+		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, snapshot or fallthrough", name)
 	}
 	if p.seen[name] && name != "dialect" {
 		return fmt.Errorf("%s is set twice", name)
@@ -314,6 +318,24 @@ func (p *parser) startupTimeoutOption(args []string) error {
 	return fmt.Errorf("want a duration such as 5s, not %q", strings.Join(args, " "))
 }
 
+func (p *parser) snapshotOption(args []string) error {
+	if len(args) < 1 || len(args) > 2 {
+		return errors.New("want FILE [MAX_AGE]")
+	}
+	p.snapshot.path = p.path(args[0])
+	if info, err := os.Stat(p.snapshot.path); err == nil && !info.Mode().IsRegular() {
+		return fmt.Errorf("%s is not a regular file", p.snapshot.path)
+	}
+	if len(args) == 2 {
+		d, err := time.ParseDuration(args[1])
+		if err != nil || d < minSnapshotAge {
+			return fmt.Errorf("want the oldest that may be served as a duration of at least %v, such as 24h, not %q", minSnapshotAge, args[1])
+		}
+		p.snapshot.maxAge = d
+	}
+	return nil
+}
+
 func (p *parser) fallthroughOption(args []string) error {
 	p.fall.SetZonesFromArgs(args)
 	return checkZoneNames(args)
@@ -329,6 +351,8 @@ func (p *parser) finish() error {
 	switch {
 	case p.manifests != "" && p.kubeconfig != "":
 		return errors.New("kubeconfig and manifests exclude each other: objects come from one source")
+	case p.manifests != "" && p.snapshot.path != "":
+		return errors.New("snapshot and manifests exclude each other: manifests are files already, there when the server starts")
 	case p.manifests != "" || p.kubeconfig != "":
 		return nil
 	}

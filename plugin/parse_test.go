@@ -141,6 +141,60 @@ func TestSourcesAreUnderstood(t *testing.T) {
 	}
 }
 
+func TestSnapshotsAreUnderstood(t *testing.T) {
+	for option, want := range map[string]time.Duration{"snapshot $DIR/f": 0, "snapshot $DIR/f 36h": 36 * time.Hour} {
+		o, err := parseText(t, "clusterset {\nkubeconfig $KUBECONFIG\n"+option+"\n}")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if filepath.Base(o.snapshot.path) != "f" || !filepath.IsAbs(o.snapshot.path) || o.snapshot.maxAge != want {
+			t.Errorf("%s: got %v", option, o.snapshot)
+		}
+	}
+}
+
+// Stanzas that read one API server have one file, and those that read two have two.
+func TestASnapshotFileIsOneSources(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name      string
+		stanzas   []string // context, then the option's arguments
+		wantError string
+	}{
+		{"one file for two stanzas of one source", []string{"one f", "one f"}, ""},
+		{"one stanza with it and one without", []string{"one f", "one"}, ""},
+		{"two files for two sources", []string{"one f", "two g"}, ""},
+		{"one file for two sources", []string{"one f", "two f"}, "another stanza, which reads another API server, has the same file"},
+		{"two files for one source", []string{"one f", "one g"}, "another stanza that reads the same API server says snapshot"},
+		{"two ages for one source", []string{"one f", "one f 1h"}, "let all say the same"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			ss := &sources{byKey: map[string]*source{}}
+			var err error
+			for _, stanza := range c.stanzas {
+				context, snapshot, kept := strings.Cut(stanza, " ")
+				text := "clusterset {\nkubeconfig $KUBECONFIG " + context
+				if kept {
+					text += "\nsnapshot " + filepath.Join(dir, snapshot)
+				}
+				o, parseErr := parseText(t, text+"\n}")
+				if parseErr != nil {
+					t.Fatal(parseErr)
+				}
+				o.kubeconfig = "kubeconfig" // parseText writes one for each
+				if _, err = ss.get(o); err != nil {
+					break
+				}
+			}
+			if c.wantError == "" && err != nil {
+				t.Error(err)
+			} else if c.wantError != "" {
+				expectError(t, err, c.wantError)
+			}
+		})
+	}
+}
+
 func TestPathsAreRelativeToTheRootDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for path, want := range map[string]string{
@@ -161,7 +215,7 @@ func TestPathsAreRelativeToTheRootDirectory(t *testing.T) {
 
 // Every error says where, what is wrong, and what would be right.
 func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
-	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout or fallthrough"
+	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, snapshot or fallthrough"
 	for _, c := range []struct{ option, want string }{
 		{"ttl", `ttl: want one number from 0 to 3600, not ""`},
 		{"ttl x", `ttl: want one number from 0 to 3600, not "x"`},
@@ -174,6 +228,11 @@ func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
 		{"startup_timeout", `startup_timeout: want a duration such as 5s, not ""`},
 		{"startup_timeout 5", `startup_timeout: want a duration such as 5s, not "5"`},
 		{"startup_timeout -1s", `startup_timeout: want a duration such as 5s, not "-1s"`},
+		{"snapshot", "snapshot: want FILE [MAX_AGE]"},
+		{"snapshot a b c", "snapshot: want FILE [MAX_AGE]"},
+		{"snapshot f 24", `snapshot: want the oldest that may be served as a duration of at least 5m0s, such as 24h, not "24"`},
+		{"snapshot f 10s", `not "10s"`},
+		{"snapshot $DIR", "is not a regular file"},
 		{"namespaces", "namespaces: want one or more namespaces"},
 		{"namespaces ok Not_OK", `namespaces: namespace "Not_OK" must be a DNS label`},
 		{"location", "location: want CLUSTER [ZONE [REGION]], - for one that is unknown"},
@@ -212,6 +271,7 @@ func TestErrorsOfTheStanzaAsAWhole(t *testing.T) {
 		{"an option that is set twice", "clusterset {\nmanifests $DIR\nttl 5\nttl 6\n}", "Testfile:4 - Error during parsing: ttl is set twice"},
 		{"a source that is set twice", "clusterset {\nmanifests $DIR\nmanifests $DIR\n}", "Testfile:3 - Error during parsing: manifests is set twice"},
 		{"two sources", "clusterset {\nmanifests $DIR\nkubeconfig $KUBECONFIG\n}", "kubeconfig and manifests exclude each other"},
+		{"a snapshot of manifests", "clusterset {\nmanifests $DIR\nsnapshot $DIR/f\n}", "snapshot and manifests exclude each other: manifests are files already"},
 		{"no source", "clusterset {\nttl 5\n}", "no source: not in a cluster"},
 		{"no source says what to do", "clusterset", "set kubeconfig FILE or manifests DIR"},
 		{"a boundary that nothing can lie within", "clusterset {\nmanifests $DIR\nboundary region\nlocation c z\n}", "boundary region: the region of this server is unknown"},

@@ -36,6 +36,9 @@ func setup(c *caddy.Controller) error {
 		tiers:  newTierCounters(),
 	}
 	s.indexes = append(s.indexes, cs.index)
+	if o.snapshot.path != "" {
+		s.keeper.indexes = append(s.keeper.indexes, keptIndex{cs.index, o.namespaces})
+	}
 	if f, ok := s.feed.(*kubernetesFeed); ok {
 		f.self = append(f.self, &cs.self)
 	}
@@ -61,7 +64,11 @@ func (s *source) await(timeout time.Duration) {
 	select {
 	case <-s.synced:
 	case <-t.C:
-		log.Warningf("%s: not synced after %v: starting, with SERVFAIL for every name until it is", s.feed.name(), timeout)
+		answers := "SERVFAIL for every name"
+		if s.keeper != nil {
+			answers = s.keeper.answers(answers)
+		}
+		log.Warningf("%s: not synced after %v: starting, with %s until it is", s.label, timeout, answers)
 	}
 }
 

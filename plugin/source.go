@@ -3,6 +3,7 @@ package clusterset
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,11 +26,14 @@ type feed interface {
 // read once. It owns the feed's goroutines: nothing outlives close, so that a CoreDNS reload leaves nothing behind.
 type source struct {
 	feed    feed
+	label   string // in metrics and logs
 	indexes []*index.Index
+	keeper  *keeper // nil where no stanza has the snapshot option
 	synced  chan struct{}
 
 	mu      sync.Mutex
 	unread  map[index.Kind]bool
+	watched map[index.Kind]bool // at this moment
 	cancel  context.CancelFunc
 	done    chan struct{}
 	invalid rate.Sometimes
@@ -38,8 +42,10 @@ type source struct {
 func newSource(f feed) *source {
 	s := &source{
 		feed:    f,
+		label:   f.name(),
 		synced:  make(chan struct{}),
 		unread:  map[index.Kind]bool{},
+		watched: map[index.Kind]bool{},
 		invalid: rate.Sometimes{First: 20, Interval: 10 * time.Second},
 	}
 	for _, k := range index.Kinds {
@@ -50,6 +56,7 @@ func newSource(f feed) *source {
 
 // start runs the feed. Later calls do nothing: each server block that shares the source makes one.
 func (s *source) start() {
+	before := running()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.cancel != nil {
@@ -57,14 +64,42 @@ func (s *source) start() {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel, s.done = cancel, make(chan struct{})
-	showSource(s.feed.name())
-	for _, k := range index.Kinds {
-		s.reachable(k, false) // not before: of a reload that fails until here the running server's metrics know nothing
+	s.showSource()
+	for _, x := range s.indexes {
+		x.Resume(highestSerial(before))
 	}
+	if s.keeper != nil {
+		s.keeper.takeOver(before)
+	}
+	s.showMetrics() // not before: of a reload that fails until here the running server's metrics know nothing
 	go func() {
 		defer close(s.done)
+		var wg sync.WaitGroup
+		if s.keeper != nil {
+			wg.Go(func() { s.keeper.run(ctx, s.synced) })
+		}
 		s.feed.run(ctx, s)
+		wg.Wait()
 	}()
+}
+
+func (s *source) isStarted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cancel != nil
+}
+
+// highestSerial is the highest that the sources' servers have given out: the one that takes their place goes on from there.
+func highestSerial(all []*source) uint32 {
+	var highest uint32
+	for _, s := range all {
+		for _, x := range s.indexes {
+			if snapshot := x.Snapshot(); snapshot != nil {
+				highest = max(highest, snapshot.Serial())
+			}
+		}
+	}
+	return highest
 }
 
 // close stops the feed and waits until its goroutines are gone.
@@ -72,15 +107,20 @@ func (s *source) close() {
 	s.mu.Lock()
 	cancel, done := s.cancel, s.done
 	s.mu.Unlock()
-	if cancel != nil {
-		cancel()
-		<-done
+	if cancel == nil {
+		return
+	}
+	cancel()
+	<-done
+	if s.keeper != nil {
+		s.keeper.handOver(running())
 	}
 }
 
 // put passes an object on; nil for one that can't be served removes it.
 func (s *source) put(kind index.Kind, id index.ObjectID, o index.Object, errs field.ErrorList) {
 	s.report(kind, id, errs)
+	defer s.changed()
 	for _, x := range s.indexes {
 		if o == nil {
 			x.Delete(kind, id)
@@ -92,6 +132,7 @@ func (s *source) put(kind index.Kind, id index.ObjectID, o index.Object, errs fi
 }
 
 func (s *source) delete(kind index.Kind, id index.ObjectID) {
+	defer s.changed()
 	for _, x := range s.indexes {
 		x.Delete(kind, id)
 	}
@@ -100,11 +141,18 @@ func (s *source) delete(kind index.Kind, id index.ObjectID) {
 
 // replace makes objects all there are of a kind.
 func (s *source) replace(kind index.Kind, objects []index.Object) {
+	defer s.changed()
 	for _, x := range s.indexes {
 		x.Replace(kind, objects)
 	}
 	s.read(kind)
 	s.gauge(kind)
+}
+
+func (s *source) changed() {
+	if s.keeper != nil {
+		s.keeper.changes.Add(1)
+	}
 }
 
 // read marks a kind as known, if only as having no objects. With the last kind, queries begin to be answered.
@@ -121,22 +169,27 @@ func (s *source) read(kind index.Kind) {
 	for _, x := range s.indexes {
 		x.Publish()
 	}
+	if s.keeper != nil {
+		s.keeper.synced()
+	}
 	close(s.synced)
 }
 
 // reachable says whether the objects of a kind are being watched at this moment.
 func (s *source) reachable(kind index.Kind, yes bool) {
-	v := 0.0
-	if yes {
-		v = 1
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.watched[kind] = yes
+	s.showWatched(kind)
+	if s.keeper != nil {
+		s.keeper.reachable(!slices.ContainsFunc(index.Kinds[:], func(k index.Kind) bool { return !s.watched[k] }))
 	}
-	syncedGauge.WithLabelValues(s.feed.name(), kind.String()).Set(v)
 }
 
 // failed counts a failed read and says so.
 func (s *source) failed(kind index.Kind, err error) {
-	errorsTotal.WithLabelValues(s.feed.name(), kind.String()).Inc()
-	log.Warningf("%s: %s: %v", s.feed.name(), kind, err)
+	errorsTotal.WithLabelValues(s.label, kind.String()).Inc()
+	log.Warningf("%s: %s: %v", s.label, kind, err)
 }
 
 // report counts an object with fields that can't be served and says which. A flood of such objects is not one of log lines.
@@ -144,14 +197,8 @@ func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList
 	if len(errs) == 0 {
 		return
 	}
-	invalidTotal.WithLabelValues(s.feed.name(), kind.String()).Inc()
+	invalidTotal.WithLabelValues(s.label, kind.String()).Inc()
 	s.invalid.Do(func() {
-		log.Warningf("%s: %s %s/%s: %v", s.feed.name(), kind, id.Namespace, id.Name, errs.ToAggregate())
+		log.Warningf("%s: %s %s/%s: %v", s.label, kind, id.Namespace, id.Name, errs.ToAggregate())
 	})
-}
-
-func (s *source) gauge(kind index.Kind) {
-	if len(s.indexes) > 0 {
-		objectsGauge.WithLabelValues(s.feed.name(), kind.String()).Set(float64(s.indexes[0].Count(kind)))
-	}
 }

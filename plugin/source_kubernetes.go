@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -33,6 +34,9 @@ type kubernetesFeed struct {
 	client *http.Client
 	// self, where set, learns the addresses of the Service in front of this pod.
 	self []*selfAddrs
+	// recognised, where set, is called when uid has been found.
+	recognised func()
+	uid        atomic.Pointer[string]
 }
 
 func (*kubernetesFeed) name() string { return sourceKubernetes }
@@ -44,6 +48,9 @@ func (f *kubernetesFeed) run(ctx context.Context, s *source) {
 	}
 	if len(f.self) > 0 {
 		wg.Go(func() { f.findSelf(ctx) })
+	}
+	if f.recognised != nil {
+		wg.Go(func() { f.findUID(ctx) })
 	}
 	wg.Wait()
 	f.client.CloseIdleConnections()
@@ -60,12 +67,12 @@ func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, c
 			s.failed(k.kind, fmt.Errorf("ask for the versions served: %w", err))
 			pause(ctx, delay())
 		case version == "":
-			absentGauge.WithLabelValues(s.feed.name(), k.kind.String()).Set(1)
+			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(1)
 			s.reachable(k.kind, true)
 			s.read(k.kind)
 			pause(ctx, absentPoll)
 		default:
-			absentGauge.WithLabelValues(s.feed.name(), k.kind.String()).Set(0)
+			absentGauge.WithLabelValues(s.label, k.kind.String()).Set(0)
 			k.watch(ctx, s, config, client, version)
 			pause(ctx, delay())
 		}

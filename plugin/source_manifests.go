@@ -150,7 +150,7 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 	objects, notes, err := manifests.Decode(name, data)
 	for _, note := range notes {
 		log.Warningf("manifests: %s", note)
-		invalidTotal.WithLabelValues(f.name(), note.Kind).Inc()
+		invalidTotal.WithLabelValues(s.label, note.Kind).Inc()
 	}
 	if err != nil {
 		f.failed(s, fmt.Errorf("%w (what %s held last stays)", err, name))
@@ -192,7 +192,7 @@ func (f *manifestsFeed) apply(s *source) {
 }
 
 // failed reports a file or directory that could not be read. The kind is not known: it counts under the source's.
-func (f *manifestsFeed) failed(_ *source, err error) {
-	errorsTotal.WithLabelValues(f.name(), kindFile).Inc()
+func (f *manifestsFeed) failed(s *source, err error) {
+	errorsTotal.WithLabelValues(s.label, kindFile).Inc()
 	log.Errorf("manifests: %v", err)
 }

@@ -1,6 +1,7 @@
 package clusterset
 
 import (
+	"fmt"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -25,6 +26,7 @@ func sourcesOf(c *caddy.Controller) *sources {
 	if ss, ok := c.Get(sourcesKey{}).(*sources); ok {
 		return ss
 	}
+	_ = closeAbandoned() // of a reload that failed while the server before had no stanza of ours to be told
 	ss := &sources{byKey: map[string]*source{}}
 	c.Set(sourcesKey{}, ss)
 	started.mu.Lock()
@@ -44,16 +46,54 @@ func sourcesOf(c *caddy.Controller) *sources {
 func (ss *sources) get(o *options) (*source, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
-	if s := ss.byKey[o.sourceKey()]; s != nil {
-		return s, nil
+	s := ss.byKey[o.sourceKey()]
+	if s == nil {
+		f, err := newFeed(o)
+		if err != nil {
+			return nil, err
+		}
+		s = newSource(f)
+		s.label = ss.label(f.name())
 	}
-	f, err := newFeed(o)
-	if err != nil {
+	if err := ss.keep(s, o); err != nil {
 		return nil, err
 	}
-	s := newSource(f)
 	ss.byKey[o.sourceKey()] = s
 	return s, nil
+}
+
+// label returns a word for a source in metrics and logs: its feed's, with a number from the Corefile's second of a kind on.
+func (ss *sources) label(name string) string {
+	same := 1
+	for _, s := range ss.byKey {
+		if s.feed.name() == name {
+			same++
+		}
+	}
+	if same == 1 {
+		return name
+	}
+	return fmt.Sprintf("%s-%d", name, same)
+}
+
+// keep gives a source the snapshot file that a stanza names. A file is one source's, and a source has one file.
+func (ss *sources) keep(s *source, o *options) error {
+	if o.snapshot.path == "" {
+		return nil
+	}
+	if s.keeper != nil && s.keeper.snapshotOptions != o.snapshot {
+		return fmt.Errorf("snapshot %s: another stanza that reads the same API server says snapshot %s; let all say the same", o.snapshot, s.keeper.snapshotOptions)
+	}
+	for _, other := range ss.byKey {
+		if other != s && other.keeper != nil && other.keeper.path == o.snapshot.path {
+			return fmt.Errorf("snapshot %s: another stanza, which reads another API server, has the same file; give each a file of its own", o.snapshot.path)
+		}
+	}
+	if f, ok := s.feed.(*kubernetesFeed); ok && s.keeper == nil {
+		s.keeper = newKeeper(o.snapshot, s.label, f.identity)
+		f.recognised = s.keeper.recognised
+	}
+	return nil
 }
 
 func (ss *sources) close() {
@@ -64,7 +104,25 @@ func (ss *sources) close() {
 	defer ss.mu.Unlock()
 	for _, s := range ss.byKey {
 		s.close()
+		s.endMetrics()
 	}
+}
+
+// running returns the sources that are started, of every Corefile: while one is replaced by another there are two.
+func running() []*source {
+	started.mu.Lock()
+	defer started.mu.Unlock()
+	var all []*source
+	for ss := range started.all {
+		ss.mu.Lock()
+		for _, s := range ss.byKey {
+			if s.isStarted() {
+				all = append(all, s)
+			}
+		}
+		ss.mu.Unlock()
+	}
+	return all
 }
 
 // closeAbandoned stops the sources of Corefiles that no instance runs: CoreDNS drops the new instance of a reload that

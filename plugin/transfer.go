@@ -20,6 +20,9 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 	}
 	soa := &dns.SOA{}
 	c.setSOA(soa, z, z.name, snapshot)
+	if snapshot.Stale() {
+		capTTL([]dns.RR{soa})
+	}
 	ch := make(chan []dns.RR)
 	// The producer ends when everything is sent: the transfer plugin reads the channel to its end even where its client
 	// went away.
@@ -29,7 +32,7 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 		if serial != 0 && int32(soa.Serial-serial) <= 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
 			return
 		}
-		c.transferZone(ch, z, snapshot)
+		c.transferZone(transferChan{ch, snapshot.Stale()}, z, snapshot)
 		ch <- []dns.RR{dns.Copy(soa)}
 	}()
 	return ch, nil
@@ -100,7 +103,10 @@ func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 }
 
 // transferChan takes the record sets of a transfer.
-type transferChan chan<- []dns.RR
+type transferChan struct {
+	out   chan<- []dns.RR
+	stale bool
+}
 
 // send sends a record set unless its name is longer than a packet can hold, or one of its labels is: no query can ask for it,
 // and it would end the transfer.
@@ -109,6 +115,9 @@ func (ch transferChan) send(rrs []dns.RR) {
 		return
 	}
 	if _, ok := dns.IsDomainName(rrs[0].Header().Name); ok {
-		ch <- rrs
+		if ch.stale {
+			capTTL(rrs)
+		}
+		ch.out <- rrs
 	}
 }

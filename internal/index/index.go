@@ -1,8 +1,10 @@
 package index
 
 import (
+	"cmp"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -121,6 +123,70 @@ func (x *Index) Publish() {
 		return true
 	})
 	x.publish()
+}
+
+// Restore publishes what was known at an earlier time, marked as stale, until Publish replaces it as a whole. It changes
+// nothing of what gathers for that. Serials go on after the one given.
+func (x *Index) Restore(objects []Object, serial uint32) {
+	past := New(x.opts)
+	past.Put(objects...)
+	past.Publish()
+	stale := *past.Snapshot()
+	stale.stale, stale.serial = true, serial
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.serial = max(x.serial, serial)
+	if !x.synced {
+		x.snapshot.Store(&stale)
+	}
+}
+
+// Withdraw takes back what Restore published, unless Publish has replaced it.
+func (x *Index) Withdraw() {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.synced {
+		x.snapshot.Store(nil)
+	}
+}
+
+// Resume makes serials go on after the one given.
+func (x *Index) Resume(serial uint32) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.serial = max(x.serial, serial)
+}
+
+// Objects returns what the Index holds, sorted by kind and ID.
+func (x *Index) Objects() []Object {
+	x.mu.Lock()
+	services := x.services
+	var all []Object
+	for _, c := range x.clusters {
+		all = append(all, c)
+	}
+	x.mu.Unlock()
+	services.root.all(func(s *Service) bool {
+		if s.imported != nil {
+			all = append(all, s.imported)
+		}
+		for _, slice := range s.slices {
+			all = append(all, slice)
+		}
+		if s.global != nil {
+			all = append(all, s.global)
+		}
+		return true
+	})
+	return SortObjects(all)
+}
+
+// SortObjects sorts objects by kind and ID and drops what occurs twice. It takes the slice over.
+func SortObjects(objects []Object) []Object {
+	return uniq(objects, func(a, b Object) int {
+		p, q := a.ID(), b.ID()
+		return cmp.Or(cmp.Compare(a.Kind(), b.Kind()), strings.Compare(p.Namespace, q.Namespace), strings.Compare(p.Name, q.Name))
+	})
 }
 
 func (x *Index) put(o Object) {
@@ -277,6 +343,9 @@ func (x *Index) publish() {
 	}
 	r := &ranker{self: x.opts.Self, policy: x.opts.Policy, zones: x.opts.Zones, clusters: x.clusters}
 	last := x.snapshot.Load()
+	if last != nil && last.stale {
+		last = nil
+	}
 	changed := last == nil
 	namespaces := false
 	for _, s := range x.drafts {

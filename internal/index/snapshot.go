@@ -10,7 +10,11 @@ type Snapshot struct {
 	services   tree
 	namespaces map[string]struct{}
 	serial     uint32
+	stale      bool
 }
+
+// Stale reports whether this was known at an earlier time (Index.Restore) and may no longer be so.
+func (s *Snapshot) Stale() bool { return s.stale }
 
 // Service returns the service of that key, "<name>.<namespace>" in lower case, or nil where it does not exist.
 func (s *Snapshot) Service(key string) *Service {

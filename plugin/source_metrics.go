@@ -1,0 +1,50 @@
+package clusterset
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+func (s *source) gauge(kind index.Kind) {
+	if len(s.indexes) > 0 {
+		objectsGauge.WithLabelValues(s.label, kind.String()).Set(float64(s.indexes[0].Count(kind)))
+	}
+}
+
+// showWatched sets a kind's gauge. s.mu is held.
+func (s *source) showWatched(kind index.Kind) {
+	v := 0.0
+	if s.watched[kind] {
+		v = 1
+	}
+	syncedGauge.WithLabelValues(s.label, kind.String()).Set(v)
+}
+
+// showMetrics sets the gauges anew. s.mu is held.
+func (s *source) showMetrics() {
+	for _, k := range index.Kinds {
+		s.showWatched(k)
+	}
+}
+
+// endMetrics removes the gauges of a source that has ended, unless they are those of one that goes on: of the server that
+// took over, or, where a reload failed, of the one that stays.
+func (s *source) endMetrics() {
+	for _, other := range running() {
+		if other.label != s.label {
+			continue
+		}
+		other.mu.Lock()
+		other.showMetrics()
+		other.mu.Unlock()
+		for _, k := range index.Kinds {
+			other.gauge(k)
+		}
+		return
+	}
+	labels := prometheus.Labels{"source": s.label}
+	for _, g := range []*prometheus.GaugeVec{objectsGauge, syncedGauge, absentGauge, staleGauge} {
+		g.DeletePartialMatch(labels)
+	}
+}

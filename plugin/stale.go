@@ -1,0 +1,36 @@
+package clusterset
+
+import "github.com/miekg/dns"
+
+// staleTTL is the longest TTL of an answer from a snapshot file, in seconds: what RFC 8767 section 4 recommends for stale data.
+const staleTTL = 30
+
+// markStale makes a reply from a snapshot file say so: no record lives longer than staleTTL, and clients that speak EDNS are
+// told that the answer is stale (RFC 8914 sections 4.4 and 4.20). The records are the reply's own.
+func markStale(m, r *dns.Msg) {
+	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		capTTL(section)
+	}
+	staleAnswers.Inc()
+	opt := r.IsEdns0()
+	if opt == nil {
+		return
+	}
+	code := dns.ExtendedErrorCodeStaleAnswer
+	if m.Rcode == dns.RcodeNameError {
+		code = dns.ExtendedErrorCodeStaleNXDOMAINAnswer
+	}
+	m.SetEdns0(opt.UDPSize(), opt.Do())
+	reply := m.IsEdns0()
+	reply.Option = append(reply.Option, &dns.EDNS0_EDE{InfoCode: code, ExtraText: "clusterset: last known state, from a file"})
+}
+
+func capTTL(rrs []dns.RR) {
+	for _, rr := range rrs {
+		header := rr.Header()
+		header.Ttl = min(header.Ttl, staleTTL)
+		if soa, ok := rr.(*dns.SOA); ok {
+			soa.Minttl = min(soa.Minttl, staleTTL)
+		}
+	}
+}

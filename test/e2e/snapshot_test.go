@@ -1,0 +1,319 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/internal/snapshotfile"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// snapshotServer is a CoreDNS with the snapshot option, whose API server comes and goes.
+type snapshotServer struct {
+	*dnsServer
+	plane *kube.ControlPlane
+	file  string
+}
+
+// newSnapshotServer makes a server that isn't started. It has its own rights and, to know its cluster, the namespace
+// kube-system.
+func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
+	t.Helper()
+	dir := t.TempDir()
+	s := &snapshotServer{plane: plane, file: filepath.Join(dir, "dns.snapshot")}
+	s.dnsServer = newDNS(&cluster{plane: plane}, location{}, filepath.Join(dir, "dns")).of(t)
+	args := s.program.Args
+	s.program.Args = func() ([]string, error) {
+		base, err := args()
+		if err != nil {
+			return nil, err
+		}
+		path := filepath.Join(dir, "dns.Corefile")
+		corefile, err := os.ReadFile(path)
+		if err != nil {
+			return nil, err
+		}
+		with := strings.Replace(string(corefile), "location - - -", fmt.Sprintf("ttl 600\n        startup_timeout 2s\n        snapshot %s 1h", s.file), 1)
+		return base, os.WriteFile(path, []byte(with), 0o600)
+	}
+	s.program.Up = func(ctx context.Context) error {
+		_, err := exchange(ctx, s.addr, "clusterset.local", "SOA", "udp")
+		return err
+	}
+	t.Cleanup(s.kill)
+	return s
+}
+
+// told is what an answer says of itself: "live", or its extended errors.
+func told(m *dns.Msg) string {
+	var codes []string
+	if opt := m.IsEdns0(); opt != nil {
+		for _, o := range opt.Option {
+			if ede, ok := o.(*dns.EDNS0_EDE); ok {
+				codes = append(codes, dns.ExtendedErrorCodeToString[ede.InfoCode])
+			}
+		}
+	}
+	if codes == nil {
+		return "live"
+	}
+	return strings.Join(codes, ", ")
+}
+
+// expect waits until each name has that answer and says that of itself.
+func (s *snapshotServer) expect(what string, want map[string]string) {
+	s.Helper()
+	kube.Eventually(s, soon, func() error {
+		var errs []error
+		for name, answer := range want {
+			errs = append(errs, s.says(name, answer))
+		}
+		if err := errors.Join(errs...); err != nil {
+			return fmt.Errorf("%s: %w", what, err)
+		}
+		return nil
+	})
+}
+
+// says returns nil where a name's A record, or the reason why there is none, is the one wanted: "10.0.0.1 Stale Answer".
+func (s *snapshotServer) says(name string, want ...string) error {
+	m, err := s.reply(name+".shop.svc.clusterset.local", "A")
+	if err != nil {
+		return err
+	}
+	got := dns.RcodeToString[m.Rcode]
+	for _, rr := range m.Answer {
+		got = rr.(*dns.A).A.String()
+		if rr.Header().Ttl > 30 && told(m) != "live" || rr.Header().Ttl != 600 && told(m) == "live" {
+			return fmt.Errorf("%s with TTL %d", told(m), rr.Header().Ttl)
+		}
+	}
+	got += " " + told(m)
+	for _, w := range want {
+		if got == w {
+			return nil
+		}
+	}
+	return fmt.Errorf("dig %s: got %s, want one of %q", name, got, want)
+}
+
+func (s *snapshotServer) serial() uint32 {
+	s.Helper()
+	m, err := s.reply("clusterset.local", "SOA")
+	if err != nil || len(m.Answer) != 1 {
+		s.Fatalf("SOA: %v %v", m, err)
+	}
+	return m.Answer[0].(*dns.SOA).Serial
+}
+
+// logged waits until the server's log has all the words in a line.
+func (s *snapshotServer) logged(words ...string) {
+	s.Helper()
+	kube.Eventually(s, soon, func() error {
+		log, err := os.ReadFile(s.program.Log)
+		if err != nil {
+			return err
+		}
+		for line := range strings.Lines(string(log)) {
+			n := 0
+			for _, w := range words {
+				if strings.Contains(line, w) {
+					n++
+				}
+			}
+			if n == len(words) {
+				return nil
+			}
+		}
+		return fmt.Errorf("no line has %q:\n%s", words, testfleet.LogSince(s.program.Log, 0, 10))
+	})
+}
+
+// alongside asks for a name all along. Each answer has to be one of those wanted.
+func (s *snapshotServer) alongside(name string, want ...string) (stop func()) {
+	stopping, done := make(chan struct{}), make(chan struct{})
+	var wrong []error
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			select {
+			case <-stopping:
+				return
+			case <-tick.C:
+			}
+			if err := s.says(name, want...); err != nil {
+				wrong = append(wrong, err)
+			}
+		}
+	}()
+	return func() {
+		s.Helper()
+		close(stopping)
+		<-done
+		if len(wrong) > 0 {
+			s.Errorf("%d wrong answers, the first: %v", len(wrong), wrong[0])
+		}
+	}
+}
+
+func importOf(name, ip string) string {
+	return fmt.Sprintf(`{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {namespace: shop, name: %s},
+  spec: {type: ClusterSetIP, ips: [%s], ports: [{port: 80}]}}`, name, ip)
+}
+
+const mayKnowItsCluster = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: dns-identity}
+rules: [{apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: dns-identity}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dns-identity}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-dns}]
+`
+
+// A server that starts while its API server is away answers what it, or the one before it, knew last, says so, and goes over
+// to what is live in one step. A file of no use is refused with a reason, and the server starts without.
+func TestDNSStartsFromItsSnapshot(t *testing.T) {
+	plane := kube.Start(t)
+	plane.InstallMCS(t)
+	plane.Apply(t, crds.All()...)
+	plane.Apply(t, testfleet.Rights("dns"), []byte(mayKnowItsCluster), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"))
+	plane.Apply(t, documents([]string{importOf("web", "10.9.0.1"), importOf("leaving", "10.9.0.2")}))
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	s := newSnapshotServer(t, plane)
+	live := map[string]string{"web": "10.9.0.1 live", "leaving": "10.9.0.2 live", "nope": "NXDOMAIN live"}
+	stale := map[string]string{"web": "10.9.0.1 Stale Answer", "leaving": "10.9.0.2 Stale Answer", "nope": "NXDOMAIN Stale NXDOMAIN Answer"}
+	s.start()
+	s.expect("with its API server", live)
+
+	t.Log("stopped in good order, and started without its API server")
+	s.program.Stop()
+	state, err := snapshotfile.Read(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if state.Cluster.UID == "" || len(state.Cluster.CAs) != 1 {
+		t.Errorf("the file doesn't say whose it is: %+v", state.Cluster)
+	}
+	serial := state.Serial
+	plane.KillAPIServer()
+	s.start()
+	s.expect("without its API server", stale)
+	s.logged("not synced after 2s", "marked as stale")
+	if got := s.serial(); got < serial {
+		t.Errorf("the serial went from %d back to %d", serial, got)
+	}
+	s.withoutEDNS(t)
+
+	t.Log("the API server comes back, with other objects than before")
+	stop := s.alongside("web", "10.9.0.1 Stale Answer", "10.9.0.1 live")
+	stopLeaving := s.alongside("leaving", "10.9.0.2 Stale Answer", "10.9.0.2 live", "NXDOMAIN live")
+	serial = s.serial()
+	if err := plane.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	plane.Delete(t, documents([]string{importOf("leaving", "10.9.0.2")}))
+	live["leaving"] = "NXDOMAIN live"
+	s.expect("with its API server again", live)
+	stop()
+	stopLeaving()
+	if got := s.serial(); got <= serial {
+		t.Errorf("the serial went from %d to %d though the answers changed", serial, got)
+	}
+
+	t.Log("killed in the midst of changes")
+	for i := range 5 {
+		plane.Apply(t, documents([]string{importOf("web", fmt.Sprintf("10.9.1.%d", i))}))
+	}
+	s.expect("after changes", map[string]string{"web": "10.9.1.4 live"})
+	serial = s.serial()
+	s.kill()
+	plane.KillAPIServer()
+	s.start()
+	if got := s.serial(); got < serial {
+		t.Errorf("the serial went from %d back to %d", serial, got)
+	}
+	// What the last half minute brought may be missing. What there is, is whole.
+	s.expect("killed", map[string]string{"nope": stale["nope"]})
+	if err := s.says("web", "10.9.0.1 Stale Answer", "10.9.1.0 Stale Answer", "10.9.1.1 Stale Answer", "10.9.1.2 Stale Answer", "10.9.1.3 Stale Answer", "10.9.1.4 Stale Answer"); err != nil {
+		t.Error(err)
+	}
+
+	t.Log("files of no use")
+	good, err := os.ReadFile(s.file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range []struct {
+		name, reason string
+		data         func() []byte
+	}{
+		{"cut off", "checksum doesn't match", func() []byte { return good[:len(good)/2] }},
+		{"another program's", "no snapshot of a clusterset DNS server", func() []byte { return []byte("{}") }},
+		{"another cluster's", "it is of another cluster", func() []byte {
+			return changedState(t, good, func(s *snapshotfile.State) { s.Cluster.CAs = []string{"00"} })
+		}},
+		{"old", "older than 1h0m0s", func() []byte {
+			return changedState(t, good, func(s *snapshotfile.State) { s.Known = s.Known.Add(-2 * time.Hour) })
+		}},
+	} {
+		s.kill()
+		if err := os.WriteFile(s.file, row.data(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s.start()
+		s.expect(row.name, map[string]string{"web": "SERVFAIL Not Ready"})
+		s.logged("not used", row.reason)
+	}
+	if err := plane.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.expect("at last", map[string]string{"web": "10.9.1.4 live"})
+}
+
+// withoutEDNS asks as a client does that knows nothing of extended errors, and over TCP.
+func (s *snapshotServer) withoutEDNS(t *testing.T) {
+	t.Helper()
+	const name = "web.shop.svc.clusterset.local"
+	m, err := dns.ExchangeContext(t.Context(), new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), s.addr)
+	if err != nil || len(m.Answer) != 1 || len(m.Extra) > 0 || m.Answer[0].Header().Ttl > 30 {
+		t.Errorf("without EDNS: %v %v", m, err)
+	}
+	m, err = exchange(t.Context(), s.addr, name, "A", "tcp")
+	if err != nil || len(m.Answer) != 1 || told(m) != "Stale Answer" {
+		t.Errorf("over TCP: %v %v", m, err)
+	}
+}
+
+// changedState is a file like another, changed in one place.
+func changedState(t *testing.T, file []byte, change func(*snapshotfile.State)) []byte {
+	t.Helper()
+	s, err := snapshotfile.Decode(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change(s)
+	var b bytes.Buffer
+	if err := snapshotfile.Encode(&b, s); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
