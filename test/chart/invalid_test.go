@@ -32,6 +32,7 @@ func TestInvalidValues(t *testing.T) {
 		{"namespace", "dns: {namespaces: [team-*]}", "", "", `dns.namespaces has "team-*"; want names of namespaces`},
 		{"digest", "image: {digest: latest}", "", "", `image.digest is "latest"; want sha256:`},
 		{"duration", "hub: {enabled: true, expireAfter: 5 minutes}", "", "", `hub.expireAfter is "5 minutes"; want a duration such as 40s, 5m or 24h`},
+		{"age", "dns: {snapshot: {enabled: true, maxAge: 1 day}}", "", "", `dns.snapshot.maxAge is "1 day"; want a duration such as 40s, 5m or 24h`},
 		{"zone", "dns: {zones: [Global.]}", "", "", `dns.zones has "Global."; want DNS names in lower case and without a dot at the end`},
 		{"FabDNS's suffix for its zone", "dns: {zones: [svc.global]}", "", "", `dns.zones: names in svc.global would be <service>.<namespace>.svc.svc.global; want the zone global`},
 

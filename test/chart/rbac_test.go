@@ -30,6 +30,7 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 		more              []string
 	}{
 		{"dns", "", []string{"Role get /services"}},
+		{"dns", "{dns: {snapshot: {enabled: true}}}", []string{"Role get /services", "ClusterRole get /namespaces kube-system"}},
 		{"dns", "{dns: {mode: clusterDNS, service: {clusterIP: 10.96.0.10}}}", []string{
 			"Role get /services", // and what the kubernetes plugin reads
 			"ClusterRole list /services", "ClusterRole watch /services", "ClusterRole list /namespaces", "ClusterRole watch /namespaces",

@@ -82,5 +82,8 @@ ttl {{ int .ttl }}
 {{- if .maxAnswers }}
 max_answers {{ int .maxAnswers }}
 {{- end }}
+{{- if .snapshot.enabled }}
+snapshot /var/lib/clusterset/dns.snapshot{{ with .snapshot.maxAge }} {{ . }}{{ end }}
+{{- end }}
 {{- end }}
 {{- end }}

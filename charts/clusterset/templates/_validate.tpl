@@ -42,7 +42,8 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- end }}
 {{- end }}
 {{- range $name, $duration := dict "hub.suspectAfter" .Values.hub.suspectAfter "hub.expireAfter" .Values.hub.expireAfter
-      "hub.forgetAfter" .Values.hub.forgetAfter "member.heartbeatInterval" .Values.member.heartbeatInterval }}
+      "hub.forgetAfter" .Values.hub.forgetAfter "member.heartbeatInterval" .Values.member.heartbeatInterval
+      "dns.snapshot.maxAge" (.Values.dns.snapshot.maxAge | default "1h") }}
 {{- if not (regexMatch "^([0-9]+(h|m|s))+$" $duration) }}
 {{- fail (printf "%s is %q; want a duration such as 40s, 5m or 24h" $name $duration) }}
 {{- end }}
