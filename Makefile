@@ -49,6 +49,10 @@ test: kube ## Run every test, on a real etcd and kube-apiserver
 e2e: kube ## Run only the end-to-end tests: a hub, members, agents and DNS as processes
 	$(GO) test $(RACE) -timeout 30m -count=1 -v ./test/e2e
 
+.PHONY: load
+load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD=10m)
+	LOAD=$(or $(LOAD),10m) $(GO) test -timeout 90m -count=1 -v ./test/load
+
 .PHONY: kube
 kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)
 	$(GO) run ./test/kube/build >/dev/null

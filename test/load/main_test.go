@@ -1,0 +1,53 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// workDir holds the binary. It goes with the run.
+var workDir string
+
+func TestMain(m *testing.M) {
+	var err error
+	if workDir, err = os.MkdirTemp("", "load-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	stopCluster()
+	_ = os.RemoveAll(workDir)
+	os.Exit(code)
+}
+
+// build builds coredns as it ships, once for all tests, and returns its path. These tests' own race detector doesn't reach
+// into another process.
+var build = sync.OnceValues(func() (string, error) {
+	path := filepath.Join(workDir, "coredns")
+	cmd := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", path, "./cmd/coredns")
+	cmd.Dir = "../.."
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+// lasting returns how long a test's load lasts: a short time, or what the environment's LOAD says, such as 10m.
+func lasting(t *testing.T, short time.Duration) time.Duration {
+	t.Helper()
+	text := os.Getenv("LOAD")
+	if text == "" {
+		return short
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d <= 0 {
+		t.Fatalf("LOAD=%s: want a duration such as 10m", text)
+	}
+	return d
+}

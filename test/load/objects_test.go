@@ -1,0 +1,216 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// What there is to ask for, in the namespace load: stable-N with one ClusterSetIP, headless-N with ten endpoints that stay,
+// changing-N with three endpoints that change all the time but stay in the service's own range, and large with a hundred.
+const (
+	stable   = 200
+	headless = 50
+	changing = 100
+	large    = 100
+)
+
+func stableIP(i int) netip.Addr {
+	return netip.AddrFrom4([4]byte{10, 100, byte(i / 250), byte(i%250 + 1)})
+}
+
+func headlessIPs(i, n int) []netip.Addr {
+	ips := make([]netip.Addr, n)
+	for endpoint := range ips {
+		ips[endpoint] = netip.AddrFrom4([4]byte{10, 110, byte(i), byte(endpoint + 1)})
+	}
+	return ips
+}
+
+// changingIPs are the endpoints of a changing service in one of its generations. The third octet says whose they are.
+func changingIPs(i, generation int) [3]netip.Addr {
+	var ips [3]netip.Addr
+	for n := range ips {
+		ips[n] = netip.AddrFrom4([4]byte{10, 120, byte(i), byte((generation*3+n)%250 + 1)})
+	}
+	return ips
+}
+
+const serviceImport = `
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: %[1]s, namespace: load}
+spec: {type: %[2]s, ips: [%[3]s], ports: [{name: http, protocol: TCP, port: 80}]}
+---
+`
+
+const endpointSlice = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: %[1]s-1
+  namespace: load
+  labels: {multicluster.kubernetes.io/service-name: %[1]s, multicluster.kubernetes.io/source-cluster: north}
+addressType: IPv4
+ports: [{name: http, protocol: TCP, port: 80}]
+endpoints: [%[2]s]
+---
+`
+
+func endpoints(ips ...netip.Addr) string {
+	each := make([]string, len(ips))
+	for i, ip := range ips {
+		each[i] = fmt.Sprintf(`{"addresses": [%q], "conditions": {"ready": true}}`, ip)
+	}
+	return strings.Join(each, ", ")
+}
+
+// cluster is an API server with the objects.
+type cluster struct {
+	plane  *kube.ControlPlane
+	client kubernetes.Interface
+	// generations are what was last written of each changing service.
+	generations [changing]atomic.Int64
+}
+
+// theCluster is the one that all tests share. Each has a server of its own.
+func theCluster(t *testing.T) *cluster {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts etcd and kube-apiserver")
+	}
+	started.Store(true)
+	c, err := launch()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+var (
+	started atomic.Bool
+	launch  = sync.OnceValues(newCluster)
+)
+
+// stopCluster stops the cluster if a test has started it.
+func stopCluster() {
+	if started.Load() {
+		if c, _ := launch(); c != nil {
+			c.plane.Stop()
+		}
+	}
+}
+
+func newCluster() (*cluster, error) {
+	ctx := context.Background() // it outlives the test that asks first
+	plane, err := kube.Launch(ctx, filepath.Join(workDir, "cluster"), kube.WithProgress(os.Stderr))
+	if err != nil {
+		return nil, err
+	}
+	c := &cluster{plane: plane}
+	config := rest.CopyConfig(plane.Config())
+	config.QPS = -1
+	if c.client, err = kubernetes.NewForConfig(config); err != nil {
+		return c, err
+	}
+	if err := plane.ApplyContext(ctx, append(kube.MCSCRDs(), crds.All()...)...); err != nil {
+		return c, err
+	}
+	return c, plane.ApplyContext(ctx, objects())
+}
+
+// objects are the manifests of all there is to ask for.
+func objects() []byte {
+	var all bytes.Buffer
+	all.WriteString("{apiVersion: v1, kind: Namespace, metadata: {name: load}}\n---\n")
+	add := func(name string, ips ...netip.Addr) {
+		fmt.Fprintf(&all, serviceImport, name, "Headless", "")
+		fmt.Fprintf(&all, endpointSlice, name, endpoints(ips...))
+	}
+	for i := range stable {
+		fmt.Fprintf(&all, serviceImport, fmt.Sprintf("stable-%d", i), "ClusterSetIP", stableIP(i))
+	}
+	for i := range headless {
+		add(fmt.Sprintf("headless-%d", i), headlessIPs(i, 10)...)
+	}
+	for i := range changing {
+		ips := changingIPs(i, 0)
+		add(fmt.Sprintf("changing-%d", i), ips[:]...)
+	}
+	add("large", headlessIPs(255, large)...)
+	return all.Bytes()
+}
+
+// churn changes objects at a rate until the context ends, and returns how many changes it made. Four writers share the
+// services between them, so that each service has one.
+func (c *cluster) churn(ctx context.Context, perSecond int) (int, error) {
+	const writers = 4
+	var made atomic.Int64
+	group, ctx := errgroup.WithContext(ctx)
+	for w := range writers {
+		group.Go(func() error {
+			pace := time.NewTicker(time.Second * writers / time.Duration(perSecond))
+			defer pace.Stop()
+			for i := w; ; i = (i + writers) % changing {
+				select {
+				case <-ctx.Done():
+					return nil
+				case <-pace.C:
+				}
+				if err := c.change(ctx, i); err != nil && ctx.Err() == nil {
+					return err
+				}
+				made.Add(1)
+			}
+		})
+	}
+	err := group.Wait()
+	return int(made.Load()), err
+}
+
+// change gives a changing service its next generation of endpoints. It is written to its end even if the context ends, so
+// that what we remember is what is there.
+func (c *cluster) change(ctx context.Context, i int) error {
+	next := c.generations[i].Load() + 1
+	ips := changingIPs(i, int(next))
+	patch := fmt.Sprintf(`{"endpoints": [%s]}`, endpoints(ips[:]...))
+	_, err := c.client.DiscoveryV1().EndpointSlices("load").Patch(context.WithoutCancel(ctx), fmt.Sprintf("changing-%d-1", i),
+		types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	if err == nil {
+		c.generations[i].Store(next)
+	}
+	return err
+}
+
+// every calls f at an interval until the context ends.
+func every(ctx context.Context, interval time.Duration, wait *sync.WaitGroup, f func()) {
+	wait.Go(func() {
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				f()
+			}
+		}
+	})
+}

@@ -1,0 +1,312 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/net/ipv4"
+
+	"github.com/clusterset/clusterset/test/fleet"
+)
+
+// TestFlood sends as many packets as the machine can, which is many times what the server can answer, from sockets that
+// never read. The server must go on answering, with as much work done for its processor time as before, in bounded memory,
+// and be itself again afterwards. Without shed in the Corefile the same is measured and only told.
+func TestFlood(t *testing.T) {
+	c := theCluster(t)
+	for _, with := range []struct{ name, line string }{{"shed", "    shed\n"}, {"without shed", ""}} {
+		t.Run(with.name, func(t *testing.T) {
+			s := startServer(t, c, with.line)
+			before, calm := calmly(t, s)
+			peak, flooded, sent := flood(t, s, lasting(t, 5*time.Second))
+			back := recovery(t, s)
+			t.Logf("calm: %s; flooded: %s, %.1f times as many packets as answers when calm", calm, flooded, float64(sent)/flooded.wall.Seconds()/calm.perSecond())
+			t.Logf("goroutines: %d, at most %d; resident memory: %d MiB, at most %d MiB; answers again after %s",
+				before.goroutines, peak.goroutines, before.resident>>20, peak.resident>>20, back.Round(time.Millisecond))
+			if flooded.perCPU() < calm.perCPU()/2 {
+				t.Errorf("of its processor time the server makes %s", flooded)
+			}
+			if with.line != "" && peak.resident > before.resident+256<<20 {
+				t.Errorf("resident memory grew to %d MiB", peak.resident>>20)
+			}
+			settled(t, s, before)
+		})
+	}
+}
+
+// work is what a server did in some time.
+type work struct {
+	answers   int
+	cpu, wall time.Duration
+}
+
+func (w work) perCPU() float64    { return float64(w.answers) / w.cpu.Seconds() }
+func (w work) perSecond() float64 { return float64(w.answers) / w.wall.Seconds() }
+
+func (w work) String() string {
+	return fmt.Sprintf("%.0f answers/s, %.0f per second of processor time", w.perSecond(), w.perCPU())
+}
+
+// calmly has the clients ask as fast as they are answered.
+func calmly(t *testing.T, s *server) (usage, work) {
+	t.Helper()
+	capacity(t, s) // whose first answers are slow
+	before := s.mustUsage(t)
+	began := time.Now()
+	capacity(t, s)
+	after := s.mustUsage(t)
+	return after, work{after.handled - before.handled, after.cpu - before.cpu, time.Since(began)}
+}
+
+func (s *server) mustUsage(t *testing.T) usage {
+	t.Helper()
+	u, err := s.usage(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u
+}
+
+// flood sends queries from sixteen sockets for a time, and returns the most that the server used meanwhile, what it did, and
+// how many packets were sent.
+func flood(t *testing.T, s *server, d time.Duration) (usage, work, int) {
+	t.Helper()
+	before := s.mustUsage(t)
+	began := time.Now()
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	defer cancel()
+	var sent atomic.Int64
+	var wait sync.WaitGroup
+	for i := range 2 {
+		wait.Go(func() {
+			if err := sendMany(ctx, s.plain, rand.New(rand.NewPCG(2, uint64(i))), &sent); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	peak := before
+	every(ctx, 250*time.Millisecond, &wait, func() {
+		if u, err := s.usage(context.WithoutCancel(ctx)); err == nil {
+			peak.goroutines = max(peak.goroutines, u.goroutines)
+			peak.resident = max(peak.resident, u.resident)
+		}
+	})
+	wait.Wait()
+	after := s.mustUsage(t)
+	return peak, work{after.handled - before.handled, after.cpu - before.cpu, time.Since(began)}, int(sent.Load())
+}
+
+// sendMany sends queries from eight sockets, sixty-four with each system call.
+func sendMany(ctx context.Context, to string, r *rand.Rand, sent *atomic.Int64) error {
+	batch := make([]ipv4.Message, 64)
+	for i := range batch {
+		wire, err := new(dns.Msg).SetQuestion(draw(r).name, dns.TypeA).Pack()
+		if err != nil {
+			return err
+		}
+		batch[i].Buffers = [][]byte{wire}
+	}
+	var sockets []*ipv4.PacketConn
+	for range 8 {
+		conn, err := net.Dial("udp", to)
+		if err != nil {
+			return err
+		}
+		defer func() { _ = conn.Close() }()
+		sockets = append(sockets, ipv4.NewPacketConn(conn.(*net.UDPConn)))
+	}
+	for i := 0; ctx.Err() == nil; i++ {
+		n, err := sockets[i%len(sockets)].WriteBatch(batch, 0)
+		if err != nil && !errors.Is(err, syscall.ENOBUFS) {
+			return err
+		}
+		sent.Add(int64(n))
+	}
+	return nil
+}
+
+// recovery returns how long it takes until a client gets an answer over UDP.
+func recovery(t *testing.T, s *server) time.Duration {
+	t.Helper()
+	began := time.Now()
+	asker := &dns.Client{Timeout: 100 * time.Millisecond}
+	err := fleet.Until(t.Context(), time.Minute, func(ctx context.Context) error {
+		_, _, err := asker.ExchangeContext(ctx, new(dns.Msg).SetQuestion("stable-0.load.svc.clusterset.local.", dns.TypeA), s.plain)
+		return err
+	})
+	if err != nil {
+		t.Fatalf("after the overload: %v", err)
+	}
+	return time.Since(began)
+}
+
+// settled waits until the server has no more goroutines and files than before, a few aside, and answers as before.
+func settled(t *testing.T, s *server, before usage) {
+	t.Helper()
+	err := fleet.Until(t.Context(), 2*time.Minute, func(ctx context.Context) error {
+		u, err := s.usage(ctx)
+		if err != nil {
+			return err
+		}
+		if u.goroutines > before.goroutines+50 || u.files > before.files+20 {
+			return fmt.Errorf("it has %d goroutines and %d files, before there were %d and %d", u.goroutines, u.files, before.goroutines, before.files)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+	capacity(t, s)
+}
+
+// TestManyConnections holds ten thousand TCP connections open, on each of which something was asked, while other clients
+// are answered as if there were none.
+func TestManyConnections(t *testing.T) {
+	c := theCluster(t)
+	s := startServer(t, c, "    timeouts {\n        idle 10m\n    }\n")
+	before, _ := calmly(t, s)
+	n := connections(t, 10000)
+	held := make([]*client, n)
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range 32 {
+		wait.Go(func() {
+			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
+				held[i] = &client{server: s, over: overTCP, rand: rand.New(rand.NewPCG(3, uint64(i)))}
+				held[i].one()
+			}
+		})
+	}
+	wait.Wait()
+	var all tally
+	for _, h := range held {
+		defer h.hangUp()
+		all.add(h.tally)
+	}
+	judge(t, overTCP, all)
+	with := s.mustUsage(t)
+	if with.files < n {
+		t.Errorf("the server has %d files open, fewer than %d connections", with.files, n)
+	}
+	each := (with.resident - before.resident) / n
+	t.Logf("%d connections take %d MiB of resident memory, %d bytes each", n, (with.resident-before.resident)>>20, each)
+	if each > 64<<10 {
+		t.Errorf("a connection takes %d bytes", each)
+	}
+	capacity(t, s)
+	for _, h := range held {
+		h.hangUp()
+	}
+	settled(t, s, before)
+}
+
+// connections is how many connections we can hold, at most the number given: both we and the server, which has our limits,
+// need a file for each.
+func connections(t *testing.T, want int) int {
+	t.Helper()
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	if room := int(limit.Max) - 200; room < want {
+		t.Logf("only %d connections: the limit of open files is %d", room, limit.Max)
+		return room
+	}
+	return want
+}
+
+// TestSlowReaders has clients ask for large answers over TCP without ever reading one, until the kernel's buffers are full
+// and the server can write no more. Each holds one connection for as long as it stays, since CoreDNS has no time limit for
+// writes over TCP; the others must not notice, and nothing is left once they are gone.
+func TestSlowReaders(t *testing.T) {
+	c := theCluster(t)
+	s := startServer(t, c, "")
+	before, _ := calmly(t, s)
+	query, err := new(dns.Msg).SetQuestion("large.load.svc.clusterset.local.", dns.TypeA).Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	framed := append([]byte{byte(len(query) >> 8), byte(len(query))}, query...)
+	const readers = 50
+	conns := make([]net.Conn, readers)
+	var wait sync.WaitGroup
+	for i := range conns {
+		wait.Go(func() {
+			if conns[i], err = askUntilStuck(t.Context(), s.plain, framed); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	stuck(t, s)
+	capacity(t, s)
+	with := s.mustUsage(t)
+	each := (with.live - before.live) / readers
+	t.Logf("%d clients that don't read take %d goroutines and %d bytes of live heap each", readers, with.goroutines-before.goroutines, each)
+	if with.goroutines < readers {
+		t.Errorf("the server has %d goroutines: it has left some of %d clients", with.goroutines, readers)
+	}
+	if each > 64<<10 {
+		t.Errorf("a client that doesn't read takes %d bytes", each)
+	}
+	for _, conn := range conns {
+		if conn != nil {
+			_ = conn.Close()
+		}
+	}
+	settled(t, s, before)
+}
+
+// stuck waits until the server has answered nothing for a second: what the kernel had taken from the clients is done.
+func stuck(t *testing.T, s *server) {
+	t.Helper()
+	last := -1
+	err := fleet.Until(t.Context(), 2*time.Minute, func(ctx context.Context) error {
+		time.Sleep(time.Second)
+		u, err := s.usage(ctx)
+		if err == nil && u.handled != last {
+			err = fmt.Errorf("it still answers: %d", u.handled)
+		}
+		last = u.handled
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// askUntilStuck asks on one connection without reading, until the server reads no more either.
+func askUntilStuck(ctx context.Context, to string, query []byte) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", to)
+	if err != nil {
+		return nil, err
+	}
+	// Small buffers here: with the kernel's own, a few hundred such clients use up what it has for TCP on this machine.
+	tcp := conn.(*net.TCPConn)
+	if err := errors.Join(tcp.SetReadBuffer(16<<10), tcp.SetWriteBuffer(16<<10)); err != nil {
+		return conn, err
+	}
+	queries := bytes.Repeat(query, 1000)
+	for {
+		if err := conn.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+			return conn, err
+		}
+		switch _, err := conn.Write(queries); {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			return conn, nil
+		case err != nil:
+			return conn, fmt.Errorf("the server left before it was stuck: %w", err)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package load
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/clusterset/clusterset/test/fleet"
+)
+
+// server is a coredns under load: DNS over UDP and TCP at one port, over TLS at another.
+type server struct {
+	program *fleet.Program
+	plain   string // host:port
+	tls     string
+	metrics string
+	trusted *x509.CertPool
+}
+
+const corefile = `.:%[1]s {
+    bind 127.0.0.1
+    errors
+    prometheus %[3]s
+    reload 2s 1s
+%[6]s    clusterset clusterset.local {
+        kubeconfig %[4]s
+        location north
+    }
+}
+tls://.:%[2]s {
+    bind 127.0.0.1
+    errors
+    prometheus %[3]s
+    tls %[5]s/tls.crt %[5]s/tls.key
+    clusterset clusterset.local {
+        kubeconfig %[4]s
+        location north
+    }
+}
+`
+
+// startServer starts coredns on the cluster's objects, as its Deployment would be but for what is put into the first block.
+func startServer(t *testing.T, c *cluster, more string) *server {
+	t.Helper()
+	binary, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	s := &server{trusted: certificate(t, dir)}
+	config := filepath.Join(dir, "Corefile")
+	s.program = &fleet.Program{
+		Name: "coredns", Path: binary, Log: filepath.Join(dir, "log"),
+		Args: func() ([]string, error) {
+			var ports [3]string
+			for i := range ports {
+				if ports[i], err = fleet.FreePort(); err != nil {
+					return nil, err
+				}
+			}
+			s.plain, s.tls, s.metrics = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
+			text := fmt.Sprintf(corefile, ports[0], ports[1], s.metrics, c.plane.Kubeconfig(), dir, more)
+			return []string{"-conf", config}, os.WriteFile(config, []byte(text), 0o600)
+		},
+		Up: s.up,
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(fleet.LogSince(s.program.Log, 0, 40))
+		}
+		s.program.Kill()
+	})
+	if err := s.program.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func (s *server) up(ctx context.Context) error {
+	client := &dns.Client{Timeout: time.Second}
+	reply, _, err := client.ExchangeContext(ctx, new(dns.Msg).SetQuestion("large.load.svc.clusterset.local.", dns.TypeA), s.plain)
+	if err != nil {
+		return err
+	}
+	if reply.Rcode != dns.RcodeSuccess {
+		return fmt.Errorf("it answers %s", dns.RcodeToString[reply.Rcode])
+	}
+	return nil
+}
+
+// reload has the server read its Corefile again, and start its plugins anew.
+func (s *server) reload() { _ = syscall.Kill(s.program.PID(), syscall.SIGUSR1) }
+
+// certificate writes a certificate for 127.0.0.1 of its own authority, and returns who trusts it.
+func certificate(t *testing.T, dir string) *x509.CertPool {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "dns"}, NotAfter: time.Now().Add(24 * time.Hour),
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	parsed, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AddCert(parsed)
+	return pool
+}
+
+// usage is what the server uses at one moment.
+type usage struct {
+	goroutines int
+	files      int
+	// resident is the memory the process has of the kernel, in bytes; live is Go's heap after its last collection.
+	resident, live int
+	// handled is how many queries the server has answered, over whatever transport.
+	handled int
+	// cpu is the processor time the process has had.
+	cpu time.Duration
+}
+
+// collection is the part of memory that Go lets a heap grow by before it collects, as cmd/coredns sets it.
+const collection = 1 + 400/100
+
+func (s *server) usage(ctx context.Context) (usage, error) {
+	families, err := s.scrape(ctx)
+	if err != nil {
+		return usage{}, err
+	}
+	cpu, err := processorTime(s.program.PID())
+	return usage{
+		goroutines: int(sum(families["go_goroutines"])),
+		files:      int(sum(families["process_open_fds"])),
+		resident:   int(sum(families["process_resident_memory_bytes"])),
+		live:       int(sum(families["go_memstats_next_gc_bytes"])) / collection,
+		handled:    int(sum(families["coredns_dns_responses_total"])),
+		cpu:        cpu,
+	}, err
+}
+
+func (s *server) scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+"/metrics", nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(bytes.NewReader(body))
+}
+
+func sum(family *dto.MetricFamily) float64 {
+	var total float64
+	for _, m := range family.GetMetric() {
+		total += m.GetCounter().GetValue() + m.GetGauge().GetValue()
+	}
+	return total
+}
+
+// processorTime is what a process has used, in user and kernel mode.
+func processorTime(pid int) (time.Duration, error) {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(stat), ") ") // what is before may have blanks
+	fields := strings.Fields(rest)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
+	}
+	var ticks int
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return 0, err
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond, nil // USER_HZ is 100
+}
+
+// drops counts the packets that the kernel threw away for want of room in a receive buffer: the server's, or that of a socket
+// connected to it. A socket's count goes with it, so closed ones are no longer in it.
+func (s *server) drops() (int, error) {
+	_, port, err := net.SplitHostPort(s.plain)
+	if err != nil {
+		return 0, err
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return 0, err
+	}
+	table, err := os.ReadFile("/proc/net/udp")
+	if err != nil {
+		return 0, err
+	}
+	ours := fmt.Sprintf("0100007F:%04X", number)
+	var total int
+	for line := range strings.Lines(string(table)) {
+		fields := strings.Fields(line)
+		if len(fields) < 13 || fields[1] != ours && fields[2] != ours {
+			continue
+		}
+		n, err := strconv.Atoi(fields[12])
+		if err != nil {
+			return 0, fmt.Errorf("/proc/net/udp: %w", err)
+		}
+		total += n
+	}
+	return total, nil
+}
