@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -146,6 +147,35 @@ func TestDockerfile(t *testing.T) {
 	} {
 		if !strings.Contains(dockerfile, want) {
 			t.Errorf("Dockerfile has no %q", want)
+		}
+	}
+}
+
+// The Dockerfile is given every package that the binaries are made of.
+func TestDockerignore(t *testing.T) {
+	var given []string
+	for line := range strings.Lines(string(read(t, "../.dockerignore"))) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "!"); ok {
+			given = append(given, path)
+			if _, err := os.Stat(filepath.Join("..", path)); err != nil {
+				t.Errorf(".dockerignore lets in what isn't there: %v", err)
+			}
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{with .Module}}{{if .Main}}{{$.ImportPath}}{{end}}{{end}}", "./cmd/coredns", "./cmd/clusterset")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	needed := append(strings.Fields(string(out)), "go.mod", "go.sum")
+	if len(needed) < 10 {
+		t.Fatalf("the binaries are made of %q", needed)
+	}
+	for _, path := range needed {
+		top, _, _ := strings.Cut(strings.TrimPrefix(path, "github.com/clusterset/clusterset/"), "/")
+		if !slices.Contains(given, top) {
+			t.Errorf(".dockerignore keeps %s from the Dockerfile", path)
 		}
 	}
 }

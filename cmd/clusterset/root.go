@@ -60,7 +60,8 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
   clusterset drain    has a cluster used only as a last resort; undrain takes it back
   clusterset doctor   finds what keeps names from working, and says how to mend it
 
-As kubectl-clusterset in the PATH it is kubectl clusterset as well.
+As kubectl-clusterset in the PATH it is kubectl clusterset as well, and as kubectl_complete-clusterset it completes what is
+typed after that. Both can be links.
 
 Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly. An error is one line on stderr.`,
 		SilenceErrors: true, // run prints them

@@ -10,7 +10,7 @@ import (
 // asPlugin has the help speak of `kubectl clusterset` where the program was started as kubectl's plugin, by the name that
 // kubectl finds plugins by.
 func asPlugin(root *cobra.Command, started string) {
-	if name := strings.TrimSuffix(filepath.Base(started), ".exe"); name != "kubectl-clusterset" {
+	if programName(started) != "kubectl-clusterset" {
 		return
 	}
 	const name = "kubectl clusterset"
@@ -21,4 +21,18 @@ func asPlugin(root *cobra.Command, started string) {
 			cmd.Long = strings.ReplaceAll(cmd.Long, "clusterset "+child.Name(), name+" "+child.Name())
 		}
 	}
+}
+
+// commandLine returns the arguments of a program that was started with args, its own name first. To complete what is typed after
+// `kubectl clusterset`, kubectl runs a program kubectl_complete-clusterset with it
+// (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/), which can be a link to this one.
+func commandLine(args []string) []string {
+	if len(args) > 0 && programName(args[0]) == "kubectl_complete-clusterset" {
+		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args[1:]
+}
+
+func programName(started string) string {
+	return strings.TrimSuffix(filepath.Base(started), ".exe")
 }

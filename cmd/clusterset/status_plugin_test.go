@@ -66,6 +66,19 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	}
 }
 
+// kubectl asks the program kubectl_complete-clusterset what could come next.
+func TestCompletionAsKubectlPlugin(t *testing.T) {
+	for _, started := range []string{"/usr/local/bin/kubectl_complete-clusterset", "kubectl_complete-clusterset.exe"} {
+		code, stdout, stderr := cli(t, commandLine([]string{started, "undr"})...)
+		if code != 0 || !strings.HasPrefix(stdout, "undrain\t") || !strings.Contains(stdout, "\n:4\n") { // :4 is: no names of files
+			t.Errorf("%s: exit code %d, %q, %s", started, code, stdout, stderr)
+		}
+	}
+	if args := commandLine([]string{"kubectl-clusterset", "status"}); len(args) != 1 || args[0] != "status" {
+		t.Errorf("as kubectl-clusterset the arguments are %q", args)
+	}
+}
+
 func TestCompletionScripts(t *testing.T) {
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
 		if code, stdout, stderr := cli(t, "completion", shell); code != 0 || !strings.Contains(stdout, "clusterset") {

@@ -37,8 +37,11 @@ func (c *cluster) runsAgents(t *testing.T) {
 	if err != nil {
 		t.Fatalf("clusterset join: %v\n%s", err, out)
 	}
-	c.start(t, hub, nil)
-	c.start(t, member, map[string]string{"/etc/clusterset/hub": c.mount(t, member)})
+	addresses := []string{
+		c.start(t, hub, nil),
+		c.start(t, member, map[string]string{"/etc/clusterset/hub": c.mount(t, member)}),
+		c.startDNS(t, all).metrics,
+	}
 
 	c.Apply(t, []byte(`
 apiVersion: v1
@@ -64,6 +67,8 @@ endpoints: [{addresses: [10.1.0.7]}]
 		user, _ := identity(d)
 		kube.Eventually(t, 30*time.Second, func() error { return c.noneForbidden(user) })
 	}
+	c.dropsAValue(t)
+	kube.Eventually(t, 90*time.Second, func() error { return exportsMetrics(t, addresses...) })
 	c.doctorIsContent(t, all) // last: it asks for things, in these accounts' names, that they may not have
 }
 
@@ -105,18 +110,42 @@ func (c *cluster) doctorIsContent(t *testing.T, all []*unstructured.Unstructured
 	}
 }
 
-// start runs a Deployment's process as its account. Folders are volumes, by the path where the pod has them.
-func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]string) {
+// dropsAValue has a second member export an endpoint that no cluster should believe: what is left out of records is counted by
+// the member that wrote them, so that there is no series of it before.
+func (c *cluster) dropsAValue(t *testing.T) {
+	t.Helper()
+	c.Apply(t, []byte(`
+apiVersion: clusterset.dev/v1alpha1
+kind: MemberCluster
+metadata: {name: shanghai}
+spec: {}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: clusterset-member-shanghai}
+---
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedService
+metadata: {namespace: clusterset-member-shanghai, name: web.shop}
+spec: {serviceNamespace: shop, serviceName: web, exportedAt: "2026-01-01T00:00:00Z", type: ClusterSetIP, clusterIPs: [127.0.0.53], ports: [{name: http, port: 80}]}
+`))
+}
+
+// start runs a Deployment's process as its account, and returns where it serves its metrics. Folders are volumes, by the path
+// where the pod has them.
+func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]string) (metrics string) {
 	t.Helper()
 	user, groups := identity(d)
 	kubeconfig, err := c.KubeconfigFor(user, groups...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	metrics = "127.0.0.1:" + freePort(t)
 	args := arguments(d, folders)
 	args = append(args, "--kubeconfig", kubeconfig, "--leader-elect-namespace", d.Namespace,
-		"--metrics-bind-address", "127.0.0.1:"+freePort(t), "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
+		"--metrics-bind-address", metrics, "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
 	start(t, nil, "clusterset", args...)
+	return metrics
 }
 
 // arguments are a Deployment's, without the program's name.

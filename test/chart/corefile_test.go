@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -20,7 +21,6 @@ import (
 // startsCorefiles runs the real server with each rendered Corefile, as the account and with the environment that the chart
 // gives it. An answer says that the rights are enough: without one of them it would be SERVFAIL.
 func (c *cluster) startsCorefiles(t *testing.T) {
-	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
 	for _, e := range examples(t) {
 		all := objects(t, render(t, e.Options).Manifests)
 		d := deployment(t, all, "dns")
@@ -31,34 +31,54 @@ func (c *cluster) startsCorefiles(t *testing.T) {
 			rights := encode(t, only(all, rbacKinds...))
 			c.Apply(t, rights...)
 			defer c.Delete(t, rights...)
-			user, groups := identity(d)
-			kubeconfig, err := c.KubeconfigFor(user, groups...)
-			if err != nil {
-				t.Fatal(err)
-			}
-			corefile := as[corev1.ConfigMap](t, only(all, "ConfigMap")[0]).Data["Corefile"]
-			s := localised(t, corefile, kubeconfig)
-			path := filepath.Join(t.TempDir(), "Corefile")
-			if err := os.WriteFile(path, []byte(s.corefile), 0o600); err != nil {
-				t.Fatal(err)
-			}
-			start(t, environment(t, d, node), "coredns", "-conf", path)
-			kube.Eventually(t, time.Minute, s.ready)
-			for _, zone := range []string{"clusterset.local", "global"} {
-				if strings.Contains(corefile, zone) {
-					s.expect(t, zone+".", dns.TypeSOA)
-				}
-			}
-			if strings.Contains(corefile, "kubernetes cluster.local") {
+			s := c.startDNS(t, all)
+			if strings.Contains(s.corefile, "kubernetes cluster.local") {
 				s.expect(t, "kubernetes.default.svc.cluster.local.", dns.TypeA)
 			}
 		})
 	}
 }
 
+// startDNS starts the rendered server, whose roles are in place already, and waits until it answers its zones.
+func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) server {
+	t.Helper()
+	d := deployment(t, all, "dns")
+	user, groups := identity(d)
+	kubeconfig, err := c.KubeconfigFor(user, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := localised(t, corefileOf(t, all), kubeconfig)
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(s.corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
+	start(t, environment(t, d, node), "coredns", "-conf", path)
+	kube.Eventually(t, time.Minute, s.ready)
+	for _, zone := range []string{"clusterset.local", "global"} {
+		if strings.Contains(s.corefile, zone) {
+			s.expect(t, zone+".", dns.TypeSOA)
+		}
+	}
+	return s
+}
+
+// corefileOf is the rendered Corefile.
+func corefileOf(t *testing.T, all []*unstructured.Unstructured) string {
+	t.Helper()
+	for _, o := range only(all, "ConfigMap") {
+		if corefile, ok := as[corev1.ConfigMap](t, o).Data["Corefile"]; ok {
+			return corefile
+		}
+	}
+	t.Fatal("no ConfigMap holds a Corefile")
+	return ""
+}
+
 // server is a Corefile that can run here, and where it listens.
 type server struct {
-	corefile, dns, probe string
+	corefile, dns, probe, metrics string
 }
 
 var (
@@ -71,12 +91,12 @@ var (
 // localised puts something else in the place of what a test can't have: the pod's ports, its token, the node's resolvers.
 func localised(t *testing.T, corefile, kubeconfig string) server {
 	t.Helper()
-	port, probe := freePort(t), "127.0.0.1:"+freePort(t)
+	port, probe, metrics := freePort(t), "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
 	text := portRE.ReplaceAllString(corefile, ":"+port)
 	for _, r := range [][2]string{
 		{"health :8080", "health 127.0.0.1:" + freePort(t)},
 		{"ready :8181", "ready " + probe},
-		{"prometheus :9153", "prometheus 127.0.0.1:" + freePort(t)},
+		{"prometheus :9153", "prometheus " + metrics},
 	} {
 		if !strings.Contains(text, r[0]) { // what the Deployment's ports and probes are for
 			t.Errorf("the Corefile has no %q", r[0])
@@ -87,7 +107,7 @@ func localised(t *testing.T, corefile, kubeconfig string) server {
 	text = resolverRE.ReplaceAllString(text, "forward . 127.0.0.1:9 {")
 	text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 	text = blockRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")
-	return server{text, net.JoinHostPort("127.0.0.1", port), "http://" + probe + "/ready"}
+	return server{text, net.JoinHostPort("127.0.0.1", port), "http://" + probe + "/ready", metrics}
 }
 
 func (s server) ready() error {

@@ -1,5 +1,5 @@
-// Command generate copies what the chart needs from elsewhere in the repository into it, because Helm reads nothing outside
-// of a chart's folder: the CustomResourceDefinitions. Run it with `go generate` in test/chart.
+// Command generate writes what the chart needs from elsewhere in the repository into it, because Helm reads nothing outside of a
+// chart's folder: the CustomResourceDefinitions and the dashboards. Run it with `go generate` in test/chart.
 package main
 
 import (
@@ -8,16 +8,29 @@ import (
 	"path/filepath"
 
 	"github.com/clusterset/clusterset/test/chart"
+	"github.com/clusterset/clusterset/test/chart/dashboards"
 )
 
 func main() {
-	dir := filepath.Join("..", "..", "charts", "clusterset", "files", "crds")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		log.Fatal(err)
-	}
-	for name, content := range chart.CRDs() {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+	for folder, files := range map[string]map[string][]byte{"crds": chart.CRDs(), "dashboards": dashboards.All()} {
+		if err := write(filepath.Join("..", "..", "charts", "clusterset", "files", folder), files); err != nil {
 			log.Fatal(err)
 		}
 	}
+}
+
+// write makes files the content of a folder.
+func write(dir string, files map[string][]byte) error {
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	for name, content := range files {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
 }

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+const flagsPage = "../../docs/flags.md"
+
+const flagsHead = `# Flags of clusterset
+
+<!-- Generated from the commands by make generate. -->
+
+Of most commands every flag can be given in three places, of which the first that has it counts: on the command line, in an
+environment variable, and under its name in the YAML file that ` + "`--config`" + ` names:
+
+` + "```yaml" + `
+hub-kubeconfig: /etc/clusterset/hub/kubeconfig
+exclude-namespaces: [kube-*, default]
+` + "```" + `
+
+An empty environment variable is none. A key in the file that is no flag is an error.
+
+A shell completes them with ` + "`source <(clusterset completion bash)`" + `, and those of ` + "`kubectl clusterset`" + ` where the program
+is in the PATH as ` + "`kubectl_complete-clusterset`" + ` too, which can be a link.
+
+Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly. An error is one line on stderr.
+`
+
+// docs/flags.md is what the commands say. UPDATE=1 rewrites it.
+func TestFlagsPageIsFresh(t *testing.T) {
+	root := newRoot()
+	var b strings.Builder
+	b.WriteString(flagsHead)
+	commandsOf(root, func(cmd *cobra.Command) { writeFlags(&b, cmd) })
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(flagsPage, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(flagsPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) == b.String() {
+		return
+	}
+	t.Error("docs/flags.md isn't what the commands say: run make generate")
+	for line := range strings.Lines(b.String()) {
+		if !strings.Contains(string(have), line) {
+			t.Logf("new: %s", line)
+		}
+	}
+	for line := range strings.Lines(string(have)) {
+		if !strings.Contains(b.String(), line) {
+			t.Logf("old: %s", line)
+		}
+	}
+}
+
+// commandsOf visits the commands that do something, in the order of the help.
+func commandsOf(cmd *cobra.Command, visit func(*cobra.Command)) {
+	for _, child := range cmd.Commands() {
+		if child.Hidden || child.Name() == "help" || child.Name() == "completion" { // cobra's
+			continue
+		}
+		if child.Runnable() {
+			visit(child)
+		}
+		commandsOf(child, visit)
+	}
+}
+
+func writeFlags(b *strings.Builder, cmd *cobra.Command) {
+	fmt.Fprintf(b, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
+	configured := cmd.Flags().Lookup("config") != nil
+	first := true
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if f.Name == "help" || f.Hidden {
+			return
+		}
+		if first {
+			fmt.Fprint(b, "\n| flag | default | environment | in the file | |\n|---|---|---|---|---|\n")
+			first = false
+		}
+		kind, usage := pflag.UnquoteUsage(f)
+		name, env, key := "--"+f.Name, "", ""
+		if f.Shorthand != "" {
+			name = "-" + f.Shorthand + ", " + name
+		}
+		if kind != "" {
+			name += " " + kind
+		}
+		if configured {
+			env, key = "`"+envName(f.Name)+"`", "`"+f.Name+"`"
+		}
+		if f.Name == "config" {
+			key = "" // a file can't name another
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", name, defaultOf(f), env, key, strings.ReplaceAll(usage, "|", `\|`))
+	})
+}
+
+// defaultOf is a flag's value where nobody sets it; empty where the flag's text says what happens then.
+func defaultOf(f *pflag.Flag) string {
+	value := strings.Trim(f.DefValue, "[]")
+	if value == "" {
+		return ""
+	}
+	return "`" + value + "`"
+}

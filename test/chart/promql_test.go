@@ -1,0 +1,315 @@
+package chart
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+	"github.com/prometheus/prometheus/model/labels"
+	"github.com/prometheus/prometheus/promql/parser"
+
+	"github.com/clusterset/clusterset/test/chart/dashboards"
+)
+
+// expression is a piece of PromQL that the chart ships.
+type expression struct {
+	place, text string
+	legend      string // of a panel's: {{label}}s of the result
+}
+
+// expressions are those of the alert rules and of the dashboards, which have the variables that Grafana fills in filled in.
+func expressions(t *testing.T) []expression {
+	t.Helper()
+	var all []expression
+	for _, alert := range alerts(t) {
+		all = append(all, expression{place: alert.Alert, text: alert.Expr})
+	}
+	for name, d := range shippedDashboards(t) {
+		for _, a := range d.Annotations.List {
+			all = append(all, expression{name + ": " + a.Name, filled(a.Expr), a.TitleFormat + a.TextFormat})
+		}
+		for _, p := range d.Panels {
+			for _, target := range p.Targets {
+				all = append(all, expression{name + ": " + p.Title, filled(target.Expr), target.LegendFormat})
+			}
+		}
+		for _, v := range d.Templating.List {
+			if m := labelValuesRE.FindStringSubmatch(v.Definition); m != nil {
+				all = append(all, expression{name + ": variable " + v.Name, filled(m[1]), "{{" + m[2] + "}}"})
+			} else if v.Type == "query" {
+				t.Errorf("%s: variable %s is %q; want label_values(…)", name, v.Name, v.Definition)
+			}
+		}
+	}
+	return all
+}
+
+var (
+	labelValuesRE = regexp.MustCompile(`^label_values\((.*), (\w+)\)$`)
+	legendRE      = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
+)
+
+// filled is an expression as Grafana sends it.
+func filled(expr string) string {
+	expr = strings.ReplaceAll(expr, "$__rate_interval", "2m")
+	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
+}
+
+func shippedDashboards(t *testing.T) map[string]*dashboards.Dashboard {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(chartDir, "files", "dashboards", "*"))
+	if err != nil || len(paths) < 3 {
+		t.Fatalf("dashboards: %v, %v", paths, err)
+	}
+	all := make(map[string]*dashboards.Dashboard)
+	for _, path := range paths {
+		var d dashboards.Dashboard
+		decoder := json.NewDecoder(strings.NewReader(read(t, path)))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&d); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		all[filepath.Base(path)] = &d
+	}
+	return all
+}
+
+// Every expression is PromQL.
+func TestExpressionsParse(t *testing.T) {
+	for _, e := range expressions(t) {
+		if _, err := parser.NewParser(parser.Options{}).ParseExpr(e.text); err != nil {
+			t.Errorf("%s: %v", e.place, err)
+		}
+	}
+}
+
+// targetLabels are put on series by the Prometheus that scrapes.
+var targetLabels = []string{"job", "instance", "namespace", "pod", "service", "container", "endpoint", "cluster"}
+
+// alertLabels are those of the series that Prometheus makes of alerts, by the rules and beside them.
+var alertLabels = []string{"alertname", "alertstate", "severity"}
+
+// series is what processes export: the values of each label of each metric.
+type series map[string]map[string][]string
+
+// scrape adds what a process exports.
+func (s series) scrape(address string) error {
+	r, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		return err
+	}
+	p := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := p.TextToMetricFamilies(bytes.NewReader(content))
+	if err != nil {
+		return fmt.Errorf("metrics of %s: %w", address, err)
+	}
+	for name, f := range families {
+		if f.GetType() == dto.MetricType_HISTOGRAM {
+			s.add(name+"_bucket", f, "le")
+			s.add(name+"_sum", f)
+			s.add(name+"_count", f)
+			continue
+		}
+		s.add(name, f)
+	}
+	return nil
+}
+
+func (s series) add(name string, f *dto.MetricFamily, more ...string) {
+	if s[name] == nil {
+		s[name] = make(map[string][]string)
+	}
+	for _, label := range more {
+		s[name][label] = nil
+	}
+	for _, m := range f.GetMetric() {
+		for _, l := range m.GetLabel() {
+			if !slices.Contains(s[name][l.GetName()], l.GetValue()) {
+				s[name][l.GetName()] = append(s[name][l.GetName()], l.GetValue())
+			}
+		}
+	}
+}
+
+// has says why an expression can't have a result, or none with the labels that it asks for.
+func (s series) has(e expression) error {
+	expr, err := parser.NewParser(parser.Options{}).ParseExpr(e.text)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	parser.Inspect(expr, func(node parser.Node, path []parser.Node) error {
+		if v, ok := node.(*parser.VectorSelector); ok {
+			errs = append(errs, s.hasSelector(v, path))
+		}
+		return nil
+	})
+	if left, known := resultLabels(expr); known {
+		for _, m := range legendRE.FindAllStringSubmatch(e.legend, -1) {
+			if !slices.Contains(left, m[1]) {
+				errs = append(errs, fmt.Errorf("the legend has {{%s}}; the result has %q", m[1], left))
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("%s: %w\n    in %s", e.place, err, e.text)
+	}
+	return nil
+}
+
+// hasSelector looks for the metric of a selector, its matchers' labels and values, and the labels that aggregations around it
+// keep.
+func (s series) hasSelector(v *parser.VectorSelector, path []parser.Node) error {
+	var found map[string][]string
+	switch all, ok := s[v.Name]; {
+	case v.Name == "ALERTS":
+		found = make(map[string][]string)
+		for _, l := range alertLabels {
+			found[l] = nil
+		}
+	case !ok:
+		return fmt.Errorf("no process exports %s", v.Name)
+	default:
+		found = all
+	}
+	check := func(label string) error {
+		if _, ok := found[label]; ok || slices.Contains(targetLabels, label) {
+			return nil
+		}
+		return fmt.Errorf("%s has no label %s", v.Name, label)
+	}
+	var errs []error
+	for _, m := range v.LabelMatchers {
+		if m.Name == model.MetricNameLabel || v.Name == "ALERTS" {
+			continue
+		}
+		errs = append(errs, check(m.Name), hasValues(v.Name, m, found[m.Name]))
+	}
+	for _, node := range path {
+		if a, ok := node.(*parser.AggregateExpr); ok {
+			for _, label := range a.Grouping {
+				errs = append(errs, check(label))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hasValues looks for the values that a matcher of one of our own metrics asks for. All that there can be are exported from a
+// process's start, or one that is misspelled would never be found.
+func hasValues(name string, m *labels.Matcher, values []string) error {
+	if !strings.HasPrefix(name, "clusterset_") && !strings.HasPrefix(name, "coredns_clusterset_") || slices.Contains(targetLabels, m.Name) {
+		return nil
+	}
+	for _, want := range strings.Split(m.Value, "|") {
+		if want != ".*" && !slices.Contains(values, want) {
+			return fmt.Errorf("%s has no %s=%q; its values are %q", name, m.Name, want, values)
+		}
+	}
+	return nil
+}
+
+// resultLabels are the labels of an expression's result, where an aggregation says them.
+func resultLabels(expr parser.Expr) (left []string, known bool) {
+	switch e := expr.(type) {
+	case *parser.AggregateExpr:
+		return e.Grouping, !e.Without
+	case *parser.ParenExpr:
+		return resultLabels(e.Expr)
+	case *parser.BinaryExpr:
+		if left, known := resultLabels(e.LHS); known {
+			return left, known
+		}
+		return resultLabels(e.RHS)
+	case *parser.Call:
+		for _, arg := range slices.Backward(e.Args) {
+			if arg.Type() != parser.ValueTypeScalar {
+				return resultLabels(arg)
+			}
+		}
+	}
+	return nil, false
+}
+
+// exportsMetrics looks for everything that the alert rules and dashboards ask for, and that docs/metrics.md names, in what the
+// three processes export.
+func exportsMetrics(t *testing.T, addresses ...string) error {
+	t.Helper()
+	found := make(series)
+	for _, address := range addresses {
+		if err := found.scrape(address); err != nil {
+			return err
+		}
+	}
+	var errs []error
+	for _, e := range expressions(t) {
+		errs = append(errs, found.has(e))
+	}
+	for _, name := range documentedMetrics(t) {
+		if found[name] == nil && found[name+"_bucket"] == nil {
+			errs = append(errs, fmt.Errorf("no process exports %s, which docs/metrics.md has", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// documentedMetrics are the names in docs/metrics.md.
+func documentedMetrics(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)").FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "metrics.md")), -1) {
+		names = append(names, m[1])
+	}
+	if len(names) < 25 {
+		t.Fatalf("docs/metrics.md has %q", names)
+	}
+	return names
+}
+
+// What the check on a running process would find.
+func TestHasFindsMistakes(t *testing.T) {
+	found := series{
+		"clusterset_exporter_services": {"state": {"exported", "failed"}},
+		"lag_seconds_bucket":           {"le": nil, "kind": {"a"}},
+	}
+	for text, want := range map[string]string{
+		`max by (cluster, state) (clusterset_exporter_services{state="failed", namespace="x"})`:          "",
+		`clusterset_exporter_services{state=~"failed|exported"} > on (pod) clusterset_exporter_services`: "",
+		`histogram_quantile(0.9, sum by (le, kind) (rate(lag_seconds_bucket{kind="b"}[5m])))`:            "",
+		`clusterset_exporter_service`:                                   "no process exports clusterset_exporter_service",
+		`clusterset_exporter_services{stat="failed"}`:                   "has no label stat",
+		`clusterset_exporter_services{state="fail"}`:                    `has no state="fail"`,
+		`clusterset_exporter_services{state=~"failed|faild"}`:           `has no state="faild"`,
+		`sum by (phase) (rate(clusterset_exporter_services[5m]))`:       "has no label phase",
+		`max by (state, verb) (clusterset_exporter_services) - time()`:  "has no label verb",
+		`max by (cluster) (ALERTS{alertstate="firing"}) / sum(missing)`: "no process exports missing",
+		`sum by (le (`: "parse error",
+	} {
+		err := found.has(expression{place: "test", text: text})
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", text, err, want)
+		}
+	}
+	for legend, good := range map[string]bool{"{{state}}": true, "p99": true, "{{kind}}": false} {
+		text := `time() - max by (state) (clusterset_exporter_services > 0)`
+		if err := found.has(expression{place: "test", text: text, legend: legend}); good != (err == nil) {
+			t.Errorf("legend %s: %v", legend, err)
+		}
+	}
+}

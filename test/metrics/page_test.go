@@ -1,0 +1,150 @@
+package metrics
+
+import (
+	"fmt"
+	"os"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/importer"
+	"github.com/clusterset/clusterset/internal/join"
+	clusterset "github.com/clusterset/clusterset/plugin"
+)
+
+const page = "../../docs/metrics.md"
+
+const head = `# Metrics
+
+<!-- Generated from the code by make generate. -->
+
+Every process serves them in Prometheus' format. The chart's ServiceMonitor has the Prometheus operator scrape all
+(` + "`metrics.serviceMonitor.enabled`" + `), its PrometheusRule holds alerts (` + "`metrics.rules.enabled`" + `), and its ConfigMaps hold Grafana
+dashboards (` + "`metrics.dashboards.enabled`" + `).
+
+Series whose labels are known are there, as zeros, from the start. No label holds a query's name, a service or an address.
+`
+
+// sections are the parts of the page, one for each process.
+var sections = []struct {
+	title, text string
+	collectors  []prometheus.Collector
+}{
+	{
+		"DNS servers", "On `:9153`, the port of the *prometheus* plugin, beside " +
+			"[CoreDNS's own](https://coredns.io/plugins/metrics/), of which `coredns_dns_requests_total`, `coredns_dns_responses_total` and " +
+			"`coredns_dns_request_duration_seconds` count the queries.", clusterset.Collectors(),
+	},
+	{
+		"Agents of members", "On `--metrics-bind-address`, `:8080`, beside those of " +
+			"[controller-runtime](https://book.kubebuilder.io/reference/metrics-reference) and of the requests to both API servers " +
+			"(`rest_client_requests_total`). Of several replicas one works; the others show zeros.",
+		slices.Concat(exporter.Collectors(), importer.Collectors(), join.Collectors()),
+	},
+	{"The hub process", "On `--metrics-bind-address`, `:8080`, beside those of controller-runtime. Of several replicas one works.", hub.Collectors()},
+}
+
+// docs/metrics.md is what the code says. UPDATE=1 rewrites it.
+func TestPageIsFresh(t *testing.T) {
+	var b strings.Builder
+	b.WriteString(head)
+	for _, s := range sections {
+		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n| metric | type | labels | |\n|---|---|---|---|\n", s.title, s.text)
+		for _, c := range s.collectors {
+			m := describe(t, c)
+			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, strings.Join(m.labels, ", "), strings.ReplaceAll(m.help, "|", `\|`))
+		}
+	}
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	have, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(have) == b.String() {
+		return
+	}
+	t.Error("docs/metrics.md isn't what the code says: run make generate")
+	for line := range strings.Lines(b.String()) {
+		if !strings.Contains(string(have), line) {
+			t.Logf("new: %s", line)
+		}
+	}
+	for line := range strings.Lines(string(have)) {
+		if !strings.Contains(b.String(), line) {
+			t.Logf("old: %s", line)
+		}
+	}
+}
+
+// The plugin's README is a page like those of CoreDNS's plugins, and names every metric with its labels.
+func TestPluginReadmeNamesEveryMetric(t *testing.T) {
+	readme, err := os.ReadFile("../../plugin/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range clusterset.Collectors() {
+		m := describe(t, c)
+		want := m.name
+		if len(m.labels) > 0 {
+			want += "{" + strings.ReplaceAll(strings.Join(m.labels, ", "), "`", "") + "}"
+		}
+		if !strings.Contains(string(readme), "* `"+want+"` - ") {
+			t.Errorf("plugin/README.md has no line for `%s`", want)
+		}
+	}
+}
+
+type metric struct {
+	name, kind, help string
+	labels           []string // in backquotes
+}
+
+// descRE is how a *prometheus.Desc prints itself, which is the only way to learn what it holds.
+var descRE = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{([^}]*)\}\}$`)
+
+func describe(t *testing.T, c prometheus.Collector) metric {
+	t.Helper()
+	descs := make(chan *prometheus.Desc, 1)
+	c.Describe(descs)
+	m := descRE.FindStringSubmatch((<-descs).String())
+	if m == nil {
+		t.Fatalf("%v is no metric of one name", c)
+	}
+	name, err1 := strconv.Unquote(m[1])
+	help, err2 := strconv.Unquote(m[2])
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	var labels []string
+	for label := range strings.SplitSeq(m[3], ",") {
+		if label != "" {
+			labels = append(labels, "`"+label+"`")
+		}
+	}
+	return metric{name, kindOf(t, c), help, labels}
+}
+
+func kindOf(t *testing.T, c prometheus.Collector) string {
+	t.Helper()
+	switch c.(type) {
+	case *prometheus.GaugeVec, prometheus.Gauge: // before Counter, whose methods a Gauge has too
+		return "gauge"
+	case *prometheus.CounterVec, prometheus.Counter:
+		return "counter"
+	case *prometheus.HistogramVec, prometheus.Histogram:
+		return "histogram"
+	}
+	t.Fatalf("what is a %T?", c)
+	return ""
+}
