@@ -31,6 +31,13 @@ run: build-coredns ## Serve examples/ from files on port 1053 (PORT=…), no Kub
 	@echo
 	@$(BIN)/coredns -quiet -conf examples/Corefile -dns.port $(PORT)
 
+.PHONY: demo
+demo: ## Show a hub and three clusters at work on this machine; DEMO=keep leaves them up
+	@test -x $(BIN)/demo || echo "The first run compiles all that it shows: the demo, CoreDNS with the plugin and clusterset (two to five minutes" \
+	  "on two cores), then etcd and kube-apiserver (four to ten). That is cached; afterwards it takes about a minute."
+	@$(GO) build -o $(BIN)/demo ./test/demo
+	@$(BIN)/demo -ldflags "$(LDFLAGS)" $(if $(filter keep,$(DEMO)),-keep) $(if $(TRANSCRIPT),-transcript $(TRANSCRIPT))
+
 .PHONY: build
 build: build-coredns build-clusterset ## Build both binaries into bin/
 

@@ -4,13 +4,14 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 )
 
 const root = "../.."
@@ -34,14 +35,10 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the two binaries, once for all tests, as a user would but without debug information, which halves the time.
+// build builds the two binaries, once for all tests, without debug information, which halves the time.
 var build = sync.OnceValue(func() error {
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", workDir+string(filepath.Separator), "./cmd/clusterset", "./cmd/coredns")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return nil
+	_, err := testfleet.Build(context.Background(), root, workDir, "-s -w")
+	return err
 })
 
 func binary(name string) string { return filepath.Join(workDir, name) }

@@ -4,15 +4,19 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"strconv"
 )
 
-// FreePort returns a port of 127.0.0.1 that is free for UDP and TCP. It looks below the range from which the kernel takes
-// ports for outgoing connections, of which the control planes have hundreds.
-func FreePort() (string, error) {
-	var err error
+// FreePort returns a port of 127.0.0.1 that is free for UDP and TCP: the first of those wanted that is, else any. It looks
+// below the range from which the kernel takes ports for outgoing connections, of which the control planes have hundreds.
+func FreePort(wanted ...string) (string, error) {
+	candidates := slices.DeleteFunc(slices.Clone(wanted), func(port string) bool { return port == "" })
 	for range 100 {
-		port := strconv.Itoa(20000 + rand.IntN(12000))
+		candidates = append(candidates, strconv.Itoa(20000+rand.IntN(12000)))
+	}
+	var err error
+	for _, port := range candidates {
 		addr := net.JoinHostPort("127.0.0.1", port)
 		var udp net.PacketConn
 		var tcp net.Listener

@@ -186,17 +186,22 @@ func Until(ctx context.Context, within time.Duration, f func(context.Context) er
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	var last error
 	for {
 		err := f(limited)
 		if err == nil || errors.As(err, new(permanent)) {
 			return err
 		}
+		// An error that only says that time is up would hide the one that says why.
+		if limited.Err() == nil || last == nil {
+			last = err
+		}
 		select {
 		case <-limited.Done():
 			if ctx.Err() != nil {
-				return fmt.Errorf("%w: %w", context.Cause(ctx), err)
+				return fmt.Errorf("%w: %w", context.Cause(ctx), last)
 			}
-			return fmt.Errorf("not so within %s: %w", within, err)
+			return fmt.Errorf("not so within %s: %w", within, last)
 		case <-tick.C:
 		}
 	}

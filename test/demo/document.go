@@ -1,0 +1,56 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/clusterset/clusterset/test/fleet"
+)
+
+// tell starts the control planes and tells the story.
+func (t *tour) tell() error {
+	began := time.Now()
+	if err := during(t.terminal, "starting four control planes", t.launch); err != nil {
+		return err
+	}
+	fmt.Fprintf(t.terminal, "Started four control planes in %s.\n", time.Since(began).Round(time.Second))
+	if err := t.run(); err != nil {
+		return err
+	}
+	t.end()
+	fmt.Fprintf(t.terminal, "\nThat was all, in %s.\n", time.Since(began).Round(time.Second))
+	return nil
+}
+
+const preface = `# The demo
+
+<!-- Written by ` + "`make demo TRANSCRIPT=docs/demo.md`" + `; a test holds it to that. Change test/demo instead. -->
+
+` + "`make demo`" + ` runs a hub and three clusters on your machine, with real API servers, agents and DNS servers, and shows what one sees
+while services are exported, a cluster is drained and another one dies. It needs Go and nothing else: kubectl and dig are what
+you would type, and the demo does their part itself. It takes about a minute; the first run compiles etcd, kube-apiserver and
+CoreDNS, which takes six to fifteen. At the end everything is gone again, or with ` + "`DEMO=keep make demo`" + ` stays up for you to look at.
+
+What follows is its transcript. All output is from the processes, and the demo checks each answer against what it promises;
+only times, ports and the addresses that API servers pick at random are made the same for every run.
+`
+
+// document is the transcript.
+func (t *tour) document() string { return preface + t.normal(t.markdown.String()) }
+
+// keepsake says how to look at what is left up.
+func (t *tour) keepsake() string {
+	var b strings.Builder
+	b.WriteString("\nEverything stays up until you press Ctrl-C here. In another terminal, in this directory:\n\n")
+	fmt.Fprintf(&b, "  export KUBECONFIG=%s/kubeconfig       # contexts: hub, xicheng, shijiazhuang, minhang\n", folder)
+	b.WriteString("  bin/clusterset status --context xicheng --hub-context hub --watch\n")
+	b.WriteString("  bin/clusterset explain shop/web --context minhang\n")
+	b.WriteString("  kubectl --context minhang get serviceimports,globalservices,endpointslices -A\n")
+	b.WriteString("  kubectl --context hub get memberclusters,exportedservices -A\n\n")
+	for _, m := range []*fleet.Member{t.xicheng, t.shijiazhuang, t.minhang} {
+		fmt.Fprintf(&b, "  dig @127.0.0.1 -p %s %-30s # in %s\n", m.DNS.Port, webGlobal, m.Name)
+	}
+	fmt.Fprintf(&b, "\nThe logs are %s/*.log and %s/*/*.log. Ctrl-C ends everything and removes %s.\n", folder, folder, folder)
+	return b.String()
+}

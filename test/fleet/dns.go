@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// Location is where a cluster is, or a DNS server. What is unknown is empty.
+type Location struct{ Cluster, Zone, Region string }
+
+// String returns the location as a Corefile has it.
+func (l Location) String() string {
+	words := []string{l.Cluster, l.Zone, l.Region}
+	for i, w := range words {
+		if w == "" {
+			words[i] = "-"
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+// DNS is a CoreDNS that reads a member's API server.
+type DNS struct {
+	*Program
+	// Wanted is the port to serve on if it is free; else another is taken.
+	Wanted string
+	// Port is that of its current life, on 127.0.0.1.
+	Port string
+}
+
+func newDNS(c *Cluster, bin Binaries, at Location) *DNS {
+	base := filepath.Join(c.dir, c.Name+"-dns")
+	d := &DNS{}
+	d.Program = &Program{Name: "CoreDNS of " + c.Name, Path: bin.CoreDNS, Log: base + ".log"}
+	d.Args = func() ([]string, error) {
+		kubeconfig, err := c.Plane.KubeconfigFor("clusterset-dns")
+		if err != nil {
+			return nil, err
+		}
+		if d.Port, err = FreePort(d.Wanted); err != nil {
+			return nil, err
+		}
+		corefile := base + ".Corefile"
+		err = os.WriteFile(corefile, fmt.Appendf(nil, `.:%s {
+    bind 127.0.0.1
+    errors
+    clusterset clusterset.local global {
+        kubeconfig %s
+        location %s
+    }
+}
+`, d.Port, kubeconfig, at), 0o600)
+		return []string{"-conf", corefile}, err
+	}
+	// It binds its port before it has read anything, and answers SERVFAIL until then.
+	d.Up = func(ctx context.Context) error {
+		r, err := d.Ask(ctx, "clusterset.local", dns.TypeSOA)
+		if err != nil {
+			return err
+		}
+		if r.Rcode != dns.RcodeSuccess {
+			return fmt.Errorf("SOA clusterset.local: %s", dns.RcodeToString[r.Rcode])
+		}
+		return nil
+	}
+	return d
+}
+
+// Ask asks the server over UDP, and again where a datagram got lost, which on a busy machine they do even on loopback.
+func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
+	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
+	query.SetEdns0(4096, false)
+	client := dns.Client{Timeout: 5 * time.Second}
+	var err error
+	for range 3 {
+		var r *dns.Msg
+		if r, _, err = client.ExchangeContext(ctx, query, net.JoinHostPort("127.0.0.1", d.Port)); err == nil {
+			return r, nil
+		}
+		var timeout net.Error
+		if !errors.As(err, &timeout) || !timeout.Timeout() {
+			break
+		}
+	}
+	return nil, fmt.Errorf("dig @127.0.0.1 -p %s %s %s: %w", d.Port, name, dns.TypeToString[qtype], err)
+}

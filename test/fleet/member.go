@@ -1,0 +1,67 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// Member is a cluster of the set: an API server, and beside it the agent and a CoreDNS.
+type Member struct {
+	Cluster
+	Location
+	Agent *Program
+	DNS   *DNS
+	// AgentFlags are more flags of `clusterset member`, for the agent's next start.
+	AgentFlags []string
+	// HubKubeconfig is the file with what `clusterset join` gave the member, which its agent uses.
+	HubKubeconfig string
+
+	metrics Metrics
+}
+
+// NewMember describes a member. Before its agent and its DNS start it must have joined, and its API server must have been
+// given Rights("member") and Rights("dns").
+func NewMember(dir string, bin Binaries, at Location) *Member {
+	m := &Member{
+		Cluster: Cluster{Name: at.Cluster, dir: dir}, Location: at,
+		HubKubeconfig: filepath.Join(dir, at.Cluster+"-hub.kubeconfig"),
+	}
+	m.Agent = &Program{
+		Name: "the agent of " + m.Name, Path: bin.Clusterset, Log: filepath.Join(dir, m.Name+"-agent.log"),
+		Args: m.agentArgs, Up: m.metrics.up,
+	}
+	m.DNS = newDNS(&m.Cluster, bin, at)
+	return m
+}
+
+// agentArgs runs the agent as its Deployment would: on the hub with what join made, here with its own account's rights.
+func (m *Member) agentArgs() ([]string, error) {
+	kubeconfig, err := m.Plane.KubeconfigFor("clusterset-member")
+	if err != nil {
+		return nil, err
+	}
+	if err := m.metrics.reserve(); err != nil {
+		return nil, err
+	}
+	return append([]string{
+		"member", "--kubeconfig", kubeconfig, "--hub-kubeconfig", m.HubKubeconfig,
+		"--hub-secret", api.SystemNamespace + "/" + api.HubSecret, "--heartbeat-interval", "1s",
+		"--metrics-bind-address", m.metrics.Addr, "--health-probe-bind-address", "0",
+	}, m.AgentFlags...), nil
+}
+
+// MountHubSecret does what the kubelet does for the agent's pod: it puts into a file what `clusterset join` left in a Secret.
+func (m *Member) MountHubSecret(ctx context.Context) error {
+	var secret corev1.Secret
+	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}, &secret); err != nil {
+		return fmt.Errorf("get %s's Secret %s: %w", m.Name, api.HubSecret, err)
+	}
+	return os.WriteFile(m.HubKubeconfig, secret.Data[api.HubSecretKey], 0o600)
+}

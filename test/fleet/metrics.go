@@ -1,0 +1,46 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+)
+
+// Metrics are those that a process serves.
+type Metrics struct {
+	Addr string // host:port, of its current life
+}
+
+var scraper = http.Client{Timeout: 30 * time.Second}
+
+// Read returns the metrics in Prometheus's text format.
+func (m *Metrics) Read(ctx context.Context) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+m.Addr+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := scraper.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("GET %s: %s", req.URL, resp.Status)
+	}
+	return io.ReadAll(resp.Body)
+}
+
+// up returns nil once the process serves its metrics.
+func (m *Metrics) up(ctx context.Context) error {
+	_, err := m.Read(ctx)
+	return err
+}
+
+// reserve finds an address to serve on.
+func (m *Metrics) reserve() error {
+	port, err := FreePort()
+	m.Addr = "127.0.0.1:" + port
+	return err
+}

@@ -1,0 +1,108 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestUntilSaysWhyItGaveUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		err := Until(t.Context(), time.Minute, func(ctx context.Context) error {
+			if deadline, _ := ctx.Deadline(); time.Until(deadline) < 30*time.Second {
+				<-ctx.Done()
+				return ctx.Err() // as any call under way when time is up
+			}
+			return errors.New("no answer")
+		})
+		if err == nil || err.Error() != "not so within 1m0s: no answer" {
+			t.Errorf("got %v", err)
+		}
+	})
+}
+
+func TestUntilStopsAtOnce(t *testing.T) {
+	tried := 0
+	broken := errors.New("it is broken")
+	err := Until(t.Context(), time.Minute, func(context.Context) error {
+		tried++
+		return Permanent(broken)
+	})
+	if !errors.Is(err, broken) || tried != 1 {
+		t.Errorf("after %d tries: %v", tried, err)
+	}
+
+	interrupted, interrupt := context.WithCancelCause(t.Context())
+	interrupt(errors.New("Ctrl-C"))
+	err = Until(interrupted, time.Minute, func(context.Context) error { return broken })
+	if err == nil || err.Error() != "Ctrl-C: it is broken" {
+		t.Errorf("interrupted: %v", err)
+	}
+}
+
+// A program that ends instead of serving is an error that holds what it said, and is nothing that runs.
+func TestStartOfAProgramThatEnds(t *testing.T) {
+	p := &Program{
+		Name: "the shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "log"),
+		Args: func() ([]string, error) { return []string{"-c", "echo no such flag; exit 3"}, nil },
+		Up:   func(context.Context) error { return errors.New("it isn't up") },
+	}
+	err := p.Start(t.Context())
+	if err == nil || !strings.Contains(err.Error(), "start the shell: it ended: exit status 3") || !strings.Contains(err.Error(), "no such flag") {
+		t.Errorf("got %v", err)
+	}
+	if p.Running() {
+		t.Error("it runs")
+	}
+}
+
+// Stop returns the exit code of a program that ends when asked to, which then can be started again.
+func TestLivesOfAProgram(t *testing.T) {
+	p := &Program{
+		Name: "the shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "log"),
+		Args: func() ([]string, error) {
+			return []string{"-c", `trap "exit 7" TERM; echo ready; while :; do sleep 0.01; done`}, nil
+		},
+	}
+	lives := 1
+	p.Up = func(context.Context) error {
+		if strings.Count(LogSince(p.Log, 0, 10), "ready") < lives {
+			return errors.New("not ready")
+		}
+		return nil
+	}
+	for ; lives <= 2; lives++ {
+		if err := p.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if !p.Running() {
+			t.Error("it doesn't run")
+		}
+		if code := p.Stop(); code != 7 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+}
+
+func TestFreePortThatIsWanted(t *testing.T) {
+	free, err := FreePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := FreePort("", free); err != nil || got != free {
+		t.Errorf("want %s, got %s, %v", free, got, err)
+	}
+	taken, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", free))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = taken.Close() }()
+	if got, err := FreePort(free); err != nil || got == free {
+		t.Errorf("%s is taken, got %s, %v", free, got, err)
+	}
+}
