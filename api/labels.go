@@ -87,6 +87,16 @@ const (
 	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.
 	AnnotationAgentVersion = Domain + "/agent-version"
 
+	// AnnotationClusterUID holds, on the heartbeat Lease, which cluster renews it: the UID of its kube-system namespace,
+	// which KEP-2149 suggests as a cluster's identity.
+	AnnotationClusterUID = Domain + "/cluster-uid"
+
+	// AnnotationExportedLabels and AnnotationExportedAnnotations note on a ServiceImport, separated by commas, the keys of
+	// the exported labels and annotations that it carries. So those which are no longer exported can be told from those
+	// that someone else put there, and go.
+	AnnotationExportedLabels      = Domain + "/exported-labels"
+	AnnotationExportedAnnotations = Domain + "/exported-annotations"
+
 	// AnnotationDerivedService holds the derived Service's name, on a ServiceImport.
 	AnnotationDerivedService = Domain + "/derived-service"
 )

@@ -17,10 +17,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// annotationClusterUID holds, on the heartbeat Lease, which cluster renews it: the UID of its kube-system namespace, which
-// KEP-2149 suggests as a cluster's identity.
-const annotationClusterUID = api.Domain + "/cluster-uid"
-
 // errNameTaken is why an exporter stops: another cluster works with the same name and credentials.
 var errNameTaken = errors.New("another cluster is working under this cluster's name on the hub; give each cluster its own by joining it")
 
@@ -103,7 +99,7 @@ func holder(lease *coordinationv1.Lease) string {
 	if lease == nil {
 		return ""
 	}
-	return lease.Annotations[annotationClusterUID]
+	return lease.Annotations[api.AnnotationClusterUID]
 }
 
 func renewed(lease *coordinationv1.Lease) string {

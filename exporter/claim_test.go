@@ -9,13 +9,15 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 func leaseOf(uid string, renewed time.Time) *coordinationv1.Lease {
 	at := metav1.NewMicroTime(renewed)
 	lease := &coordinationv1.Lease{Spec: coordinationv1.LeaseSpec{RenewTime: &at}}
 	if uid != "" {
-		lease.Annotations = map[string]string{annotationClusterUID: uid}
+		lease.Annotations = map[string]string{api.AnnotationClusterUID: uid}
 	}
 	return lease
 }

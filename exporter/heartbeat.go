@@ -82,7 +82,7 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 	return func(ctx context.Context) error {
 		annotations := map[string]string{api.AnnotationAgentVersion: opts.Version}
 		if own, _ := c.own.Load().(string); own != "" {
-			annotations[annotationClusterUID] = own
+			annotations[api.AnnotationClusterUID] = own
 		}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).
 			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}).

@@ -72,9 +72,9 @@ func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.
 	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
 		noted := imp.Annotations
-		imp.Labels = mergeKeys(imp.Labels, want.Labels, notedKeys(noted, annotationExportedLabels))
-		imp.Annotations = mergeKeys(noted, want.Annotations, append(notedKeys(noted, annotationExportedAnnotations),
-			annotationExportedLabels, annotationExportedAnnotations, api.AnnotationDerivedService))
+		imp.Labels = mergeKeys(imp.Labels, want.Labels, notedKeys(noted, api.AnnotationExportedLabels))
+		imp.Annotations = mergeKeys(noted, want.Annotations, append(notedKeys(noted, api.AnnotationExportedAnnotations),
+			api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService))
 		want.Spec.DeepCopyInto(&imp.Spec)
 	})
 }

@@ -14,13 +14,6 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// The keys of the exported labels and annotations that a ServiceImport carries are noted on it, so that those which are no
-// longer exported can be told from those that someone else put there, and go.
-const (
-	annotationExportedLabels      = api.Domain + "/exported-labels"
-	annotationExportedAnnotations = api.Domain + "/exported-annotations"
-)
-
 // serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
 func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 	r := &w.resolved
@@ -61,8 +54,8 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 	if w.hasVIP() {
 		imp.Annotations[api.AnnotationDerivedService] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
 	}
-	noteKeys(imp.Annotations, annotationExportedLabels, r.Labels)
-	noteKeys(imp.Annotations, annotationExportedAnnotations, r.Annotations)
+	noteKeys(imp.Annotations, api.AnnotationExportedLabels, r.Labels)
+	noteKeys(imp.Annotations, api.AnnotationExportedAnnotations, r.Annotations)
 	return imp
 }
 
