@@ -91,6 +91,15 @@ const (
 	// which KEP-2149 suggests as a cluster's identity.
 	AnnotationClusterUID = Domain + "/cluster-uid"
 
+	// AnnotationWithdrawn with any value says of a record on the hub that its exporter is about to delete it: the service is
+	// un-exported, the endpoints are gone. Importers see it on the deleted record. One that goes without it was deleted by
+	// somebody else, and its exporter is about to write it anew.
+	AnnotationWithdrawn = Domain + "/withdrawn"
+
+	// AnnotationMembership holds, on a mirrored MemberCluster, the UID that the member's own MemberCluster had on the hub
+	// when the importer last found the other there. It is another one on a hub that has lost its data.
+	AnnotationMembership = Domain + "/membership"
+
 	// AnnotationExportedLabels and AnnotationExportedAnnotations note on a ServiceImport, separated by commas, the keys of
 	// the exported labels and annotations that it carries. So those which are no longer exported can be told from those
 	// that someone else put there, and go.

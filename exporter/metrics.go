@@ -65,7 +65,7 @@ func init() { // a series that appears with the first event can't be told from o
 		metricServices.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{kindService, kindEndpoints} {
-		for _, v := range []verb{verbCreate, verbUpdate, verbDelete} {
+		for _, v := range []verb{verbCreate, verbUpdate, verbWithdraw, verbDelete} {
 			for _, result := range []string{"ok", "refused", "conflict", "error"} {
 				metricWrites.WithLabelValues(kind, string(v), result)
 			}

@@ -6,6 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -19,9 +20,10 @@ type Records struct {
 type verb string
 
 const (
-	verbCreate verb = "create"
-	verbUpdate verb = "update"
-	verbDelete verb = "delete"
+	verbCreate   verb = "create"
+	verbUpdate   verb = "update"
+	verbWithdraw verb = "withdraw" // say that a record is about to be deleted; see api.AnnotationWithdrawn
+	verbDelete   verb = "delete"
 )
 
 // step is one write to the hub.
@@ -35,7 +37,8 @@ type step struct {
 // write there wakes every member.
 //
 // The order spares importers a service without endpoints: endpoints are there before their service and stay until it is
-// gone, and new ones are there before old ones go, as when an endpoint moves from one slice to another.
+// gone, and new ones are there before old ones go, as when an endpoint moves from one slice to another. What goes is withdrawn
+// first: importers wait a moment where it isn't.
 func plan(have Records, want Desired) []step {
 	var before, after []step
 	wanted := make(map[string]bool, len(want.Endpoints))
@@ -49,16 +52,22 @@ func plan(have Records, want Desired) []step {
 		switch h := current[w.Name]; {
 		case h == nil:
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
-		case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w):
+		case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
 			u := h.DeepCopy()
 			u.Labels, u.Spec = mergeLabels(h.Labels, w.Labels), *w.Spec.DeepCopy()
+			delete(u.Annotations, api.AnnotationWithdrawn)
 			before = append(before, step{verbUpdate, kindEndpoints, u})
 		}
 	}
 	for i := range have.Endpoints {
-		if h := &have.Endpoints[i]; !wanted[h.Name] {
-			after = append(after, step{verbDelete, kindEndpoints, h.DeepCopy()})
+		h := &have.Endpoints[i]
+		if wanted[h.Name] {
+			continue
 		}
+		if want.Service != nil { // else they go with their service, which says so for them
+			after = append(after, step{verbWithdraw, kindEndpoints, h.DeepCopy()})
+		}
+		after = append(after, step{verbDelete, kindEndpoints, h.DeepCopy()})
 	}
 
 	switch h, w := have.Service, want.Service; {
@@ -66,10 +75,11 @@ func plan(have Records, want Desired) []step {
 	case h == nil:
 		before = append(before, step{verbCreate, kindService, w.DeepCopy()})
 	case w == nil:
-		before = append(before, step{verbDelete, kindService, h.DeepCopy()})
-	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w):
+		before = append(before, step{verbWithdraw, kindService, h.DeepCopy()}, step{verbDelete, kindService, h.DeepCopy()})
+	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
 		u := h.DeepCopy()
 		u.Labels, u.Spec = mergeLabels(h.Labels, w.Labels), *w.Spec.DeepCopy()
+		delete(u.Annotations, api.AnnotationWithdrawn)
 		before = append(before, step{verbUpdate, kindService, u})
 	}
 	return append(before, after...)
@@ -83,6 +93,12 @@ func labelled(have, want client.Object) bool {
 		}
 	}
 	return true
+}
+
+// withdrawn says whether the record was about to be deleted when somebody wanted it again.
+func withdrawn(o client.Object) bool {
+	_, yes := o.GetAnnotations()[api.AnnotationWithdrawn]
+	return yes
 }
 
 func mergeLabels(have, want map[string]string) map[string]string {

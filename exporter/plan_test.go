@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -51,9 +53,9 @@ func TestPlan(t *testing.T) {
 	}{
 		{"the same content writes nothing", two, two, ""},
 		{"endpoints come before their service", none, two, "create ExportedEndpoints, create ExportedEndpoints, create ExportedService"},
-		{"un-export removes the service first", two, none, "delete ExportedService, delete ExportedEndpoints, delete ExportedEndpoints"},
+		{"un-export removes the service first", two, none, "withdraw ExportedService, delete ExportedService, delete ExportedEndpoints, delete ExportedEndpoints"},
 		{"nothing exported, nothing there", none, none, ""},
-		{"new endpoints before old ones go", one, moved, "create ExportedEndpoints, delete ExportedEndpoints"},
+		{"new endpoints before old ones go", one, moved, "create ExportedEndpoints, withdraw ExportedEndpoints, delete ExportedEndpoints"},
 		{"a port changed", one, port, "update ExportedService"},
 		{"readiness changed", one, unready, "update ExportedEndpoints"},
 		{"a slice more", one, two, "create ExportedEndpoints"},
@@ -77,6 +79,24 @@ func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
 	steps := plan(have, desired(src))
 	if text(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
 		t.Errorf("got %q with labels %v", text(steps), steps[0].object.GetLabels())
+	}
+}
+
+// A process that died between withdrawing a record and deleting it leaves one that its user may want again.
+func TestPlanTakesAWithdrawalBack(t *testing.T) {
+	src := exported(slice("web-1", 1))
+	have := stored(t, desired(src))
+	for _, o := range []client.Object{have.Service, &have.Endpoints[0]} {
+		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true", "note": "an operator's"})
+	}
+	steps := plan(have, desired(src))
+	if text(steps) != "update ExportedEndpoints, update ExportedService" {
+		t.Fatalf("got %q", text(steps))
+	}
+	for _, s := range steps {
+		if a := s.object.GetAnnotations(); len(a) != 1 || a["note"] == "" {
+			t.Errorf("%s has annotations %v", s.kind, a)
+		}
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -26,6 +27,9 @@ func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 		}
 		err = fmt.Errorf("%s %s %s: %w", s.verb, s.kind, client.ObjectKeyFromObject(s.object), err)
 		switch {
+		case refused(err) && s.verb == verbWithdraw:
+			// The deletion that follows takes effect as well, only later.
+			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
 		case refused(err):
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
 			refusals = append(refusals, err)
@@ -49,10 +53,15 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 		return r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
 	case verbUpdate:
 		return r.hub.Update(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
+	case verbWithdraw:
+		return client.IgnoreNotFound(r.hub.Patch(ctx, s.object, withdrawal, client.FieldOwner(api.FieldManagerExporter)))
 	default:
 		return client.IgnoreNotFound(r.hub.Delete(ctx, s.object))
 	}
 }
+
+// withdrawal is without a lock: whoever changed the record meanwhile, it goes.
+var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationWithdrawn+`":"true"}}}`))
 
 // refused says whether the hub understood and said no: the record is invalid or too large, over a quota, against a policy,
 // or in a namespace that isn't there, as after a leave. Everything else (no connection, an expired token, a hub that is

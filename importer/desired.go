@@ -28,6 +28,10 @@ type input struct {
 	// members are the MemberClusters of the clusters that the records come from, where there are any.
 	members map[string]*clustersetv1alpha1.MemberCluster
 
+	// retained has, for those of endpoints that only say what an EndpointSlice here does, by "<cluster>/<record's name>", the
+	// slice's name. See retain.
+	retained map[string]string
+
 	// derived is the derived Service as it is, nil where it isn't yet. The API server chose its addresses.
 	derived *corev1.Service
 	// unsupported says that this cluster has no addresses of the families the service has.

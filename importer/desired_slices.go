@@ -71,10 +71,12 @@ func (w *work) clusterIPSlices() []*discoveryv1.EndpointSlice {
 
 // slice returns an empty EndpointSlice whose name follows from where its content comes from.
 func (w *work) slice(cluster, origin string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
-	// The hash has cluster and service too: where a name has dashes, "a-b-c" doesn't say which ends where.
-	sum := sha256.Sum256([]byte(cluster + "/" + w.in.key.Name + "/" + origin))
+	name := sliceName(cluster, w.in.key.Name, origin)
+	if as, ok := w.in.retained[cluster+"/"+origin]; ok {
+		name = as
+	}
 	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: w.objectMeta(api.ImportedSlicePrefix + cluster + "-" + w.in.key.Name + "-" + hex.EncodeToString(sum[:8])),
+		ObjectMeta: w.objectMeta(name),
 		// Never nil: the API server would turn nil into [], and comparing would find a difference each time.
 		Endpoints:   []discoveryv1.Endpoint{},
 		AddressType: family,
@@ -82,6 +84,13 @@ func (w *work) slice(cluster, origin string, family discoveryv1.AddressType) *di
 	s.Labels[api.LabelSourceCluster] = cluster
 	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
 	return s
+}
+
+// sliceName returns the name of the EndpointSlice that a record, or whatever else origin names, becomes.
+func sliceName(cluster, service, origin string) string {
+	// The hash has cluster and service too: where a name has dashes, "a-b-c" doesn't say which ends where.
+	sum := sha256.Sum256([]byte(cluster + "/" + service + "/" + origin))
+	return api.ImportedSlicePrefix + cluster + "-" + service + "-" + hex.EncodeToString(sum[:8])
 }
 
 // renamed keeps of an exporter's endpoint ports those of service ports that traffic goes to, under their names here.

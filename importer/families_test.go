@@ -36,7 +36,7 @@ func TestFamilies(t *testing.T) {
 	if got := o.serviceImport.Spec; len(got.IPs) != 1 || !slices.Equal(got.IPFamilies, []corev1.IPFamily{"IPv4"}) {
 		t.Errorf("ips are %v, families %v", got.IPs, got.IPFamilies)
 	}
-	w.hub.Delete(t, []byte(exported("shanghai", "shop", "web", "", "")))
+	w.withdraw(exported("shanghai", "shop", "web", "", ""))
 	o = w.imported("shop", "web", 1)
 	if got := o.serviceImport.Spec.IPs; len(got) != 2 || got[0] != v6 {
 		t.Errorf("ips are %v, the first was %s", got, v6)

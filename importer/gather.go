@@ -41,10 +41,17 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	for i := range endpoints.Items {
 		in.endpoints = append(in.endpoints, &endpoints.Items[i])
 	}
-	in.members = map[string]*clustersetv1alpha1.MemberCluster{}
 	for i := range services.Items {
 		in.services = append(in.services, &services.Items[i])
-		cluster, ok := services.Items[i].SourceCluster()
+	}
+	return nil
+}
+
+// gatherMembers reads the MemberClusters of the clusters that the records come from.
+func (r *reconciler) gatherMembers(ctx context.Context, in *input) error {
+	in.members = map[string]*clustersetv1alpha1.MemberCluster{}
+	for _, s := range in.services {
+		cluster, ok := s.SourceCluster()
 		if !ok {
 			continue
 		}

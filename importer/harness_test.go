@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -19,6 +20,7 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -68,6 +70,18 @@ func readFile(t *testing.T, name string) []byte {
 }
 
 func (w *world) onHub(manifests ...string) { w.hub.Apply(w.t, join(manifests)) }
+
+// withdraw deletes records as their exporter would.
+func (w *world) withdraw(manifests string) {
+	w.t.Helper()
+	for _, o := range decode(w.t, []byte(manifests)) {
+		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.AnnotationWithdrawn))
+		if err := w.hubClient.Patch(context.Background(), o, patch); err != nil {
+			w.t.Fatal(err)
+		}
+	}
+	w.hub.Delete(w.t, []byte(manifests))
+}
 
 func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }
 

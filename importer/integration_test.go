@@ -1,10 +1,12 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -147,13 +149,49 @@ endpoints: []
 		}
 	})
 	t.Run("drops a cluster that un-exports, and the service with the last", func(t *testing.T) {
-		w.hub.Delete(t, []byte(exported("shanghai", "shop", "web", "", "")))
+		w.withdraw(exported("shanghai", "shop", "web", "", ""))
 		o := w.imported("shop", "web", 1)
 		if !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) || o.slices[0].Labels[api.LabelSourceCluster] != "beijing" {
 			t.Errorf("left are %+v", o)
 		}
-		w.hub.Delete(t, []byte(exported("beijing", "shop", "web", "", "")))
+		w.withdraw(exported("beijing", "shop", "web", "", ""))
 		w.gone("shop", "web")
+	})
+	t.Run("keeps for a while what somebody deletes from the hub", func(t *testing.T) {
+		w.onHub(exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.9"), exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
+		was := w.imported("shop", "kept", 2)
+		w.hub.ApplyStatus(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: shanghai}, status: {phase: Ready}}"))
+		w.hub.Delete(t, []byte(exported("shanghai", "shop", "kept", "", "")))
+		began := time.Now()
+		kube.Eventually(t, soon, func() error {
+			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
+				return fmt.Errorf("%v services held", n)
+			}
+			return nil
+		})
+		// What the others do goes on meanwhile.
+		w.onHub(exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.10"))
+		kube.Eventually(t, soon, func() error {
+			for _, s := range w.objects("shop", "kept").slices {
+				if s.Endpoints[0].Addresses[0] == "10.11.0.10" {
+					return nil
+				}
+			}
+			return errors.New("beijing's new endpoint isn't there")
+		})
+		if o := w.objects("shop", "kept"); time.Since(began) < vanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
+			t.Errorf("%d slices are left, of %v", len(o.slices), o.serviceImport.Status.Clusters)
+		}
+		// Its exporter is back in time.
+		w.onHub(exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
+		if o := w.imported("shop", "kept", 2); !slices.Equal(o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs) || o.derived.UID != was.derived.UID {
+			t.Errorf("the ClusterSetIP is %v, was %v", o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs)
+		}
+		// It is not.
+		w.hub.Delete(t, []byte(exported("shanghai", "shop", "kept", "", "")))
+		w.imported("shop", "kept", 1)
+		w.withdraw(exported("beijing", "shop", "kept", "", ""))
+		w.gone("shop", "kept")
 	})
 	t.Run("waits for the namespace", func(t *testing.T) {
 		w.onHub(exported("beijing", "later", "web", "10.1.0.2", "10.11.0.6"))
@@ -256,7 +294,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			}
 			return nil
 		})
-		w.hub.Delete(t, []byte(exported("beijing", "later", "web", "", "")))
+		w.withdraw(exported("beijing", "later", "web", "", ""))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
 				return fmt.Errorf("%v services held", n)

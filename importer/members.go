@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,14 +25,28 @@ import (
 type mirror struct {
 	hub    client.Reader // the hub's cache
 	guard  *hubGuard
+	hold   *hold
 	local  *local
 	report *reporter
 }
 
-// memberSources returns what enqueues MemberClusters: the hub's, and our copies.
-func memberSources(hub, local cache.Cache) []source.Source {
+// memberSources returns what enqueues MemberClusters: the hub's, and our copies. All copies say what our own MemberCluster is.
+func memberSources(hub, local cache.Cache, own string) []source.Source {
+	those := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var all clustersetv1alpha1.MemberClusterList
+		if o.GetName() == own {
+			if err := hub.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil { // it has synced, or we are stopping
+				logf.FromContext(ctx).V(1).Info("Listed no MemberClusters", "reason", err.Error())
+			}
+		}
+		requests := []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+		for i := range all.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&all.Items[i])})
+		}
+		return requests
+	})
 	return []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, &handler.EnqueueRequestForObject{}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, those),
 		source.Kind[client.Object](local, &clustersetv1alpha1.MemberCluster{}, &handler.EnqueueRequestForObject{}),
 	}
 }
@@ -53,7 +69,13 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		m.report.foreign(ctx, memberKey(req.Name), nil)
 		return reconcile.Result{}, nil // someone gave a place to a cluster of another MCS implementation
 	case err != nil:
-		if err := m.mayForget(ctx, req.Name); err != nil {
+		err := m.mayForget(ctx, req.Name)
+		var away *notRejoinedError
+		if errors.As(err, &away) {
+			return m.await(ctx, here, away)
+		}
+		m.report.awaited(req.Name, false)
+		if err != nil {
 			logf.FromContext(ctx).V(1).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
 			return reconcile.Result{RequeueAfter: retryAfter(err)}, nil
 		}
@@ -65,6 +87,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
 		return reconcile.Result{}, nil
 	}
+	m.report.awaited(req.Name, false)
 	err = m.copy(ctx, here, there)
 	var foreign *foreignError
 	switch {
@@ -84,6 +107,9 @@ func (m *mirror) mayForget(ctx context.Context, cluster string) error {
 	if err := m.guard.mayDelete(ctx); err != nil {
 		return err
 	}
+	if err := m.hold.notRejoined(ctx, cluster); err != nil {
+		return err
+	}
 	var records clustersetv1alpha1.ExportedServiceList
 	err := m.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1), client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -95,10 +121,38 @@ func (m *mirror) mayForget(ctx context.Context, cluster string) error {
 	return nil
 }
 
+// await says of a cluster that hasn't joined again, on our copy of its MemberCluster, that it is waited for.
+func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, away *notRejoinedError) (reconcile.Result, error) {
+	m.report.awaited(here.Name, true)
+	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
+	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
+		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
+			Message: away.Error(), ObservedGeneration: c.Generation,
+		})
+	})
+	if isStale(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	if err == nil && (said == nil || said.Message != away.Error()) {
+		m.report.notRejoined(ctx, here, away)
+	}
+	return reconcile.Result{RequeueAfter: away.retry(m.hold.clock.Now())}, err
+}
+
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
+	var membership map[string]string
+	own := &clustersetv1alpha1.MemberCluster{}
+	switch err := m.hub.Get(ctx, client.ObjectKey{Name: m.guard.cluster}, own); {
+	case err == nil:
+		membership = map[string]string{api.AnnotationMembership: string(own.UID)}
+	case !apierrors.IsNotFound(err):
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", m.guard.cluster, err)
+	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = mergeKeys(c.Labels, ourLabels(), nil)
+		c.Annotations = mergeKeys(c.Annotations, membership, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ var (
 	servicesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_services",
 		Help: "Services exported to the hub, by what became of them here: imported, foreign (an object of someone else's is in the way), " +
-			"no_namespace, excluded (by the namespace options), held (not changed because the hub can't be trusted to be complete), failed.",
+			"no_namespace, excluded (by the namespace options), held (in whole or in part, because the hub doesn't have what isn't known to be un-exported), failed.",
 	}, []string{"state"})
 
 	foreignGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -31,6 +31,11 @@ var (
 		Help: "Parts of exported records that were left out because they can't be imported, by the member they come from. " +
 			"Each counts once, until the service's records change.",
 	}, []string{"member"}) // not cluster, by which a Prometheus that gathers from several clusters tells them apart
+
+	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "clusterset_importer_awaited_clusters",
+		Help: "Clusters that were known before the hub lost its data and have not joined it again; what they exported is kept meanwhile.",
+	})
 
 	writesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_importer_writes_total",
@@ -61,7 +66,7 @@ func init() { // a series that appears with the first event can't be told from o
 
 // Collectors are the importer's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, writesCounter, hubSyncedGauge}
+	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, awaitedGauge, writesCounter, hubSyncedGauge}
 }
 
 // registerMetrics is for the process that imports. The hub process is the same program, and a gauge of a part that doesn't run

@@ -65,9 +65,17 @@ type Options struct {
 	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
 	Exported <-chan struct{}
 
+	// AwaitRejoin is how long, after this cluster has joined anew a hub that lost its data, those that were known before
+	// are waited for: what they exported is kept until they have joined again too. Default: a day, after which the hub
+	// forgets what a silent cluster exported as well.
+	AwaitRejoin time.Duration
+
 	// MaxBackoff is the longest wait before a service that failed is tried again. Default: a minute.
 	MaxBackoff time.Duration
 }
+
+// DefaultAwaitRejoin is how long others are waited for where nobody says.
+const DefaultAwaitRejoin = 24 * time.Hour
 
 // DefaultExcludeNamespaces is what is left out where nobody says.
 var DefaultExcludeNamespaces = []string{"kube-*"}
@@ -93,6 +101,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 4
+	}
+	if o.AwaitRejoin <= 0 {
+		o.AwaitRejoin = DefaultAwaitRejoin
 	}
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = time.Minute

@@ -24,6 +24,7 @@ type reconciler struct {
 	options  Options
 	hub      client.Reader // the hub's cache
 	guard    *hubGuard
+	hold     *hold
 	local    *local
 	report   *reporter
 	families *familyMemory
@@ -47,6 +48,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if cur.derived != nil && ours(cur.derived) {
 		in.derived = cur.derived
+	}
+	kept, again, why := r.hold.back(ctx, in.key, missing(in, cur))
+	if len(kept) > 0 {
+		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", why.Error())
+		r.report.outcome(in.key, stateHeld)
+		if len(in.services) == 0 {
+			return reconcile.Result{RequeueAfter: again}, nil // nobody changes anything
+		}
+		retain(&in, cur, kept)
+	}
+	if err := r.gatherMembers(ctx, &in); err != nil {
+		return reconcile.Result{}, err
 	}
 	out := compute(in)
 	if takesAway(cur, out) {
@@ -75,7 +88,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.report.outcome(in.key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
-	return r.finish(ctx, in.key, r.apply(ctx, in, out, cur))
+	result, err := r.finish(ctx, in.key, r.apply(ctx, in, out, cur))
+	if err == nil && len(kept) > 0 {
+		r.report.outcome(in.key, stateHeld)
+		if result.RequeueAfter == 0 || again < result.RequeueAfter {
+			result.RequeueAfter = again
+		}
+	}
+	return result, err
 }
 
 // finish turns what applying came to into a state and, where trying again makes sense, an error.

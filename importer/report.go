@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -37,6 +38,8 @@ const (
 	reasonHubIncomplete = "HubIncomplete"
 	// reasonHubComplete: that is over.
 	reasonHubComplete = "HubComplete"
+	// reasonNotRejoined: a cluster is missing on a hub that has lost its data, and is waited for.
+	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
 	// reasonInvalidExport: parts of what clusters exported can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -82,6 +85,7 @@ type reporter struct {
 	mu         sync.Mutex
 	services   map[types.NamespacedName]*reported
 	namespaces map[string]bool // missing ones that were mentioned
+	absent     map[string]bool // clusters that are waited for
 }
 
 // reported is what was last said of one service.
@@ -93,7 +97,7 @@ type reported struct {
 }
 
 func newReporter(recorder events.EventRecorder) *reporter {
-	return &reporter{events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}}
+	return &reporter{events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{}}
 }
 
 func (r *reporter) get(key types.NamespacedName) *reported {
@@ -211,6 +215,29 @@ func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) 
 			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster anew with --rejoin",
 			clip(err.Error()))
 	}
+}
+
+// awaited counts the clusters that haven't joined again a hub that lost its data.
+func (r *reporter) awaited(cluster string, is bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.absent[cluster] == is {
+		return
+	}
+	if is {
+		r.absent[cluster] = true
+		awaitedGauge.Inc()
+	} else {
+		delete(r.absent, cluster)
+		awaitedGauge.Dec()
+	}
+}
+
+// notRejoined mentions one of them.
+func (r *reporter) notRejoined(ctx context.Context, mirrored client.Object, err *notRejoinedError) {
+	logf.FromContext(ctx).Info("A cluster has not joined the hub again; what it exported is kept", "cluster", err.cluster, "until", err.until)
+	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
+		"%s. Join it with --rejoin; or, if it is to leave, delete this MemberCluster here, in each member", err.Error())
 }
 
 // namespaceMissing mentions a namespace that services are exported from and that doesn't exist here.

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
@@ -109,14 +110,19 @@ func (i *importer) Start(ctx context.Context) error {
 		report.hub(ctx, regarding, incomplete)
 	}
 
+	gone := newDepartures(clock.RealClock{})
+	hold := &hold{
+		guard: guard, hub: hub, here: i.mgr.GetCache(), departures: gone, awaitRejoin: i.options.AwaitRejoin,
+		clock: clock.RealClock{}, since: map[types.NamespacedName]map[part]time.Time{},
+	}
 	services, err := i.controller("importer", &reconciler{
-		options: i.options, hub: hub, guard: guard, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices))
+		options: i.options, hub: hub, guard: guard, hold: hold, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
+	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone))
 	if err != nil {
 		return err
 	}
-	members, err := i.controller("importer-members", &mirror{hub: hub, guard: guard, local: l, report: report},
-		1, memberSources(hub, i.mgr.GetCache()))
+	members, err := i.controller("importer-members", &mirror{hub: hub, guard: guard, hold: hold, local: l, report: report},
+		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
 	if err != nil {
 		return err
 	}

@@ -97,7 +97,7 @@ func metaOwner(o client.Object) string {
 
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
 // everything we write, so that what someone else changes or deletes comes back.
-func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool) []source.Source {
+func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *departures) []source.Source {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if key, ok := serviceOf(o); ok {
 			return []reconcile.Request{{NamespacedName: key}}
@@ -105,8 +105,8 @@ func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bo
 		return nil
 	})
 	sources := []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, enqueue),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, enqueue),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, noting{enqueue, departures}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, noting{enqueue, departures}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, exportedBy(hub), placeChanged()),
 		source.Kind(local, version.empty(), enqueue),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),

@@ -70,6 +70,7 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
+	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what the others exported after this cluster has joined anew a hub that lost its data and they have not")
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global")
 	return cmd
 }

@@ -24,6 +24,11 @@ func Build(f Facts) Report {
 		r.Cluster, mirrored = f.Local.Cluster, f.Local.Members
 	}
 	r.Hub = hubOf(f, mirrored)
+	for i := range mirrored {
+		if meta.IsStatusConditionFalse(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+			r.Hub.Awaited = append(r.Hub.Awaited, mirrored[i].Name)
+		}
+	}
 	members, asked := mirrored, f.Hub != nil && f.Hub.Err == nil
 	if asked {
 		members = f.Hub.Members // the copies here may be behind

@@ -51,6 +51,8 @@ type Hub struct {
 	LastNews *time.Time `json:"lastNews,omitempty"`
 	// ExpiryPaused says that the hub takes itself for cut off, and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
+	// Awaited are the clusters that haven't joined again since the hub lost its data.
+	Awaited []string `json:"awaited,omitempty"`
 }
 
 // Cluster is a cluster of the set.

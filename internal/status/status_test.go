@@ -105,6 +105,10 @@ func facts() map[string]Facts {
 	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
 	})
+	back := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, ago(4*time.Second))
+	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, ago(time.Hour), func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotRejoined, "")}
+	})
 	return map[string]Facts{
 		"local":         {Now: now, Local: local(members()...)},
 		"hub":           {Now: now, Local: local(old), Hub: hub},
@@ -112,6 +116,7 @@ func facts() map[string]Facts {
 		"hub-down":      {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
 		"quiet":         {Now: now, Local: local(old)},
 		"expiry-paused": {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
+		"not-rejoined":  {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
 		"empty":         {Now: now, Local: &LocalFacts{}},
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -155,21 +156,54 @@ func TestHubEmptied(t *testing.T) {
 	f.rejoin()
 	f.settle()
 	f.stillAnswer(want)
-	kube.Eventually(t, soon, func() error {
-		var errs []error
+	kube.Eventually(t, soon, f.nothingHeld)
+}
+
+// Somebody deletes every record from the hub, while all members are there. Their agents write them anew at once, and no name
+// goes missing meanwhile. What a user un-exports at the same time goes, as fast as ever.
+func TestRecordsDeletedByHand(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("byhand")
+	want := f.everywhere(ns)
+	beijing := f.member("beijing")
+	beijing.apply(exported(ns, "leaving", httpPort))
+	f.eventually(func(m *member) error { return m.importedFrom(ns, "leaving", "beijing") })
+	stop := f.throughout(want)
+	for range 3 {
 		for _, m := range f.members {
-			n, err := m.metric("clusterset_importer_services", "state", "held")
-			if err == nil && n > 0 {
-				err = fmt.Errorf("%s: %v services are still held", m.name, n)
+			for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
+				f.hub.deleteAll(all, client.InNamespace(api.MemberNamespace(m.name)))
 			}
-			errs = append(errs, err)
 		}
-		return errors.Join(errs...)
-	})
+		for _, m := range f.members {
+			kube.Eventually(t, soon, func() error { return f.recorded(m.name, ns, "web", true) })
+		}
+	}
+	began := time.Now()
+	beijing.remove(export(ns, "leaving", ""))
+	f.eventually(func(m *member) error { return m.gone(ns, "leaving") })
+	took(t, "un-exporting", began)
+	kube.Eventually(t, soon, f.nothingHeld)
+	stop()
+	f.stillAnswer(want)
+}
+
+// nothingHeld returns nil where no importer waits for anything that the hub doesn't have.
+func (f *fleet) nothingHeld() error {
+	var errs []error
+	for _, m := range f.members {
+		n, err := m.metric("clusterset_importer_services", "state", "held")
+		if err == nil && n > 0 {
+			err = fmt.Errorf("%s: %v services are still held", m.name, n)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
 }
 
 // The hub comes back with an empty etcd: no CRDs, no members, no accounts. Nothing changes anywhere until somebody joins the
-// members anew, and then everything is as it was, down to the ClusterSetIPs of what a member exports itself.
+// members anew, one after the other, and while he does: who joins first waits for the others. Then everything is as it was,
+// down to the ClusterSetIPs of what a member exports itself.
 func TestHubThatLosesItsData(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("lost")
@@ -208,14 +242,82 @@ func TestHubThatLosesItsData(t *testing.T) {
 	if err := f.hub.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	stop()
-	f.rejoin()
 	f.hub.start()
-	for _, m := range f.members {
-		// The agent would read the new token within half a minute.
-		m.restartAgent()
+	for i, m := range f.members {
+		if err := m.join(context.Background(), f.hub, "--rejoin"); err != nil {
+			t.Fatal(err)
+		}
+		m.restartAgent() // it would read the new token within half a minute
+		kube.Eventually(t, soon, func() error {
+			awaited, err := m.metric("clusterset_importer_awaited_clusters")
+			if missing := len(f.members) - 1 - i; err == nil && int(awaited) != missing {
+				err = fmt.Errorf("%s waits for %v clusters, want %d", m.name, awaited, missing)
+			}
+			return errors.Join(err, f.hub.phaseIs(m.name, clustersetv1alpha1.MemberReady), f.recorded(m.name, ns, "web", true))
+		})
+		for _, other := range f.members[i+1:] {
+			kube.Eventually(t, soon, func() error {
+				return m.hasEvent("MemberCluster", "", other.name, "NotRejoined", "has not joined again")
+			})
+		}
+		if i == 0 {
+			// What it un-exports goes, though the others are away: nobody waits for that.
+			m.apply(exported(ns, "brief", httpPort))
+			kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "brief", m.name) })
+			m.remove(export(ns, "brief", ""))
+			kube.Eventually(t, soon, func() error { return m.gone(ns, "brief") })
+		}
 	}
 	f.settle()
+	kube.Eventually(t, soon, f.nothingHeld)
+	stop()
+	f.stillAnswer(want)
+}
+
+// A member that doesn't join again is waited for no longer than --await-rejoin.
+func TestAwaitRejoinEnds(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("ends")
+	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	want := f.everywhere(ns)
+	stop := f.throughout(map[*member]map[string]string{tianjin: want[tianjin]})
+	shanghai.killAgent()
+	beijing.restartAgent("--await-rejoin", "10s")
+	kube.Eventually(t, soon, func() error { return f.recorded("beijing", ns, "web", true) })
+	f.hub.deleteAll(&clustersetv1alpha1.MemberCluster{})
+	f.hub.deleteAll(&clustersetv1alpha1.ExportedService{}, client.InNamespace(api.MemberNamespace("shanghai")))
+	began := time.Now()
+	for _, m := range []*member{beijing, tianjin} {
+		if err := m.join(t.Context(), f.hub, "--rejoin"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	kube.Eventually(t, soon, func() error {
+		return tianjin.hasEvent("MemberCluster", "", "shanghai", "NotRejoined", "has not joined again")
+	})
+	kube.Eventually(t, soon, func() error { return beijing.importedFrom(ns, "web", "beijing", "tianjin") })
+	if after := time.Since(began); after < 8*time.Second { // creation times are cut to the second
+		t.Errorf("beijing gave shanghai up after %s", after)
+	}
+	took(t, "giving a lost cluster up", began)
+	kube.Eventually(t, soon, func() error {
+		err := beijing.get("", "shanghai", &clustersetv1alpha1.MemberCluster{})
+		if !apierrors.IsNotFound(err) {
+			return fmt.Errorf("beijing still has the MemberCluster of shanghai: %w", err)
+		}
+		return nil
+	})
+	if err := tianjin.importedFrom(ns, "web", "beijing", "tianjin", "shanghai"); err != nil {
+		t.Error(err)
+	}
+	if err := shanghai.join(t.Context(), f.hub, "--rejoin"); err != nil {
+		t.Fatal(err)
+	}
+	shanghai.startAgent()
+	beijing.restartAgent()
+	f.settle()
+	kube.Eventually(t, soon, f.nothingHeld)
+	stop()
 	f.stillAnswer(want)
 }
 

@@ -113,7 +113,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused.
+	// conditions: Ready, ExpiryPaused; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -147,6 +147,12 @@ const (
 
 	// ReasonMostMembersHeard goes with ExpiryPaused=False.
 	ReasonMostMembersHeard = "MostMembersHeard"
+
+	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has no longer, because it lost its data,
+	// while the cluster is given the time to join it again. It is not there otherwise.
+	ConditionOnHub = "OnHub"
+	// ReasonNotRejoined goes with OnHub=False.
+	ReasonNotRejoined = "NotRejoined"
 )
 
 // MemberClusterList is a list of MemberClusters.

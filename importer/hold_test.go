@@ -1,0 +1,169 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// TestHold has the importer of beijing find a service of shanghai missing.
+func TestHold(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	onHub := func(name, uid string, phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name, UID: types.UID(uid), CreationTimestamp: metav1.NewTime(began)},
+			Status:     clustersetv1alpha1.MemberClusterStatus{Phase: phase},
+		}
+	}
+	mirrored := func(membership string) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
+			Name: "shanghai", Labels: ourLabels(), Annotations: map[string]string{api.AnnotationMembership: membership},
+		}}
+	}
+	beijing := onHub("beijing", "new", clustersetv1alpha1.MemberReady)
+	shanghai := func(phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
+		return onHub("shanghai", "other", phase)
+	}
+	for _, c := range []struct {
+		name      string
+		hub, here []client.Object
+		left      departure
+		// heldAt are the ages at which the part is held, the last the first at which it isn't; what is why.
+		held  []time.Duration
+		until time.Duration
+		why   error
+	}{
+		{"it left", []client.Object{beijing}, []client.Object{mirrored("new")}, departure{}, nil, 0, nil},
+		{"it left, and its mirror went first", []client.Object{beijing}, nil, departure{}, nil, 0, nil},
+		{
+			"the hub lost its data, and it hasn't joined again",
+			[]client.Object{beijing},
+			[]client.Object{mirrored("old")},
+			departure{},
+			[]time.Duration{0, time.Minute, 59 * time.Minute},
+			time.Hour, errAway,
+		},
+		{"its MemberCluster is someone else's", []client.Object{beijing}, []client.Object{shanghai("")}, departure{}, nil, 0, nil},
+		{
+			"it has joined again, and its agent isn't back",
+			[]client.Object{beijing, shanghai("")},
+			[]client.Object{mirrored("old")},
+			departure{},
+			[]time.Duration{0, time.Minute, 59 * time.Minute},
+			time.Hour, errUnheard,
+		},
+		{
+			"it has joined again, and un-exports",
+			[]client.Object{beijing, shanghai("")},
+			[]client.Object{mirrored("old")},
+			departure{withdrawn: true},
+			nil, 0, nil,
+		},
+		{"it un-exports", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)}, []client.Object{mirrored("new")}, departure{withdrawn: true}, nil, 0, nil},
+		{
+			"somebody deletes its record",
+			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)},
+			[]client.Object{mirrored("new")},
+			departure{},
+			[]time.Duration{0, vanishedGrace - time.Millisecond},
+			vanishedGrace, errVanished,
+		},
+		{
+			"the hub comes back from a backup",
+			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberSuspect)},
+			[]client.Object{mirrored("new")},
+			departure{unseen: true},
+			[]time.Duration{0, unseenGrace - time.Millisecond},
+			unseenGrace, errVanished,
+		},
+		{"the hub forgets it", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberExpired)}, []client.Object{mirrored("new")}, departure{}, nil, 0, nil},
+		{"the hub doesn't know us", nil, []client.Object{mirrored("new")}, departure{withdrawn: true}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			clock := clocktesting.NewFakePassiveClock(began)
+			hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.hub...).Build()
+			here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build()
+			h := &hold{
+				guard: &hubGuard{cache: hub, live: hub, cluster: "beijing", clock: clock}, hub: hub, here: here,
+				departures: newDepartures(clock), awaitRejoin: time.Hour, clock: clock, since: map[types.NamespacedName]map[part]time.Time{},
+			}
+			p := part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
+			if c.left != (departure{}) {
+				h.departures.note(p, c.left.withdrawn, c.left.unseen)
+			}
+			for _, age := range c.held {
+				clock.SetTime(began.Add(age))
+				kept, retry, why := h.back(t.Context(), p.service, []part{p})
+				if len(kept) != 1 || retry <= 0 || why == nil {
+					t.Fatalf("after %s it keeps %v, retry %s: %v", age, kept, retry, why)
+				}
+				var notRejoined *notRejoinedError
+				if got := errors.As(why, &notRejoined); got != errors.Is(c.why, errAway) || !got && !errors.Is(c.why, errAny) && !errors.Is(why, c.why) {
+					t.Errorf("after %s: %v, want %v", age, why, c.why)
+				}
+			}
+			if c.until == 0 && c.held != nil {
+				return
+			}
+			clock.SetTime(began.Add(c.until))
+			if kept, _, why := h.back(t.Context(), p.service, []part{p}); len(kept) != 0 {
+				t.Errorf("after %s it still keeps %v: %v", c.until, kept, why)
+			}
+			_, _, _ = h.back(t.Context(), p.service, nil)
+			if len(h.since) > 0 {
+				t.Errorf("it still remembers %v", h.since)
+			}
+		})
+	}
+}
+
+// errAny stands for whatever the hubGuard says, errAway for any notRejoinedError.
+var errAny, errAway = errors.New("any"), errors.New("away")
+
+func TestDeparturesAreNotedAndForgotten(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
+	gone := newDepartures(clock)
+	heard := 0
+	n := noting{handler.Funcs{DeleteFunc: func(context.Context, event.DeleteEvent, queue) { heard++ }}, gone}
+	in := readInput(t, []byte(exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5")))
+	service, endpoints := in.services[0], in.endpoints[0]
+	ofService, _ := partOf(service)
+	ofEndpoints, _ := partOf(endpoints)
+
+	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints, DeleteStateUnknown: true}, nil)
+	if got := gone.grace(ofEndpoints); got != unseenGrace {
+		t.Errorf("a deletion that nobody saw: %s", got)
+	}
+	endpoints.Annotations = map[string]string{api.AnnotationWithdrawn: "true"}
+	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints}, nil)
+	if got := gone.grace(ofEndpoints); got != 0 {
+		t.Errorf("a withdrawal: %s", got)
+	}
+	if got := gone.grace(ofService); got != vanishedGrace {
+		t.Errorf("its service, which was not withdrawn: %s", got)
+	}
+	clock.SetTime(clock.Now().Add(rememberedFor + time.Second))
+	if got := gone.grace(ofEndpoints); got != vanishedGrace {
+		t.Errorf("long after: %s", got)
+	}
+	service.Annotations = endpoints.Annotations
+	n.Delete(t.Context(), event.DeleteEvent{Object: service}, nil)
+	if got := gone.grace(ofEndpoints); got != 0 {
+		t.Errorf("the endpoints of a service that was withdrawn: %s", got)
+	}
+	if len(gone.of) != 1 || heard != 3 {
+		t.Errorf("it remembers %v, and passed on %d events", gone.of, heard)
+	}
+}
