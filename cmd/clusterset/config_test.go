@@ -152,11 +152,11 @@ func TestExitCodes(t *testing.T) {
 		{"hub --suspect-after 10m", exitUsage, "suspect-after < expire-after"},
 		{"hub --log-format xml", exitUsage, "text or json"},
 		{"join", exitUsage, "--hub-kubeconfig is required"},
-		{"join --hub-kubeconfig " + none, exitUsage, "cluster name"},
+		{"join --hub-kubeconfig " + none, exitUsage, "--name is required"},
 		{"join --hub-kubeconfig " + none + " --name beijing", exitUsage, "load kubeconfig"},
-		{"join --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "join beijing"},
+		{"join --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "can't be reached"},
 		{"leave --hub-kubeconfig " + none + " --name Beijing", exitUsage, "DNS label"},
-		{"leave --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "leave beijing"},
+		{"leave --hub-kubeconfig " + kubeconfig + " --name beijing", exitFailure, "can't be reached"},
 	} {
 		var stdout, stderr bytes.Buffer
 		code := run(t.Context(), strings.Fields(c.args), &stdout, &stderr)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
@@ -68,6 +67,12 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if j.hubKubeconfig == "" {
 		return usagef("--hub-kubeconfig is required: the kubeconfig of an administrator of the hub")
 	}
+	if j.options.Cluster == "" {
+		return usagef("--name is required: the cluster's name in the set, a DNS label such as beijing")
+	}
+	if j.options.Revoke && !j.options.Rejoin {
+		return usagef("--revoke is for a membership that exists; set --rejoin as well")
+	}
 	if err := j.options.Validate(); err != nil {
 		return usageError{err}
 	}
@@ -75,44 +80,42 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err != nil {
 		return usagef("--secret: %w", err)
 	}
-	hub, err := restConfig(j.hubKubeconfig, j.hubContext)
+	hub, member, err := openBoth(clusters{
+		kubeconfig: j.kubeconfig, context: j.context, hubKubeconfig: j.hubKubeconfig, hubContext: j.hubContext,
+	})
 	if err != nil {
 		return err
 	}
-	var member *rest.Config
-	if j.kubeconfig != "" || j.context != "" {
-		if member, err = restConfig(j.kubeconfig, j.context); err != nil {
+	if member != nil {
+		// Before the hub's side is made: a cluster that can't be reached would be a member without an agent.
+		if err := checkMember(ctx, member, secret, j.options.Cluster); err != nil {
 			return err
 		}
 	}
 
 	if j.installCRDs {
-		if err := join.InstallHubCRDs(ctx, hub); err != nil {
-			return fmt.Errorf("hub: %w", err)
+		if err := join.InstallHubCRDs(ctx, hub.config); err != nil {
+			return hub.Explain(fmt.Errorf("hub: %w", err))
 		}
 		if member != nil {
-			if err := join.InstallMemberCRDs(ctx, member); err != nil {
-				return fmt.Errorf("member: %w", err)
+			if err := join.InstallMemberCRDs(ctx, member.config); err != nil {
+				return member.Explain(fmt.Errorf("member: %w", err))
 			}
 		}
 	}
-	kubeconfig, err := join.Join(ctx, hub, j.options)
+	kubeconfig, err := join.Join(ctx, hub.config, j.options)
 	if errors.Is(err, join.ErrNameInUse) {
 		return fmt.Errorf("%w; if it is this very cluster's, join with --rejoin", err)
 	}
 	if err != nil {
-		return err
+		return hub.explain(err)
 	}
 	name := j.options.Cluster
 	if member == nil {
 		_, err := stdout.Write(kubeconfig)
 		return err
 	}
-	c, err := join.NewClient(member)
-	if err != nil {
-		return err
-	}
-	if err := join.InstallSecret(ctx, c, secret, name, kubeconfig); err != nil {
+	if err := join.InstallSecret(ctx, member, secret, name, kubeconfig); err != nil {
 		return fmt.Errorf("%s is a member now, but its agent has no credentials yet: %w (join again with --rejoin)", name, err)
 	}
 	if err := j.writeProperties(ctx, hub, member); err != nil {
@@ -124,20 +127,13 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 }
 
 // writeProperties is a courtesy to whoever reads ClusterProperties; nothing of ours does.
-func (j *joinCommand) writeProperties(ctx context.Context, hub, member *rest.Config) error {
-	h, err := join.NewClient(hub)
-	if err != nil {
-		return err
-	}
+func (j *joinCommand) writeProperties(ctx context.Context, hub, member *reached) error {
 	set := j.set
 	if set == "" {
-		if set, err = join.SetID(ctx, h); err != nil {
+		var err error
+		if set, err = join.SetID(ctx, hub); err != nil {
 			return err
 		}
 	}
-	m, err := join.NewClient(member)
-	if err != nil {
-		return err
-	}
-	return join.WriteProperties(ctx, m, j.options.Cluster, set)
+	return join.WriteProperties(ctx, member, j.options.Cluster, set)
 }

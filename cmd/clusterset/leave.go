@@ -8,6 +8,7 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
@@ -52,6 +53,9 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	if l.hubKubeconfig == "" {
 		return usagef("--hub-kubeconfig is required: the kubeconfig of an administrator of the hub")
 	}
+	if l.cluster == "" {
+		return usagef("--name is required: the cluster's name in the set; clusterset status lists them")
+	}
 	if err := api.CheckMemberName(l.cluster); err != nil {
 		return usagef("--name is %q; it %w", l.cluster, err)
 	}
@@ -59,24 +63,31 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return usagef("--secret: %w", err)
 	}
-	hub, err := restConfig(l.hubKubeconfig, l.hubContext)
+	hub, member, err := openBoth(clusters{
+		kubeconfig: l.kubeconfig, context: l.context, hubKubeconfig: l.hubKubeconfig, hubContext: l.hubContext,
+	})
 	if err != nil {
 		return err
 	}
-	found, err := join.Leave(ctx, hub, l.cluster)
-	if err != nil {
-		return err
+	if member != nil {
+		// Before anything is undone: with another member's kubeconfig it would be that one whose imports go.
+		if err := checkMember(ctx, member, secret, l.cluster); err != nil {
+			return err
+		}
 	}
-	cleaned := l.kubeconfig != "" || l.context != ""
-	if cleaned {
-		if err := l.cleanUp(ctx, secret); err != nil {
+	found, err := join.Leave(ctx, hub.config, l.cluster)
+	if err != nil {
+		return hub.explain(err)
+	}
+	if member != nil {
+		if err := l.cleanUp(ctx, member, secret); err != nil {
 			return fmt.Errorf("%s has left the hub, but clean up of the member broke off: %w", l.cluster, err)
 		}
 	}
 	switch {
 	case found:
 		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
-	case cleaned:
+	case member != nil:
 		_, err = fmt.Fprintf(stdout, "%s is no member of this hub; the member itself is cleaned up.\n", l.cluster)
 	default:
 		return fmt.Errorf("%s is no member of this hub; kubectl get memberclusters lists those that are", l.cluster)
@@ -85,15 +96,7 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 }
 
 // cleanUp takes what join and the agent have put into the member.
-func (l *leaveCommand) cleanUp(ctx context.Context, secret types.NamespacedName) error {
-	config, err := restConfig(l.kubeconfig, l.context)
-	if err != nil {
-		return err
-	}
-	member, err := join.NewClient(config)
-	if err != nil {
-		return err
-	}
+func (l *leaveCommand) cleanUp(ctx context.Context, member client.Client, secret types.NamespacedName) error {
 	if err := join.RemoveSecret(ctx, member, secret); err != nil {
 		return err
 	}

@@ -28,6 +28,7 @@ func TestLookingAtASet(t *testing.T) {
 	t.Run("drain", func(t *testing.T) { testDrain(t, s) })
 	t.Run("doctor", func(t *testing.T) { testDoctor(t, s) })
 	t.Run("rights", func(t *testing.T) { testWithoutRights(t, s) })
+	t.Run("errors", func(t *testing.T) { testErrors(t, s) })
 	t.Run("hub down", func(t *testing.T) { testHubDown(t, s) })
 }
 

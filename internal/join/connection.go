@@ -46,7 +46,7 @@ func Open(path string) (*Connection, error) {
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)
 	if err != nil {
-		return nil, fmt.Errorf("hub kubeconfig %s is none: %w", path, err)
+		return nil, fmt.Errorf("hub kubeconfig %s can't be used: %w; `clusterset join --rejoin` makes one", path, err)
 	}
 	c := &Connection{path: path, config: config, kubeconfig: content, read: content, token: config.BearerToken, refusals: make(chan struct{}, 1)}
 	if c.token != "" && config.BearerTokenFile == "" {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,9 @@ const MinTokenLifetime = 10 * time.Minute
 
 // ErrNameInUse is the reason a name is refused: two clusters of one name would write over each other's records.
 var ErrNameInUse = errors.New("name in use")
+
+// ErrNotTheHub is the reason an API server is refused: it is a member's, whose MemberClusters are copies of a hub's.
+var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member and not the hub")
 
 // Options say which cluster joins.
 type Options struct {
@@ -88,6 +92,9 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	if err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
+	if err := refuseMember(ctx, c); err != nil {
+		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
+	}
 	if err := takeName(ctx, c, o); err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
@@ -114,6 +121,22 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
 	return kubeconfig, nil
+}
+
+// refuseMember returns ErrNotTheHub where the API server is a member's. The kubeconfig of one is easily taken for the hub's, and
+// what a join or leave did there the importer would undo, or DNS answer by.
+func refuseMember(ctx context.Context, c client.Client) error {
+	var copies clustersetv1alpha1.MemberClusterList
+	err := c.List(ctx, &copies, client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter})
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // there are none
+		return nil
+	case err != nil:
+		return fmt.Errorf("list MemberClusters: %w", err)
+	case len(copies.Items) > 0:
+		return ErrNotTheHub
+	}
+	return nil
 }
 
 // takeName creates the MemberCluster, and refuses where there is one or where its namespace is there without it.
@@ -186,7 +209,7 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create %s %s: %w", kind, client.ObjectKeyFromObject(want), err)
+		return fmt.Errorf("create %s %s: %w", kind, nameOf(want), err)
 	}
 	return nil
 }
@@ -199,6 +222,11 @@ func withLabels(have, want map[string]string) map[string]string {
 		have[k] = v
 	}
 	return have
+}
+
+// nameOf is namespace/name, or the name alone of what has no namespace.
+func nameOf(o client.Object) string {
+	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }
 
 func kindOf(c client.Client, o client.Object) string {

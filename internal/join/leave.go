@@ -32,6 +32,9 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	if err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
+	if err := refuseMember(ctx, c); err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
 	for _, obj := range []client.Object{
 		clusterRoleBinding(cluster), roleBinding(cluster), role(cluster), serviceAccount(cluster),
 	} {
@@ -89,7 +92,7 @@ func release(ctx context.Context, c client.Client, in client.InNamespace) error 
 				continue
 			}
 			if err := client.IgnoreNotFound(c.Patch(ctx, o, none, client.FieldOwner(api.FieldManagerCLI))); err != nil {
-				return fmt.Errorf("take finalizers off %s %s: %w", kindOf(c, o), client.ObjectKeyFromObject(o), err)
+				return fmt.Errorf("take finalizers off %s %s: %w", kindOf(c, o), nameOf(o), err)
 			}
 		}
 	}
@@ -105,7 +108,7 @@ func remove(ctx context.Context, c client.Client, obj client.Object) (existed bo
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return false, nil
 	}
-	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), client.ObjectKeyFromObject(obj), err)
+	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), nameOf(obj), err)
 }
 
 // removeUnusedClusterRole deletes the role that all members share once no member is bound to it.

@@ -17,6 +17,16 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
+// MemberName returns the name under which a cluster is a member, by the Secret that InstallSecret made; empty where it is none.
+func MemberName(ctx context.Context, member client.Client, key types.NamespacedName) (string, error) {
+	secret := &metav1.PartialObjectMetadata{}
+	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
+	if err := member.Get(ctx, key, secret); err != nil {
+		return "", client.IgnoreNotFound(err)
+	}
+	return secret.Labels[api.LabelCluster], nil
+}
+
 // InstallSecret puts a kubeconfig for the hub into a Secret of the member, for its agent, and makes the Secret's namespace
 // if it isn't there.
 func InstallSecret(ctx context.Context, member client.Client, key types.NamespacedName, cluster string, kubeconfig []byte) error {

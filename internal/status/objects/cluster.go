@@ -27,6 +27,8 @@ type Cluster struct {
 	What string
 	// Server is its address, Flags those that chose it.
 	Server, Flags string
+	// Rights says what to do about a right that is missing. Empty: what those can do who only look.
+	Rights string
 }
 
 // Open returns a cluster. It asks nothing of it yet.

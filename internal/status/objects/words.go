@@ -1,6 +1,7 @@
 package objects
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -33,7 +34,26 @@ func (c *Cluster) Words(err error) error {
 	return &Error{Did: did, Cure: cure, Err: err}
 }
 
+// Explain is Words for an error that others have put words to: it is left as it is, unless it comes from not being understood,
+// not being let in or not being reached.
+func (c *Cluster) Explain(err error) error {
+	if err == nil || errors.As(err, new(*Error)) {
+		return err
+	}
+	if did, cure, ok := c.known(err); ok {
+		return &Error{Did: did, Cure: cure, Err: err}
+	}
+	return err
+}
+
 func (c *Cluster) words(err error) (did, cure string) {
+	if did, cure, ok := c.known(err); ok {
+		return did, cure
+	}
+	return fmt.Sprintf("the %s at %s: %s", c.What, c.Server, oneLine(err)), "check " + c.Flags
+}
+
+func (c *Cluster) known(err error) (did, cure string, ok bool) {
 	at := fmt.Sprintf("the %s at %s", c.What, c.Server)
 	check := "check " + c.Flags
 	var noKind *meta.NoKindMatchError
@@ -41,17 +61,17 @@ func (c *Cluster) words(err error) (did, cure string) {
 	switch {
 	case errors.As(err, &noKind):
 		return fmt.Sprintf("%s doesn't know %s", at, noKind.GroupKind.Kind),
-			fmt.Sprintf("%s: is it the right context? If so, clusterset join --install-crds makes it part of a set", check)
+			fmt.Sprintf("%s: is it the right context? If so, clusterset join --install-crds makes it part of a set", check), true
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), "have the right granted, or use another account; clusterset doctor lists what is needed"
+		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), cmp.Or(c.Rights, "have the right granted, or use another account; clusterset doctor lists what is needed"), true
 	case apierrors.IsUnauthorized(err):
-		return at + " doesn't accept these credentials", "log in again, or " + check
+		return at + " doesn't accept these credentials", "log in again, or " + check, true
 	case errors.As(err, &certificate):
-		return fmt.Sprintf("%s can't be trusted: %v", at, certificate.Err), check + ", whose certificate authority isn't this server's"
+		return fmt.Sprintf("%s can't be trusted: %v", at, certificate.Err), check + ", whose certificate authority isn't this server's", true
 	case unreachable(err):
-		return fmt.Sprintf("%s can't be reached: %s", at, cause(err)), check + ", and the network between"
+		return fmt.Sprintf("%s can't be reached: %s", at, cause(err)), check + ", and the network between", true
 	}
-	return fmt.Sprintf("%s: %s", at, oneLine(err)), check
+	return "", "", false
 }
 
 // unreachable reports whether no answer came.

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/status/objects"
+)
+
+// reached is a cluster that join or leave changes, with the words for what may go wrong there.
+type reached struct {
+	*objects.Cluster
+	config *rest.Config
+}
+
+// openBoth returns the hub, and the member if the command is to do something there too. It asks neither for anything yet.
+func openBoth(c clusters) (hub, member *reached, err error) {
+	c.timeout = 30 * time.Second
+	config, err := c.hub()
+	if err != nil {
+		return nil, nil, err
+	}
+	if hub, err = reach(config, "hub", hubFlags, "it takes an administrator of the hub; use the kubeconfig of one"); err != nil {
+		return nil, nil, err
+	}
+	if !c.hasLocal() {
+		return hub, nil, nil
+	}
+	if config, err = c.local(); err != nil {
+		return nil, nil, err
+	}
+	member, err = reach(config, "member", localFlags, "it takes an administrator of the member; use the kubeconfig of one")
+	return hub, member, err
+}
+
+func reach(config *rest.Config, what, flags, rights string) (*reached, error) {
+	cluster, err := objects.Open(config, what, flags)
+	if err != nil {
+		return nil, err
+	}
+	cluster.Rights = rights
+	return &reached{cluster, config}, nil
+}
+
+// explain says what to do about an error of the hub.
+func (r *reached) explain(err error) error {
+	if errors.Is(err, join.ErrNotTheHub) {
+		return fmt.Errorf("the hub at %s can't be one: %w; check %s", r.Server, join.ErrNotTheHub, r.Flags)
+	}
+	return r.Explain(err)
+}
+
+// checkMember makes sure that a member can be reached, and isn't another than the one that is meant.
+func checkMember(ctx context.Context, member *reached, secret types.NamespacedName, name string) error {
+	is, err := join.MemberName(ctx, member, secret)
+	if err != nil {
+		return member.Words(err)
+	}
+	if is != "" && is != name {
+		return fmt.Errorf("the member at %s is %s, not %s, by its Secret %s; check %s, or have it leave under that name first", member.Server, is, name, secret, member.Flags)
+	}
+	return nil
+}
