@@ -20,14 +20,21 @@ func markedExport(svc *corev1.Service, export *mcsv1beta1.ServiceExport) *mcsv1b
 	}
 	return &mcsv1beta1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: svc.Namespace,
-			Name:      svc.Name,
-			Labels:    map[string]string{api.LabelManagedBy: api.ManagedByExporter},
-			OwnerReferences: []metav1.OwnerReference{
-				*metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service")),
-			},
+			Namespace:       svc.Namespace,
+			Name:            svc.Name,
+			Labels:          map[string]string{api.LabelManagedBy: api.ManagedByExporter},
+			OwnerReferences: []metav1.OwnerReference{ownedBy(svc)},
 		},
 	}
+}
+
+// ownedBy has the garbage collector remove an object with the Service. The Service's own deletion doesn't wait for it: to say
+// that it should takes the right to update the Service's finalizers, where OwnerReferencesPermissionEnforcement is on, as in
+// OpenShift, and nothing would be gained.
+func ownedBy(svc *corev1.Service) metav1.OwnerReference {
+	ref := *metav1.NewControllerRef(svc, corev1.SchemeGroupVersion.WithKind("Service"))
+	ref.BlockOwnerDeletion = nil
+	return ref
 }
 
 // unmarkedExport says whether a ServiceExport is one that we created for a mark which is there no more. A ServiceExport

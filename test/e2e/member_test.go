@@ -75,7 +75,12 @@ func (m *member) launch(ctx context.Context) error {
 	if m.dualStack {
 		cidrs = append(cidrs, fmt.Sprintf("fd00:%d::/112", 100+m.number))
 	}
-	opts := []kube.Option{kube.WithServiceCIDRs(cidrs...)}
+	opts := []kube.Option{
+		kube.WithServiceCIDRs(cidrs...),
+		// As in OpenShift: who makes an object somebody's needs the right to delete it, or to update the owner's finalizers if
+		// that is to wait for it.
+		kube.WithAPIServerArgs("--enable-admission-plugins=OwnerReferencesPermissionEnforcement"),
+	}
 	if m.controllers {
 		opts = append(opts, kube.WithControllerManager())
 	}
