@@ -132,24 +132,26 @@ func newHub(dir string) *hub {
 	h := &hub{cluster: cluster{dir: filepath.Join(dir, "hub")}, flags: new([]string)}
 	h.process = &program{Name: "hub", Path: binary("clusterset"), Log: filepath.Join(dir, "hub-process.log")}
 	scraped := &scrape{}
-	h.process.Args = func() ([]string, error) {
-		kubeconfig, err := h.kubeconfigFor("clusterset-hub")
-		if err != nil {
-			return nil, err
-		}
-		port, err := freePort()
-		if err != nil {
-			return nil, err
-		}
-		scraped.addr = "127.0.0.1:" + port
-		return append([]string{
-			"hub", "--kubeconfig", kubeconfig,
-			"--metrics-bind-address", scraped.addr, "--health-probe-bind-address", "0",
-		}, *h.flags...), nil
-	}
+	h.process.Args = func() ([]string, error) { return h.arguments(scraped, *h.flags) }
 	h.process.Up = scraped.up
 	h.scrape = scraped
 	return h
+}
+
+// arguments runs a hub process with its own account's rights, for s to read the metrics of.
+func (h *hub) arguments(s *scrape, flags []string) ([]string, error) {
+	kubeconfig, err := h.kubeconfigFor("clusterset-hub")
+	if err != nil {
+		return nil, err
+	}
+	port, err := freePort()
+	if err != nil {
+		return nil, err
+	}
+	s.addr = "127.0.0.1:" + port
+	return append([]string{
+		"hub", "--kubeconfig", kubeconfig, "--metrics-bind-address", s.addr, "--health-probe-bind-address", "0",
+	}, flags...), nil
 }
 
 func (h *hub) launch(ctx context.Context) error { return h.launchPlane(ctx, h.options...) }

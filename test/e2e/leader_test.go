@@ -1,0 +1,137 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// leaderRights are what a user needs to elect a leader by a Lease, as the chart gives them.
+func leaderRights(user, lease string) string {
+	return fmt.Sprintf(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[3]s}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: Role
+metadata: {name: leader, namespace: %[3]s}
+rules:
+- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}
+- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [%[2]s], verbs: [get, update]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: RoleBinding
+metadata: {name: leader, namespace: %[3]s}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leader}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
+`, user, lease, api.SystemNamespace)
+}
+
+// replica returns a second agent of the member.
+func (m *member) replica() *member {
+	second := *m
+	second.scrape, second.flags = &scrape{}, new([]string)
+	second.agent = &program{
+		Name: "second agent of " + m.name, Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(m.dir), m.name+"-second-agent.log"),
+		Args: second.agentArgs, Up: second.up,
+	}
+	return &second
+}
+
+// replica returns a second hub process.
+func (h *hub) replica(flags ...string) *hub {
+	second := *h
+	second.scrape = &scrape{}
+	second.process = &program{
+		Name: "second hub", Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(h.dir), "second-hub.log"), Up: second.up,
+		Args: func() ([]string, error) { return h.arguments(second.scrape, flags) },
+	}
+	return &second
+}
+
+// leads returns nil once the process is the leader.
+func leads(s *scrape, lease string) error {
+	n, err := s.metric("leader_election_master_status", "name", lease)
+	if err == nil && n != 1 {
+		err = errors.New("it doesn't lead")
+	}
+	return err
+}
+
+// Of two agents and of two hub processes one works and the other waits. The one that works is killed, and the other takes
+// over: exports and new members get through, and no name goes missing meanwhile.
+func TestReplicasTakeOver(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("replicas")
+	want := f.everywhere(ns)
+	beijing, tianjin := f.member("beijing"), f.member("tianjin")
+	beijing.apply(leaderRights("clusterset-member", api.MemberLeaderLease))
+	f.hub.apply(leaderRights("clusterset-hub", api.HubLeaderLease))
+	// The times a takeover may need on a slow machine are nobody's silence.
+	patient := []string{"--leader-elect", "--suspect-after", "5m", "--expire-after", "10m"}
+	f.hub.restart(patient...)
+	beijing.restartAgent("--leader-elect")
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(leads(beijing.scrape, api.MemberLeaderLease), leads(f.hub.scrape, api.HubLeaderLease))
+	})
+	secondAgent, secondHub := beijing.replica(), f.hub.replica(patient...)
+	t.Cleanup(func() {
+		secondAgent.killAgent()
+		secondHub.kill()
+		f.hub.restart()
+		beijing.restartAgent()
+	})
+	secondAgent.startAgent("--leader-elect")
+	if err := secondHub.process.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	stop := f.throughout(want)
+	for what, err := range map[string]error{
+		"agent": leads(secondAgent.scrape, api.MemberLeaderLease), "hub": leads(secondHub.scrape, api.HubLeaderLease),
+	} {
+		if err == nil {
+			t.Errorf("both replicas of the %s lead", what)
+		}
+	}
+
+	began := time.Now()
+	beijing.killAgent()
+	f.hub.kill()
+	beijing.apply(exported(ns, "meanwhile", httpPort))
+	f.hub.apply("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer}}")
+	t.Cleanup(func() {
+		f.hub.remove("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer}}")
+	})
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(leads(secondAgent.scrape, api.MemberLeaderLease), leads(secondHub.scrape, api.HubLeaderLease))
+	})
+	kube.Eventually(t, soon, func() error { return tianjin.importedFrom(ns, "meanwhile", "beijing") })
+	kube.Eventually(t, soon, func() error {
+		var mc clustersetv1alpha1.MemberCluster
+		if err := f.hub.get("", "newcomer", &mc); err != nil {
+			return err
+		}
+		if c := condition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); c == nil || c.Reason != clustersetv1alpha1.ReasonNoHeartbeat {
+			return fmt.Errorf("the hub process says of a new MemberCluster: %+v", c)
+		}
+		return nil
+	})
+	took(t, "taking over", began)
+
+	// One that ends in good order hands over at once: it gives its Lease back.
+	beijing.startAgent("--leader-elect")
+	began = time.Now()
+	secondAgent.stopAgent()
+	kube.Eventually(t, soon, func() error { return leads(beijing.scrape, api.MemberLeaderLease) })
+	took(t, "handing over", began)
+	beijing.remove(exported(ns, "meanwhile", httpPort))
+	kube.Eventually(t, soon, func() error { return tianjin.gone(ns, "meanwhile") })
+	stop()
+}
