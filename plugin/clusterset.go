@@ -60,6 +60,9 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	}
 	var l lookup
 	z.lookup(&l, snapshot, name)
+	if l.kind == nameError && len(z.nested) > 0 && z.leadsTo(name) {
+		l.kind = empty
+	}
 	if l.kind == nameError && c.Fall.Through(name) {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -192,6 +193,15 @@ func (s *source) failed(kind index.Kind, err error) {
 	log.Warningf("%s: %s: %v", s.label, kind, err)
 }
 
+// shortened keeps a line of the log readable, whoever wrote what it is about.
+func shortened(text string) string {
+	const limit = 1000
+	if len(text) > limit {
+		return strings.ToValidUTF8(text[:limit], "") + "…"
+	}
+	return text
+}
+
 // report counts an object with fields that can't be served and says which. A flood of such objects is not one of log lines.
 func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList) {
 	if len(errs) == 0 {
@@ -199,6 +209,6 @@ func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList
 	}
 	invalidTotal.WithLabelValues(s.label, kind.String()).Inc()
 	s.invalid.Do(func() {
-		log.Warningf("%s: %s %s/%s: %v", s.label, kind, id.Namespace, id.Name, errs.ToAggregate())
+		log.Warningf("%s: %s %.253q: %s", s.label, kind, id.Namespace+"/"+id.Name, shortened(errs.ToAggregate().Error()))
 	})
 }

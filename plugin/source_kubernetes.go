@@ -113,8 +113,9 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 	}
 	quiet := logr.Discard() // what goes wrong reaches s.failed
 	ctx = logr.NewContext(ctx, quiet)
+	lw := &listWatch{kind: k, client: rc, source: s}
 	reflector := cache.NewReflectorWithOptions(
-		&listWatch{kind: k, client: rc, source: s}, k.object,
+		lw, k.object,
 		&store{kind: k, source: s},
 		cache.ReflectorOptions{Name: pluginName, Logger: &quiet, Backoff: &wait.Backoff{
 			Duration: retryMin, Cap: retryMax, Steps: 8, Factor: 2, Jitter: 0.5,
@@ -131,9 +132,10 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 		if apierrors.IsNotFound(err) {
 			return
 		}
-		if err != nil {
+		if err != nil && !lw.failed {
 			s.failed(k.kind, k.explain(err))
 		}
+		lw.failed = false
 		if time.Since(began) > retryMax {
 			delay = newDelay()
 		}
@@ -155,12 +157,18 @@ type listWatch struct {
 	kind   *watchedKind
 	client rest.Interface
 	source *source
+	// failed is set while the last request failed and that was said: the Reflector follows a watch that fails by a list, which
+	// fails for the same reason.
+	failed bool
 }
 
 // ListWithContext implements cache.ListerWithContext.
 func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	list := l.kind.newList()
 	err := l.request(&options).Do(ctx).Into(list)
+	if err == nil {
+		l.failed = false
+	}
 	return list, err
 }
 
@@ -172,9 +180,11 @@ func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpt
 		l.source.reachable(l.kind.kind, false)
 		if !apierrors.IsNotFound(err) && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 			l.source.failed(l.kind.kind, l.kind.explain(err))
+			l.failed = true
 		}
 	}
 	if err == nil {
+		l.failed = false
 		l.source.reachable(l.kind.kind, true)
 	}
 	return w, err

@@ -28,6 +28,8 @@ type zone struct {
 	number  int // in index.Options.Zones
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
+	// nested are the names of the stanza's zones that lie within this one.
+	nested []string
 }
 
 func newZone(name string, d dialect, number int) *zone {
@@ -54,6 +56,19 @@ type zones []*zone
 
 func (zs zones) sort() {
 	slices.SortStableFunc(zs, func(a, b *zone) int { return len(b.name) - len(a.name) })
+	for i, inner := range zs {
+		for _, outer := range zs[i+1:] {
+			if dns.IsSubDomain(outer.name, inner.name) {
+				outer.nested = append(outer.nested, inner.name)
+			}
+		}
+	}
+}
+
+// leadsTo reports whether name, in the zone but in none within it, has one of those below it: it exists then, if only as
+// an empty non-terminal (RFC 8020).
+func (z *zone) leadsTo(name string) bool {
+	return slices.ContainsFunc(z.nested, func(inner string) bool { return dns.IsSubDomain(name, inner) })
 }
 
 // match returns the closest zone that name, in lower case, lies in, or nil.

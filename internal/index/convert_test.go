@@ -260,8 +260,8 @@ func TestFromGlobalService(t *testing.T) {
 		{"ports that can't be served", func(o *fabedgev1alpha1.GlobalService) {
 			o.Spec.Ports = append(o.Spec.Ports, fabedgev1alpha1.ServicePort{Name: "x"}, fabedgev1alpha1.ServicePort{Name: "http", Port: 1})
 		}, whole, []string{"spec.ports[1].port: must be a port number", "spec.ports[2].name: Duplicate"}},
-		{"upper case in cluster and host name", func(o *fabedgev1alpha1.GlobalService) {
-			o.Spec.Endpoints[0].Cluster, o.Spec.Endpoints[0].Hostname = "C1", ptr("H0")
+		{"upper case in cluster, host name and port name", func(o *fabedgev1alpha1.GlobalService) {
+			o.Spec.Endpoints[0].Cluster, o.Spec.Endpoints[0].Hostname, o.Spec.Ports[0].Name = "C1", ptr("H0"), "HTTP"
 		}, whole, nil},
 	}
 	for _, tt := range tests {

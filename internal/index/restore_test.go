@@ -89,8 +89,8 @@ func TestObjectsAreAllThatIsHeld(t *testing.T) {
 		&EndpointSlice{Namespace: "n", Name: "h-1", Service: "h.n", Group: Group{Cluster: "c1", Endpoints: endpoints("10.0.0.2")}},
 		&EndpointSlice{Namespace: "n", Name: "h-2", Service: "h.n", Group: Group{Cluster: "c2", Endpoints: endpoints("10.0.0.3")}},
 		&EndpointSlice{Namespace: "n", Name: "x-1", Service: "x.n", Group: Group{Cluster: "c2"}}, // of no import yet
-		&GlobalService{Service: "a.n"},
 		&GlobalService{Service: "g.m"},
+		&GlobalService{Service: "a.n"},
 		&Cluster{Name: "c1"}, &Cluster{Name: "c2"},
 	}
 	x := New(Options{})

@@ -29,7 +29,7 @@ func (g *GlobalService) Validate() field.ErrorList {
 //   - what goes beyond the limits of package api, from the end.
 //
 // Some things are not wrong, just several ways to say the same, and come out as one: a type or protocol left out is filled
-// in, cluster and hostname become lower case (RFC 4343), addresses take their canonical form and appear once.
+// in, cluster, hostname and port names become lower case (RFC 4343), addresses take their canonical form and appear once.
 //
 // The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed; the
 // copy shares none of its memory.
@@ -105,6 +105,7 @@ func sanitizePorts(ports []ServicePort, path *field.Path, errs *field.ErrorList)
 	var set sanitize.Ports
 	kept := ports[:0]
 	for i, p := range ports {
+		p.Name = strings.ToLower(p.Name)
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
@@ -120,6 +121,7 @@ func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, errs *field.E
 	set := sanitize.Ports{NumbersRepeat: true}
 	kept := ports[:0]
 	for i, p := range ports {
+		p.Name = strings.ToLower(p.Name)
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}

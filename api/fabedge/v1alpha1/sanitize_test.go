@@ -210,6 +210,7 @@ func TestSanitizedDropsWhatIsWrongAndKeepsTheRest(t *testing.T) {
 			"upper case",
 			func(g *GlobalService) {
 				g.Spec.Endpoints[0].Cluster, *g.Spec.Endpoints[0].Hostname = "Chaoyang", "WEB-0"
+				g.Spec.Ports[0].Name = strings.ToUpper(g.Spec.Ports[0].Name)
 			},
 			func(*GlobalService) {},
 			nil,
