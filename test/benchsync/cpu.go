@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// cpu returns the processor time that the program has used. On a busy machine it says more than the clock does. It is 0
+// cpuOf returns the processor time that a process has used. On a busy machine it says more than the clock does. It is 0
 // where there is no /proc.
-func (p *process) cpu() time.Duration {
-	_, used := stat(fmt.Sprintf("/proc/%d/stat", p.cmd.Process.Pid))
+func cpuOf(pid int) time.Duration {
+	_, used := stat(fmt.Sprintf("/proc/%d/stat", pid))
 	return used
 }
 

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"time"
@@ -31,7 +32,7 @@ func (b *bench) latency(ctx context.Context, prefix, how string) error {
 		}
 		export := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
 		began := time.Now()
-		if err := b.far.client.Create(ctx, export); err != nil {
+		if err := b.far.Client.Create(ctx, export); err != nil {
 			return err
 		}
 		at, err := b.resolve(ctx, began, map[string]func(string) bool{
@@ -50,14 +51,14 @@ func (b *bench) latency(ctx context.Context, prefix, how string) error {
 	if err := b.makeService(ctx, name, corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 80}}}, "10.1.0.1"); err != nil {
 		return err
 	}
-	if err := b.far.client.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
+	if err := b.far.Client.Create(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
 		return err
 	}
 	for i := range b.changes {
 		address := fmt.Sprintf("10.2.%d.%d", i/250, 1+i%250)
 		s := slice(name, address)
 		began := time.Now()
-		if err := b.far.client.Patch(ctx, s, client.MergeFrom(slice(name, "10.1.0.1"))); err != nil {
+		if err := b.far.Client.Patch(ctx, s, client.MergeFrom(slice(name, "10.1.0.1"))); err != nil {
 			return err
 		}
 		at, err := b.resolve(ctx, began, map[string]func(string) bool{
@@ -75,7 +76,7 @@ func (b *bench) latency(ctx context.Context, prefix, how string) error {
 	for i := range b.changes {
 		name := fmt.Sprintf("%s-%d", prefix, i)
 		began := time.Now()
-		if err := b.far.client.Delete(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
+		if err := b.far.Client.Delete(ctx, &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}); err != nil {
 			return err
 		}
 		at, err := b.resolve(ctx, began, map[string]func(string) bool{
@@ -99,10 +100,10 @@ func isVIP(answer string) bool { return strings.HasPrefix(answer, "10.97.") }
 
 func (b *bench) makeService(ctx context.Context, name string, spec corev1.ServiceSpec, address string) error {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: spec}
-	if err := b.far.client.Create(ctx, svc); err != nil {
+	if err := b.far.Client.Create(ctx, svc); err != nil {
 		return err
 	}
-	return b.far.client.Create(ctx, slice(name, address))
+	return b.far.Client.Create(ctx, slice(name, address))
 }
 
 // slice is a hand-made EndpointSlice of a Service.
@@ -145,7 +146,7 @@ func (b *bench) resolve(ctx context.Context, began time.Time, right map[string]f
 // dig asks near's CoreDNS for A over UDP and returns the first address, or why there is none.
 func (b *bench) dig(name string) (string, error) {
 	c := dns.Client{Timeout: time.Second}
-	r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), b.nearDNS.dns)
+	r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), net.JoinHostPort("127.0.0.1", b.near.DNS.Port))
 	if err != nil {
 		return "", err
 	}

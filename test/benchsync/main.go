@@ -15,7 +15,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -25,21 +24,22 @@ import (
 
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // bench is one run.
 type bench struct {
-	dir                             string
-	clusterset, coredns             string
-	changes                         int
-	clusters                        int
-	services, slices                int
-	endpointsPer                    int
-	limit                           time.Duration
-	hub, near, far                  *cluster
-	hubProcess, nearAgent, farAgent *process
-	nearDNS                         *process
-	table                           *tabwriter.Writer
+	dir              string
+	bin              fleet.Binaries
+	changes          int
+	clusters         int
+	services, slices int
+	endpointsPer     int
+	limit            time.Duration
+	hub              *hub
+	near, far        *member
+	table            *tabwriter.Writer
 }
 
 var parts = []struct {
@@ -52,8 +52,8 @@ var parts = []struct {
 }
 
 func (b *bench) flags() (only *string) {
-	flag.StringVar(&b.clusterset, "clusterset", "", "the clusterset `binary` (default: build it)")
-	flag.StringVar(&b.coredns, "coredns", "", "the coredns `binary` (default: build it)")
+	flag.StringVar(&b.bin.Clusterset, "clusterset", "", "the clusterset `binary` (default: build it)")
+	flag.StringVar(&b.bin.CoreDNS, "coredns", "", "the coredns `binary` (default: build it)")
 	flag.IntVar(&b.changes, "changes", 200, "how many changes to time, of each sort")
 	flag.IntVar(&b.clusters, "clusters", 6, "how many clusters the large hub has")
 	flag.IntVar(&b.services, "services", 1060, "how many services the others export to the large hub")
@@ -94,6 +94,7 @@ func run(ctx context.Context) error {
 	var text strings.Builder
 	b.table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	b.row("", "p50", "p99", "max", "result")
+	b.describe()
 	defer b.stop()
 	if err := b.launch(ctx); err != nil {
 		return err
@@ -128,26 +129,26 @@ func (b *bench) say(format string, args ...any) {
 
 // build compiles the binaries that weren't given.
 func (b *bench) build(ctx context.Context) error {
-	for _, path := range []*string{&b.clusterset, &b.coredns} {
-		name := "clusterset"
-		if path == &b.coredns {
-			name = "coredns"
+	given := b.bin
+	if given.Clusterset == "" || given.CoreDNS == "" {
+		b.say("building clusterset and coredns")
+		var err error
+		if b.bin, err = fleet.Build(ctx, ".", b.dir, "-s -w"); err != nil {
+			return err
 		}
-		if *path != "" {
-			abs, err := filepath.Abs(*path)
-			if err != nil {
-				return err
-			}
-			*path = abs
+	}
+	for _, path := range []struct {
+		given string
+		to    *string
+	}{{given.Clusterset, &b.bin.Clusterset}, {given.CoreDNS, &b.bin.CoreDNS}} {
+		if path.given == "" {
 			continue
 		}
-		*path = filepath.Join(b.dir, name)
-		b.say("building %s", name)
-		pkg := "github.com/clusterset/clusterset/cmd/" + name
-		out, err := exec.CommandContext(ctx, "go", "build", "-ldflags=-s -w", "-o", *path, pkg).CombinedOutput() //nolint:gosec // our own packages
+		abs, err := filepath.Abs(path.given)
 		if err != nil {
-			return fmt.Errorf("build %s: %w\n%s", name, err, out)
+			return err
 		}
+		*path.to = abs
 	}
 	return nil
 }

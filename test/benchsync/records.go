@@ -24,17 +24,17 @@ func (b *bench) others() int { return b.clusters - 2 }
 func (b *bench) fill(ctx context.Context) error {
 	b.say("filling the hub with %d services and %d slices of %d endpoints, of %d clusters", b.services, b.slices, b.endpointsPer, b.others())
 	for i := range b.others() {
-		if err := b.command(ctx, "join", "--hub-kubeconfig", b.hub.plane.Kubeconfig(), "--name", other(i), "--zone", other(i)); err != nil {
+		if err := b.command(ctx, "join", "--hub-kubeconfig", b.hub.Plane.Kubeconfig(), "--name", other(i), "--zone", other(i)); err != nil {
 			return err
 		}
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range b.services {
-		group.Go(func() error { return b.hub.client.Create(ctx, b.exportedService(i)) })
+		group.Go(func() error { return b.hub.Client.Create(ctx, b.exportedService(i)) })
 	}
 	for i := range b.slices {
-		group.Go(func() error { return b.hub.client.Create(ctx, b.exportedEndpoints(i, 1)) })
+		group.Go(func() error { return b.hub.Client.Create(ctx, b.exportedEndpoints(i, 1)) })
 	}
 	return group.Wait()
 }
@@ -46,7 +46,7 @@ func (b *bench) changeAll(ctx context.Context) error {
 	group.SetLimit(16)
 	for i := range b.slices {
 		group.Go(func() error {
-			return b.hub.client.Patch(ctx, b.exportedEndpoints(i, 2), client.MergeFrom(b.exportedEndpoints(i, 1)))
+			return b.hub.Client.Patch(ctx, b.exportedEndpoints(i, 2), client.MergeFrom(b.exportedEndpoints(i, 1)))
 		})
 	}
 	return group.Wait()

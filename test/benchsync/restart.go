@@ -15,13 +15,13 @@ import (
 // restarts fills the hub and times near's agent: when it takes in everything for the first time, when nothing has changed,
 // and when everything has. Then changes are timed again, among all that.
 func (b *bench) restarts(ctx context.Context) error {
-	b.nearAgent.kill()
+	b.near.Agent.Kill()
 	if err := b.fill(ctx); err != nil {
 		return err
 	}
 	what := fmt.Sprintf("%d slices of %d services", b.slices, b.services)
 	b.say("importing them for the first time")
-	if err := b.restartAgent(ctx); err != nil {
+	if err := b.near.restartAgent(ctx); err != nil {
 		return err
 	}
 	if err := b.imported(ctx, 1, what+" → imported, first time"); err != nil {
@@ -34,12 +34,12 @@ func (b *bench) restarts(ctx context.Context) error {
 		return err
 	}
 
-	b.nearAgent.kill()
+	b.near.Agent.Kill()
 	if err := b.changeAll(ctx); err != nil {
 		return err
 	}
 	b.say("importing them after a restart")
-	if err := b.restartAgent(ctx); err != nil {
+	if err := b.near.restartAgent(ctx); err != nil {
 		return err
 	}
 	if err := b.imported(ctx, 2, what+" → imported, all changed during a restart"); err != nil {
@@ -51,15 +51,15 @@ func (b *bench) restarts(ctx context.Context) error {
 // imported waits until near has every slice in its version'th state, and adds how long its agent has run.
 func (b *bench) imported(ctx context.Context, version int, what string) error {
 	services := float64(b.services)
-	err := b.await(ctx, b.nearAgent, "everything is imported", func() (bool, error) {
-		m, err := b.nearAgent.scrape(ctx)
+	err := b.await(ctx, b.near.Agent, "everything is imported", func() (bool, error) {
+		m, err := b.near.scrape(ctx)
 		return m.sum("clusterset_importer_services", `state="imported"`) >= services && idle(m), err
 	})
-	took, cpu, all := time.Since(b.nearAgent.started), b.nearAgent.cpu(), cpuOfAll()-b.nearAgent.others
+	took, cpu, all := time.Since(b.near.started), cpuOf(b.near.Agent.PID()), cpuOfAll()-b.near.others
 	if err != nil {
 		return err
 	}
-	m, err := b.nearAgent.scrape(ctx)
+	m, err := b.near.scrape(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (b *bench) imported(ctx context.Context, version int, what string) error {
 // checkSlices makes sure that the time was one for the work done.
 func (b *bench) checkSlices(ctx context.Context, version int) error {
 	var list discoveryv1.EndpointSliceList
-	if err := b.near.client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
+	if err := b.near.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
 		return err
 	}
 	have := map[string]bool{}
@@ -94,26 +94,26 @@ func (b *bench) checkSlices(ctx context.Context, version int) error {
 // stands still meanwhile: once a minute it notes each member's last heartbeat, which is a change for all.
 func (b *bench) unchanged(ctx context.Context, what string) error {
 	b.say("restarting with nothing changed")
-	b.hubProcess.kill()
-	if err := b.synced(ctx, b.nearAgent); err != nil {
+	b.hub.Process.Kill()
+	if err := b.synced(ctx, b.near); err != nil {
 		return err
 	}
-	b.nearAgent.kill()
+	b.near.Agent.Kill()
 	hub, here := b.hub.audit.size(), b.near.audit.size()
-	if err := b.restartAgent(ctx); err != nil {
+	if err := b.near.restartAgent(ctx); err != nil {
 		return err
 	}
 	if err := b.imported(ctx, 1, what+" → compared after a restart, nothing changed"); err != nil {
 		return err
 	}
-	err := b.await(ctx, b.nearAgent, "it has sent heartbeats", func() (bool, error) {
-		m, err := b.nearAgent.scrape(ctx)
+	err := b.await(ctx, b.near.Agent, "it has sent heartbeats", func() (bool, error) {
+		m, err := b.near.scrape(ctx)
 		return m.sum("clusterset_exporter_heartbeats_total", `result="ok"`) >= 5 && idle(m), err
 	})
 	if err != nil {
 		return err
 	}
-	there, heartbeats, whatThere, err := b.hub.audit.writes(hub, agentOnHub(b.near.name))
+	there, heartbeats, whatThere, err := b.hub.audit.writes(hub, agentOnHub(b.near.Name))
 	if err != nil {
 		return err
 	}
@@ -123,5 +123,5 @@ func (b *bench) unchanged(ctx context.Context, what string) error {
 	}
 	b.row("writes of that restart on the hub", "", "", "", strings.TrimRight(fmt.Sprintf("%d, and %d heartbeats %s", there, heartbeats, whatThere), " "))
 	b.row("writes of that restart in the member", "", "", "", strings.TrimRight(fmt.Sprintf("%d %s", local, whatLocal), " "))
-	return b.startHub(ctx)
+	return b.hub.Process.Start(ctx)
 }

@@ -14,25 +14,19 @@ func (b *bench) watchesOfFew(ctx context.Context) error {
 // countWatches restarts near's agent and counts the watches that it opens on the hub.
 func (b *bench) countWatches(ctx context.Context, clusters int) error {
 	b.say("counting watches with %d clusters", clusters)
-	b.nearAgent.kill()
+	b.near.Agent.Kill()
 	from := b.hub.audit.size()
-	if err := b.restartAgent(ctx); err != nil {
+	if err := b.near.restartAgent(ctx); err != nil {
 		return err
 	}
-	if err := b.synced(ctx, b.nearAgent); err != nil {
+	if err := b.synced(ctx, b.near); err != nil {
 		return err
 	}
-	opened, open, err := b.hub.audit.watches(from, agentOnHub(b.near.name))
+	opened, open, err := b.hub.audit.watches(from, agentOnHub(b.near.Name))
 	if err != nil {
 		return err
 	}
 	b.row(fmt.Sprintf("watches of a member on the hub, %d clusters", clusters), "", "", "",
 		fmt.Sprintf("%d open (%s), %d opened", len(open), strings.Join(open, ", "), opened))
 	return nil
-}
-
-func (b *bench) restartAgent(ctx context.Context) (err error) {
-	b.nearAgent.kill()
-	b.nearAgent, err = b.startAgent(ctx, b.near)
-	return err
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -50,10 +49,8 @@ func (t *tour) await(what string, f func(context.Context) error) {
 func (t *tour) clusterset(args string, promised ...check) {
 	var out []byte
 	t.await("bin/clusterset "+args, func(ctx context.Context) error {
-		cmd := exec.CommandContext(ctx, t.bin.Clusterset, strings.Fields(args)...)
-		cmd.Dir = t.base
-		cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + t.base, "KUBECONFIG=" + filepath.Join(folder, "kubeconfig")}
-		cmd.SysProcAttr = fleet.WithoutOrphans()
+		cmd := t.bin.Command(ctx, t.base, strings.Fields(args)...)
+		cmd.Dir, cmd.Env = t.base, append(cmd.Env, "KUBECONFIG="+filepath.Join(folder, "kubeconfig"))
 		var err error
 		if out, err = cmd.CombinedOutput(); err != nil {
 			return fleet.Permanent(fmt.Errorf("%w\n%s", err, out))

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"context"
+	"os/exec"
 	"path/filepath"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -18,6 +19,14 @@ import (
 // Binaries are the paths of our two programs.
 type Binaries struct {
 	Clusterset, CoreDNS string
+}
+
+// Command is a command of the clusterset CLI, with nothing of our environment. It ends with us, and with ctx.
+func (b Binaries) Command(ctx context.Context, home string, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, b.Clusterset, args...) //nolint:gosec // our own binary
+	cmd.Env = bareEnvironment(home)
+	cmd.SysProcAttr = WithoutOrphans()
+	return cmd
 }
 
 // Cluster is an API server with an administrator's way to it.

@@ -10,8 +10,8 @@ type Hub struct {
 	Process *Program
 	// Flags are more flags of `clusterset hub`, for the next start of the process.
 	Flags []string
-
-	metrics Metrics
+	// Metrics are the process's.
+	Metrics Metrics
 }
 
 // NewHub describes a hub. Its process needs Rights("hub") and our CRDs there before it starts.
@@ -19,7 +19,7 @@ func NewHub(dir string, bin Binaries) *Hub {
 	h := &Hub{Cluster: Cluster{Name: "hub", dir: dir}}
 	h.Process = &Program{
 		Name: "the hub process", Path: bin.Clusterset, Log: filepath.Join(dir, "hub.log"),
-		Args: h.args, Up: h.metrics.up,
+		Args: h.args, Up: h.Metrics.up,
 	}
 	return h
 }
@@ -29,10 +29,10 @@ func (h *Hub) args() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.metrics.reserve(); err != nil {
+	if err := h.Metrics.reserve(); err != nil {
 		return nil, err
 	}
 	return append([]string{
-		"hub", "--kubeconfig", kubeconfig, "--metrics-bind-address", h.metrics.Addr, "--health-probe-bind-address", "0",
+		"hub", "--kubeconfig", kubeconfig, "--metrics-bind-address", h.Metrics.Addr, "--health-probe-bind-address", "0",
 	}, h.Flags...), nil
 }

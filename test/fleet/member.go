@@ -22,20 +22,22 @@ type Member struct {
 	AgentFlags []string
 	// HubKubeconfig is the file with what `clusterset join` gave the member, which its agent uses.
 	HubKubeconfig string
+	// Metrics are the agent's.
+	Metrics Metrics
 
-	metrics Metrics
+	bin Binaries
 }
 
 // NewMember describes a member. Before its agent and its DNS start it must have joined, and its API server must have been
 // given Rights("member") and Rights("dns").
 func NewMember(dir string, bin Binaries, at Location) *Member {
 	m := &Member{
-		Cluster: Cluster{Name: at.Cluster, dir: dir}, Location: at,
+		Cluster: Cluster{Name: at.Cluster, dir: dir}, Location: at, bin: bin,
 		HubKubeconfig: filepath.Join(dir, at.Cluster+"-hub.kubeconfig"),
 	}
 	m.Agent = &Program{
 		Name: "the agent of " + m.Name, Path: bin.Clusterset, Log: filepath.Join(dir, m.Name+"-agent.log"),
-		Args: m.agentArgs, Up: m.metrics.up,
+		Args: m.agentArgs, Up: m.Metrics.up,
 	}
 	m.DNS = newDNS(&m.Cluster, bin, at)
 	return m
@@ -47,14 +49,26 @@ func (m *Member) agentArgs() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := m.metrics.reserve(); err != nil {
+	if err := m.Metrics.reserve(); err != nil {
 		return nil, err
 	}
 	return append([]string{
 		"member", "--kubeconfig", kubeconfig, "--hub-kubeconfig", m.HubKubeconfig,
 		"--hub-secret", api.SystemNamespace + "/" + api.HubSecret, "--heartbeat-interval", "1s",
-		"--metrics-bind-address", m.metrics.Addr, "--health-probe-bind-address", "0",
+		"--metrics-bind-address", m.Metrics.Addr, "--health-probe-bind-address", "0",
 	}, m.AgentFlags...), nil
+}
+
+// Join runs `clusterset join` on a hub, with more flags, and mounts the Secret.
+func (m *Member) Join(ctx context.Context, hub *Hub, flags ...string) error {
+	args := append([]string{
+		"join", "--hub-kubeconfig", hub.Plane.Kubeconfig(), "--kubeconfig", m.Plane.Kubeconfig(), "--install-crds",
+		"--name", m.Name, "--zone", m.Zone, "--region", m.Region,
+	}, flags...)
+	if out, err := m.bin.Command(ctx, m.dir, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("clusterset join of %s: %w\n%s", m.Name, err, out)
+	}
+	return m.MountHubSecret(ctx)
 }
 
 // MountHubSecret does what the kubelet does for the agent's pod: it puts into a file what `clusterset join` left in a Secret.
