@@ -35,6 +35,7 @@ run: build-coredns ## Serve examples/ from files on port 1053 (PORT=…), no Kub
 demo: ## Show a hub and three clusters at work on this machine; DEMO=keep leaves them up
 	@test -x $(BIN)/demo || echo "The first run compiles all that it shows: the demo, CoreDNS with the plugin and clusterset (two to five minutes" \
 	  "on two cores), then etcd and kube-apiserver (four to ten). That is cached; afterwards it takes about a minute."
+	@$(GO) build -v -o $(BIN)/demo ./test/demo 2>&1 | awk '!/^go: / && ++n % 100 == 0 { print "  compiling the demo: " n " packages so far"; fflush() }'
 	@$(GO) build -o $(BIN)/demo ./test/demo
 	@$(BIN)/demo -ldflags "$(LDFLAGS)" $(if $(filter keep,$(DEMO)),-keep) $(if $(TRANSCRIPT),-transcript $(TRANSCRIPT))
 
