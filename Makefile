@@ -88,6 +88,13 @@ fuzz: ## Run every fuzz target for FUZZ (30s) each
 lint: ## Run golangci-lint (compiled on first use)
 	$(GO) tool -modfile=tools/lint/go.mod golangci-lint run ./...
 
+.PHONY: vulncheck
+vulncheck: ## Look for known vulnerabilities in all code that we build on; needs vuln.go.dev
+	@$(GO) build -modfile=tools/go.mod -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
+	@for module in . test/chart image/interop; do \
+	  echo "$$module:"; (cd $$module && $(CURDIR)/$(BIN)/govulncheck ./...) || exit 1; \
+	done
+
 .PHONY: bench
 bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only handlers")
 	@$(GO) build -o $(BIN)/coredns-stock ./test/bench/stock
