@@ -233,3 +233,34 @@ func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
 		}
 	}
 }
+
+// A member's kubeconfig given for the hub's changes nothing there; a hub that is a member too is one.
+func TestAMemberIsNotTakenForTheHub(t *testing.T) {
+	hub, admin := newHub(t)
+	ctx := t.Context()
+	copied := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
+		Name: "lyon", Labels: map[string]string{api.LabelManagedBy: api.ManagedByImporter},
+	}}
+	if err := admin.Create(ctx, copied); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing"}); !errors.Is(err, join.ErrNotTheHub) {
+		t.Errorf("join: %v", err)
+	}
+	if _, err := join.Leave(ctx, hub.Config(), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
+		t.Errorf("leave: %v", err)
+	}
+	if err := admin.Create(ctx, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"}}); err != nil {
+		t.Fatal(err)
+	}
+	mustJoin(t, hub, join.Options{Cluster: "beijing"})
+	if _, err := join.Leave(ctx, hub.Config(), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
+		t.Errorf("leave of a copy: %v", err)
+	}
+	if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || !found {
+		t.Errorf("leave: %v, %v", found, err)
+	}
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(copied), copied); err != nil {
+		t.Error(err)
+	}
+}

@@ -92,7 +92,7 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	if err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
-	if err := refuseMember(ctx, c); err != nil {
+	if err := refuseMember(ctx, c, ""); err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
 	if err := takeName(ctx, c, o); err != nil {
@@ -124,16 +124,27 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 }
 
 // refuseMember returns ErrNotTheHub where the API server is a member's. The kubeconfig of one is easily taken for the hub's, and
-// what a join or leave did there the importer would undo, or DNS answer by.
-func refuseMember(ctx context.Context, c client.Client) error {
-	var copies clustersetv1alpha1.MemberClusterList
-	err := c.List(ctx, &copies, client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter})
+// what a join or leave did there the importer would undo, or DNS answer by. A member that is the hub itself has no copies, but
+// for one that its importer is about to remove; cluster is a name that mustn't be one, or empty.
+func refuseMember(ctx context.Context, c client.Client, cluster string) error {
+	var all clustersetv1alpha1.MemberClusterList
+	err := c.List(ctx, &all)
 	switch {
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // there are none
 		return nil
 	case err != nil:
 		return fmt.Errorf("list MemberClusters: %w", err)
-	case len(copies.Items) > 0:
+	}
+	copies := 0
+	for i := range all.Items {
+		if all.Items[i].Labels[api.LabelManagedBy] != api.ManagedByImporter {
+			continue
+		}
+		if copies++; all.Items[i].Name == cluster {
+			return ErrNotTheHub
+		}
+	}
+	if copies > 0 && copies == len(all.Items) {
 		return ErrNotTheHub
 	}
 	return nil

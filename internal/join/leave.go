@@ -32,7 +32,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	if err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
-	if err := refuseMember(ctx, c); err != nil {
+	if err := refuseMember(ctx, c, cluster); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	for _, obj := range []client.Object{
