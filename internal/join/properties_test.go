@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
@@ -91,7 +90,7 @@ func TestClusterProperties(t *testing.T) {
 		t.Errorf("somebody else's property: %v", err)
 	}
 	write("beijing", "theirs")
-	if err := join.RemoveProperties(ctx, member); client.IgnoreNotFound(err) != nil {
+	if err := join.RemoveProperties(ctx, member); err != nil {
 		t.Error(err)
 	}
 	check("somebody else's stays", map[string]string{"clusterset.k8s.io": "theirs"})
