@@ -21,7 +21,15 @@ type heartbeat struct {
 	after    <-chan struct{} // the first pass; see pass
 	claim    *claim
 	renew    func(context.Context) error
+	// catchUp writes what couldn't be written while the hub was out of reach, and what the hub has lost meanwhile. Its error is
+	// errBehind where that takes longer.
+	catchUp func(context.Context) error
+
+	heldBack int // heartbeats, in a row, because of errBehind
 }
+
+// maxHeldBack is how many heartbeats wait for records. One that the hub never takes mustn't have the whole cluster expire.
+const maxHeldBack = 6
 
 // run renews the Lease until ctx ends, for the first time once the first pass is done. A failure is only counted and
 // logged: the next beat is the retry.
@@ -37,7 +45,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 	defer tick.Stop()
 	failing := false
 	for {
-		err := h.beat(ctx)
+		err := h.beat(ctx, failing)
 		switch {
 		case ctx.Err() != nil:
 			return nil
@@ -57,11 +65,15 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// beat renews once, and gives up in time for the next beat.
-func (h *heartbeat) beat(ctx context.Context) error {
+// beat renews once, and gives up in time for the next beat. After failures what the hub has of this cluster is brought up to
+// date first: as before the first pass, a cluster that returns isn't to be taken for healthy with its endpoints of before.
+func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.interval)
 	defer cancel()
 	err := h.claim.check(ctx)
+	if err == nil && late {
+		err = h.upToDate(ctx)
+	}
 	if err == nil {
 		err = h.renew(ctx)
 	}
@@ -72,6 +84,22 @@ func (h *heartbeat) beat(ctx context.Context) error {
 	h.claim.written.Store(true)
 	metricHeartbeats.WithLabelValues("ok").Inc()
 	metricLastHeartbeat.SetToCurrentTime()
+	return nil
+}
+
+// upToDate returns nil once the heartbeat needn't wait any longer.
+func (h *heartbeat) upToDate(ctx context.Context) error {
+	if _, err := h.claim.lease(ctx); err != nil {
+		return err // the hub is still away, and there is nothing to try
+	}
+	half, cancel := context.WithTimeout(ctx, h.interval/2)
+	defer cancel()
+	err := h.catchUp(half)
+	if err != nil && h.heldBack < maxHeldBack {
+		h.heldBack++
+		return err
+	}
+	h.heldBack = 0
 	return nil
 }
 

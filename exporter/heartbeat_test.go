@@ -7,8 +7,17 @@ import (
 	"testing/synctest"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 )
+
+// unclaimed is a name that nobody else works under, on a hub that answers.
+func unclaimed() *claim {
+	return &claim{lease: func(context.Context) (*coordinationv1.Lease, error) { return nil, nil }}
+}
+
+func nothing(context.Context) error { return nil }
 
 func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -16,7 +25,7 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 		p := newPass()
 		var beats []time.Duration
 		began := time.Now()
-		h := &heartbeat{interval: 10 * time.Second, after: p.finished, claim: &claim{}, renew: func(context.Context) error {
+		h := &heartbeat{interval: 10 * time.Second, after: p.finished, claim: unclaimed(), catchUp: nothing, renew: func(context.Context) error {
 			beats = append(beats, time.Since(began))
 			return errors.New("the hub is away") // a failure doesn't stop the next
 		}}
@@ -45,6 +54,77 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	})
 }
 
+// A cluster that returns has written what changed before it says that it is there.
+func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, ready := time.Now(), make(chan struct{})
+		close(ready)
+		var away error
+		var beats, tries []time.Duration
+		var waiting backlog
+		queue := make(chan event.TypedGenericEvent[types.NamespacedName])
+		ctx, cancel := context.WithCancel(t.Context())
+		h := &heartbeat{
+			interval: 10 * time.Second, after: ready,
+			claim: &claim{lease: func(context.Context) (*coordinationv1.Lease, error) { return nil, away }},
+			renew: func(context.Context) error {
+				if away == nil {
+					beats = append(beats, time.Since(began))
+				}
+				return away
+			},
+			catchUp: func(ctx context.Context) error { return waiting.catchUp(ctx, queue) },
+		}
+		works := false
+		go func() {
+			for {
+				select {
+				case <-ctx.Done():
+					return
+				case e := <-queue:
+					tries = append(tries, time.Since(began))
+					waiting.note(e.Object, !works)
+				}
+			}
+		}()
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); _ = h.run(ctx) }()
+		expect := func(what string, wantBeats, wantTries int) {
+			t.Helper()
+			synctest.Wait()
+			if len(beats) != wantBeats || len(tries) != wantTries {
+				t.Errorf("%s: heartbeats at %v, tries at %v; want %d and %d", what, beats, tries, wantBeats, wantTries)
+			}
+		}
+		elapse(5 * time.Second)
+		expect("the hub is there", 1, 0)
+		away = errors.New("no route")
+		waiting.note(web, true)
+		elapse(30 * time.Second) // beats at 10, 20, 30
+		expect("the hub is away", 1, 0)
+		away = nil
+		elapse(10 * time.Second) // 40
+		expect("it is back, and the record isn't written yet", 1, 1)
+		works = true
+		elapse(10 * time.Second) // 50
+		expect("it is", 2, 2)
+		elapse(10 * time.Second) // 60
+		expect("nothing to catch up with", 3, 2)
+
+		// A record that is never written holds the heartbeat back for no longer than maxHeldBack.
+		away, works = errors.New("no route"), false
+		waiting.note(web, true)
+		elapse(10 * time.Second) // 70
+		away = nil
+		elapse(maxHeldBack * 10 * time.Second)
+		expect("held back", 3, 2+maxHeldBack)
+		elapse(10 * time.Second)
+		expect("held back for long enough", 4, 3+maxHeldBack)
+		cancel()
+		<-stopped
+	})
+}
+
 func TestPassOverNothingIsDone(t *testing.T) {
 	p := newPass()
 	p.begin(map[types.NamespacedName]bool{})
@@ -61,7 +141,7 @@ func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {
 		began, ready := time.Now(), make(chan struct{})
 		close(ready)
 		var beats []time.Duration
-		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: &claim{}, renew: func(ctx context.Context) error {
+		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: unclaimed(), catchUp: nothing, renew: func(ctx context.Context) error {
 			beats = append(beats, time.Since(began))
 			<-ctx.Done()
 			return ctx.Err()

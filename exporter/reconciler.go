@@ -35,6 +35,7 @@ type reconciler struct {
 	synced  func() bool   // whether that cache can be believed, and the name is ours
 	events  events.EventRecorder
 	pass    *pass
+	backlog backlog
 	census  census
 }
 
@@ -64,6 +65,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others)
 	}
+	r.backlog.note(req.NamespacedName, out.transient() != nil)
 	r.census.record(req.NamespacedName, entryOf(src, want, out, conflict))
 	if out.err == nil || out.refused {
 		// A record that the hub won't take is done too, as far as it can be: one mustn't keep the whole cluster's heartbeat

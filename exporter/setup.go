@@ -7,9 +7,11 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
 )
@@ -102,6 +104,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		Reconciler:              r,
 		MaxConcurrentReconciles: opts.Workers,
 		CacheSyncTimeout:        cacheSyncTimeout,
+		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, maxBackoff),
 		SkipNameValidation:      &skip,
 	})
 	if err != nil {
@@ -117,6 +120,12 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		after:    r.pass.finished,
 		claim:    name,
 		renew:    renewLease(hub.GetClient(), name, opts),
+		catchUp: func(ctx context.Context) error {
+			if err := r.restore(ctx, hub.GetAPIReader()); err != nil {
+				return err
+			}
+			return r.backlog.catchUp(ctx, r.pass.keys)
+		},
 	}
 	for _, run := range []manager.RunnableFunc{
 		name.run,

@@ -87,7 +87,10 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Reconciler:              r,
 		MaxConcurrentReconciles: 4,
 		CacheSyncTimeout:        cacheSyncTimeout,
-		SkipNameValidation:      &skip,
+		// controller-runtime's own goes up to a quarter of an hour, for which a member that died while the API server was away
+		// would be taken for alive.
+		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
+		SkipNameValidation: &skip,
 	})
 	if err != nil {
 		return fmt.Errorf("set up hub: %w", err)

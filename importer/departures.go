@@ -21,9 +21,9 @@ const (
 	// vanishedGrace is how long what a record stood for outlives it where its exporter didn't withdraw it. An exporter that
 	// runs writes such a record anew within a second or two.
 	vanishedGrace = 10 * time.Second
-	// unseenGrace is the same where our watch of the hub was broken meanwhile. Then the exporter's was too, most likely, and
-	// client-go tries again after half a minute or a little more: a hub restored from an old backup is complete only then.
-	unseenGrace = 45 * time.Second
+	// unseenGrace is the same where our watch of the hub was broken meanwhile. Then the hub was away for all, most likely, and
+	// came back from a backup: an exporter learns that with its next heartbeat, 10 s later at most, and writes what is missing.
+	unseenGrace = 20 * time.Second
 	// rememberedFor is how long a departure is. By then what the record stood for is gone, unless the local API server is away.
 	rememberedFor = time.Minute
 )
