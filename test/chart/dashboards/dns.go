@@ -55,10 +55,8 @@ func dns() *Dashboard {
 			q("p50", `histogram_quantile(0.5, sum by (le) (rate(coredns_clusterset_apply_duration_seconds_bucket{SEL}[RATE])))`),
 			q("p99", `histogram_quantile(0.99, sum by (le) (rate(coredns_clusterset_apply_duration_seconds_bucket{SEL}[RATE])))`)).
 			from("transparent", 1.0, "red"),
-		graph("From change to answer", "How long it takes from an endpoint's change until queries see it, for EndpointSlices that say when that was (endpoints.kubernetes.io/last-change-trigger-time).", "s", 12,
-			q("p50", `histogram_quantile(0.5, sum by (le) (rate(coredns_clusterset_programming_duration_seconds_bucket{SEL}[RATE])))`),
-			q("p99", `histogram_quantile(0.99, sum by (le) (rate(coredns_clusterset_programming_duration_seconds_bucket{SEL}[RATE])))`)).
-			from("transparent", 20.0, "red"),
+		graph("Changes", "Watch events that each server takes in. Servers of one cluster take in the same.", "ops", 12,
+			q("{{instance}}", `sum by (instance) (rate(coredns_clusterset_apply_duration_seconds_count{SEL}[RATE]))`)),
 	)
 	d.processes()
 	d.place(graph("Panics", "Panics that CoreDNS recovered from. Any is a bug.", "short", 24,
