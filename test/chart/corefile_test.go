@@ -88,7 +88,7 @@ var (
 	blockRE    = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
 )
 
-// localised puts something else in the place of what a test can't have: the pod's ports, its token, the node's resolvers.
+// localised puts something else in the place of what a test can't have: the pod's ports, its token and volume, the node's resolvers.
 func localised(t *testing.T, corefile, kubeconfig string) server {
 	t.Helper()
 	port, probe, metrics := freePort(t), "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
@@ -104,6 +104,7 @@ func localised(t *testing.T, corefile, kubeconfig string) server {
 		text = strings.Replace(text, r[0], r[1], 1)
 	}
 	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
+	text = strings.ReplaceAll(text, "/var/lib/clusterset/", t.TempDir()+"/")
 	text = resolverRE.ReplaceAllString(text, "forward . 127.0.0.1:9 {")
 	text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 	text = blockRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")

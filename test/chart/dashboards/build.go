@@ -70,13 +70,12 @@ func (d *Dashboard) row(title string, panels ...*Panel) {
 func (d *Dashboard) place(p *Panel) {
 	p.ID = len(d.Panels) + 1
 	bottom, right := 0, 0
+	for _, other := range d.Panels {
+		bottom = max(bottom, other.GridPos.Y+other.GridPos.H)
+	}
 	if n := len(d.Panels); n > 0 {
-		last := d.Panels[n-1].GridPos
-		bottom, right = last.Y+last.H, last.X+last.W
-		if right+p.GridPos.W <= 24 && d.Panels[n-1].Type != "row" {
-			bottom = last.Y
-		} else {
-			right = 0
+		if last := d.Panels[n-1]; last.Type != "row" && last.GridPos.X+last.GridPos.W+p.GridPos.W <= 24 {
+			bottom, right = last.GridPos.Y, last.GridPos.X+last.GridPos.W
 		}
 	}
 	p.GridPos.X, p.GridPos.Y = right, bottom

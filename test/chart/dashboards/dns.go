@@ -51,6 +51,12 @@ func dns() *Dashboard {
 			q("{{kind}}", `sum by (kind) (rate(coredns_clusterset_source_errors_total{SEL}[RATE]))`)),
 		graph("Invalid objects", "Objects that arrived with a field that can't be served. The rest of each is served.", "short", 8,
 			q("{{kind}}", `sum by (kind) (increase(coredns_clusterset_invalid_objects_total{SEL}[RATE]))`)),
+		timeline("From a snapshot", "Whether a server answers from its snapshot file, because it has not reached the API server since it started. Only of servers that have one.", 12, 8,
+			map[string]Word{"0": {"no", "green", 0}, "1": {"yes", "orange", 1}},
+			q("{{instance}} {{source}}", `max by (instance, source) (coredns_clusterset_source_stale{SEL})`)),
+		graph("Snapshot files", "Reads and writes of snapshot files that failed. A refused file is too old, of other options, or broken; the log says which.", "short", 12,
+			q("writes: {{result}}", `sum by (result) (increase(coredns_clusterset_snapshot_writes_total{SEL, result="error"}[RATE]))`),
+			q("reads: {{result}}", `sum by (result) (increase(coredns_clusterset_snapshot_reads_total{SEL, result="refused"}[RATE]))`)),
 		graph("From event to answer", "How long it takes from the arrival of a watch event until queries see it.", "s", 12,
 			q("p50", `histogram_quantile(0.5, sum by (le) (rate(coredns_clusterset_apply_duration_seconds_bucket{SEL}[RATE])))`),
 			q("p99", `histogram_quantile(0.99, sum by (le) (rate(coredns_clusterset_apply_duration_seconds_bucket{SEL}[RATE])))`)).

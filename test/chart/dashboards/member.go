@@ -62,9 +62,11 @@ func member() *Dashboard {
 			q("{{kind}} {{verb}}", `sum by (kind, verb) (rate(clusterset_importer_writes_total{SEL}[RATE]))`)),
 		graph("Objects in the way", "Objects of someone else's where the importer would have written its own.", "short", 8,
 			q("{{kind}}", `sum by (kind) (max by (cluster, job, kind) (clusterset_importer_foreign_objects{SEL}))`)),
-		graph("Dropped values", "Parts of records that can't be imported, by the member that exported them.", "short", 12,
+		graph("Dropped values", "Parts of records that can't be imported, by the member that exported them.", "short", 8,
 			q("{{member}}", `sum by (member) (increase(clusterset_importer_dropped_values_total{SEL}[RATE]))`)),
-		graph("Truncated endpoints", "Endpoints that found no room in their GlobalService, which holds 4,096.", "short", 12,
+		graph("Clusters awaited", "Clusters that were known before the hub lost its data and haven't joined it again. What they exported is kept meanwhile.", "short", 8,
+			q("{{cluster}} {{job}}", `max by (cluster, job) (clusterset_importer_awaited_clusters{SEL})`)),
+		graph("Truncated endpoints", "Endpoints that found no room in their GlobalService, which holds 4,096.", "short", 8,
 			q("{{cluster}} {{job}}", `max by (cluster, job) (clusterset_importer_truncated_endpoints{SEL})`)),
 	)
 	d.controllers("How long a change takes")
