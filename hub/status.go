@@ -4,6 +4,7 @@ import (
 	"math"
 	"strings"
 	"time"
+	"unicode"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -131,10 +132,16 @@ func beatOf(lease *coordinationv1.Lease) string {
 	return b.String()
 }
 
-// versionOf returns the version a member's agent states on its Lease, cut to what the API takes: it is the member's word.
+// versionOf returns the version a member's agent states on its Lease, cut to what the API takes and without what would steer
+// the terminal that it is printed to: it is the member's word.
 func versionOf(lease *coordinationv1.Lease) string {
 	const longest = 128
-	version := strings.ToValidUTF8(lease.Annotations[api.AnnotationAgentVersion], "")
+	version := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, strings.ToValidUTF8(lease.Annotations[api.AnnotationAgentVersion], ""))
 	if len(version) > longest {
 		version = strings.ToValidUTF8(version[:longest], "")
 	}

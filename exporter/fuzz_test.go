@@ -1,0 +1,73 @@
+package exporter
+
+import (
+	"encoding/json"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice of any JSON. What goes to the hub lies in
+// the member's own namespace, is valid there and is written once: the next pass over the same finds nothing to do.
+func FuzzMemberRecords(f *testing.F) {
+	text := func(o any) []byte {
+		b, err := json.Marshal(o)
+		if err != nil {
+			f.Fatal(err)
+		}
+		return b
+	}
+	f.Add(text(service()), text(export()), text(slice("web-1", 3)))
+	f.Add(text(service(func(s *corev1.Service) { s.Spec.ClusterIP = corev1.ClusterIPNone })), text(export(func(e *mcsv1beta1.ServiceExport) {
+		e.Spec.ExportedLabels = map[string]string{"team": "red", "kubernetes.io/x": "y", " ": "\n"}
+	})), text(slice("web-2", 250)))
+	for _, odd := range []string{
+		`null`, `{"spec":{"type":"ExternalName"}}`, `{"metadata":{"name":"a.b","namespace":"\u0000"}}`,
+		`{"spec":{"clusterIPs":["None","127.0.0.1","x"],"ports":[{"name":"\u001b[2J","port":99999,"targetPort":"x"},{"port":1},{"port":1}],"ipFamilies":["IPv9"]}}`,
+		`{"metadata":{"name":"s"},"addressType":"IPv6","endpoints":[{"addresses":["::ffff:10.0.0.1","fe80::1"],"hostname":"_http._tcp","zone":"z\n"},{"addresses":null}],"ports":[{"port":null},{"name":"","port":0}]}`,
+		`{"metadata":{"deletionTimestamp":"2026-01-01T00:00:00Z"}}`,
+	} {
+		f.Add([]byte(odd), text(export()), text(slice("web-1", 1)))
+		f.Add(text(service()), []byte(odd), text(slice("web-1", 1)))
+		f.Add(text(service()), text(export()), []byte(odd))
+	}
+	f.Fuzz(func(t *testing.T, serviceJSON, exportJSON, sliceJSON []byte) {
+		src := Source{Cluster: "beijing", Key: web, Service: &corev1.Service{}, Export: &mcsv1beta1.ServiceExport{}, Slices: make([]discoveryv1.EndpointSlice, 1)}
+		if json.Unmarshal(serviceJSON, src.Service) != nil || json.Unmarshal(exportJSON, src.Export) != nil || json.Unmarshal(sliceJSON, &src.Slices[0]) != nil {
+			return // the API server refuses it
+		}
+		d := desired(src)
+		if d.Service == nil && len(d.Endpoints) > 0 || d.Service != nil && d.Refused != nil {
+			t.Fatalf("service %v, %d endpoints, refused %v", d.Service, len(d.Endpoints), d.Refused)
+		}
+		have := Records{}
+		if d.Service != nil {
+			if d.Service.Namespace != api.MemberNamespace("beijing") || d.Service.Name != api.ExportedServiceName(web.Namespace, web.Name) {
+				t.Errorf("a record at %s/%s", d.Service.Namespace, d.Service.Name)
+			}
+			if errs := d.Service.Validate(); len(errs) > 0 {
+				t.Errorf("ExportedService: %v", errs.ToAggregate())
+			}
+			have.Service = d.Service.DeepCopy()
+		}
+		names := map[string]bool{}
+		for i := range d.Endpoints {
+			e := &d.Endpoints[i]
+			if e.Namespace != api.MemberNamespace("beijing") || names[e.Name] {
+				t.Errorf("a record at %s/%s, or two", e.Namespace, e.Name)
+			}
+			names[e.Name] = true
+			if errs := e.Validate(); len(errs) > 0 {
+				t.Errorf("ExportedEndpoints: %v", errs.ToAggregate())
+			}
+			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
+		}
+		if again := plan(have, desired(src)); len(again) > 0 {
+			t.Errorf("written over and over: %v", again)
+		}
+	})
+}

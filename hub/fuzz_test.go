@@ -1,0 +1,65 @@
+package hub
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// FuzzLease has a member write Leases of any JSON. It can seem alive or silent by that, itself alone: another member's phase
+// stays as it is, and what its status takes over is short, printable text.
+func FuzzLease(f *testing.F) {
+	for _, text := range []string{
+		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"v1.2.3"}},"spec":{"holderIdentity":"agent","renewTime":"2026-01-01T00:00:00.000000Z","leaseDurationSeconds":40}}`,
+		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"\u001b[2J\n\u202e\ud800"}},"spec":{"holderIdentity":"","renewTime":"9999-12-31T23:59:59.000000Z","leaseDurationSeconds":-1}}`,
+		`{"spec":{"renewTime":"0001-01-01T00:00:00.000000Z","leaseTransitions":2147483647}}`, `{"spec":{}}`, `null`,
+		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"` + strings.Repeat("é", 100) + `"}}}`,
+	} {
+		f.Add([]byte(text), []byte(`{"spec":{"renewTime":"2026-01-01T00:00:10.000000Z"}}`), uint16(10))
+		f.Add([]byte(text), []byte(text), uint16(400))
+	}
+	f.Fuzz(func(t *testing.T, first, second []byte, seconds uint16) {
+		var leases [2]coordinationv1.Lease
+		if json.Unmarshal(first, &leases[0]) != nil || json.Unmarshal(second, &leases[1]) != nil {
+			return // the API server refuses it
+		}
+		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+		l := NewLiveness(DefaultThresholds)
+		for _, name := range []string{"hostile", "honest", "third"} {
+			l.Know(name, clustersetv1alpha1.MemberReady, now, now)
+		}
+		heartbeat := func(n int) {
+			l.Observe("honest", string(rune('a'+n%26)), now)
+			l.Observe("third", string(rune('a'+n%26)), now)
+		}
+		l.Observe("hostile", beatOf(&leases[0]), now)
+		heartbeat(0)
+		var decided map[string]Decision
+		for passed := 0; passed <= int(seconds%600); passed += 10 {
+			heartbeat(passed/10 + 1)
+			decided = l.Decide(now)
+			now = now.Add(10 * time.Second)
+		}
+		changed := beatOf(&leases[0]) != beatOf(&leases[1])
+		l.Observe("hostile", beatOf(&leases[1]), now)
+		decided = l.Decide(now)
+		if decided["honest"].Phase != clustersetv1alpha1.MemberReady || decided["third"].Phase != clustersetv1alpha1.MemberReady || decided["honest"].Forget {
+			t.Errorf("the others are %+v", decided)
+		}
+		if got := decided["hostile"].Phase; changed && got != clustersetv1alpha1.MemberReady {
+			t.Errorf("after a renewal it is %s", got)
+		}
+		status := statusOf(&clustersetv1alpha1.MemberCluster{}, decided["hostile"], factsOf(&leases[1], 1), now)
+		version := status.AgentVersion
+		if len(version) > 128 || !utf8.ValidString(version) || strings.ContainsFunc(version, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("version %q", version)
+		}
+	})
+}
