@@ -62,6 +62,7 @@ health :8080 {
 }
 ready :8181
 prometheus :9153
+bufsize 1232
 {{- end }}
 
 {{- define "clusterset.corefile.options" -}}

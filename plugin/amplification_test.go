@@ -1,0 +1,137 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/coredns/coredns/plugin/bufsize" // for the amplification test
+	"github.com/miekg/dns"
+)
+
+// The most that a query can bring back, in the words of docs/reliability.md.
+const (
+	withoutEDNS = 512  // RFC 1035, 4.2.1
+	withBufsize = 1232 // what the bufsize plugin allows in corefile.example and in the chart
+)
+
+// Whoever forges a victim's address as a query's sender sends the victim our answer. The service here is as large as one
+// GlobalService can be, and its name as short as one can be: nothing that can be asked for is larger beside its query.
+func TestAmplificationIsBounded(t *testing.T) {
+	dir := t.TempDir()
+	var b strings.Builder
+	b.WriteString("apiVersion: dns.fabedge.io/v1alpha1\nkind: GlobalService\nmetadata: {name: a, namespace: b}\nspec:\n  type: Headless\n  ports: [{name: p, port: 1}]\n  endpoints:\n")
+	for i := range 4096 {
+		fmt.Fprintf(&b, "  - {addresses: [10.0.%d.%d, 'fd00::%x'], cluster: c, hostname: h%d}\n", i/256, i%256, i+1, i)
+	}
+	writeFile(t, filepath.Join(dir, "objects", "large.yaml"), []byte(b.String()))
+	start := func(options, plugins string) *liveServer {
+		s := startLive(t, fmt.Sprintf(".:0 {\n    bind 127.0.0.1\n    %s\n    clusterset global {\n        manifests %s/objects\n        %s\n    }\n}\n", plugins, dir, options))
+		s.ready(t)
+		return s
+	}
+	small, bare, capped := start("", "bufsize 1232"), start("", ""), start("max_answers 10", "")
+	names := []string{"global.", "svc.global.", "b.svc.global.", "a.b.svc.global.", "c.a.b.svc.global.", "h0.c.a.b.svc.global.", "_p._tcp.a.b.svc.global.", "ns.dns.global.", "dns-version.global.", "x.global."}
+	types := []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeANY, dns.TypeTXT, dns.TypeSOA, dns.TypeNS, dns.TypeMX, dns.TypeDNSKEY, dns.TypeAXFR}
+	var worstSmall, worstPlain, worstCapped ratio
+	for _, name := range names {
+		for _, qtype := range types {
+			for _, size := range []int{0, 1, 512, 1232, 4096, 65535} {
+				q := new(dns.Msg).SetQuestion(name, qtype)
+				if size > 0 {
+					q.SetEdns0(uint16(size), true) //nolint:gosec // small
+				}
+				query, answer := overUDP(t, small.udp, q)
+				if limit := limitOf(size, withBufsize); answer > limit {
+					t.Errorf("%s %s, EDNS %d: %d bytes, more than %d", name, dns.TypeToString[qtype], size, answer, limit)
+				}
+				worstSmall.take(query, answer)
+				if size == 0 {
+					worstPlain.take(query, answer)
+				}
+				worstCapped.take(overUDP(t, capped.udp, q))
+				if size > 4096 {
+					continue // what fits there fits no datagram
+				}
+				// Alone the plugin keeps to what the client says that it can take.
+				if _, answer = overUDP(t, bare.udp, q); answer > limitOf(size, 4096) {
+					t.Errorf("without bufsize, %s %s, EDNS %d: %d bytes", name, dns.TypeToString[qtype], size, answer)
+				}
+			}
+		}
+	}
+	if worstCapped.answer > 2048 {
+		t.Errorf("with max_answers 10, %s", worstCapped)
+	}
+	doc, err := os.ReadFile("../docs/reliability.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range []ratio{worstSmall, worstPlain, worstCapped} {
+		if !strings.Contains(string(doc), r.String()) {
+			t.Errorf("docs/reliability.md doesn't say %q", r)
+		}
+	}
+}
+
+func limitOf(edns, most int) int {
+	return min(max(edns, withoutEDNS), most)
+}
+
+// ratio is the largest answer beside its query.
+type ratio struct{ query, answer int }
+
+func (r *ratio) take(query, answer int) {
+	if r.query == 0 || answer*r.query > r.answer*query {
+		r.query, r.answer = query, answer
+	}
+}
+
+func (r ratio) String() string {
+	return fmt.Sprintf("%d bytes for %d, %.1f times", r.answer, r.query, float64(r.answer)/float64(r.query))
+}
+
+// overUDP returns the sizes of a query and of its answer, which says if it is cut.
+func overUDP(t *testing.T, addr string, q *dns.Msg) (query, answer int) {
+	t.Helper()
+	packed, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("udp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	buf := make([]byte, 65535)
+	for range 3 { // on a busy machine datagrams get lost even on loopback
+		if _, err := conn.Write(packed); err != nil {
+			t.Fatal(err)
+		}
+		_ = conn.SetReadDeadline(time.Now().Add(exchangeTimeout))
+		n, err := conn.Read(buf)
+		if err != nil {
+			continue
+		}
+		m := new(dns.Msg)
+		if err := m.Unpack(buf[:n]); err != nil {
+			t.Fatal(err)
+		}
+		if name := q.Question[0].Name; name == "a.b.svc.global." && q.Question[0].Qtype == dns.TypeA && n <= withBufsize && m.Rcode == dns.RcodeSuccess && len(m.Answer) != 10 && !m.Truncated {
+			t.Errorf("%s: %d records of 4096, and no word of it", name, len(m.Answer))
+		}
+		return len(packed), n
+	}
+	t.Errorf("no answer to %s", q.Question[0].String())
+	return len(packed), 0
+}
+
+// ready waits until the server has read everything.
+func (s *liveServer) ready(t *testing.T) {
+	t.Helper()
+	s.expect(t, map[string]string{"SRV nothing.global": "NXDOMAIN"})
+}
