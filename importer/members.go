@@ -87,6 +87,16 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
 		return reconcile.Result{}, nil
 	}
+	if here == nil && req.Name != m.guard.cluster {
+		switch is, known, err := m.hubIsHere(ctx); {
+		case err != nil:
+			return reconcile.Result{}, err
+		case !known:
+			return reconcile.Result{RequeueAfter: staleRetry}, nil // once our own is copied, or seen
+		case is:
+			return reconcile.Result{}, nil
+		}
+	}
 	m.report.awaited(req.Name, false)
 	err = m.copy(ctx, here, there)
 	var foreign *foreignError
@@ -99,6 +109,26 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	m.report.foreign(ctx, memberKey(req.Name), nil)
 	return reconcile.Result{}, err
+}
+
+// hubIsHere says whether this cluster is the hub, by its own MemberCluster: known is false until that is here too.
+//
+// A MemberCluster that is missing here is no sign of another cluster. Of two caches of one API server the hub's may still
+// have what a leave has just deleted, and a copy of that would be the hub's own again: everyone would take the one who left
+// for a member.
+func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
+	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.guard.cluster}, there)
+	if apierrors.IsNotFound(err) || err == nil && len(there.Validate()) > 0 {
+		return false, true, nil // it isn't copied, so there is nothing to wait for
+	}
+	if err != nil {
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.guard.cluster, err)
+	}
+	if known, err = get(ctx, m.local, "", m.guard.cluster, here); err != nil || !known {
+		return false, false, err
+	}
+	return here.UID == there.UID, true, nil
 }
 
 // mayForget returns nil if a cluster that the hub has no MemberCluster of has left, else why that can't be told. A leave takes
