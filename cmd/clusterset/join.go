@@ -38,14 +38,15 @@ The kubeconfig for the member's agent is installed as a Secret in the member, if
 
 A name that is in use is refused. clusterset leave undoes it.`,
 		Example: `  clusterset join --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing --zone cn-north-1a --region cn-north-1
-  clusterset join --hub-kubeconfig hub.yaml --name edge-7 --region eu-west > edge-7-agent.kubeconfig`,
+  clusterset join --hub-kubeconfig hub.yaml --name edge-7 --region eu-west > edge-7-agent.kubeconfig
+  clusterset join --hub-context hub --context beijing --name beijing`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return j.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (required)")
-	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
+	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
 	flags.StringVar(&j.options.Cluster, "name", "", "the cluster's `name` in the set: a DNS label (required)")
 	flags.StringVar(&j.options.Zone, "zone", "", "`zone` the cluster lies in, for endpoints that don't say their own (default: unknown)")
@@ -55,7 +56,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "take up a membership that exists, and give it a new token")
 	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: end every token that the member was given before, as after a theft. Its agent is cut off from the hub until it has the new one; names stay answered")
 	flags.StringVar(&j.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to install the Secret there (default: print the agent's kubeconfig)")
-	flags.StringVar(&j.context, "context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&j.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
 	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
 	flags.BoolVar(&j.installCRDs, "install-crds", false, "install our CRDs on the hub and, with --kubeconfig, in the member, where also those of the Multi-Cluster Services API if they are missing")
@@ -64,8 +65,8 @@ A name that is in use is refused. clusterset leave undoes it.`,
 
 func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	log.SetLogger(logr.Discard()) // what there is to say is printed
-	if j.hubKubeconfig == "" {
-		return usagef("--hub-kubeconfig is required: the kubeconfig of an administrator of the hub")
+	if j.hubKubeconfig == "" && j.hubContext == "" {
+		return usagef("--hub-kubeconfig or --hub-context is required: the way in of an administrator of the hub")
 	}
 	if j.options.Cluster == "" {
 		return usagef("--name is required: the cluster's name in the set, a DNS label such as beijing")

@@ -38,11 +38,11 @@ first. It can be repeated, and is also for clusters that are gone for good.`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
 	})
 	flags := cmd.Flags()
-	flags.StringVar(&l.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (required)")
-	flags.StringVar(&l.hubContext, "hub-context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&l.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
+	flags.StringVar(&l.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.cluster, "name", "", "the cluster's `name` in the set (required)")
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
-	flags.StringVar(&l.context, "context", "", "`context` of that file (default: its current one)")
+	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "leave what the agent imported as it is; names stay answered with what was known last")
 	return cmd
@@ -50,8 +50,8 @@ first. It can be repeated, and is also for clusters that are gone for good.`,
 
 func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	log.SetLogger(logr.Discard()) // what there is to say is printed
-	if l.hubKubeconfig == "" {
-		return usagef("--hub-kubeconfig is required: the kubeconfig of an administrator of the hub")
+	if l.hubKubeconfig == "" && l.hubContext == "" {
+		return usagef("--hub-kubeconfig or --hub-context is required: the way in of an administrator of the hub")
 	}
 	if l.cluster == "" {
 		return usagef("--name is required: the cluster's name in the set; clusterset status lists them")
