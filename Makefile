@@ -5,6 +5,8 @@ BIN     := bin
 PORT    ?= 1053
 BENCH   ?=
 FUZZ    ?= 30s
+OUT     ?= dist/manifests
+VALUES  ?=
 
 # The race detector needs a C compiler; without one the tests run as they are, and say so.
 RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
@@ -111,8 +113,9 @@ image: ## Write dist/clusterset.tar, an OCI image of both binaries for amd64 and
 	$(GO) run ./image -o dist/clusterset.tar
 
 .PHONY: manifests
-manifests: ## Render the chart as plain YAML into dist/manifests, for kubectl apply -k
-	$(GO) -C test/chart run ./manifests -o ../../dist/manifests
+manifests: ## Render the chart with VALUES=file as plain YAML into dist/manifests (OUT=…), for kubectl apply -k
+	@$(GO) -C test/chart run ./manifests -o $(abspath $(OUT)) $(if $(VALUES),-f $(abspath $(VALUES)))
+	@echo "kubectl apply --server-side -k $(OUT)"
 
 .PHONY: test-chart
 test-chart: kube ## Run the chart's tests: goldens, a real API server, the rendered roles (Helm's library is fetched)

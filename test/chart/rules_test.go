@@ -36,14 +36,14 @@ func alerts(t *testing.T) []alertRule {
 	return all
 }
 
-// Every alert says what is wrong and how bad that is, waits before it wakes someone, and leads to a section of
+// Every alert says what is wrong and how bad that is, waits before it wakes someone, and leads to its own section of
 // docs/operations.md.
 func TestAlertRules(t *testing.T) {
 	sections := sections(t)
 	for _, rule := range alerts(t) {
 		page, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
-		if page != "RUNBOOKS" || !sections[anchor] {
-			t.Errorf("%s: docs/operations.md has no section %q", rule.Alert, anchor)
+		if page != "RUNBOOKS" || anchor != strings.ToLower(rule.Alert) || !sections[anchor] {
+			t.Errorf("%s: the runbook is %q; want docs/operations.md's section of its name", rule.Alert, rule.Annotations["runbook_url"])
 		}
 		if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 			t.Errorf("%s has no summary or description", rule.Alert)

@@ -17,8 +17,6 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-const root = "../.."
-
 // corefiles returns every Corefile of the repository's documentation, by the place where it stands.
 func corefiles(t *testing.T) map[string]string {
 	t.Helper()
@@ -32,43 +30,17 @@ func corefiles(t *testing.T) map[string]string {
 			all[strings.TrimPrefix(path, root+"/")] = read(t, path)
 		}
 	}
-	block := regexp.MustCompile("(?ms)^(?:```|~~~) ?corefile\n(.*?)^(?:```|~~~)$")
-	for _, path := range pages(t) {
-		for i, m := range block.FindAllStringSubmatch(read(t, path), -1) {
-			all[fmt.Sprintf("%s block %d", strings.TrimPrefix(path, root+"/"), i+1)] = m[1]
-		}
+	for _, b := range blocksOf(t, "corefile") {
+		all[b.String()] = b.text
 	}
 	return all
-}
-
-// pages returns the paths of all documentation.
-func pages(t *testing.T) []string {
-	t.Helper()
-	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "plugin/*.md", "plugin/testdata/*.md", "charts/*/*.md"} {
-		paths, err := filepath.Glob(filepath.Join(root, pattern))
-		if err != nil {
-			t.Fatal(err)
-		}
-		all = append(all, paths...)
-	}
-	return all
-}
-
-func read(t *testing.T, path string) string {
-	t.Helper()
-	b, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(b)
 }
 
 // The real binary starts with each Corefile and answers the zones in it. What a test can't have is put in its place: the
 // cluster's own API server becomes ours, port 53 and the ports of probes become free ones, and whatever is forwarded goes to a
 // server of the examples.
 func TestCorefilesStart(t *testing.T) {
-	binary := build(t)
+	binary := binary(t, "coredns")
 	plane := kube.Start(t)
 	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
 	upstreamPort := freePort(t)
@@ -82,21 +54,10 @@ func TestCorefilesStart(t *testing.T) {
 	}
 }
 
-// build builds the server as a user would.
-func build(t *testing.T) string {
-	t.Helper()
-	binary := filepath.Join(t.TempDir(), "coredns")
-	cmd := exec.Command("go", "build", "-o", binary, "./cmd/coredns")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/coredns: %v\n%s", err, out)
-	}
-	return binary
-}
-
 var (
 	stanzaRE   = regexp.MustCompile(`(?m)^( *)(clusterset|kubernetes)( [^{\n]*)?\{$`)
 	resolverRE = regexp.MustCompile(`forward \. \S+`)
+	bindRE     = regexp.MustCompile(`(?m)^( *)bind .*$`)
 	serverRE   = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
 )
 
@@ -113,6 +74,7 @@ func localised(t *testing.T, text, kubeconfig, upstream string) (string, string)
 	if !strings.Contains(text, "manifests ") {
 		text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 	}
+	text = bindRE.ReplaceAllString(text, "${1}bind 127.0.0.1")
 	if !strings.Contains(text, "bind ") {
 		text = serverRE.ReplaceAllString(text, "${0}\n    bind 127.0.0.1")
 	}
@@ -154,15 +116,4 @@ func answers(addr, zone string) error {
 		return fmt.Errorf("SOA %s: %v", zone, r)
 	}
 	return nil
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

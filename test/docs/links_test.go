@@ -1,0 +1,96 @@
+package docs
+
+import (
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	linkRE    = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	headingRE = regexp.MustCompile(`(?m)^#{1,6} +(.+?) *#*$`)
+	codeRE    = regexp.MustCompile("`[^`]*`")
+)
+
+// Every link in the documentation to a file of ours leads to one, and every fragment to a heading of its page.
+func TestLinksResolve(t *testing.T) {
+	n := 0
+	for _, page := range pages(t) {
+		for _, m := range linkRE.FindAllStringSubmatch(codeRE.ReplaceAllString(prose(t, page), "``"), -1) {
+			u, err := url.Parse(m[1])
+			if err != nil {
+				t.Errorf("%s: %v", page, err)
+				continue
+			}
+			if u.IsAbs() {
+				continue
+			}
+			n++
+			target := page
+			if u.Path != "" {
+				target = filepath.Join(filepath.Dir(page), u.Path)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s: %v", page, m[1], err)
+				continue
+			}
+			if u.Fragment != "" && !anchors(t, target)[u.Fragment] {
+				t.Errorf("%s links to %s, and %s has no such heading", page, m[1], target)
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("no links found: the expression that finds them is wrong")
+	}
+}
+
+// prose returns a page without its fenced blocks.
+func prose(t *testing.T, page string) string {
+	t.Helper()
+	var text strings.Builder
+	fence := ""
+	for _, line := range strings.Split(read(t, filepath.Join(root, page)), "\n") {
+		m := fenceRE.FindStringSubmatch(line)
+		switch {
+		case fence == "" && m != nil:
+			fence = m[1] + m[2]
+		case fence != "" && line == fence:
+			fence = ""
+		case fence == "":
+			text.WriteString(line + "\n")
+		}
+	}
+	return text.String()
+}
+
+// anchors returns the fragments that GitHub gives to a page's headings.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, m := range headingRE.FindAllStringSubmatch(prose(t, page), -1) {
+		var id strings.Builder
+		for _, r := range strings.ToLower(m[1]) {
+			switch {
+			case r == ' ':
+				id.WriteRune('-')
+			case r == '-', r == '_', r >= '0' && r <= '9', r >= 'a' && r <= 'z', r > 127:
+				id.WriteRune(r)
+			}
+		}
+		all[id.String()] = true
+	}
+	return all
+}
+
+// Every page of docs/ is in the README's table of contents.
+func TestPagesAreListed(t *testing.T) {
+	readme := read(t, filepath.Join(root, "README.md"))
+	for _, page := range pages(t) {
+		if strings.HasPrefix(page, "docs/") && !strings.Contains(readme, "]("+page+")") {
+			t.Errorf("README.md doesn't list %s", page)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package docs
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/util/yaml"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/discovery/cached/memory"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/restmapper"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// Every object in a yaml block would be created by a real API server that refuses unknown and doubled fields, with the kinds
+// of ours, of the Multi-Cluster Services API and of the Gateway API.
+func TestManifestsAreAccepted(t *testing.T) {
+	plane := kube.Start(t)
+	plane.Apply(t, append(append(kube.MCSCRDs(), crds.All()...), gatewayCRDs(t)...)...)
+	// What the pages' objects lie in.
+	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), []byte("apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: default, name: default}"))
+	client, err := dynamic.NewForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	mapper := restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))
+	for _, b := range blocksOf(t, "yaml") {
+		if b.args != "" {
+			continue
+		}
+		objects, err := decodeAll(b.text)
+		if err != nil || len(objects) == 0 {
+			t.Errorf("%s: %d objects, %v", b, len(objects), err)
+			continue
+		}
+		for _, o := range objects {
+			if err := tryCreate(t, client, mapper, o); err != nil {
+				t.Errorf("%s: %s %s: %v", b, o.GetKind(), o.GetName(), err)
+			}
+		}
+	}
+}
+
+func decodeAll(text string) ([]*unstructured.Unstructured, error) {
+	var all []*unstructured.Unstructured
+	decoder := yaml.NewYAMLOrJSONDecoder(strings.NewReader(text), 4096)
+	for {
+		o := &unstructured.Unstructured{}
+		err := decoder.Decode(&o.Object)
+		if errors.Is(err, io.EOF) {
+			return all, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(o.Object) > 0 {
+			all = append(all, o)
+		}
+	}
+}
+
+func tryCreate(t *testing.T, client dynamic.Interface, mapper meta.RESTMapper, o *unstructured.Unstructured) error {
+	t.Helper()
+	mapping, err := mapper.RESTMapping(o.GroupVersionKind().GroupKind(), o.GroupVersionKind().Version)
+	if err != nil {
+		return err
+	}
+	var resource dynamic.ResourceInterface = client.Resource(mapping.Resource)
+	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		if o.GetNamespace() == "" {
+			return errors.New("it has no namespace: where would a reader put it?")
+		}
+		resource = client.Resource(mapping.Resource).Namespace(o.GetNamespace())
+	}
+	_, err = resource.Create(t.Context(), o, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict})
+	return err
+}
+
+// gatewayAPI is where the Gateway API's definitions come from. They are files beside its code, not in a package that could
+// be imported, so go.mod can't hold them.
+const gatewayAPI = "sigs.k8s.io/gateway-api@v1.6.0"
+
+func gatewayCRDs(t *testing.T) [][]byte {
+	t.Helper()
+	out, err := command(t.TempDir(), "go", "mod", "download", "-json", gatewayAPI).Output() // of no module: go.mod and go.sum stay as they are
+	if err != nil {
+		t.Fatal(err)
+	}
+	var module struct{ Dir string }
+	if err := json.Unmarshal(out, &module); err != nil {
+		t.Fatal(err)
+	}
+	var all [][]byte
+	for _, kind := range []string{"gateways", "gatewayclasses", "httproutes", "referencegrants"} {
+		content, err := os.ReadFile(filepath.Join(module.Dir, "config", "crd", "standard", "gateway.networking.k8s.io_"+kind+".yaml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, content)
+	}
+	return all
+}
+
+// Every set of values in a yaml block is one that the chart takes.
+func TestValues(t *testing.T) {
+	for _, b := range blocksOf(t, "yaml") {
+		if b.args != "values" {
+			continue
+		}
+		path := filepath.Join(t.TempDir(), "values.yaml")
+		if err := os.WriteFile(path, []byte(b.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, err := command(filepath.Join(root, "test", "chart"), "go", "run", "./manifests", "-f", path).Output()
+		if err != nil || !bytes.Contains(out, []byte("kind: Deployment")) {
+			t.Errorf("%s: %v", b, err)
+		}
+	}
+}

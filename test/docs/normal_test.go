@@ -1,0 +1,174 @@
+package docs
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// likeness compares what a page shows with what came, over a whole page: the addresses that the page shows stand for those
+// that came, and one of the page's always for the same one.
+type likeness struct {
+	came  map[string]string // by the page's address
+	shown map[string]string // by the one that came
+}
+
+func newLikeness() *likeness {
+	return &likeness{came: map[string]string{}, shown: map[string]string{}}
+}
+
+var (
+	addressRE = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+\b`)
+	// What differs from run to run and has a form. The order counts.
+	variable = []struct {
+		re *regexp.Regexp
+		as string
+	}{
+		{regexp.MustCompile(`https?://[^\s/,;]+`), "URL"},
+		{regexp.MustCompile(`\d{4}-\d\d-\d\d([ T]\d\d:\d\d:\d\dZ?)?`), "DATE"},
+		{regexp.MustCompile(`[A-Z][a-z]{2} [A-Z][a-z]{2} +\d+ \d\d:\d\d:\d\d \d{4}`), "DATE"},
+		{regexp.MustCompile(`derived-[a-z0-9]{6,}`), "derived-HASH"},
+		{regexp.MustCompile(`v\d+\.\d+\.\d+[-+.\w]*|\bdev\b|\(devel\)`), "VERSION"},
+		{regexp.MustCompile(`\b(\d+(\.\d+)?(ms|µs|s|m|h|d))+\b`), "TIME"},
+		{regexp.MustCompile(`\b\d+ (days|hours|minutes)\b`), "TIME"},
+	}
+)
+
+// normal returns a line without what differs from run to run, addresses as ADDRESS, and those addresses.
+func normal(line string) (string, []string) {
+	for _, v := range variable[:1] {
+		line = v.re.ReplaceAllString(line, v.as)
+	}
+	addresses := addressRE.FindAllString(line, -1)
+	line = addressRE.ReplaceAllString(line, "ADDRESS")
+	for _, v := range variable[1:] {
+		line = v.re.ReplaceAllString(line, v.as)
+	}
+	return strings.Join(strings.Fields(line), " "), addresses
+}
+
+// elided is a line of a page that stands for any number of lines.
+const elided = "..."
+
+// differs returns nil if what came is what the page shows. anyOrder is for answers that are shuffled.
+func (l *likeness) differs(shown, came string, anyOrder bool) error {
+	want, got := lines(shown), lines(came)
+	try := l.clone()
+	var ok bool
+	if anyOrder {
+		ok = permutations(got, func(p []string) bool { try = l.clone(); return try.same(want, p) })
+	} else {
+		ok = try.same(want, got)
+	}
+	if !ok {
+		return fmt.Errorf("the page shows\n%s\nand what came is\n%s", indented(shown), indented(came))
+	}
+	*l = *try
+	return nil
+}
+
+func (l *likeness) same(want, got []string) bool {
+	if len(want) == 0 {
+		return len(got) == 0
+	}
+	if want[0] == elided {
+		for i := range len(got) + 1 {
+			if try := l.clone(); try.same(want[1:], got[i:]) {
+				*l = *try
+				return true
+			}
+		}
+		return false
+	}
+	return len(got) > 0 && l.line(want[0], got[0]) && l.same(want[1:], got[1:])
+}
+
+func (l *likeness) line(want, got string) bool {
+	w, shown := normal(want)
+	g, came := normal(got)
+	if w != g || len(shown) != len(came) {
+		return false
+	}
+	for i := range shown {
+		if was, ok := l.came[shown[i]]; ok && was != came[i] {
+			return false
+		}
+		if was, ok := l.shown[came[i]]; ok && was != shown[i] {
+			return false
+		}
+		l.came[shown[i]], l.shown[came[i]] = came[i], shown[i]
+	}
+	return true
+}
+
+func (l *likeness) clone() *likeness {
+	c := newLikeness()
+	for k, v := range l.came {
+		c.came[k] = v
+	}
+	for k, v := range l.shown {
+		c.shown[k] = v
+	}
+	return c
+}
+
+// permutations calls f with the lines in each order until it returns true. Answers of more than six are too many.
+func permutations(all []string, f func([]string) bool) bool {
+	if len(all) > 6 {
+		return f(all)
+	}
+	var walk func(done, rest []string) bool
+	walk = func(done, rest []string) bool {
+		if len(rest) == 0 {
+			return f(done)
+		}
+		for i := range rest {
+			others := append(append([]string{}, rest[:i]...), rest[i+1:]...)
+			if walk(append(append([]string{}, done...), rest[i]), others) {
+				return true
+			}
+		}
+		return false
+	}
+	return walk(nil, all)
+}
+
+// lines returns the lines that aren't blank.
+func lines(s string) []string {
+	var all []string
+	for line := range strings.Lines(s) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+func indented(s string) string {
+	return "    " + strings.ReplaceAll(strings.TrimRight(s, "\n"), "\n", "\n    ")
+}
+
+func TestLikeness(t *testing.T) {
+	for _, c := range []struct {
+		shown, came string
+		anyOrder    bool
+		same        bool
+	}{
+		{"web  10.96.0.7\n", "web 10.101.3.4\n", false, true},
+		{"web 10.96.0.7\nweb 10.96.0.7", "web 10.101.3.4\nweb 10.101.3.5\n", false, false},
+		{"web 10.96.0.7\nweb 10.96.0.8", "web 10.101.3.4\nweb 10.101.3.4\n", false, false},
+		{"10.96.0.7\n10.96.0.8", "10.1.0.2\n10.1.0.1", true, true},
+		{"a\n...\nd", "a\nb\nc\nd", false, true},
+		{"a\n...", "b\nc", false, false},
+		{"beijing Ready 3s 2026-01-02", "beijing  Ready  1m12s 2031-12-31", false, true},
+		{"beijing Ready 3s", "beijing Suspect 3s", false, false},
+		{"Hub https://192.0.2.10:6443 reachable (12ms)", "Hub https://127.0.0.1:40123 reachable (3ms)", false, true},
+		{"a", "a\nb", false, false},
+		{"a\nb", "a", false, false},
+	} {
+		if err := newLikeness().differs(c.shown, c.came, c.anyOrder); (err == nil) != c.same {
+			t.Errorf("%q and %q: %v", c.shown, c.came, err)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package docs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+const root = "../.."
+
+// binDir holds the programs of this repository that tests run. It goes with the run.
+var binDir string
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if binDir, err = os.MkdirTemp("", "docs-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(binDir) }()
+	return m.Run()
+}
+
+// build builds the repository's programs, once, as a user would but without debug information, which halves the time.
+var build = sync.OnceValue(func() error {
+	return command(root, "go", "build", "-ldflags=-s -w", "-o", binDir+string(filepath.Separator), "./cmd/clusterset", "./cmd/coredns", "./test/docs/dig").Run()
+})
+
+// binary returns the path of one of them.
+func binary(t *testing.T, name string) string {
+	t.Helper()
+	if err := build(); err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(binDir, name)
+}
+
+// fetchCommands puts kubectl and helm beside our programs: Go compiles them and keeps them in its cache, which takes a minute
+// or two the first time.
+var fetchCommands = sync.OnceValue(func() error {
+	for _, name := range []string{"kubectl", "helm"} {
+		out, err := command(filepath.Join(root, "test", "docs", "commands"), "go", "tool", "-n", name).Output()
+		if err != nil {
+			return err
+		}
+		if err := os.Symlink(strings.TrimSpace(string(out)), filepath.Join(binDir, name)); err != nil {
+			return err
+		}
+	}
+	return nil
+})
+
+// program is a command whose errors say what it had to say.
+type program struct{ *exec.Cmd }
+
+func command(dir, name string, args ...string) program {
+	cmd := exec.CommandContext(context.Background(), name, args...)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOWORK=off")
+	return program{cmd}
+}
+
+func (p program) Output() ([]byte, error) {
+	var stderr bytes.Buffer
+	p.Stderr = &stderr
+	out, err := p.Cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w\n%s%s", p.Cmd, err, stderr.String(), out) // go's -json has its errors in its output
+	}
+	return out, nil
+}
+
+func (p program) Run() error {
+	_, err := p.Output()
+	return err
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	port, err := unusedPort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// unusedPort returns a port of 127.0.0.1 that is free for UDP and TCP.
+func unusedPort() (string, error) {
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			return "", err
+		}
+		p, err := net.ListenPacket("udp", l.Addr().String())
+		_ = l.Close()
+		if err != nil {
+			continue
+		}
+		_ = p.Close()
+		_, port, err := net.SplitHostPort(l.Addr().String())
+		return port, err
+	}
+	return "", errors.New("find a port that is free for UDP and TCP")
+}

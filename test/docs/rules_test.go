@@ -1,0 +1,148 @@
+package docs
+
+import (
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// rules are the kinds of blocks that a page may have, each with what is done about it. A block that none covers fails
+// TestEveryBlockHasARule: what nobody runs goes wrong without a word.
+var rules = map[string]struct {
+	what  string
+	check func(*testing.T, block)
+}{
+	"corefile":          {"a server starts with it and answers (TestCorefilesStart)", nil},
+	"yaml":              {"a real API server accepts each object, with strict validation (TestManifestsAreAccepted)", nil},
+	"yaml values":       {"the chart is rendered with it (TestValues)", nil},
+	"console":           {"its commands are typed, and print what it shows (TestSessions)", inSession},
+	"console elsewhere": {"another test runs each command", runElsewhere},
+	"text":              {"a drawing, and nothing else", isDrawing},
+	"txt":               {"the syntax in the plugin's page names the options that the parser knows", isSyntax},
+}
+
+// elsewhere are commands that another test runs, or that are a test, by how they begin. A Makefile's target needs no entry:
+// that it exists is checked.
+var elsewhere = map[string]string{
+	"dig @127.0.0.1 -p 1053 ": "TestReadmeDigs",
+}
+
+func TestEveryBlockHasARule(t *testing.T) {
+	seen := map[string]int{}
+	for _, page := range pages(t) {
+		if generated[page] != "" {
+			continue
+		}
+		for _, b := range blocks(t, page) {
+			kind := strings.TrimSpace(b.kind + " " + b.args)
+			rule, ok := rules[kind]
+			if !ok {
+				t.Errorf("%s: no rule says how a block %q is tested; there are %q", b, kind, kinds())
+				continue
+			}
+			seen[kind]++
+			if rule.check != nil {
+				rule.check(t, b)
+			}
+		}
+	}
+	if seen["console"] == 0 || seen["corefile"] == 0 || seen["yaml"] == 0 {
+		t.Errorf("blocks found: %v", seen)
+	}
+}
+
+// generated are pages that a program writes, and the test that compares them with what it writes.
+var generated = map[string]string{
+	"docs/demo.md":    "TestTranscriptIsWhatTheDemoShows",
+	"docs/flags.md":   "TestFlagsPageIsFresh",
+	"docs/metrics.md": "TestPageIsFresh",
+}
+
+func TestGeneratedPagesAreCompared(t *testing.T) {
+	for page, test := range generated {
+		if !isTest(t, test) {
+			t.Errorf("%s: there is no test %s", page, test)
+		}
+	}
+}
+
+func kinds() []string {
+	var all []string
+	for kind := range rules {
+		all = append(all, kind)
+	}
+	slices.Sort(all)
+	return all
+}
+
+func inSession(t *testing.T, b block) {
+	if !slices.Contains(sessions, b.page) {
+		t.Errorf("%s: the page is none of those whose commands are typed, %q", b, sessions)
+	}
+}
+
+var targetRE = regexp.MustCompile(`^make ([a-z-]+)\b`)
+
+func runElsewhere(t *testing.T, b block) {
+	makefile := read(t, filepath.Join(root, "Makefile"))
+	for _, step := range steps(t, b) {
+		if m := targetRE.FindStringSubmatch(step.command); m != nil {
+			if !strings.Contains(makefile, "\n.PHONY: "+m[1]+"\n") {
+				t.Errorf("%s: the Makefile has no target %s", step.place, m[1])
+			}
+			continue
+		}
+		at := slices.IndexFunc(elsewhereBeginnings(), func(beginning string) bool { return strings.HasPrefix(step.command, beginning) })
+		if at < 0 {
+			t.Errorf("%s: nothing says which test runs %q", step.place, step.command)
+		} else if test := elsewhere[elsewhereBeginnings()[at]]; !isTest(t, test) {
+			t.Errorf("%s: there is no test %s", step.place, test)
+		}
+	}
+}
+
+func elsewhereBeginnings() []string {
+	var all []string
+	for beginning := range elsewhere {
+		all = append(all, beginning)
+	}
+	return all
+}
+
+// isTest reports whether the repository has a test of that name.
+func isTest(t *testing.T, name string) bool {
+	t.Helper()
+	out, err := exec.Command("grep", "-rlE", "--include=*_test.go", fmt.Sprintf(`^func %s\(t \*testing\.T\)`, name), root).Output()
+	return err == nil && len(out) > 0
+}
+
+// isDrawing wants lines or arrows: what looks like a command or its output belongs into a console block, where it is run.
+func isDrawing(t *testing.T, b block) {
+	if !strings.ContainsAny(b.text, "─►│") || strings.Contains(b.text, "$ ") {
+		t.Errorf("%s: a text block is for drawings; commands and what they print are console blocks", b)
+	}
+}
+
+var (
+	optionRE = regexp.MustCompile(`(?m)^    ([a-z_]+)`)
+	caseRE   = regexp.MustCompile(`(?m)^\t\t"([a-z_]+)": +p\.`)
+)
+
+func isSyntax(t *testing.T, b block) {
+	var inPage, inCode []string
+	for _, m := range optionRE.FindAllStringSubmatch(b.text, -1) {
+		inPage = append(inPage, m[1])
+	}
+	for _, m := range caseRE.FindAllStringSubmatch(read(t, filepath.Join(root, "plugin", "parse.go")), -1) {
+		inCode = append(inCode, m[1])
+	}
+	slices.Sort(inPage)
+	slices.Sort(inCode)
+	if len(inCode) == 0 || !slices.Equal(inPage, inCode) {
+		t.Errorf("%s has the options %q, the parser %q", b, inPage, inCode)
+	}
+}

@@ -1,0 +1,191 @@
+package docs
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// sessions are the pages whose console blocks are typed, in this order, one after the other: what a page leaves the next one
+// finds.
+var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingress.md", "docs/operations.md", "docs/migrate-from-fabdns.md"}
+
+// before makes the world that a page begins in, where the page before hasn't left it.
+var before = map[string]func(*world) error{"docs/migrate-from-fabdns.md": fabdns}
+
+// TestSessions types every command of the pages' console blocks into a shell, in a world of real API servers, and compares what
+// comes with what the page shows. A command without output on the page has to succeed; one with output has to print that, save
+// for what differs from run to run (see normal), and a line "..." stands for any number of lines. Commands that only look are
+// typed again until it is so: on the page the reader waits.
+func TestSessions(t *testing.T) {
+	w := newWorld(t)
+	for _, page := range sessions {
+		ok := t.Run(page, func(t *testing.T) {
+			began := time.Now()
+			if prepare := before[page]; prepare != nil {
+				if err := prepare(w); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := w.shell(t)
+			like := newLikeness()
+			for _, b := range blocks(t, page) {
+				if b.kind == "console" && b.args == "" {
+					for _, step := range steps(t, b) {
+						s.do(t, step, like)
+					}
+				}
+			}
+			t.Logf("took %s", time.Since(began).Round(time.Second))
+		})
+		if !ok {
+			t.FailNow() // the next page would find another world
+		}
+	}
+}
+
+// step is a command and what the page shows of its output.
+type step struct {
+	place, command, output string
+}
+
+// steps reads a console block: "$ " begins a command; a "\", "|" or "&&" at the end of the line or a "<<EOF" continues it.
+func steps(t *testing.T, b block) []step {
+	t.Helper()
+	var all []step
+	var until string // the line that ends the command, where there is one
+	more := false    // the command goes on in the next line
+	for i, line := range strings.Split(strings.TrimRight(b.text, "\n"), "\n") {
+		switch {
+		case until != "" || more:
+			last := &all[len(all)-1]
+			last.command += "\n" + line
+			if more = until == "" && goesOn(line); line == until {
+				until = ""
+			}
+			continue
+		case strings.HasPrefix(line, "$ "):
+			line = line[2:]
+			all = append(all, step{place: fmt.Sprintf("%s:%d", b.page, b.line+1+i), command: line})
+			more = goesOn(line)
+		case len(all) == 0:
+			t.Fatalf("%s: a console block begins with a command, as \"$ kubectl get nodes\"", b)
+		default:
+			all[len(all)-1].output += line + "\n"
+		}
+		if m := heredocRE.FindStringSubmatch(line); m != nil && strings.HasPrefix(all[len(all)-1].command, line) {
+			until = m[1]
+		}
+	}
+	return all
+}
+
+// goesOn reports whether a command goes on in the next line.
+func goesOn(line string) bool {
+	return strings.HasSuffix(line, `\`) || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "&&")
+}
+
+var heredocRE = regexp.MustCompile(`<<-?'?(\w+)'?`)
+
+// looksRE matches commands that change nothing, and can be typed again until what they show is so.
+var looksRE = regexp.MustCompile(`^(\w+=\$\()?(dig |clusterset (status|explain|doctor|version)|kubectl ([-\w]+[= ]\S+ )*?(get|describe|rollout status|wait|events|api-resources) ?|helm (list|status|history))`)
+
+// patience bounds how long a page's reader waits for what it shows.
+const patience = 90 * time.Second
+
+// shell is a bash.
+type shell struct {
+	in  io.Writer
+	out *bufio.Reader
+}
+
+func (w *world) shell(t *testing.T) *shell {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "bash", "--norc", "--noprofile")
+	cmd.Dir, cmd.Env = w.dir, w.env
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stderr = cmd.Stdout
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close()
+		_ = cmd.Wait()
+	})
+	return &shell{in, bufio.NewReader(out)}
+}
+
+const endOfCommand = "--- end of command "
+
+// run types a command and returns what it printed, and whether it succeeded.
+func (s *shell) run(t *testing.T, command string) (string, bool) {
+	t.Helper()
+	// The command's own standard input is empty: it would take what is typed next.
+	if _, err := fmt.Fprintf(s.in, "{ %s\n} </dev/null; echo \"%s$?\"\n", command, endOfCommand); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	for {
+		line, err := s.out.ReadString('\n')
+		if before, code, ok := strings.Cut(line, endOfCommand); ok {
+			return out.String() + before, code == "0\n"
+		}
+		out.WriteString(line)
+		if err != nil {
+			t.Fatalf("the shell ended: %v\n%s", err, out.String())
+		}
+	}
+}
+
+// do types a command, again and again if it only looks, until what comes is what the page shows.
+func (s *shell) do(t *testing.T, step step, like *likeness) {
+	t.Helper()
+	began := time.Now()
+	var said string
+	try := func() error {
+		out, ok := s.run(t, step.command)
+		err := step.check(out, ok, like)
+		if text, _ := normal(out); err != nil && text != said {
+			said = text
+			t.Logf("%s: after %s, not yet what the page shows:\n%s", step.place, time.Since(began).Round(10*time.Millisecond), indented(out))
+		}
+		return err
+	}
+	if looksRE.MatchString(step.command) {
+		kube.Eventually(t, patience, func() error {
+			if err := try(); err != nil {
+				return fmt.Errorf("%s: %s\n%w", step.place, step.command, err)
+			}
+			return nil
+		})
+	} else if err := try(); err != nil {
+		t.Fatalf("%s: %s\n%v", step.place, step.command, err)
+	}
+	t.Logf("%s: %s (%s)", step.place, step.command, time.Since(began).Round(10*time.Millisecond))
+}
+
+// check returns nil if what came is what the page shows. A command that fails on the page is shown to.
+func (s step) check(out string, ok bool, like *likeness) error {
+	switch {
+	case s.output != "":
+		return like.differs(s.output, out, strings.HasPrefix(s.command, "dig"))
+	case !ok:
+		return fmt.Errorf("it failed:\n%s", indented(out))
+	}
+	return nil
+}
