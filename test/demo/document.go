@@ -36,8 +36,15 @@ What follows is its transcript. All output is from the processes, and the demo c
 only times, ports and the addresses that API servers pick at random are made the same for every run.
 `
 
+const afterword = `
+## From here
+
+[architecture.md](architecture.md) says how it works, [operations.md](operations.md) how to join real clusters, what happens when a part
+is gone, and how to see it.
+`
+
 // document is the transcript.
-func (t *tour) document() string { return preface + t.normal(t.markdown.String()) }
+func (t *tour) document() string { return preface + t.normal(t.markdown.String()) + afterword }
 
 // keepsake says how to look at what is left up.
 func (t *tour) keepsake() string {

@@ -12,15 +12,18 @@ var (
 	latencyRE   = regexp.MustCompile(`reachable \(\d+ms\)`)
 	queryRE     = regexp.MustCompile(`, id: \d+`)
 	serviceIPRE = regexp.MustCompile(`\b10\.(\d+)\.0\.(\d{3})\b`)
-	heartbeatRE = regexp.MustCompile(`(?m)^(\w+(?: \*)?\s\s+(Ready|Suspect|Expired)\b.*?\s)((?:\d+m)?\d+s)( ago)?( *)`)
+	heartbeatRE = regexp.MustCompile(`(?m)^(\w+(?: \*)?\s\s+(Ready|Suspect|Expired)\b.*?\s)((?:\d+[smhd])+)( ago)?( *)`)
 )
 
-// normal replaces what differs from one run to the next: times, ports and what the API servers pick at random. Columns stay
+// normal replaces what differs from one run to the next: times, ports, where the repository lies, and what the API servers
+// pick at random. Columns stay
 // where they are.
 func (t *tour) normal(text string) string {
 	for i, m := range t.members() {
 		text = strings.ReplaceAll(text, "-p "+m.DNS.Port+" ", "-p "+port(i)+" ")
+		text = strings.ReplaceAll(text, ".:"+m.DNS.Port+" {", ".:"+port(i)+" {")
 	}
+	text = strings.ReplaceAll(text, t.base+"/", "")
 	text = tokenRE.ReplaceAllString(text, "good until 2027-01-15")
 	text = hubRE.ReplaceAllString(text, "https://127.0.0.1:6443")
 	text = latencyRE.ReplaceAllString(text, "reachable (3ms)")

@@ -45,5 +45,10 @@ func member(cluster, phase string, exports int) check {
 	}
 }
 
+// services promises how many there are, and that nothing is wrong with any.
+func services(counts string) check {
+	return line(strings.Fields("Services " + counts + ", 0 conflicts, 0 problems")...)
+}
+
 // answer promises what `clusterset explain` gives as the answer.
 func answer(addresses ...string) check { return line(append([]string{"Answer"}, addresses...)...) }

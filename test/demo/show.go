@@ -2,12 +2,12 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/miekg/dns"
 
@@ -44,31 +44,54 @@ func (t *tour) await(what string, f func(context.Context) error) {
 	})
 }
 
-// clusterset runs our command line as a person would and shows what it prints, when that has all the words promised, each an
-// expression of grep's kind. A command that changes something is run once, one that shows something until it shows that.
+// clusterset runs a command that changes something, once, and shows what it prints, which is to be as promised.
 func (t *tour) clusterset(args string, promised ...check) {
-	var out []byte
-	t.await("bin/clusterset "+args, func(ctx context.Context) error {
-		cmd := t.bin.Command(ctx, t.base, strings.Fields(args)...)
-		cmd.Dir, cmd.Env = t.base, append(cmd.Env, "KUBECONFIG="+filepath.Join(folder, "kubeconfig"))
-		var err error
-		if out, err = cmd.CombinedOutput(); err != nil {
-			return fleet.Permanent(fmt.Errorf("%w\n%s", err, out))
+	t.do(func() error {
+		out, err := t.output(t.ctx, args, promised)
+		if err != nil {
+			return fmt.Errorf("bin/clusterset %s: %w", args, err)
 		}
-		var errs []error
-		for _, c := range promised {
-			if err := c(string(out)); err != nil {
-				errs = append(errs, err)
-			}
-		}
-		if len(errs) > 0 {
-			return fmt.Errorf("%w\nIt printed:\n%s", errors.Join(errs...), out)
-		}
+		t.command("bin/clusterset "+args, out)
 		return nil
 	})
+}
+
+// look runs a command that shows something until that is as promised, and shows it.
+func (t *tour) look(args string, promised ...check) {
+	var out string
+	next := time.NewTicker(500 * time.Millisecond) // each is a process
+	defer next.Stop()
+	t.await("bin/clusterset "+args, func(ctx context.Context) (err error) {
+		if out, err = t.output(ctx, args, promised); err != nil {
+			select {
+			case <-next.C:
+			case <-ctx.Done():
+			}
+		}
+		return err
+	})
 	if t.err == nil {
-		t.command("bin/clusterset "+args, string(out))
+		t.command("bin/clusterset "+args, out)
 	}
+}
+
+// output is what our command line prints, if that is as promised.
+func (t *tour) output(ctx context.Context, args string, promised []check) (string, error) {
+	cmd := t.bin.Command(ctx, t.base, strings.Fields(args)...)
+	cmd.Dir, cmd.Env = t.base, append(cmd.Env, "KUBECONFIG="+filepath.Join(folder, "kubeconfig"))
+	out, err := cmd.CombinedOutput()
+	if ctx.Err() != nil {
+		return "", ctx.Err() // and so it was killed
+	}
+	for _, c := range promised {
+		if err == nil {
+			err = c(string(out))
+		}
+	}
+	if err != nil {
+		return "", fmt.Errorf("%w; it printed\n%s", err, out)
+	}
+	return string(out), nil
 }
 
 // apply does what kubectl apply would, with a file of the repository.
@@ -107,6 +130,17 @@ func (t *tour) showFile(file string) {
 		}
 		if err == nil {
 			t.show("yaml", text)
+		}
+		return err
+	})
+}
+
+// cat shows a file that lies where the commands run.
+func (t *tour) cat(file string) {
+	t.do(func() error {
+		content, err := os.ReadFile(filepath.Join(t.base, file))
+		if err == nil {
+			t.command("cat "+file, string(content))
 		}
 		return err
 	})

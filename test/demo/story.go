@@ -42,9 +42,11 @@ func (t *tour) join() {
 		member', that exports, imports and sends heartbeats, and a CoreDNS with our plugin, which knows where it is; beside the hub
 		'clusterset hub', which watches the heartbeats. Each has the rights of its ServiceAccount, no more.`)
 	t.do(t.startProcesses)
-	t.clusterset("status --context xicheng --hub-context hub",
-		member("xicheng", "Ready", 0), member("shijiazhuang", "Ready", 0), member("minhang", "Ready", 0), line("Services", "0", "imported,"))
-	t.say(`The star marks the cluster from which we look.`)
+	t.say(`This is all that xicheng's CoreDNS is told. The others' differ in their location.`)
+	t.cat(folder + "/xicheng-dns.Corefile")
+	t.say(`And this is how it looks from xicheng, which the star marks.`)
+	t.look("status --context xicheng --hub-context hub",
+		member("xicheng", "Ready", 0), member("shijiazhuang", "Ready", 0), member("minhang", "Ready", 0), services("0 imported, 0 exported from here"))
 }
 
 // startProcesses starts hub, agents and DNS servers with the rights that they are to have.
@@ -94,8 +96,9 @@ func (t *tour) why() {
 	t.title("Why this address?")
 	t.say(`'clusterset explain' says why a name has the addresses that it has, by the code that the DNS server itself uses.`)
 	xicheng, minhang := t.web(t.xicheng), t.web(t.minhang)
-	t.clusterset("explain "+webGlobal+" --context shijiazhuang", answer(xicheng),
-		line("+", "xicheng", "beijing", "north", "region", xicheng), line("-", "minhang", "shanghai", "south", "any", minhang))
+	t.look("explain "+webGlobal+" --context shijiazhuang", answer(xicheng),
+		line("+", "xicheng", "beijing", "north", "region", xicheng), line("-", "minhang", "shanghai", "south", "any", minhang),
+		phase("xicheng", "Ready"), phase("minhang", "Ready"))
 	t.say(`With a web of its own shijiazhuang needs neither.`)
 	t.apply(t.shijiazhuang, "examples/demo/web.yaml")
 	t.dig(t.shijiazhuang, webGlobal, dns.TypeA, t.web(t.shijiazhuang))
@@ -162,7 +165,7 @@ func (t *tour) silent() {
 		as if drained, and serves what nobody else has.`)
 	t.dig(t.xicheng, dbSet, dns.TypeA, slices.Collect(maps.Values(far))...)
 	t.dig(t.xicheng, "db-0.shijiazhuang."+dbSet, dns.TypeA, near["db-0"])
-	t.clusterset("explain "+dbSet+" --context xicheng", answer(sorted(far)...), phase("shijiazhuang", "Suspect"), phase("minhang", "Ready"))
+	t.look("explain "+dbSet+" --context xicheng", answer(sorted(far)...), phase("shijiazhuang", "Suspect"), phase("minhang", "Ready"))
 }
 
 func (t *tour) gone() {
@@ -174,7 +177,7 @@ func (t *tour) gone() {
 	far := t.db(t.minhang)
 	t.dig(t.xicheng, dbSet, dns.TypeA, slices.Collect(maps.Values(far))...)
 	t.dig(t.xicheng, "db-0.shijiazhuang."+dbSet, dns.TypeA, "NXDOMAIN")
-	t.clusterset("explain "+dbSet+" --context xicheng", answer(sorted(far)...), phase("shijiazhuang", "Expired"), phase("minhang", "Ready"))
+	t.look("explain "+dbSet+" --context xicheng", answer(sorted(far)...), phase("shijiazhuang", "Expired"), phase("minhang", "Ready"))
 }
 
 func (t *tour) back() {
@@ -191,8 +194,8 @@ func (t *tour) back() {
 
 // status shows the clusters when shijiazhuang is in the phase and the others are Ready.
 func (t *tour) status(shijiazhuang string) {
-	t.clusterset("status --context xicheng --hub-context hub",
-		member("xicheng", "Ready", 1), member("shijiazhuang", shijiazhuang, 2), member("minhang", "Ready", 2), line("Services", "2", "imported,"))
+	t.look("status --context xicheng --hub-context hub",
+		member("xicheng", "Ready", 1), member("shijiazhuang", shijiazhuang, 2), member("minhang", "Ready", 2), services("2 imported, 1 exported from here"))
 }
 
 // restartHub restarts the hub process as kubectl rollout restart would, with other flags.
