@@ -42,7 +42,8 @@ db-0.beijing.db.shop.svc.clusterset.local. Names in global are answered as FabDN
 
 The answer depends on where the server stands. --from says it as the server's Corefile does: cluster, zone and region, "-"
 for one that is unknown. After a cluster alone its MemberCluster says the rest. Without --from it is the local cluster. A
-server that has the options prefer, boundary or dialect is asked for with the flags of these names.` + exitHelp,
+server that has the options prefer, boundary or dialect is asked for with the flags of these names. Of its options namespaces,
+max_answers, fallthrough and snapshot explain knows nothing: it says what is answered without them.` + exitHelp,
 		Example: `  clusterset explain shop/web
   clusterset explain nginx.default.svc.global --from xicheng/beijing/north
   clusterset explain db.shop --manifests examples/manifests --from tianjin/tianjin/north -o wide`,
