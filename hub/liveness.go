@@ -24,12 +24,16 @@ var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.M
 //	  ▼                        │ ▼                                │
 //	Ready ── Suspect silent ─► Suspect ── Expire silent, no brake ─► Expired ── Forget silent ─► records deleted
 //
+// While nobody at all is heard, nobody moves.
+//
 // A Liveness does no I/O, reads no clock and is not safe for concurrent use.
 type Liveness struct {
 	thresholds Thresholds
 	members    map[string]*member
 	last       time.Time // of the last Decide
-	braked     bool
+	heard      time.Time // the last change of anyone's Lease, or when we began to look
+	braked     bool      // most are silent
+	cutOff     bool      // all are, for so long that each would be suspected
 }
 
 // member is what is known of one.
@@ -49,7 +53,7 @@ type member struct {
 type Decision struct {
 	Phase  clustersetv1alpha1.MemberClusterPhase
 	Heard  time.Time // the last heartbeat, zero if there never was one
-	Paused bool      // the brake keeps it from expiring
+	Paused bool      // the brake, or that nobody is heard, keeps it from expiring
 	Forget bool      // its records are to be deleted
 }
 
@@ -62,6 +66,9 @@ func NewLiveness(t Thresholds) *Liveness {
 // silent for long enough from now on: that nobody looked while the hub was down is no silence. A member already known
 // stays as it is.
 func (l *Liveness) Know(name string, phase clustersetv1alpha1.MemberClusterPhase, heard, now time.Time) {
+	if l.heard.IsZero() {
+		l.heard = now
+	}
 	if l.members[name] == nil {
 		l.members[name] = &member{phase: phase, heard: heard, silentSince: now}
 	}
@@ -80,8 +87,46 @@ func (l *Liveness) Observe(name, beat string, now time.Time) {
 	changed := m.first || m.phase == ""
 	m.first, m.beat = true, beat
 	if changed {
+		l.hear(now)
 		m.phase, m.heard, m.silentSince = clustersetv1alpha1.MemberReady, now, now
 	}
+}
+
+// hear takes note that there is somebody to hear. Of a time in which there was nobody, only a little counts as anyone's
+// silence: the members are back one after the other, and the second shouldn't be suspected because the first was quicker. A
+// little does, or a fleet that sends heartbeats that rarely would notice nobody's death.
+func (l *Liveness) hear(now time.Time) {
+	if l.deaf(now) {
+		excess := now.Sub(l.heard) - l.thresholds.Suspect/4
+		for _, m := range l.members {
+			if !m.silentSince.After(l.heard) {
+				m.silentSince = m.silentSince.Add(excess)
+			}
+		}
+	}
+	l.heard = now
+}
+
+// several says whether there is more than one member from whom something could be heard.
+func (l *Liveness) several() bool {
+	there := 0
+	for _, m := range l.members {
+		if m.there() {
+			there++
+		}
+	}
+	return there > 1
+}
+
+// there says whether the member counts as there until now.
+func (m *member) there() bool {
+	return m.phase == clustersetv1alpha1.MemberReady || m.phase == clustersetv1alpha1.MemberSuspect
+}
+
+// deaf says whether nobody at all has been heard for some time. Then it is us who don't hear. Suspecting all would change
+// nobody's rank, but everyone's when they are heard again, one after the other.
+func (l *Liveness) deaf(now time.Time) bool {
+	return l.several() && now.Sub(l.heard) >= l.thresholds.Suspect/2
 }
 
 // Beat returns what a member's Lease said when last observed, and whether one ever was.
@@ -102,29 +147,34 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 				m.silentSince = m.silentSince.Add(gap)
 			}
 		}
+		if !l.heard.After(l.last) {
+			l.heard = l.heard.Add(gap)
+		}
 	}
 	l.last = now
+	deaf := l.deaf(now)
 
 	for _, m := range l.members {
-		if m.phase == clustersetv1alpha1.MemberReady && now.Sub(m.silentSince) >= l.thresholds.Suspect {
+		if !deaf && m.phase == clustersetv1alpha1.MemberReady && now.Sub(m.silentSince) >= l.thresholds.Suspect {
 			m.phase = clustersetv1alpha1.MemberSuspect
 		}
 	}
 	l.brake(now)
+	l.cutOff = deaf && now.Sub(l.heard) >= l.thresholds.Suspect
 
 	decisions := make(map[string]Decision, len(l.members))
 	for name, m := range l.members {
 		silence := now.Sub(m.silentSince)
-		if m.phase == clustersetv1alpha1.MemberSuspect && !l.braked && silence >= l.thresholds.Expire {
+		if m.phase == clustersetv1alpha1.MemberSuspect && !l.braked && !deaf && silence >= l.thresholds.Expire {
 			m.phase = clustersetv1alpha1.MemberExpired
 		}
 		decisions[name] = Decision{
 			Phase:  m.phase,
 			Heard:  m.heard,
-			Paused: l.braked && m.phase == clustersetv1alpha1.MemberSuspect,
+			Paused: l.braked && m.phase == clustersetv1alpha1.MemberSuspect || l.cutOff && m.there(),
 			// Heard by an earlier process counts too, else a hub restarted daily would never forget; but only once this
 			// one has listened for as long as it takes to expire.
-			Forget: m.phase == clustersetv1alpha1.MemberExpired && !l.braked && silence >= l.thresholds.Expire &&
+			Forget: m.phase == clustersetv1alpha1.MemberExpired && !l.braked && !deaf && silence >= l.thresholds.Expire &&
 				now.Sub(m.heard) >= l.thresholds.Forget,
 		}
 	}
@@ -136,12 +186,11 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 func (l *Liveness) brake(now time.Time) {
 	var silent, there int
 	for _, m := range l.members {
-		switch m.phase {
-		case clustersetv1alpha1.MemberSuspect:
+		if m.there() {
+			there++
+		}
+		if m.phase == clustersetv1alpha1.MemberSuspect {
 			silent++
-			there++
-		case clustersetv1alpha1.MemberReady:
-			there++
 		}
 	}
 	was := l.braked
@@ -157,5 +206,5 @@ func (l *Liveness) brake(now time.Time) {
 	}
 }
 
-// Braked says whether the last Decide found the brake on.
-func (l *Liveness) Braked() bool { return l.braked }
+// Braked says whether the last Decide found that the silence is ours: most members are silent, or all.
+func (l *Liveness) Braked() bool { return l.braked || l.cutOff }

@@ -109,7 +109,7 @@ func TestBrakeKeepsTheMajorityFromExpiringTogether(t *testing.T) {
 	for _, c := range []struct {
 		name, members, beating, want string
 	}{
-		{"all of two", "a b", "", "a=Suspect* b=Suspect*"},
+		{"all of two, so that nobody is heard", "a b", "", "a=Ready* b=Ready*"},
 		{"two of three", "a b c", "a", "a=Ready b=Suspect* c=Suspect*"},
 		{"half is not more than half", "a b c d", "a b", "a=Ready b=Ready c=Expired d=Expired"},
 		{"one of two is only one", "a b", "a", "a=Ready b=Expired"},
@@ -134,12 +134,56 @@ func TestLongExpiredMembersDoNotCountForTheBrake(t *testing.T) {
 	s.want("a=Ready b=Suspect* c=Suspect* x=Expired y=Expired z=Expired")
 }
 
+func TestHubThatHearsNobodySuspectsNobody(t *testing.T) {
+	for _, outage := range []time.Duration{30 * time.Second, 40 * time.Second, 50 * time.Second, 10 * time.Minute, 12 * time.Hour} {
+		s := newScript(t)
+		s.know("", time.Time{}, "a", "b", "c", "d")
+		s.run(time.Minute, "a b c d")
+		s.run(outage, "")
+		if outage >= 50*time.Second {
+			s.want("a=Ready* b=Ready* c=Ready* d=Ready*")
+		}
+		// They return one after the other, and at no moment does one rank behind another.
+		for _, back := range []string{"a", "a b", "a b c"} {
+			s.run(10*time.Second, back)
+			s.want("a=Ready b=Ready c=Ready d=Ready")
+		}
+		// d died meanwhile.
+		s.run(time.Minute, "a b c")
+		s.want("a=Ready b=Ready c=Ready d=Suspect")
+		s.run(5*time.Minute, "a b c")
+		s.want("a=Ready b=Ready c=Ready d=Expired")
+	}
+}
+
+func TestSuspectMemberIsNotExpiredByAHubThatHearsNobody(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b", "c")
+	s.run(time.Minute, "a b c")
+	s.run(time.Minute, "a b")
+	s.run(time.Hour, "")
+	s.want("a=Ready* b=Ready* c=Suspect*")
+	s.run(20*time.Second, "a b c")
+	s.want("a=Ready b=Ready c=Ready")
+}
+
+func TestRareHeartbeatsAreNoSilenceOfTheHub(t *testing.T) {
+	s := newScript(t)
+	s.know("", time.Time{}, "a", "b")
+	s.run(time.Minute, "a b")
+	for range 40 { // every 30 s
+		s.run(20*time.Second, "")
+		s.run(10*time.Second, "a")
+	}
+	s.want("a=Ready b=Expired")
+}
+
 func TestReleasedBrakeGivesTheRestTheirTime(t *testing.T) {
 	s := newScript(t)
 	s.know("", time.Time{}, "a", "b", "c", "d")
 	s.run(time.Minute, "a b c d")
-	s.run(time.Hour, "")
-	s.want("a=Suspect* b=Suspect* c=Suspect* d=Suspect*")
+	s.run(time.Hour, "a")
+	s.want("a=Ready b=Suspect* c=Suspect* d=Suspect*")
 	// The line is back; c and d are slower.
 	s.run(20*time.Second, "a b")
 	s.want("a=Ready b=Ready c=Suspect d=Suspect")
@@ -203,7 +247,7 @@ func TestNothingIsForgottenUnderTheBrake(t *testing.T) {
 	s.run(time.Minute, "a b c d")
 	s.run(10*time.Minute, "b c d") // a expires
 	s.run(48*time.Hour, "")
-	s.want("a=Expired b=Suspect* c=Suspect* d=Suspect*")
+	s.want("a=Expired b=Ready* c=Ready* d=Ready*")
 }
 
 func TestPausedHubDoesNotCountItsPause(t *testing.T) {
@@ -269,6 +313,28 @@ func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 					t.Fatalf("seed %d: %d of %d expired at once", seed, expired, there)
 				}
 			}
+		}
+	}
+}
+
+// A clock that is set changes what time it is, not how much time has passed: Go's times carry both, as long as nobody strips
+// the second. So nothing that a member's silence is counted from may lack it.
+func TestStepsOfTheClockChangeNothing(t *testing.T) {
+	now := time.Now()
+	l := NewLiveness(DefaultThresholds)
+	l.Know("a", clustersetv1alpha1.MemberReady, now.UTC().Truncate(time.Second), now) // as a status has it
+	l.Know("b", clustersetv1alpha1.MemberSuspect, time.Time{}, now)
+	for i, beat := range []string{"1", "2", "3"} {
+		now = now.Add(time.Duration(i+1) * 25 * time.Second) // with gaps, which are taken out of the count
+		l.Decide(now)
+		l.Observe("a", beat, now)
+		l.Decide(now.Add(time.Second))
+	}
+	for what, at := range map[string]time.Time{
+		"the last decision": l.last, "the last heartbeat of all": l.heard, "a's silence": l.members["a"].silentSince, "b's silence": l.members["b"].silentSince,
+	} {
+		if !strings.Contains(at.String(), " m=") {
+			t.Errorf("%s is counted from %s, which a step of the clock makes wrong", what, at)
 		}
 	}
 }

@@ -70,6 +70,9 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision) []metav1.Condi
 	case clustersetv1alpha1.MemberReady:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, clustersetv1alpha1.ReasonHeartbeatSeen,
 			"the cluster renews its heartbeat"
+		if d.Paused {
+			ready.Message = "no heartbeat " + since + ", nor anyone else's; the cluster is taken for healthy until others are heard"
+		}
 	case clustersetv1alpha1.MemberSuspect:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatMissed,
 			"no heartbeat "+since+"; the cluster's endpoints rank behind those of healthy clusters"
@@ -86,7 +89,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision) []metav1.Condi
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionExpiryPaused, Status: metav1.ConditionTrue,
 			Reason:  clustersetv1alpha1.ReasonMostMembersSilent,
-			Message: "most members fell silent together, so the hub takes itself for cut off and lets none expire",
+			Message: "most members, or all, fell silent together, so the hub takes itself for cut off and lets none expire",
 		})
 	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil:
 		all = append(all, metav1.Condition{

@@ -138,7 +138,7 @@ const (
 	// ReasonNoHeartbeat goes with Ready=Unknown.
 	ReasonNoHeartbeat = "NoHeartbeat"
 
-	// ConditionExpiryPaused is True while the brake holds: more than half of the members turned silent together, which
+	// ConditionExpiryPaused is True while the brake holds: more than half of the members, or all, turned silent together, which
 	// says more about the hub than about them, so none of them expires.
 	ConditionExpiryPaused = "ExpiryPaused"
 
