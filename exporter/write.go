@@ -65,8 +65,11 @@ var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ann
 
 // refused says whether the hub understood and said no: the record is invalid or too large, over a quota, against a policy,
 // or in a namespace that isn't there, as after a leave. Everything else (no connection, an expired token, a hub that is
-// starting) passes by itself.
+// starting or has lost our CustomResourceDefinitions, which is no Status but a bare 404) passes by itself.
 func refused(err error) bool {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+		return false
+	}
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||
 		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsNotFound(err)
 }

@@ -143,7 +143,7 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 			c.watches = map[string]bool{}
 		}
 		c.watches[r.URL.Path] = true
-	case r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events"):
+	case r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !r.URL.Query().Has("dryRun"):
 		c.writes = append(c.writes, r.Method+" "+r.URL.Path)
 	}
 	c.mu.Unlock()

@@ -96,7 +96,7 @@ func TestHold(t *testing.T) {
 			hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.hub...).Build()
 			here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build()
 			h := &hold{
-				guard: &hubGuard{cache: hub, live: hub, cluster: "beijing", clock: clock}, hub: hub, here: here,
+				guard: &hubGuard{cache: hub, live: hub, records: hub, cluster: "beijing", clock: clock}, hub: hub, here: here,
 				departures: newDepartures(clock), awaitRejoin: time.Hour, clock: clock, since: map[types.NamespacedName]map[part]time.Time{},
 			}
 			p := part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}

@@ -7,10 +7,14 @@ import (
 	"sync"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
@@ -22,9 +26,15 @@ const (
 	askTimeout = 10 * time.Second
 	// heldRetry is when a service whose deletion was held back is looked at again.
 	heldRetry = 15 * time.Second
+	// settleFor is how long the members get to put their records back on a hub that had lost one of our kinds: twice an
+	// exporter's longest wait between two attempts.
+	settleFor = time.Minute
 	// unexportedRetry is the same while our own exports are under way.
 	unexportedRetry = time.Second
 )
+
+// errLost says that the hub has lost one of our kinds and with it all records of that kind, which it gets back one by one.
+var errLost = errors.New("the hub has lost records")
 
 // errUnexported is why nothing is deleted at the start. It passes by itself.
 var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
@@ -39,12 +49,16 @@ func retryAfter(err error) time.Duration {
 
 // hubGuard decides whether something missing from the hub's caches is reason to delete. That the caches have synced isn't
 // enough: a hub whose etcd came back empty syncs too, and its watches tell of the deletion of everything, one kind after
-// the other. So before anything is taken away the hub is asked whether it still knows this member. One that doesn't answer,
-// or that is no longer the hub we joined, deletes nothing.
+// the other. So before anything is taken away the hub is asked whether it still knows this member, and whether it would take
+// records: one whose CustomResourceDefinitions are being deleted, and all records with them, wouldn't. One that doesn't
+// answer, or that is no longer the hub we joined, deletes nothing. Nor does one that had lost something a moment ago, because
+// the members put their records back one after the other.
 type hubGuard struct {
 	cache client.Reader
 	// live reads from the hub's API server, not from a cache.
-	live    client.Reader
+	live client.Reader
+	// records writes to the hub, and is only asked what would become of it.
+	records client.Writer
 	cluster string
 	clock   clock.PassiveClock
 	// exported is closed once our own exports are on the hub; nil: they are. A hub that lost its data and was joined anew
@@ -55,6 +69,7 @@ type hubGuard struct {
 
 	mu     sync.Mutex
 	goodAt time.Time
+	lostAt time.Time // when it was last seen to have lost something; zero: never
 	held   bool
 }
 
@@ -71,6 +86,7 @@ func (g *hubGuard) mayDelete(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return err // we are being stopped, which says nothing about the hub
 	}
+	err = g.settled(err)
 	g.mu.Lock()
 	changed := g.held != (err != nil)
 	g.held = err != nil
@@ -79,6 +95,23 @@ func (g *hubGuard) mayDelete(ctx context.Context) error {
 		g.changed(ctx, err)
 	}
 	return err
+}
+
+// settled makes a hub that is complete again wait for its members' records.
+func (g *hubGuard) settled(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.Is(err, errLost) {
+		g.lostAt = g.clock.Now()
+	}
+	if err != nil || g.lostAt.IsZero() {
+		return err
+	}
+	if since := g.clock.Since(g.lostAt); since < settleFor {
+		return fmt.Errorf("%w until %s ago, and others may not have put theirs back yet; what is missing in %s counts as un-exported",
+			errLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
+	}
+	return nil
 }
 
 func (g *hubGuard) complete(ctx context.Context) error {
@@ -92,7 +125,7 @@ func (g *hubGuard) complete(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := g.knowsUs(ctx, g.live); err != nil {
+	if err := errors.Join(g.knowsUs(ctx, g.live), g.takesRecords(ctx)); err != nil {
 		return err
 	}
 	g.goodAt = g.clock.Now()
@@ -108,4 +141,29 @@ func (g *hubGuard) knowsUs(ctx context.Context, hub client.Reader) error {
 		return fmt.Errorf("get MemberCluster %s from the hub: %w", g.cluster, err)
 	}
 	return nil
+}
+
+// takesRecords asks the hub to say what it would do with a record of each kind, and to do nothing (a dry run).
+func (g *hubGuard) takesRecords(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(g.cluster), Name: api.ExportedServiceName("default", "probe")}
+	var errs []error
+	for _, record := range []client.Object{
+		&clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "default", ServiceName: "probe", Type: mcsv1beta1.Headless, ExportedAt: metav1.NewTime(g.clock.Now()),
+		}},
+		&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+			ServiceNamespace: "default", ServiceName: "probe", AddressType: discoveryv1.AddressTypeIPv4,
+		}},
+	} {
+		err := g.records.Create(ctx, record, client.DryRunAll)
+		switch {
+		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is on its way out, or gone
+			errs = append(errs, fmt.Errorf("%w: it takes no %s: %w", errLost, kindOf(record), err))
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err):
+			// It knows the kind. A quota or a policy of its own is no loss.
+		case err != nil:
+			errs = append(errs, fmt.Errorf("ask the hub whether it takes an %s: %w", kindOf(record), err))
+		}
+	}
+	return errors.Join(errs...)
 }

@@ -3,12 +3,15 @@ package importer
 import (
 	"context"
 	"errors"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
@@ -20,7 +23,7 @@ import (
 // TestMayDelete has a hub whose cache knows us, and whose API server answers as it will.
 func TestMayDelete(t *testing.T) {
 	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
-	var down error
+	var down, refuses error
 	asked := 0
 	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -30,12 +33,21 @@ func TestMayDelete(t *testing.T) {
 			}
 			return c.Get(ctx, key, o, opts...)
 		},
+		Create: func(_ context.Context, _ client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+			if !slices.Contains(opts, client.CreateOption(client.DryRunAll)) {
+				t.Errorf("%T was written to the hub", o)
+			}
+			if _, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok {
+				return refuses
+			}
+			return nil
+		},
 	}).Build()
 	cached := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member.DeepCopy()).Build()
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	exported := make(chan struct{})
 	var said []string
-	guard := &hubGuard{cache: cached, live: hub, cluster: "beijing", clock: now, exported: exported, changed: func(_ context.Context, err error) {
+	guard := &hubGuard{cache: cached, live: hub, records: hub, cluster: "beijing", clock: now, exported: exported, changed: func(_ context.Context, err error) {
 		if err == nil {
 			said = append(said, "complete")
 		} else {
@@ -64,6 +76,28 @@ func TestMayDelete(t *testing.T) {
 	check("it is still down", "connection refused", 1)
 	down = nil
 	check("it is back", "", 1)
+	for _, harmless := range []error{
+		apierrors.NewForbidden(schema.GroupResource{}, "probe", errors.New("exceeded quota")),
+		apierrors.NewInvalid(schema.GroupKind{}, "probe", nil),
+	} {
+		refuses = harmless
+		now.SetTime(now.Now().Add(2 * trustFor))
+		check("it has rules of its own", "", 1)
+	}
+	for _, lost := range []error{
+		apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create"), // being deleted
+		apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true),
+	} {
+		refuses = lost
+		now.SetTime(now.Now().Add(2 * trustFor))
+		check("it takes no endpoints", "takes no ExportedEndpoints", 1)
+		refuses = nil
+		check("it does again", "others may not have put theirs back", 1)
+		now.SetTime(now.Now().Add(59 * time.Second))
+		check("most of a minute later", "counts as un-exported", 1)
+		now.SetTime(now.Now().Add(time.Second))
+		check("a minute later", "", 1)
+	}
 	if err := hub.Delete(t.Context(), member); err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +107,7 @@ func TestMayDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("the cache has heard", "has no MemberCluster beijing", 0)
-	if want := []string{"incomplete", "complete", "incomplete"}; !slices.Equal(said, want) {
+	if want := []string{"incomplete", "complete", "incomplete", "complete", "incomplete", "complete", "incomplete"}; !slices.Equal(said, want) {
 		t.Errorf("it said %v, want %v: each once", said, want)
 	}
 }

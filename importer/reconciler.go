@@ -53,7 +53,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if len(kept) > 0 {
 		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", why.Error())
 		r.report.outcome(in.key, stateHeld)
-		if len(in.services) == 0 {
+		if len(in.services) == 0 || errors.Is(why, errLost) {
 			return reconcile.Result{RequeueAfter: again}, nil // nobody changes anything
 		}
 		retain(&in, cur, kept)

@@ -98,7 +98,8 @@ func (i *importer) Start(ctx context.Context) error {
 	hub := i.hub.GetCache()
 	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
 	guard := &hubGuard{
-		cache: hub, live: i.hub.GetAPIReader(), cluster: i.options.Cluster, clock: clock.RealClock{}, exported: i.options.Exported,
+		cache: hub, live: i.hub.GetAPIReader(), records: i.hub.GetClient(), cluster: i.options.Cluster, clock: clock.RealClock{},
+		exported: i.options.Exported,
 	}
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
 	guard.changed = func(ctx context.Context, incomplete error) {
