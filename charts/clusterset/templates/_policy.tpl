@@ -42,6 +42,12 @@ spec:
         {{- range $policy.apiServerPorts }}
         - {port: {{ int . }}, protocol: TCP}
         {{- end }}
+      {{- with $policy.apiServerCIDRs }}
+      to:
+        {{- range . }}
+        - ipBlock: {cidr: {{ . | quote }}}
+        {{- end }}
+      {{- end }}
     {{- if .asksDNS }}
     - ports:
         - {port: 53, protocol: UDP}

@@ -36,6 +36,11 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- fail (printf "dns.namespaces has %q; want names of namespaces" .) }}
 {{- end }}
 {{- end }}
+{{- range .Values.networkPolicy.apiServerCIDRs }}
+{{- if not (regexMatch "^[0-9a-fA-F:.]+/[0-9]{1,3}$" .) }}
+{{- fail (printf "networkPolicy.apiServerCIDRs has %q; want networks such as 192.0.2.0/24 or 2001:db8::1/128" .) }}
+{{- end }}
+{{- end }}
 {{- with .Values.image.digest }}
 {{- if not (regexMatch "^sha256:[0-9a-f]{64}$" .) }}
 {{- fail (printf "image.digest is %q; want sha256: and 64 hexadecimal digits" .) }}
