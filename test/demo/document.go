@@ -28,7 +28,7 @@ const preface = `# The demo
 <!-- Written by ` + "`make demo TRANSCRIPT=docs/demo.md`" + `; a test holds it to that. Change test/demo instead. -->
 
 ` + "`make demo`" + ` runs a hub and three clusters on your machine, with real API servers, agents and DNS servers, and shows what one sees
-while services are exported, a cluster is drained and another one dies. It needs Go and nothing else: kubectl and dig are what
+while services are exported, a cluster is drained, and later dies. It needs Go and nothing else: kubectl and dig are what
 you would type, and the demo does their part itself. It takes about a minute; the first run compiles etcd, kube-apiserver and
 CoreDNS, which takes six to fifteen. At the end everything is gone again, or with ` + "`DEMO=keep make demo`" + ` stays up for you to look at.
 

@@ -1,5 +1,5 @@
 // Command demo shows a hub and three clusters at work on this machine: real control planes, the agents and DNS servers beside
-// them, and what one sees while services are exported, a cluster is drained and another one dies. `make demo` runs it.
+// them, and what one sees while services are exported, a cluster is drained, and later dies. `make demo` runs it.
 //
 // Every answer and every output that it shows is from the real processes, and is checked against what the text promises: the
 // demo fails where it isn't so. docs/demo.md is its own transcript.
