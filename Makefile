@@ -70,6 +70,12 @@ e2e: kube ## Run only the end-to-end tests: a hub, members, agents and DNS as pr
 load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD=10m)
 	LOAD=$(or $(LOAD),10m) $(GO) test -timeout 90m -count=1 -v ./test/load
 
+.PHONY: chaos
+chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, then upgrade one (SEED=…, FAULT="agent: SIGKILL;NOSPACE", PREVIOUS=commit)
+	CLUSTERSET_CHAOS=$(or $(TIME),20m) CLUSTERSET_SEED=$(SEED) CLUSTERSET_CHAOS_FAULT="$(FAULT)" CLUSTERSET_PREVIOUS=$(PREVIOUS) \
+	  CLUSTERSET_CHAOS_TABLE=$(if $(UPDATE),$(CURDIR)/docs/reliability.md) \
+	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade$$$$)' ./test/e2e
+
 .PHONY: kube
 kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)
 	$(GO) run ./test/kube/build >/dev/null

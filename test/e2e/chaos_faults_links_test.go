@@ -34,7 +34,7 @@ var linkFaults = []fault{
 		c.watch(chaosSuspect)
 	}},
 	{group: "partition", name: "agent from its own API server", promise: noChange, does: func(c *chaos) { c.disturb(places[1], c.anyCut()) }},
-	{group: "partition", name: "DNS from its API server", promise: noChange, short: true, does: func(c *chaos) { c.disturb(places[2], c.anyCut()) }},
+	{group: "partition", name: "DNS from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[2], c.anyCut()) }},
 	{group: "partition", name: "hub process from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[3], c.anyCut()) }},
 	{group: "partition", name: "hub process from its API server for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
 		w := places[3].wire(c)
@@ -46,7 +46,7 @@ var linkFaults = []fault{
 	{group: "link", name: "slow: 0.1 to 1 s each way", promise: noChange, does: func(c *chaos) {
 		c.disturb(c.anyPlace(), faultproxy.Condition{Delay: c.between(100*time.Millisecond, time.Second)})
 	}},
-	{group: "link", name: "lossy: a tenth of the pieces late by up to 3 s, a hundredth breaks the connection", promise: noChange, short: true, does: func(c *chaos) {
+	{group: "link", name: "lossy: a tenth of the pieces late by up to 3 s, a hundredth breaks the connection", promise: noChange, does: func(c *chaos) {
 		c.disturb(c.anyPlace(), faultproxy.Condition{Stalls: 100, Resets: 10})
 	}},
 	{group: "link", name: "flapping: cut and mended every second or so", promise: noChange, does: func(c *chaos) {

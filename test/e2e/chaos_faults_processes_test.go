@@ -45,7 +45,7 @@ var processFaults = []fault{
 		c.hub.restart(*c.hub.flags...)
 		c.churn(3)
 	}},
-	{group: "hub process", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) {
+	{group: "hub process", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) {
 		for range 1 + c.IntN(3) {
 			c.hub.kill()
 			c.churn(3)
@@ -86,7 +86,7 @@ var processFaults = []fault{
 		c.hub.startAPIServer()
 		c.watch(chaosSuspect)
 	}},
-	{group: "hub's etcd", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) { c.restartEtcd(&c.hub.cluster) }},
+	{group: "hub's etcd", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartEtcd(&c.hub.cluster) }},
 	{group: "hub's etcd", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseEtcd(&c.hub.cluster) }},
 }
 

@@ -1,11 +1,130 @@
 package e2e
 
-import "errors"
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"time"
 
-var errNotYet = errors.New("it isn't asked again yet")
+	"github.com/clusterset/clusterset/api"
+)
 
-// chaosQuota is how many bytes each etcd holds.
-const chaosQuota = 32 << 20
+var errNotYet = errors.New("not yet")
 
-// stateFaults are what happens to what is stored.
-var stateFaults = []fault{}
+// stateFaults are what happens to what is stored, to clocks and to names.
+var stateFaults = []fault{
+	{group: "credentials", name: "revoked: the member's account is deleted on the hub; joined again later", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.hub.remove(fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: %s, name: %s}}", api.MemberNamespace(c.victim.name), api.MemberServiceAccount))
+		c.fallsSilent()
+		c.rejoinVictim()
+	}},
+	{group: "credentials", name: "expired; joined again later", promise: goesAndReturns, silent: true, does: func(c *chaos) {
+		c.victim.killAgent()
+		c.must(c.victim.expireToken(c.hub))
+		c.victim.startAgent()
+		c.fallsSilent()
+		c.rejoinVictim()
+	}},
+
+	{group: "full disk", name: "the hub's etcd is full (NOSPACE) for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
+		c.fill(&c.hub.cluster)
+		c.churn(5)
+		c.watch(chaosExpire + 2*time.Second)
+		c.empty(&c.hub.cluster)
+	}},
+	{group: "full disk", name: "the member's etcd is full (NOSPACE)", promise: noChange, does: func(c *chaos) {
+		c.fill(&c.victim.cluster)
+		c.churn(5)
+		c.watch(c.between(4*time.Second, 15*time.Second))
+		c.empty(&c.victim.cluster)
+	}},
+
+	{group: "clock", name: "the member's steps by an hour, forth and back, as the hub sees it", promise: noChange, silent: true, does: func(c *chaos) {
+		w := places[0].wire(c)
+		proxy, err := w.intercept()
+		c.must(err)
+		var step atomic.Int64
+		var seen atomic.Int32
+		proxy.Edit(func(r *http.Request) { shiftRenewTime(r, time.Duration(step.Load()), &seen) })
+		for _, by := range []time.Duration{time.Hour, -time.Hour, 0, -time.Hour, time.Hour} {
+			step.Store(int64(by))
+			was := seen.Load()
+			c.until(func() error {
+				if seen.Load() < was+3 {
+					return errNotYet
+				}
+				return nil
+			})
+		}
+		w.direct()
+	}},
+
+	{group: "CRD", name: "upgraded on the hub: a new field in every kind", promise: noChange, does: func(c *chaos) { c.upgradeCRDs(&c.hub.cluster) }},
+	{group: "CRD", name: "upgraded in the member: a new field in every kind", promise: noChange, does: func(c *chaos) { c.upgradeCRDs(&c.victim.cluster) }},
+	{group: "CRD", name: "ExportedService deleted on the hub, with all objects, and installed again", promise: noChange, does: func(c *chaos) {
+		c.deleteHubCRD("exportedservices")
+	}},
+	{group: "CRD", name: "ExportedEndpoints deleted on the hub, with all objects, and installed again", promise: noChange, does: func(c *chaos) {
+		c.deleteHubCRD("exportedendpoints")
+	}},
+	{group: "CRD", name: "MemberCluster deleted on the hub, with all objects; installed and all joined again", promise: noChange, does: func(c *chaos) {
+		c.deleteHubCRD("memberclusters")
+		c.rejoin()
+	}},
+
+	{group: "name", name: "a second cluster works with a member's name and credentials", promise: noChange + "; it exports nothing and says so (clusterset_exporter_name_taken)", does: func(c *chaos) {
+		other := c.members[(c.victim.number+1)%len(c.members)]
+		twin := *other
+		twin.scrape, twin.flags = &scrape{}, &[]string{"--cluster", c.victim.name}
+		twin.hubKubeconfig = c.victim.hubKubeconfig
+		twin.agent = &program{Name: "twin of " + c.victim.name, Path: binary("clusterset"), Log: filepath.Join(c.dir, "twin.log"), Args: twin.agentArgs, Up: twin.up}
+		twin.startAgent(*twin.flags...)
+		defer twin.killAgent()
+		c.until(func() error {
+			taken, err := twin.metric("clusterset_exporter_name_taken")
+			if err == nil && taken != 1 {
+				err = errNotYet
+			}
+			return err
+		})
+		c.churn(5)
+		c.watch(c.between(4*time.Second, 10*time.Second))
+	}},
+}
+
+// rejoinVictim gives the member new credentials. Its agent finds them in its file without being restarted.
+func (c *chaos) rejoinVictim() {
+	c.Helper()
+	c.must(c.victim.join(context.Background(), c.hub, "--rejoin"))
+	c.until(func() error { return c.hub.phaseIs(c.victim.name, chaosReady) })
+}
+
+var renewTime = regexp.MustCompile(`"renewTime":"([^"]+)"`)
+
+// shiftRenewTime has a heartbeat say another time, as one does whose cluster's clock is wrong. Nothing else that a member
+// tells the hub comes from its clock.
+func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
+	if r.Body == nil || !strings.Contains(r.URL.Path, "/leases/") {
+		return
+	}
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		return
+	}
+	body = renewTime.ReplaceAllFunc(body, func(match []byte) []byte {
+		at, err := time.Parse(time.RFC3339Nano, string(renewTime.FindSubmatch(match)[1]))
+		if err != nil {
+			return match
+		}
+		seen.Add(1)
+		return fmt.Appendf(nil, `"renewTime":%q`, at.Add(by).Format("2006-01-02T15:04:05.000000Z07:00"))
+	})
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+}

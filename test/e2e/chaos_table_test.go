@@ -2,13 +2,21 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 )
 
-// chaosTable gathers what a run did, for docs/reliability.md.
+// chaosPage is where the table of faults is published, between these marks.
+const (
+	chaosPage  = "../../docs/reliability.md"
+	chaosBegin = "<!-- faults: written by make chaos -->\n"
+	chaosEnd   = "<!-- end of faults -->\n"
+)
+
+// chaosTable gathers what a run did.
 type chaosTable struct {
 	seed uint64
 	rows []*chaosRow
@@ -18,20 +26,30 @@ type chaosTable struct {
 type chaosRow struct {
 	fault     fault
 	times     int
-	lasted    time.Duration
+	lasted    time.Duration // in all
 	recovered time.Duration // the longest
 	counts    probeCounts
 }
 
-// newChaosTable returns a table that is printed when the test ends.
+// newChaosTable returns a table that is printed when the test ends, and written to the page if that is wanted.
 func newChaosTable(t *testing.T, seed uint64) *chaosTable {
 	t.Helper()
 	table := &chaosTable{seed: seed}
-	t.Cleanup(func() { t.Logf("what was done and seen:\n%s", table) })
+	t.Cleanup(func() {
+		if len(table.rows) == 0 {
+			return
+		}
+		t.Logf("what was done and seen:\n%s", table)
+		if page := os.Getenv(chaosTableEnv); page != "" {
+			if err := table.publish(page); err != nil {
+				t.Error(err)
+			}
+		}
+	})
 	return table
 }
 
-func (t *chaosTable) add(f fault, _ string, lasted, recovered time.Duration, counts probeCounts) {
+func (t *chaosTable) add(f fault, lasted, recovered time.Duration, counts probeCounts) {
 	i := slices.IndexFunc(t.rows, func(r *chaosRow) bool { return r.fault.String() == f.String() })
 	if i < 0 {
 		i = len(t.rows)
@@ -44,13 +62,69 @@ func (t *chaosTable) add(f fault, _ string, lasted, recovered time.Duration, cou
 	r.counts.add(counts)
 }
 
-// String is the table in Markdown.
+// String is the table in Markdown, in the order in which the faults are written down.
 func (t *chaosTable) String() string {
 	var b strings.Builder
-	b.WriteString("| what | fault | times | questions | wrong | missing | late | promised, and seen |\n|---|---|---|---|---|---|---|---|\n")
-	for _, r := range t.rows {
-		fmt.Fprintf(&b, "| %s | %s | %d | %d | %d | %d | %d | %s |\n",
-			r.fault.group, r.fault.name, r.times, r.counts.asked, r.counts.wrong, r.counts.missing, r.counts.late, r.fault.promise)
+	b.WriteString("| fault | times | seconds of it | questions | wrong / missing / late | promised, and seen |\n|---|---|---|---|---|---|\n")
+	var all probeCounts
+	times, lasted := 0, time.Duration(0)
+	for _, f := range allFaults() {
+		i := slices.IndexFunc(t.rows, func(r *chaosRow) bool { return r.fault.String() == f.String() })
+		if i < 0 {
+			continue
+		}
+		r := t.rows[i]
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %d | %s | %s |\n", f, r.times, r.lasted.Seconds(), r.counts.asked, r.counts, f.promise)
+		all.add(r.counts)
+		times += r.times
+		lasted += r.lasted
 	}
+	fmt.Fprintf(&b, "| **all** | %d | %.0f | %d | %s | |\n", times, lasted.Seconds(), all.asked, all)
 	return b.String()
+}
+
+// String is how many answers were not as they should be.
+func (c probeCounts) String() string { return fmt.Sprintf("%d / %d / %d", c.wrong, c.missing, c.late) }
+
+// publish puts the table into a page.
+func (t *chaosTable) publish(page string) error {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(content), chaosBegin)
+	_, tail, closed := strings.Cut(rest, chaosEnd)
+	if !ok || !closed {
+		return fmt.Errorf("%s has no place for the table of faults: %s … %s", page, chaosBegin, chaosEnd)
+	}
+	table := fmt.Sprintf("\nSeed %d.\n\n%s\n", t.seed, t)
+	return os.WriteFile(page, []byte(head+chaosBegin+table+chaosEnd+tail), 0o644) //nolint:gosec // a page of the documentation
+}
+
+// The page tells of every fault there is, and of no other.
+func TestFaultsAreDocumented(t *testing.T) {
+	content, err := os.ReadFile(chaosPage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(content), chaosBegin)
+	table, _, _ = strings.Cut(table, chaosEnd)
+	documented := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, " | "); len(cells) == 6 {
+			documented[strings.TrimPrefix(cells[0], "| ")] = true
+		}
+	}
+	for _, f := range allFaults() {
+		if !documented[f.String()] {
+			t.Errorf("%s lacks the fault %q: run make chaos", chaosPage, f)
+		}
+		delete(documented, f.String())
+	}
+	for _, line := range []string{"fault", "**all**", "---"} {
+		delete(documented, line)
+	}
+	for name := range documented {
+		t.Errorf("%s tells of %q, which is no fault: run make chaos", chaosPage, name)
+	}
 }

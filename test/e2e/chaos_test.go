@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -20,8 +21,10 @@ import (
 const (
 	// chaosTimeEnv is how long to go on with faults, "10m". Unset, the short form is run: a few faults, once each.
 	chaosTimeEnv = "CLUSTERSET_CHAOS"
-	// chaosFaultEnv picks faults by words of their names, comma-separated.
+	// chaosFaultEnv picks faults by parts of their names, separated by semicolons.
 	chaosFaultEnv = "CLUSTERSET_CHAOS_FAULT"
+	// chaosTableEnv is the page whose table of faults is to be replaced by this run's.
+	chaosTableEnv = "CLUSTERSET_CHAOS_TABLE"
 )
 
 // TestChaos does to a fleet of a hub and three members what happens to fleets, one fault after the other, while every name
@@ -35,6 +38,7 @@ func TestChaos(t *testing.T) {
 	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of FQDN slices, at every write
 	c := newChaos(t, seed)
 	faults, budget := c.selected()
+	c.short = budget == 0
 	began := time.Now()
 	for round := 0; ; round++ {
 		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
@@ -67,6 +71,7 @@ type chaos struct {
 	wires  *wires
 	prober *prober
 	table  *chaosTable
+	short  bool
 
 	// Of the fault under way:
 	fault  fault
@@ -96,7 +101,7 @@ const noChange = "no answer changes"
 // selected returns the faults to inject and for how long to go on.
 func (c *chaos) selected() ([]fault, time.Duration) {
 	c.Helper()
-	all := slices.Concat(processFaults, linkFaults, requestFaults, stateFaults)
+	all := allFaults()
 	var budget time.Duration
 	if s := os.Getenv(chaosTimeEnv); s != "" {
 		var err error
@@ -107,7 +112,7 @@ func (c *chaos) selected() ([]fault, time.Duration) {
 	words := os.Getenv(chaosFaultEnv)
 	picked := slices.DeleteFunc(all, func(f fault) bool {
 		if words != "" {
-			return !slices.ContainsFunc(strings.Split(words, ","), func(w string) bool { return strings.Contains(f.String(), w) })
+			return !slices.ContainsFunc(strings.Split(words, ";"), func(w string) bool { return strings.Contains(f.String(), w) })
 		}
 		return budget == 0 && !f.short
 	})
@@ -117,7 +122,10 @@ func (c *chaos) selected() ([]fault, time.Duration) {
 	return picked, budget
 }
 
-func newChaos(t *testing.T, seed uint64) *chaos {
+func allFaults() []fault { return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults) }
+
+// newChaos starts a fleet, has it export services, and begins to ask for them. Before it starts the fleet can be changed.
+func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	t.Helper()
 	skipIfShort(t)
 	// Small enough to be filled in a moment.
@@ -128,6 +136,9 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 		{name: "minhang", zone: "shanghai", region: "south", dualStack: true, options: quota},
 	})
 	f.hub.options = quota
+	for _, change := range changes {
+		change(f)
+	}
 	w := wireUp(f, seed)
 	t.Cleanup(w.close)
 	t.Cleanup(f.stop)
@@ -155,11 +166,11 @@ func newChaos(t *testing.T, seed uint64) *chaos {
 	return c
 }
 
-// inject lets a fault happen, and waits until all is as it should be.
-func (c *chaos) inject(f fault) bool {
+// inject lets a fault happen, and waits until all is as it should be. It returns whether it came to be so.
+func (c *chaos) inject(f fault) (mended bool) {
 	outer := c.randomRun
 	defer func() { c.randomRun = outer }()
-	return outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
+	outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
 		c.randomRun = &randomRun{fleet: outer.of(t), script: outer.script, servers: outer.servers}
 		c.fault, c.victim = f, c.members[c.IntN(len(c.members))]
 		c.foresee()
@@ -172,16 +183,18 @@ func (c *chaos) inject(f fault) bool {
 		lasted := time.Since(c.began)
 		ended := time.Now()
 		c.mend()
+		mended = true
 		recovered := time.Since(ended)
 		c.prober.expect(c.phases[chaosReady])
 		counts := c.prober.collect()
-		c.table.add(f, c.victim.name, lasted, recovered, counts)
+		c.table.add(f, lasted, recovered, counts)
 		if counts.bad() > 0 {
 			t.Errorf("%d wrong, %d missing, %d late of %d answers:\n%s", counts.wrong, counts.missing, counts.late, counts.asked, strings.Join(counts.examples, "\n"))
 		}
 		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down",
 			f, lasted.Round(time.Millisecond), c.victim.name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered)
 	})
+	return mended
 }
 
 // mend undoes whatever a fault has left, starts what is down, and waits until every answer is right.
@@ -202,7 +215,7 @@ func (c *chaos) mend() {
 	}
 	c.settle()
 	c.brief = true
-	kube.Eventually(c, converge, c.check)
+	kube.Eventually(c, converge, func() error { return errors.Join(c.check(), c.recorded()) })
 	for i := range c.servers {
 		c.prober.excuse(i, false)
 	}
@@ -213,8 +226,11 @@ func (c *chaos) mend() {
 // watch lets time pass while the prober asks. There is nothing to poll for: it is about what doesn't happen.
 func (c *chaos) watch(d time.Duration) { <-time.After(d) }
 
-// between returns a time at random.
+// between returns a time at random; a shorter one in the short form.
 func (c *chaos) between(from, to time.Duration) time.Duration {
+	if c.short {
+		to = from + (to-from)/4
+	}
 	return from + time.Duration(c.Int64N(int64(to-from)))
 }
 

@@ -1,10 +1,12 @@
 package e2e
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -116,6 +118,22 @@ func (c *chaos) foresee() {
 			c.phases[phase] = append(c.phases[phase], all)
 		}
 	}
+}
+
+// recorded returns nil once everything that is exported is on the hub. Names alone don't tell: importers keep what a hub has
+// lost.
+func (c *chaos) recorded() error {
+	w, err := c.observe()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, key := range w.keys() {
+		for _, p := range w.parts(key) {
+			errs = append(errs, c.hub.get(api.MemberNamespace(p.name), api.ExportedServiceName(key.Namespace, key.Name), &clustersetv1alpha1.ExportedService{}))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // round is how long it takes to ask every question once.

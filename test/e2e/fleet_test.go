@@ -31,6 +31,8 @@ type clusterSpec struct {
 	cidrs []string
 	// agent are more flags of `clusterset member`.
 	agent []string
+	// more is applied beside the rights of the processes.
+	more string
 	// options are more of the API server's and its etcd's.
 	options []kube.Option
 }

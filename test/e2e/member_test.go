@@ -92,7 +92,7 @@ func (m *member) prepare(ctx context.Context, h *hub) error {
 	if err := m.join(ctx, h); err != nil {
 		return err
 	}
-	if err := m.plane.ApplyContext(ctx, rights("member"), rights("dns")); err != nil {
+	if err := m.plane.ApplyContext(ctx, rights("member"), rights("dns"), []byte(m.more)); err != nil {
 		return err
 	}
 	if err := m.agent.Start(ctx); err != nil {

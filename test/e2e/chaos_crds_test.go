@@ -1,0 +1,88 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// crdsOf returns the CRDs of a cluster that are ours.
+func (c *chaos) crdsOf(of *cluster) []unstructured.Unstructured {
+	c.Helper()
+	list := &unstructured.UnstructuredList{}
+	list.SetAPIVersion("apiextensions.k8s.io/v1")
+	list.SetKind("CustomResourceDefinitionList")
+	c.must(of.list(list))
+	var ours []unstructured.Unstructured
+	for _, crd := range list.Items {
+		if strings.HasSuffix(crd.GetName(), ".clusterset.dev") || strings.HasSuffix(crd.GetName(), ".dns.fabedge.io") {
+			ours = append(ours, crd)
+		}
+	}
+	if len(ours) == 0 {
+		c.Fatalf("%s has no CRDs of ours", of.dir)
+	}
+	return ours
+}
+
+// upgradeCRDs does to each CRD what the next version of ours may: it has one more optional field. The API server ends all
+// watches of a kind that changes. Then it takes them back, as a downgrade does.
+func (c *chaos) upgradeCRDs(of *cluster) {
+	c.Helper()
+	for _, crd := range c.crdsOf(of) {
+		before := crd.DeepCopy()
+		versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		c.must(err)
+		for _, v := range versions {
+			c.must(unstructured.SetNestedMap(v.(map[string]any), map[string]any{"type": "string"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "ofTheNextVersion"))
+		}
+		c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
+		c.must(of.client.Patch(context.Background(), &crd, client.MergeFrom(before)))
+	}
+	c.churn(8)
+	c.watch(c.between(2*time.Second, 6*time.Second))
+	c.must(c.installCRDs(of))
+}
+
+func (c *chaos) installCRDs(of *cluster) error {
+	if of.dir == c.hub.dir {
+		return join.InstallHubCRDs(context.Background(), of.plane.Config())
+	}
+	return join.InstallMemberCRDs(context.Background(), of.plane.Config())
+}
+
+// deleteHubCRD deletes a CRD of ours on the hub, and with it every object of its kind, and installs it again.
+func (c *chaos) deleteHubCRD(resource string) {
+	c.Helper()
+	var crd *unstructured.Unstructured
+	for _, found := range c.crdsOf(&c.hub.cluster) {
+		if strings.HasPrefix(found.GetName(), resource+".") {
+			crd = &found
+		}
+	}
+	if crd == nil {
+		c.Fatalf("the hub has no CRD of %s", resource)
+	}
+	c.must(c.hub.client.Delete(context.Background(), crd))
+	c.until(func() error {
+		err := c.hub.get("", crd.GetName(), crd.DeepCopy())
+		if err == nil {
+			return fmt.Errorf("CRD %s is still there", crd.GetName())
+		}
+		if errors.As(err, new(apierrors.APIStatus)) && apierrors.IsNotFound(errors.Unwrap(err)) {
+			return nil
+		}
+		return err
+	})
+	c.churn(5)
+	c.watch(c.between(4*time.Second, 10*time.Second))
+	c.must(c.installCRDs(&c.hub.cluster))
+}

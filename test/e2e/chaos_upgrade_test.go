@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+const (
+	// previousEnv is the commit of the version before this one.
+	previousEnv = "CLUSTERSET_PREVIOUS"
+	previous    = "b18c420"
+)
+
+// TestUpgrade runs the version before and this one side by side, of the hub process, the agents and the DNS servers, while
+// every exported name is asked in every cluster. The hub is upgraded first, with its CRDs, then the members; then all goes
+// back in the order of "members first", and forth again in the same. No answer may change, and what users change meanwhile
+// has to come out right at every step.
+func TestUpgrade(t *testing.T) {
+	if os.Getenv(chaosTimeEnv) == "" {
+		t.Skipf("compiles another version: part of make chaos, which sets %s", chaosTimeEnv)
+	}
+	old := buildPrevious(t)
+	seed, _ := randomSeeds(t)
+	rest.SetDefaultWarningHandler(rest.NoWarnings{})
+	c := newChaos(t, seed, func(f *fleet) {
+		for _, p := range f.programs() {
+			p.Path = filepath.Join(old, filepath.Base(p.Path))
+		}
+		for _, m := range f.members {
+			m.more = rightOfPrevious
+		}
+	})
+	c.oldCRDs(&c.hub.cluster, old)
+	if os.Getenv("UPDATE") != "" {
+		c.store(previous)
+	}
+	hub := func(bin string, installCRDs bool) func() {
+		return func() {
+			if installCRDs {
+				c.must(join.InstallHubCRDs(context.Background(), c.hub.plane.Config()))
+			}
+			c.replace(c.hub.process, bin)
+		}
+	}
+	member := func(m *member, bin string) func() {
+		return func() {
+			c.replace(m.agent, bin)
+			i := slices.IndexFunc(c.servers, func(s randomServer) bool { return s.member.name == m.name })
+			c.prober.excuse(i, true)
+			c.replace(m.dns.program, bin)
+			c.prober.moved(i, m.dns.addr)
+		}
+	}
+	type step struct {
+		what string
+		do   func()
+	}
+	steps := []step{{"hub up", hub(workDir, true)}}
+	for _, way := range []struct{ name, bin string }{{"up", workDir}, {"down", old}, {"up before the hub", workDir}} {
+		for _, m := range c.members {
+			steps = append(steps, step{m.name + " " + way.name, member(m, way.bin)})
+		}
+		if way.bin == old {
+			steps = append(steps, step{"hub down", hub(old, false)})
+		}
+	}
+	steps = append(steps, step{"hub up after the members", hub(workDir, false)})
+	for _, s := range steps {
+		s.do()
+		c.victim = c.members[c.IntN(len(c.members))]
+		c.churn(5)
+		c.mend()
+		counts := c.prober.collect()
+		t.Logf("%s: %d questions", s.what, counts.asked)
+		if counts.bad() > 0 {
+			t.Errorf("%s: %d wrong, %d missing, %d late:\n%s", s.what, counts.wrong, counts.missing, counts.late, strings.Join(counts.examples, "\n"))
+		}
+	}
+}
+
+// rightOfPrevious is what the agent of the version before needs besides, where owner references are guarded.
+const rightOfPrevious = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: previous-member}
+rules: [{apiGroups: [""], resources: [services/finalizers], verbs: [update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: previous-member}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: previous-member}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-member}]
+`
+
+// replace stops a program in good order and starts another version of it.
+func (c *chaos) replace(p *program, bin string) {
+	c.Helper()
+	p.Stop()
+	p.Path = filepath.Join(bin, filepath.Base(p.Path))
+	c.must(p.Start(context.Background()))
+}
+
+// programs are all of a fleet's that are ours.
+func (f *fleet) programs() []*program {
+	all := []*program{f.hub.process}
+	for _, m := range f.members {
+		all = append(all, m.agent, m.dns.program)
+	}
+	return all
+}
+
+// oldCRDs gives a hub the kinds as the version before had them.
+func (c *chaos) oldCRDs(of *cluster, old string) {
+	c.Helper()
+	files, err := filepath.Glob(filepath.Join(old, "crds", "clusterset.dev_*.yaml"))
+	c.must(err)
+	if len(files) == 0 {
+		c.Fatalf("no CRDs in %s", old)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		c.must(err)
+		of.apply(string(content))
+	}
+}
+
+// buildPrevious builds both programs of the version before, once for this machine, and returns their folder. They are
+// compiled from the history; without it there is nothing to compile, and the test is skipped. That what an earlier version
+// stored can be read holds without history: TestStoredObjects.
+func buildPrevious(t *testing.T) string {
+	t.Helper()
+	commit := os.Getenv(previousEnv)
+	if commit == "" {
+		commit = previous
+	}
+	git := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(t.Context(), "git", args...)
+		cmd.Dir = root
+		return cmd.Output()
+	}
+	full, err := git("rev-parse", "--verify", commit+"^{commit}")
+	if err != nil {
+		t.Skipf("no history with the commit %s: %v", commit, err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(cache, "clusterset", "previous", strings.TrimSpace(string(full)))
+	if _, err := os.Stat(filepath.Join(dir, "coredns")); err == nil {
+		return dir
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		t.Fatal(err)
+	}
+	source := t.TempDir()
+	for _, cmd := range []*exec.Cmd{
+		exec.CommandContext(t.Context(), "git", "-C", root, "archive", "--output="+filepath.Join(source, "tree.tar"), commit),
+		exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(source, "tree.tar"), "-C", source),
+		exec.CommandContext(t.Context(), "go", "-C", source, "build", "-ldflags=-s -w", "-o", dir+".new"+string(filepath.Separator), "./cmd/clusterset", "./cmd/coredns"),
+		exec.CommandContext(t.Context(), "cp", "-r", filepath.Join(source, "api", "crds"), dir+".new"+string(filepath.Separator)),
+	} {
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", cmd, err, out)
+		}
+	}
+	if err := os.Rename(dir+".new", dir); err != nil {
+		t.Fatal(fmt.Errorf("build %s: %w", commit, err))
+	}
+	return dir
+}
