@@ -63,6 +63,7 @@ health :8080 {
 ready :8181
 prometheus :9153
 bufsize 1232
+shed
 {{- end }}
 
 {{- define "clusterset.corefile.options" -}}
