@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"errors"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,31 +60,41 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ready := time.Now(), make(chan struct{})
 		close(ready)
-		var away error
+		// The goroutines below sleep and wake with us, which the race detector doesn't take for an order.
+		var mu sync.Mutex
+		var noRoute error
+		var works bool
 		var beats, tries []time.Duration
 		var waiting backlog
 		queue := make(chan event.TypedGenericEvent[types.NamespacedName])
 		ctx, cancel := context.WithCancel(t.Context())
 		h := &heartbeat{
 			interval: 10 * time.Second, after: ready,
-			claim: &claim{lease: func(context.Context) (*coordinationv1.Lease, error) { return nil, away }},
+			claim: &claim{lease: func(context.Context) (*coordinationv1.Lease, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				return nil, noRoute
+			}},
 			renew: func(context.Context) error {
-				if away == nil {
+				mu.Lock()
+				defer mu.Unlock()
+				if noRoute == nil {
 					beats = append(beats, time.Since(began))
 				}
-				return away
+				return noRoute
 			},
 			catchUp: func(ctx context.Context) error { return waiting.catchUp(ctx, queue) },
 		}
-		works := false
 		go func() {
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case e := <-queue:
+					mu.Lock()
 					tries = append(tries, time.Since(began))
 					waiting.note(e.Object, !works)
+					mu.Unlock()
 				}
 			}
 		}()
@@ -92,30 +103,40 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		expect := func(what string, wantBeats, wantTries int) {
 			t.Helper()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			if len(beats) != wantBeats || len(tries) != wantTries {
 				t.Errorf("%s: heartbeats at %v, tries at %v; want %d and %d", what, beats, tries, wantBeats, wantTries)
 			}
 		}
+		become := func(away, written bool) {
+			mu.Lock()
+			defer mu.Unlock()
+			noRoute, works = nil, written
+			if away {
+				noRoute = errors.New("no route")
+			}
+		}
 		elapse(5 * time.Second)
 		expect("the hub is there", 1, 0)
-		away = errors.New("no route")
+		become(true, false)
 		waiting.note(web, true)
 		elapse(30 * time.Second) // beats at 10, 20, 30
 		expect("the hub is away", 1, 0)
-		away = nil
+		become(false, false)
 		elapse(10 * time.Second) // 40
 		expect("it is back, and the record isn't written yet", 1, 1)
-		works = true
+		become(false, true)
 		elapse(10 * time.Second) // 50
 		expect("it is", 2, 2)
 		elapse(10 * time.Second) // 60
 		expect("nothing to catch up with", 3, 2)
 
 		// A record that is never written holds the heartbeat back for no longer than maxHeldBack.
-		away, works = errors.New("no route"), false
+		become(true, false)
 		waiting.note(web, true)
 		elapse(10 * time.Second) // 70
-		away = nil
+		become(false, false)
 		elapse(maxHeldBack * 10 * time.Second)
 		expect("held back", 3, 2+maxHeldBack)
 		elapse(10 * time.Second)
