@@ -9,7 +9,7 @@ import (
 
 // gcPercent is the garbage collector's target where GOGC doesn't say otherwise. What a query allocates is garbage when it is
 // answered, while what lives is a few MiB: at Go's own 100 the collector runs ten times a second and takes a tenth of the
-// processor (make bench-process shows it). 400 gives that back for some tens of MiB.
+// processor (`make bench BENCH="-only process -profiles DIR"` shows it). 400 gives that back for some tens of MiB.
 const gcPercent = 400
 
 // tuneMemory sets the collector for a DNS server, and keeps it within nine tenths of the container's memory limit, where
