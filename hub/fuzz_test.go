@@ -41,15 +41,14 @@ func FuzzLease(f *testing.F) {
 		}
 		l.Observe("hostile", beatOf(&leases[0]), now)
 		heartbeat(0)
-		var decided map[string]Decision
 		for passed := 0; passed <= int(seconds%600); passed += 10 {
 			heartbeat(passed/10 + 1)
-			decided = l.Decide(now)
+			l.Decide(now)
 			now = now.Add(10 * time.Second)
 		}
 		changed := beatOf(&leases[0]) != beatOf(&leases[1])
 		l.Observe("hostile", beatOf(&leases[1]), now)
-		decided = l.Decide(now)
+		decided := l.Decide(now)
 		if decided["honest"].Phase != clustersetv1alpha1.MemberReady || decided["third"].Phase != clustersetv1alpha1.MemberReady || decided["honest"].Forget {
 			t.Errorf("the others are %+v", decided)
 		}

@@ -15,12 +15,18 @@ import (
 // made of them is valid, the honest member's part is in it, and the DNS servers take all of it.
 func FuzzHubRecords(f *testing.F) {
 	for _, pair := range [][2]string{
-		{`{"spec":{"serviceNamespace":"shop","serviceName":"web","type":"ClusterSetIP","clusterIPs":["10.12.0.5"],"ipFamilies":["IPv4"],"ports":[{"name":"http","port":80}],"exportedAt":"2025-01-01T00:00:00Z"}}`,
-			`{"spec":{"serviceNamespace":"shop","serviceName":"web","addressType":"IPv4","ports":[{"name":"http","port":8080}],"endpoints":[{"addresses":["10.2.0.1"],"hostname":"web-0","zone":"z","conditions":{"ready":false}}]}}`},
-		{`{"metadata":{"namespace":"clusterset-member-a","name":"other.ns","labels":{"clusterset.dev/cluster":"a"}},"spec":{"type":"Headless","exportedLabels":{"a":"b","kubernetes.io/x":""}}}`,
-			`{"metadata":{"namespace":"kube-system"},"spec":{"addressType":"IPv6","endpoints":[{"addresses":["fd00::1","::1","fe80::1%eth0"],"hostname":"_http._tcp"},{"addresses":[]}]}}`},
-		{`{"spec":{"type":"ExternalName","ports":[{"name":"A.B\u0000","port":-1},{"port":70000},{"name":"x","port":1},{"name":"x","port":2}],"sessionAffinity":"x","sessionAffinityConfig":{"clientIP":{"timeoutSeconds":-1}},"trafficDistribution":"\u001b[2J"}}`,
-			`{"spec":{"addressType":"FQDN","endpoints":[{"addresses":["a.b"],"hostname":"h\u00e9"}]}}`},
+		{
+			`{"spec":{"serviceNamespace":"shop","serviceName":"web","type":"ClusterSetIP","clusterIPs":["10.12.0.5"],"ipFamilies":["IPv4"],"ports":[{"name":"http","port":80}],"exportedAt":"2025-01-01T00:00:00Z"}}`,
+			`{"spec":{"serviceNamespace":"shop","serviceName":"web","addressType":"IPv4","ports":[{"name":"http","port":8080}],"endpoints":[{"addresses":["10.2.0.1"],"hostname":"web-0","zone":"z","conditions":{"ready":false}}]}}`,
+		},
+		{
+			`{"metadata":{"namespace":"clusterset-member-a","name":"other.ns","labels":{"clusterset.dev/cluster":"a"}},"spec":{"type":"Headless","exportedLabels":{"a":"b","kubernetes.io/x":""}}}`,
+			`{"metadata":{"namespace":"kube-system"},"spec":{"addressType":"IPv6","endpoints":[{"addresses":["fd00::1","::1","fe80::1%eth0"],"hostname":"_http._tcp"},{"addresses":[]}]}}`,
+		},
+		{
+			`{"spec":{"type":"ExternalName","ports":[{"name":"A.B\u0000","port":-1},{"port":70000},{"name":"x","port":1},{"name":"x","port":2}],"sessionAffinity":"x","sessionAffinityConfig":{"clientIP":{"timeoutSeconds":-1}},"trafficDistribution":"\u001b[2J"}}`,
+			`{"spec":{"addressType":"FQDN","endpoints":[{"addresses":["a.b"],"hostname":"h\u00e9"}]}}`,
+		},
 		{`null`, `{"spec":null}`},
 	} {
 		f.Add([]byte(pair[0]), []byte(pair[1]), uint8(0))

@@ -56,7 +56,7 @@ func hostileObjects() []any {
 		slice(id("s2-"), labels(id("h"), text), m{"addresses": list{"10.66.1.2"}, "hostname": "h1"}, http)
 		slice(id("s3-"), labels(text, "c1"), m{"addresses": list{"10.66.1.3"}, "hostname": "h0"}, http)
 		slice(text, labels(id("h"), "c2"), m{"addresses": list{text, "10.66.1.4"}}, http)
-		global := func(meta m, endpoint, port m) {
+		global := func(meta, endpoint, port m) {
 			add(fabVersion, "GlobalService", meta, m{"spec": m{"type": "Headless", "ports": list{port}, "endpoints": list{endpoint}}})
 		}
 		good := func() m { return m{"addresses": list{"10.66.2.1"}, "cluster": "c1", "hostname": "h0"} }

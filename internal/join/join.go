@@ -140,7 +140,8 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 		if all.Items[i].Labels[api.LabelManagedBy] != api.ManagedByImporter {
 			continue
 		}
-		if copies++; all.Items[i].Name == cluster {
+		copies++
+		if all.Items[i].Name == cluster {
 			return ErrNotTheHub
 		}
 	}

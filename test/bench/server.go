@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // server is a running coredns, pinned to the first core so that its load generator has the other.
@@ -95,12 +96,13 @@ func (s *server) cpu() (time.Duration, error) {
 func freePorts(n int) ([]int, error) {
 	ports := make([]int, n)
 	for i := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := fleet.FreePort()
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
-		ports[i] = l.Addr().(*net.TCPAddr).Port
+		if ports[i], err = strconv.Atoi(port); err != nil {
+			return nil, err
+		}
 	}
 	return ports, nil
 }

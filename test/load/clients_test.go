@@ -107,7 +107,7 @@ func (c *client) run(ctx context.Context, interval time.Duration) {
 	next := time.Now().Add(time.Duration(c.rand.Int64N(int64(interval) + 1)))
 	for ctx.Err() == nil {
 		if wait := time.Until(next); interval > 0 && wait > 0 {
-			time.Sleep(wait)
+			<-time.After(wait)
 		}
 		next = next.Add(interval)
 		if late := time.Now().Add(-time.Second); next.Before(late) {

@@ -180,7 +180,7 @@ func (s *server) usage(ctx context.Context) (usage, error) {
 func (s *server) scrape(ctx context.Context) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+"/metrics", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.metrics+"/metrics", http.NoBody)
 	if err != nil {
 		return nil, err
 	}
