@@ -2,12 +2,13 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+
+	"github.com/clusterset/clusterset/test/page"
 )
 
 const flagsPage = "../../docs/flags.md"
@@ -38,30 +39,7 @@ func TestFlagsPageIsFresh(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(flagsHead)
 	commandsOf(root, func(cmd *cobra.Command) { writeFlags(&b, cmd) })
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(flagsPage, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	have, err := os.ReadFile(flagsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(have) == b.String() {
-		return
-	}
-	t.Error("docs/flags.md isn't what the commands say: run make generate")
-	for line := range strings.Lines(b.String()) {
-		if !strings.Contains(string(have), line) {
-			t.Logf("new: %s", line)
-		}
-	}
-	for line := range strings.Lines(string(have)) {
-		if !strings.Contains(b.String(), line) {
-			t.Logf("old: %s", line)
-		}
-	}
+	page.Fresh(t, flagsPage, b.String())
 }
 
 // commandsOf visits the commands that do something, in the order of the help.

@@ -84,7 +84,7 @@ var stateFaults = []fault{
 		twin := *other
 		twin.scrape, twin.flags = &scrape{}, &[]string{"--cluster", c.victim.name}
 		twin.hubKubeconfig = c.victim.hubKubeconfig
-		twin.agent = &program{Name: "twin of " + c.victim.name, Path: binary("clusterset"), Log: filepath.Join(c.dir, "twin.log"), Args: twin.agentArgs, Up: twin.up}
+		twin.agent = &program{Name: "twin of " + c.victim.name, Path: binary("clusterset"), Log: filepath.Join(c.dir, "twin.log"), Args: twin.agentArgs, Up: twin.Up}
 		twin.startAgent(*twin.flags...)
 		defer twin.killAgent()
 		c.until(func() error {

@@ -151,7 +151,7 @@ func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	script := chaosScript(seed)
 	c := &chaos{randomRun: &randomRun{fleet: f.of(t), script: script}, wires: w, table: newChaosTable(t, seed)}
 	for _, m := range c.members {
-		c.servers = append(c.servers, randomServer{m.dns, m, location{m.name, m.zone, m.region}})
+		c.servers = append(c.servers, randomServer{m.dns, m, location{Cluster: m.name, Zone: m.zone, Region: m.region}})
 	}
 	for _, op := range script.operations {
 		if err := op.do(c.randomRun); err != nil {

@@ -17,19 +17,6 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// location is where a DNS server is, as its Corefile says.
-type location struct{ cluster, zone, region string }
-
-func (l location) String() string {
-	words := []string{l.cluster, l.zone, l.region}
-	for i, w := range words {
-		if w == "" {
-			words[i] = "-"
-		}
-	}
-	return strings.Join(words, " ")
-}
-
 // dnsServer is a real CoreDNS that reads a member's API server.
 type dnsServer struct {
 	testing.TB
@@ -45,7 +32,7 @@ type dnsPorts struct {
 
 func newDNS(c *cluster, at location, base string) *dnsServer {
 	d := &dnsServer{dnsPorts: &dnsPorts{}}
-	d.program = &program{Name: "CoreDNS at " + at.cluster, Path: binary("coredns"), Log: base + ".log"}
+	d.program = &program{Name: "CoreDNS at " + at.Cluster, Path: binary("coredns"), Log: base + ".log"}
 	d.program.Args = func() ([]string, error) {
 		kubeconfig, err := c.kubeconfigFor("clusterset-dns")
 		if err != nil {
@@ -57,7 +44,7 @@ func newDNS(c *cluster, at location, base string) *dnsServer {
 				return nil, err
 			}
 		}
-		d.addr, d.scrape.addr = net.JoinHostPort("127.0.0.1", ports[0]), net.JoinHostPort("127.0.0.1", ports[1])
+		d.addr, d.scrape.Addr = net.JoinHostPort("127.0.0.1", ports[0]), net.JoinHostPort("127.0.0.1", ports[1])
 		corefile := base + ".Corefile"
 		err = os.WriteFile(corefile, fmt.Appendf(nil, `.:%s {
     bind 127.0.0.1
@@ -68,7 +55,7 @@ func newDNS(c *cluster, at location, base string) *dnsServer {
         location %s
     }
 }
-`, ports[0], d.scrape.addr, kubeconfig, at), 0o600)
+`, ports[0], d.scrape.Addr, kubeconfig, at), 0o600)
 		return []string{"-conf", corefile}, err
 	}
 	// It binds its port before it has read anything, and answers SERVFAIL until then.

@@ -133,7 +133,7 @@ func newHub(dir string) *hub {
 	h.process = &program{Name: "hub", Path: binary("clusterset"), Log: filepath.Join(dir, "hub-process.log")}
 	scraped := &scrape{}
 	h.process.Args = func() ([]string, error) { return h.arguments(scraped, *h.flags) }
-	h.process.Up = scraped.up
+	h.process.Up = scraped.Up
 	h.scrape = scraped
 	return h
 }
@@ -148,9 +148,9 @@ func (h *hub) arguments(s *scrape, flags []string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.addr = "127.0.0.1:" + port
+	s.Addr = "127.0.0.1:" + port
 	return append([]string{
-		"hub", "--kubeconfig", kubeconfig, "--metrics-bind-address", s.addr, "--health-probe-bind-address", "0",
+		"hub", "--kubeconfig", kubeconfig, "--metrics-bind-address", s.Addr, "--health-probe-bind-address", "0",
 	}, flags...), nil
 }
 

@@ -40,7 +40,7 @@ func (m *member) replica() *member {
 	second.scrape, second.flags = &scrape{}, new([]string)
 	second.agent = &program{
 		Name: "second agent of " + m.name, Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(m.dir), m.name+"-second-agent.log"),
-		Args: second.agentArgs, Up: second.up,
+		Args: second.agentArgs, Up: second.Up,
 	}
 	return &second
 }
@@ -50,7 +50,7 @@ func (h *hub) replica(flags ...string) *hub {
 	second := *h
 	second.scrape = &scrape{}
 	second.process = &program{
-		Name: "second hub", Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(h.dir), "second-hub.log"), Up: second.up,
+		Name: "second hub", Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(h.dir), "second-hub.log"), Up: second.Up,
 		Args: func() ([]string, error) { return h.arguments(second.scrape, flags) },
 	}
 	return &second

@@ -113,7 +113,7 @@ func TestSilentCluster(t *testing.T) {
 		m.dns.eventually(only, "A", pod(beijing)) // nothing else is left
 	}
 	// Asked from its own zone: another's DNS server that lies there.
-	near := tianjin.dnsAt(location{"beijing", "beijing", "north"})
+	near := tianjin.dnsAt(location{Cluster: "beijing", Zone: "beijing", Region: "north"})
 	near.eventually(web, "A", ip["tianjin"])
 	near.eventually(db, "A", pod(tianjin))
 

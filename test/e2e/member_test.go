@@ -45,8 +45,8 @@ func newMember(dir string, number int, spec clusterSpec) *member {
 		cluster: cluster{dir: filepath.Join(dir, spec.name)}, scrape: &scrape{}, clusterSpec: spec, number: number, flags: new([]string),
 		hubKubeconfig: filepath.Join(dir, spec.name+"-hub.kubeconfig"),
 	}
-	m.agent = &program{Name: "agent of " + spec.name, Path: binary("clusterset"), Log: filepath.Join(dir, spec.name+"-agent.log"), Args: m.agentArgs, Up: m.up}
-	m.dns = newDNS(&m.cluster, location{spec.name, spec.zone, spec.region}, filepath.Join(dir, spec.name+"-dns"))
+	m.agent = &program{Name: "agent of " + spec.name, Path: binary("clusterset"), Log: filepath.Join(dir, spec.name+"-agent.log"), Args: m.agentArgs, Up: m.Up}
+	m.dns = newDNS(&m.cluster, location{Cluster: spec.name, Zone: spec.zone, Region: spec.region}, filepath.Join(dir, spec.name+"-dns"))
 	return m
 }
 
@@ -60,11 +60,11 @@ func (m *member) agentArgs() ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	m.addr = "127.0.0.1:" + port
+	m.Addr = "127.0.0.1:" + port
 	args := []string{
 		"member", "--kubeconfig", kubeconfig, "--hub-kubeconfig", m.hubKubeconfig,
 		"--hub-secret", api.SystemNamespace + "/" + api.HubSecret, "--heartbeat-interval", "1s",
-		"--metrics-bind-address", m.addr, "--health-probe-bind-address", "0",
+		"--metrics-bind-address", m.Addr, "--health-probe-bind-address", "0",
 	}
 	return append(append(args, m.clusterSpec.agent...), *m.flags...), nil
 }

@@ -97,8 +97,8 @@ func TestFabDNSFourCities(t *testing.T) {
 	f.member("shijiazhuang").dns.eventually(name, "AAAA", "NODATA")
 
 	at := f.member("minhang")
-	at.dnsAt(location{"heping", "tianjin", "north"}).eventually(name, "A", north...)
-	west := at.dnsAt(location{"chengguan", "lhasa", "west"})
+	at.dnsAt(location{Cluster: "heping", Zone: "tianjin", Region: "north"}).eventually(name, "A", north...)
+	west := at.dnsAt(location{Cluster: "chengguan", Zone: "lhasa", Region: "west"})
 	west.eventually(name, "A", all...)
 	west.eventually(name, "AAAA", ip6["chaoyang"])
 

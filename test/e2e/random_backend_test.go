@@ -87,11 +87,11 @@ func (z *zoneFile) best(all []backend) []backend {
 
 // sameZone: "A zone matches when the zones are equal, neither is empty, and the regions don't contradict each other".
 func (z *zoneFile) sameZone(b backend) bool {
-	contradicted := z.at.region != "" && b.part.region != "" && z.at.region != b.part.region
-	return z.at.zone != "" && z.at.zone == b.zone && !contradicted
+	contradicted := z.at.Region != "" && b.part.region != "" && z.at.Region != b.part.region
+	return z.at.Zone != "" && z.at.Zone == b.zone && !contradicted
 }
 
 // sameRegion: "a region when equal and not empty".
 func (z *zoneFile) sameRegion(b backend) bool {
-	return z.at.region != "" && z.at.region == b.part.region
+	return z.at.Region != "" && z.at.Region == b.part.region
 }

@@ -48,10 +48,10 @@ func TestRandomRun(t *testing.T) {
 	)
 	servers := []randomServer{}
 	for _, m := range f.members {
-		servers = append(servers, randomServer{m.dns, m, location{m.name, m.zone, m.region}})
+		servers = append(servers, randomServer{m.dns, m, location{Cluster: m.name, Zone: m.zone, Region: m.region}})
 	}
 	// Where no cluster is: in a zone without saying of which region, and nowhere.
-	for i, at := range []location{{"shijiazhuang", "beijing", ""}, {"minhang", "", ""}} {
+	for i, at := range []location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}} {
 		servers = append(servers, randomServer{f.members[1+i].dnsAt(at), f.members[1+i], at})
 	}
 	for i := range uint64(runs) { //nolint:gosec // a handful

@@ -56,7 +56,7 @@ func TestStoredObjects(t *testing.T) {
 					c.plane.ApplyStatus(t, []byte(object))
 				}
 			}
-			server := newDNS(c, location{"xicheng", "beijing", "north"}, filepath.Join(t.TempDir(), "dns")).of(t)
+			server := newDNS(c, location{Cluster: "xicheng", Zone: "beijing", Region: "north"}, filepath.Join(t.TempDir(), "dns")).of(t)
 			t.Cleanup(server.kill)
 			server.start()
 			asked := 0

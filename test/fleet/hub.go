@@ -19,7 +19,7 @@ func NewHub(dir string, bin Binaries) *Hub {
 	h := &Hub{Cluster: Cluster{Name: "hub", dir: dir}}
 	h.Process = &Program{
 		Name: "the hub process", Path: bin.Clusterset, Log: filepath.Join(dir, "hub.log"),
-		Args: h.args, Up: h.Metrics.up,
+		Args: h.args, Up: h.Metrics.Up,
 	}
 	return h
 }

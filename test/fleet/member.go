@@ -37,7 +37,7 @@ func NewMember(dir string, bin Binaries, at Location) *Member {
 	}
 	m.Agent = &Program{
 		Name: "the agent of " + m.Name, Path: bin.Clusterset, Log: filepath.Join(dir, m.Name+"-agent.log"),
-		Args: m.agentArgs, Up: m.Metrics.up,
+		Args: m.agentArgs, Up: m.Metrics.Up,
 	}
 	m.DNS = newDNS(&m.Cluster, bin, at)
 	return m

@@ -33,8 +33,8 @@ func (m *Metrics) Read(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// up returns nil once the process serves its metrics.
-func (m *Metrics) up(ctx context.Context) error {
+// Up returns nil once the process serves its metrics.
+func (m *Metrics) Up(ctx context.Context) error {
 	_, err := m.Read(ctx)
 	return err
 }

@@ -246,6 +246,7 @@ func TestSlowReaders(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range conns {
 		wait.Go(func() {
+			var err error
 			if conns[i], err = askUntilStuck(t.Context(), s.plain, framed); err != nil {
 				t.Error(err)
 			}

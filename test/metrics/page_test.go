@@ -16,9 +16,8 @@ import (
 	"github.com/clusterset/clusterset/importer"
 	"github.com/clusterset/clusterset/internal/join"
 	clusterset "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/test/page"
 )
-
-const page = "../../docs/metrics.md"
 
 const head = `# Metrics
 
@@ -61,30 +60,7 @@ func TestPageIsFresh(t *testing.T) {
 			fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.name, m.kind, strings.Join(m.labels, ", "), strings.ReplaceAll(m.help, "|", `\|`))
 		}
 	}
-	if os.Getenv("UPDATE") != "" {
-		if err := os.WriteFile(page, []byte(b.String()), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	have, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(have) == b.String() {
-		return
-	}
-	t.Error("docs/metrics.md isn't what the code says: run make generate")
-	for line := range strings.Lines(b.String()) {
-		if !strings.Contains(string(have), line) {
-			t.Logf("new: %s", line)
-		}
-	}
-	for line := range strings.Lines(string(have)) {
-		if !strings.Contains(b.String(), line) {
-			t.Logf("old: %s", line)
-		}
-	}
+	page.Fresh(t, "../../docs/metrics.md", b.String())
 }
 
 // The plugin's README is a page like those of CoreDNS's plugins, and names every metric with its labels.
