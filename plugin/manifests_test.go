@@ -19,10 +19,17 @@ type manifestsDir struct {
 // serveManifests starts a server on a directory with the files.
 func serveManifests(t *testing.T, files map[string][]byte) *manifestsDir {
 	t.Helper()
-	d := &manifestsDir{dir: filepath.Join(t.TempDir(), "manifests"), log: recordLog(t)}
-	if err := os.Mkdir(d.dir, 0o755); err != nil {
+	dir := filepath.Join(t.TempDir(), "manifests")
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return serveManifestsAt(t, dir, files)
+}
+
+// serveManifestsAt is serveManifests in a directory that is there.
+func serveManifestsAt(t *testing.T, dir string, files map[string][]byte) *manifestsDir {
+	t.Helper()
+	d := &manifestsDir{dir: dir, log: recordLog(t)}
 	for name, data := range files {
 		d.write(t, name, data)
 	}

@@ -1,6 +1,7 @@
 package clusterset
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"io/fs"
@@ -147,6 +148,11 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 		return false
 	}
 	last.info = info
+	if len(bytes.TrimSpace(data)) == 0 && len(last.objects) > 0 {
+		// Somebody is about to write it, or has found the disk full.
+		f.failed(s, fmt.Errorf("%s: empty (what %s held last stays; to have nothing of it, remove the file)", name, name))
+		return false
+	}
 	objects, notes, err := manifests.Decode(name, data)
 	for _, note := range notes {
 		log.Warningf("manifests: %s", note)

@@ -76,3 +76,14 @@ func TestReadDir(t *testing.T) {
 		t.Errorf("%d notes, want %d", len(notes), len(want))
 	}
 }
+
+// Of 4,096 bytes, and of twice as many, is a line that a reader's buffer takes in whole.
+func TestALastLineWithoutEndIsRead(t *testing.T) {
+	for _, size := range []int{4095, 4096, 4097, 8192} {
+		half := `{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": "` + strings.Repeat("a", size)
+		objects, _, err := Decode("a.json", []byte(half[:size]))
+		if err == nil {
+			t.Errorf("%d bytes of a longer file give %d objects and no error", size, len(objects))
+		}
+	}
+}

@@ -25,6 +25,10 @@ func split(data []byte) ([]document, error) {
 			return documents, nil
 		} // else YAML that begins with a flow mapping, or broken: the YAML reader knows
 	}
+	if !bytes.HasSuffix(data, []byte("\n")) {
+		// The reader loses a last line that fills its buffer to the byte and doesn't end, as where the disk was full.
+		data = append(bytes.Clone(data), '\n')
+	}
 	var documents []document
 	reader := yaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	line := 1
