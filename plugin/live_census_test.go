@@ -19,23 +19,38 @@ type census map[string]int
 var beginner = regexp.MustCompile(`(?m)^created by (\S+)`)
 
 func takeCensus() (census, map[string]string) {
-	buf := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) {
-			buf = buf[:n]
-			break
-		}
-		buf = make([]byte, 2*len(buf))
-	}
 	counts, stacks := census{}, map[string]string{}
-	for stack := range strings.SplitSeq(string(buf), "\n\n") {
+	for stack := range strings.SplitSeq(allStacks(), "\n\n") {
 		if m := beginner.FindStringSubmatch(stack); m != nil {
 			counts[m[1]]++
 			stacks[m[1]] = stack
 		}
 	}
 	return counts, stacks
+}
+
+func allStacks() string {
+	buf := make([]byte, 1<<20)
+	for {
+		if n := runtime.Stack(buf, true); n < len(buf) {
+			return string(buf[:n])
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+}
+
+// censusOfWatching waits until every kind is watched, which begins a moment after it is synced, and takes the census then.
+func censusOfWatching(t *testing.T) census {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		// A Reflector has one such goroutine for as long as it watches.
+		if n := strings.Count(allStacks(), "(*Reflector).startResync("); n < len(liveKinds) {
+			return fmt.Errorf("%d kinds are watched, want %d", n, len(liveKinds))
+		}
+		return nil
+	})
+	now, _ := takeCensus()
+	return now
 }
 
 // expectCensus waits until there are no more goroutines of any origin than there were.

@@ -26,7 +26,7 @@ func liveLostAPIServer(t *testing.T, control *kube.ControlPlane) {
 	change(0)
 	s := startLive(t, liveCorefile(control.Kubeconfig()))
 	s.expect(t, want(0))
-	before, _ := takeCensus()
+	before := censusOfWatching(t)
 
 	for i, end := range []func(){control.StopAPIServer, control.KillAPIServer, control.StopAPIServer, control.KillAPIServer} {
 		allowed := map[string][]string{}

@@ -67,7 +67,7 @@ func reloadOverAndOver(t *testing.T, control *kube.ControlPlane, kubeconfig stri
 	}
 	s := startLive(t, corefile(100))
 	s.expect(t, map[string]string{web: "10.0.0.1", db: "10.0.0.2"})
-	before, _ := takeCensus()
+	before := censusOfWatching(t)
 
 	stop := s.askAlong(t, map[string][]string{web: {"10.0.0.1"}, db: {"10.0.0.2"}})
 	for i := range reloads {
@@ -100,7 +100,7 @@ func liveFailedReloads(t *testing.T, control *kube.ControlPlane) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	before, _ := takeCensus()
+	before := censusOfWatching(t)
 
 	second := func(zone, option string) string {
 		return withSource(fmt.Sprintf("%s {\n    bind 127.0.0.1\n    clusterset\n    %s\n}\n", zone, option), "kubeconfig "+control.Kubeconfig())

@@ -261,8 +261,9 @@ func TestSlowReaders(t *testing.T) {
 	if with.goroutines < readers {
 		t.Errorf("the server has %d goroutines: it has left some of %d clients", with.goroutines, readers)
 	}
-	if each > 64<<10 {
-		t.Errorf("a client that doesn't read takes %d bytes", each)
+	// What the last collection found holds answers that were under way, too: a few kilobytes or a few hundred for each.
+	if with.live > before.live+32<<20 {
+		t.Errorf("live heap grew from %d to %d bytes", before.live, with.live)
 	}
 	for _, conn := range conns {
 		if conn != nil {
