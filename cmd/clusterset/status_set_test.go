@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/status/objects"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/page"
 )
 
 // lookedAt is a hub and a member with everything in them that the commands of a person look at, on real API servers. No
@@ -196,23 +197,7 @@ func (s lookedAt) same(t *testing.T, file, got string) {
 	for _, v := range volatile {
 		got = v.what.ReplaceAllString(got, v.as)
 	}
-	path := filepath.Join("testdata", file)
-	if os.Getenv("UPDATE") != "" {
-		if err := os.MkdirAll("testdata", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	want, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got != string(want) {
-		t.Errorf("%s (UPDATE=1 rewrites it):\n got:\n%s\nwant:\n%s", path, got, want)
-	}
+	page.Fresh(t, filepath.Join("testdata", file), got)
 }
 
 // fails wants one line on stderr that says something, and the exit code.

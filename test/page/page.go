@@ -1,4 +1,4 @@
-// Package page holds documents that are generated from code to what the code says.
+// Package page holds files to what code says now: documents that are generated from it, and outputs that tests expect.
 package page
 
 import (
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Fresh fails the test if the file isn't the text, and names the lines that differ. With UPDATE in the environment, as make
-// generate sets it, it writes the file instead.
+// Fresh fails the test if the file isn't the text, and shows the lines that only one of them has. With UPDATE in the
+// environment, as make generate sets it for documents, it writes the file instead.
 func Fresh(t testing.TB, path, text string) {
 	t.Helper()
 	if os.Getenv("UPDATE") != "" {
@@ -24,7 +24,7 @@ func Fresh(t testing.TB, path, text string) {
 	if string(have) == text {
 		return
 	}
-	t.Errorf("%s is out of date: run make generate", path)
+	t.Errorf("%s isn't what it should be; UPDATE=1 rewrites it, and of documents make generate. All of it is now:\n%s", path, text)
 	for _, line := range missing(text, string(have)) {
 		t.Logf("new: %s", line)
 	}

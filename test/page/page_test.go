@@ -17,6 +17,29 @@ func TestFreshWritesWhatItThenAccepts(t *testing.T) {
 	Fresh(t, path, "a\nb\n")
 }
 
+// witness notes that a test would have failed.
+type witness struct {
+	testing.TB
+	failed bool
+}
+
+func (w *witness) Errorf(string, ...any) { w.failed = true }
+
+func TestFreshFailsForAnyDifference(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "page.md")
+	if err := os.WriteFile(path, []byte("a\nb\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("UPDATE", "")
+	for _, text := range []string{"a\n", "a\nb\nb\n", "b\na\n", "a\nb"} {
+		w := &witness{TB: t}
+		Fresh(w, path, text)
+		if !w.failed {
+			t.Errorf("%q passes", text)
+		}
+	}
+}
+
 func TestMissingNamesTheLinesThatDiffer(t *testing.T) {
 	if got := missing("a\nb\nc\n", "a\nc\nd\n"); !slices.Equal(got, []string{"b\n"}) {
 		t.Errorf("got %q", got)

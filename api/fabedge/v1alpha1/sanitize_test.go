@@ -340,7 +340,7 @@ func FuzzSanitized(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var g GlobalService
 		if json.Unmarshal(data, &g) != nil {
-			t.Skip()
+			return // an API server would have refused it
 		}
 		before := mustJSON(t, &g)
 		out, errs := g.Sanitized()
