@@ -16,12 +16,14 @@ import (
 	"time"
 )
 
-// Binaries are the paths of the control plane's programs.
-// ControllerManager is empty unless [IncludeControllerManager] was given.
+// Binaries are the paths of the control plane's programs, and of kube-proxy.
+// ControllerManager and Proxy are empty unless [IncludeControllerManager] and
+// [IncludeProxy] were given.
 type Binaries struct {
 	Etcd              string
 	APIServer         string
 	ControllerManager string
+	Proxy             string
 }
 
 // binEnv names a folder to use instead of the cache. What lies there is used as
@@ -31,6 +33,7 @@ const binEnv = "CLUSTERSET_KUBE_BIN"
 
 type buildOptions struct {
 	controllerManager bool
+	proxy             bool
 	progress          io.Writer
 }
 
@@ -41,6 +44,11 @@ type BuildOption func(*buildOptions)
 // tests do without.
 func IncludeControllerManager() BuildOption {
 	return func(o *buildOptions) { o.controllerManager = true }
+}
+
+// IncludeProxy also builds kube-proxy, which only test/datapath runs.
+func IncludeProxy() BuildOption {
+	return func(o *buildOptions) { o.proxy = true }
 }
 
 // BuildProgress makes Build say on w what it compiles and how long it took. It
@@ -76,6 +84,10 @@ func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 	if o.controllerManager {
 		b.ControllerManager = filepath.Join(dir, "kube-controller-manager")
 		targets = append(targets, target{b.ControllerManager, "k8s.io/kubernetes/cmd/kube-controller-manager", "1 to 3 minutes more"})
+	}
+	if o.proxy {
+		b.Proxy = filepath.Join(dir, "kube-proxy")
+		targets = append(targets, target{b.Proxy, "k8s.io/kubernetes/cmd/kube-proxy", "1 to 2 minutes more"})
 	}
 	for _, t := range targets {
 		if err := src.build(ctx, t, o.progress); err != nil {

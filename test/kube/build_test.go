@@ -32,7 +32,7 @@ func TestTheAPIServerKnowsItsVersion(t *testing.T) {
 
 func TestBuildUsesTheProgramsItIsGiven(t *testing.T) {
 	dir := t.TempDir()
-	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager"} {
+	for _, name := range []string{"etcd", "kube-apiserver", "kube-controller-manager", "kube-proxy"} {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -52,6 +52,13 @@ func TestBuildUsesTheProgramsItIsGiven(t *testing.T) {
 	}
 	if want := filepath.Join(dir, "kube-controller-manager"); b.ControllerManager != want {
 		t.Errorf("got %s, want %s", b.ControllerManager, want)
+	}
+	b, err = Build(t.Context(), BuildProgress(&said), IncludeProxy())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := filepath.Join(dir, "kube-proxy"); b.Proxy != want {
+		t.Errorf("got %s, want %s", b.Proxy, want)
 	}
 	if said.Len() > 0 {
 		t.Errorf("nothing was to be built, but it said: %s", &said)

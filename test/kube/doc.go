@@ -4,8 +4,8 @@
 // conflicts, admission, RBAC, server-side apply, garbage collection.
 //
 // Nothing is downloaded but Go modules: the module in ./controlplane pins the
-// three programs as Go tools and [Build] compiles them once into the user's
-// cache. That takes minutes; run "go run ./test/kube/build" to have it done,
+// three programs, and kube-proxy, as Go tools and [Build] compiles those that
+// are wanted once into the user's cache. That takes minutes; run "go run ./test/kube/build" to have it done,
 // and seen, before the tests start. After that [Start] takes seconds.
 //
 // A test calls [Start]; a program without a testing.TB (make demo, TestMain)
