@@ -207,6 +207,6 @@ func (c *ClusterSet) setSOA(soa *dns.SOA, z *zone, qname string, snapshot *index
 	*soa = dns.SOA{
 		Hdr: c.header(qname[len(qname)-len(z.name):], dns.TypeSOA),
 		Ns:  z.ns, Mbox: z.mbox,
-		Serial: snapshot.Serial(), Refresh: 7200, Retry: 1800, Expire: 86400, Minttl: c.ttl,
+		Serial: snapshot.Serial(), Refresh: soaRefresh, Retry: soaRetry, Expire: soaExpire, Minttl: c.ttl,
 	}
 }

@@ -14,6 +14,12 @@ const (
 	// long that holds: it changes with a release, not with an object.
 	dnsVersion = "1.0.0"
 	versionTTL = 28800
+
+	// The SOA's timers, in seconds. Endpoints change all the time: a secondary that NOTIFY doesn't reach looks every minute. It
+	// answers for a day without us, longer than any rollout or outage of an API server should take.
+	soaRefresh = 60
+	soaRetry   = 15
+	soaExpire  = 86400
 )
 
 // selfAddrs are the addresses under which this server is known, the glue of its NS record. They can change while it runs:
