@@ -66,6 +66,9 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	if l.kind == nameError && c.Fall.Through(name) {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}
+	if r.Opcode != dns.OpcodeQuery {
+		return dns.RcodeNotImplemented, nil // a NOTIFY, say: our zones have no primary that could send one (RFC 1996)
+	}
 	m := c.reply(r, z, snapshot, &l)
 	if snapshot.Stale() {
 		markStale(m, r)

@@ -35,6 +35,7 @@ type goldenQuery struct {
 	qtype, qclass uint16
 	name          string
 	transport     string // udp, tcp or tls
+	opcode        int
 	edns          uint16 // 0 for none
 	do, rd, cd    bool
 	size, count   bool   // what is shown
@@ -146,6 +147,12 @@ func (q *goldenQuery) option(option string) error {
 		q.count = true
 	case "+serial":
 		q.serial = value
+	case "+opcode":
+		opcode, ok := dns.StringToOpcode[value]
+		if !ok {
+			return fmt.Errorf("unknown opcode %q", value)
+		}
+		q.opcode = opcode
 	case "+class":
 		class, ok := dns.StringToClass[value]
 		if !ok {

@@ -73,7 +73,7 @@ func (c *goldenClient) ask(q *goldenQuery) (string, error) {
 // message makes the query.
 func (c *goldenClient) message(q *goldenQuery) (*dns.Msg, error) {
 	m := &dns.Msg{}
-	m.Id, m.RecursionDesired, m.CheckingDisabled = c.nextID(), q.rd, q.cd
+	m.Id, m.Opcode, m.RecursionDesired, m.CheckingDisabled = c.nextID(), q.opcode, q.rd, q.cd
 	m.Question = []dns.Question{{Name: q.name, Qtype: q.qtype, Qclass: q.qclass}}
 	if q.edns > 0 {
 		m.SetEdns0(q.edns, q.do)

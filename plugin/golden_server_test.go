@@ -22,6 +22,7 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	_ "github.com/coredns/coredns/plugin/bind"        // for the corpus
 	_ "github.com/coredns/coredns/plugin/cache"       // for the corpus
+	_ "github.com/coredns/coredns/plugin/erratic"     // for the corpus
 	_ "github.com/coredns/coredns/plugin/file"        // for the corpus
 	_ "github.com/coredns/coredns/plugin/loadbalance" // for the corpus
 	_ "github.com/coredns/coredns/plugin/minimal"     // for the corpus
