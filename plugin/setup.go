@@ -44,6 +44,7 @@ func setup(c *caddy.Controller) error {
 	}
 	config := dnsserver.GetConfig(c)
 	c.OnStartup(func() error {
+		cs.zones.nest(otherZones(c))
 		cs.self.store(boundAddrs(config.ListenHosts))
 		s.start()
 		s.await(o.startupTimeout)

@@ -28,7 +28,7 @@ type zone struct {
 	number  int // in index.Options.Zones
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
-	// nested are the names of the stanza's zones that lie within this one.
+	// nested are the names of the zones within this one, of the stanza and of other server blocks on the same address.
 	nested []string
 }
 
@@ -65,10 +65,24 @@ func (zs zones) sort() {
 	}
 }
 
-// leadsTo reports whether name, in the zone but in none within it, has one of those below it: it exists then, if only as
-// an empty non-terminal (RFC 8020).
+// nest adds the zones of other server blocks that lie within ours.
+func (zs zones) nest(others []string) {
+	for _, z := range zs {
+		for _, other := range others {
+			if other != z.name && dns.IsSubDomain(z.name, other) {
+				z.nested = append(z.nested, other)
+			}
+		}
+	}
+}
+
+// leadsTo reports whether name, in the zone, has one of those within it below: it exists then, if only as an empty
+// non-terminal (RFC 8020). It also does where name lies in another server block's zone, as the name of a DS query may: that zone
+// knows what exists.
 func (z *zone) leadsTo(name string) bool {
-	return slices.ContainsFunc(z.nested, func(inner string) bool { return dns.IsSubDomain(name, inner) })
+	return slices.ContainsFunc(z.nested, func(inner string) bool {
+		return dns.IsSubDomain(name, inner) || dns.IsSubDomain(inner, name)
+	})
 }
 
 // match returns the closest zone that name, in lower case, lies in, or nil.

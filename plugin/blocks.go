@@ -1,0 +1,55 @@
+package clusterset
+
+import (
+	"slices"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+)
+
+// otherZones lists the zones of the other server blocks that share an address with c's, whichever plugins serve them. It is for
+// OnStartup, when bind has said where each block listens.
+func otherZones(c *caddy.Controller) []string {
+	var mine, others []*dnsserver.Config
+	at := *c
+	for at.ServerBlockIndex = 0; ; at.ServerBlockIndex++ {
+		block := blockConfigs(at)
+		switch {
+		case len(block) == 0:
+			return zonesBeside(mine, others)
+		case at.ServerBlockIndex == c.ServerBlockIndex:
+			mine = block
+		default:
+			others = append(others, block...)
+		}
+	}
+}
+
+// blockConfigs returns the configs of a server block, one for each of its keys. Beyond the last, dnsserver makes up a config without a
+// port; the servers exist by now, so it does no harm.
+func blockConfigs(at caddy.Controller) []*dnsserver.Config {
+	var configs []*dnsserver.Config
+	for at.ServerBlockKeyIndex = 0; ; at.ServerBlockKeyIndex++ {
+		config := dnsserver.GetConfig(&at)
+		if config == nil || config.Port == "" {
+			return configs
+		}
+		configs = append(configs, config)
+	}
+}
+
+func zonesBeside(mine, others []*dnsserver.Config) []string {
+	var zones []string
+	for _, other := range others {
+		if slices.ContainsFunc(mine, func(m *dnsserver.Config) bool { return sameAddress(m, other) }) {
+			zones = append(zones, other.Zone)
+		}
+	}
+	return zones
+}
+
+// sameAddress reports whether one server answers for both.
+func sameAddress(a, b *dnsserver.Config) bool {
+	return a.Transport == b.Transport && a.Port == b.Port &&
+		slices.ContainsFunc(a.ListenHosts, func(host string) bool { return slices.Contains(b.ListenHosts, host) })
+}
