@@ -82,6 +82,22 @@ const (
 	LabelKubernetesServiceName = discoveryv1.LabelServiceName
 )
 
+// The policy of one service: which of its endpoints are used from where. On a ServiceExport, or on a Service that is exported
+// by KeyGlobalService, people state it; on the ServiceImport and the GlobalService it says what the merged exports came to, and
+// DNS reads it there. internal/policy reads and writes these, and internal/topology's Policy is what they mean.
+const (
+	// AnnotationPrefer lists the tiers of endpoints that are preferred, the most wanted first: one or more of cluster, zone and
+	// region, separated by blanks, or none.
+	AnnotationPrefer = Domain + "/prefer"
+
+	// AnnotationBoundary is cluster, zone or region. Endpoints outside of the client's are never used.
+	AnnotationBoundary = Domain + "/boundary"
+
+	// AnnotationMinReady is how many ready endpoints make a tier enough, a positive integer; below that the next tier joins
+	// it. Left out, it is 1.
+	AnnotationMinReady = Domain + "/min-ready"
+)
+
 // Annotations.
 const (
 	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.

@@ -224,21 +224,9 @@ func (p *parser) locationOption(args []string) error {
 }
 
 func (p *parser) preferOption(args []string) error {
-	p.policy.Prefer = []topology.Tier{}
-	for _, arg := range args {
-		t, err := topology.ParseTier(arg)
-		if err != nil {
-			return err
-		}
-		if slices.Contains(p.policy.Prefer, t) {
-			return fmt.Errorf("%s is listed twice", t)
-		}
-		p.policy.Prefer = append(p.policy.Prefer, t)
-	}
-	if len(args) == 0 {
-		return errors.New("want one or more of cluster, zone and region, the most wanted first")
-	}
-	return nil
+	prefer, err := topology.ParsePrefer(args...)
+	p.policy.Prefer = prefer
+	return err
 }
 
 func (p *parser) boundaryOption(args []string) error {

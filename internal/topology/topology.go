@@ -1,7 +1,8 @@
-// Package topology decides how near an endpoint is to the DNS server that answers for it.
+// Package topology decides which of a service's endpoints are used from a place: a DNS server's, or that of a node whose
+// service proxy chooses among the endpoints behind a ClusterSetIP. View is the rule.
 //
-// It is the innermost package of the data plane: values in, values out. internal/index asks it once per endpoint when a
-// service changes; nothing asks it while a query is answered.
+// It is the innermost package: values in, values out. internal/index asks it when a service changes, and the importer when it
+// tells the service proxy; nothing asks it while a query is answered.
 package topology
 
 import (
@@ -41,14 +42,13 @@ func (t Tier) String() string {
 	return fmt.Sprintf("tier(%d)", uint8(t))
 }
 
-// ParseTier reads a tier as the Corefile writes it: cluster, zone or region.
-func ParseTier(s string) (Tier, error) {
-	for _, t := range []Tier{Cluster, Zone, Region} {
-		if s == t.String() {
-			return t, nil
+func tierOf(word string) (Tier, bool) {
+	for _, t := range [...]Tier{Cluster, Zone, Region} {
+		if word == t.String() {
+			return t, true
 		}
 	}
-	return Any, fmt.Errorf("unknown tier %q: want cluster, zone or region", s)
+	return Any, false
 }
 
 // Within reports whether other is as near to l as tier t asks.
@@ -93,27 +93,13 @@ func (l Location) String() string {
 	return strings.Join(fields, " ")
 }
 
-// Policy is how a server chooses among endpoints.
-type Policy struct {
-	// Prefer lists tiers from the most to the least wanted. Any always follows the last. Nil means DefaultPrefer.
-	Prefer []Tier
-	// Boundary is a tier outside of which no endpoint is ever returned. Any, the zero value, is no boundary.
-	Boundary Tier
-}
-
-// DefaultPrefer is the order that holds when a Policy names none: own zone, else own region, else all.
-var DefaultPrefer = []Tier{Zone, Region}
-
 // Rank returns how well an endpoint at other suits a server at self: 0 for the first preferred tier, counting up, with the
 // tier that decided it. ok is false where the boundary forbids the endpoint.
 func (p Policy) Rank(self, other Location) (rank int, tier Tier, ok bool) {
 	if !self.Within(p.Boundary, other) {
 		return 0, Any, false
 	}
-	prefer := p.Prefer
-	if prefer == nil {
-		prefer = DefaultPrefer
-	}
+	prefer := p.prefer()
 	for i, t := range prefer {
 		if self.Within(t, other) {
 			return i, t, true

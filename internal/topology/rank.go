@@ -1,0 +1,211 @@
+package topology
+
+import (
+	"cmp"
+	"net/netip"
+	"slices"
+)
+
+// Phase is how long a cluster has been silent, as its MemberCluster says.
+type Phase uint8
+
+const (
+	// Ready clusters send heartbeats. A cluster that nothing is known of counts as Ready.
+	Ready Phase = iota
+	// Suspect clusters haven't for a while.
+	Suspect
+	// Expired clusters haven't for long.
+	Expired
+)
+
+// Member is what ranking needs of a MemberCluster. Of the zero value nothing is known: it is healthy, and its place unknown.
+type Member struct {
+	// Zones are all that the cluster lies in.
+	Zones  []string
+	Region string
+	Phase  Phase
+	// Drain says that the cluster is to be used only where no other is left.
+	Drain bool
+}
+
+// Endpoint is a ready endpoint: an address that connections can be sent to.
+type Endpoint struct {
+	// Addr tells endpoints apart.
+	Addr netip.Addr
+	// Cluster is the name of the cluster that the endpoint lies in, Member what is known of that; nil is nothing.
+	Cluster string
+	Member  *Member
+	// Zone and Region are the endpoint's own. Where they are empty its cluster's count: any of the cluster's zones.
+	Zone, Region string
+	// ClusterIP marks an address that stands for a whole cluster. The own cluster's is never further than another's.
+	ClusterIP bool
+	// Behind is how many ready endpoints a ClusterIP leads to, for MinReady. 0 counts as 1.
+	Behind int
+}
+
+// Rank is an endpoint's place in the order of use. Lower is better.
+//
+// Health comes first: a healthy endpoint of any tier ranks before the first of a cluster that is Suspect or drained, and that
+// before the first of one that is Expired. Then comes the tier.
+type Rank uint8
+
+const (
+	degraded Rank = 1 << 4 // added for each step down in health; more than there are tiers
+	expired  Rank = 2 << 4
+
+	// Outside is the rank of an endpoint that is beyond the boundary, and Gone of one whose cluster is Expired where such
+	// aren't used. Neither is ever used.
+	Outside Rank = 0xfe
+	Gone    Rank = 0xff
+)
+
+// Usable reports whether an endpoint of that rank may be used at all.
+func (r Rank) Usable() bool { return r < Outside }
+
+// Degraded reports whether the endpoint's cluster is Suspect, drained or Expired.
+func (r Rank) Degraded() bool { return r >= degraded && r.Usable() }
+
+// LastResort reports whether the endpoint's cluster is Expired, and used nevertheless.
+func (r Rank) LastResort() bool { return r >= expired && r.Usable() }
+
+// View is how endpoints are seen from one place. It is the whole rule of which of a service's endpoints are used there:
+//
+//  1. Endpoints beyond the policy's boundary are never used.
+//  2. Endpoints of clusters that are Suspect or drained are used where no healthy one is left, those of Expired clusters where
+//     nothing else is (UseExpired) or never. To itself a cluster is neither Suspect nor Expired.
+//  3. Of what is left the best tier is used, in the policy's order.
+//  4. Where it has fewer endpoints than the policy's MinReady, the next tier is used with it, and so on to the last.
+type View struct {
+	// Self is the place: of a DNS server, or of a node whose service proxy chooses.
+	Self   Location
+	Policy Policy
+	// UseExpired keeps the endpoints of Expired clusters as the last resort of all. An address that clients hold already
+	// had better lead somewhere: a cluster cut off from the hub may well serve. A name can be withdrawn.
+	UseExpired bool
+}
+
+// Rank returns the endpoint's rank.
+func (v *View) Rank(e *Endpoint) Rank {
+	m := e.Member
+	if m == nil {
+		m = &Member{}
+	}
+	own := e.Cluster != "" && e.Cluster == v.Self.Cluster
+	var health Rank
+	switch {
+	case m.Phase == Expired && !own && !v.UseExpired:
+		return Gone
+	case m.Phase == Expired && !own:
+		health = expired
+	case m.Phase == Suspect && !own, m.Drain:
+		health = degraded
+	}
+	if !v.within(v.Policy.Boundary, e, m, own) {
+		return Outside
+	}
+	prefer := v.Policy.prefer()
+	for i, t := range prefer {
+		if v.within(t, e, m, own) {
+			return health + Rank(i) //nolint:gosec // at most three tiers
+		}
+	}
+	return health + Rank(len(prefer)) //nolint:gosec // at most three tiers
+}
+
+// within reports whether the endpoint is as near as tier t asks.
+func (v *View) within(t Tier, e *Endpoint, m *Member, own bool) bool {
+	if own && e.ClusterIP {
+		return true // it leads to endpoints of this very cluster, whatever zone is written beside it
+	}
+	at := Location{Cluster: e.Cluster, Zone: e.Zone, Region: cmp.Or(e.Region, m.Region)}
+	if t != Zone || e.Zone != "" {
+		return v.Self.Within(t, at)
+	}
+	for _, at.Zone = range m.Zones {
+		if v.Self.Within(t, at) {
+			return true
+		}
+	}
+	return false
+}
+
+// Tier returns the tier that an endpoint of that rank is used in.
+func (v *View) Tier(r Rank) Tier {
+	prefer := v.Policy.prefer()
+	if i := int(r % degraded); r.Usable() && i < len(prefer) {
+		return prefer[i]
+	}
+	return Any
+}
+
+// Ranked is an endpoint with its rank.
+type Ranked struct {
+	Rank Rank
+	// Addr and Behind are the Endpoint's.
+	Addr   netip.Addr
+	Behind int
+}
+
+// Last returns the rank of the last of n endpoints that is used: exactly those of its rank and of better ones are. It is Gone
+// where none is usable. at returns the i-th endpoint, with the rank Gone where it is out of the question.
+//
+// An address that comes twice counts once, with its better rank. The families are counted apart, and the larger number
+// decides: an endpoint with an address of each is one endpoint.
+func (v *View) Last(n int, at func(i int) Ranked) Rank {
+	best := Gone
+	for i := range n {
+		best = min(best, at(i).Rank)
+	}
+	if !best.Usable() {
+		return Gone
+	}
+	if v.Policy.MinReady <= 1 {
+		return best
+	}
+	return lastOfEnough(n, at, best, v.Policy.MinReady)
+}
+
+// lastOfEnough goes on from the best rank, within its health, until there are enough endpoints or no more.
+func lastOfEnough(n int, at func(i int) Ranked, best Rank, enough int) Rank {
+	end := best - best%degraded + degraded
+	same := make([]Ranked, 0, n)
+	worst := best
+	for i := range n {
+		if e := at(i); e.Rank < end {
+			same = append(same, e)
+			worst = max(worst, e.Rank)
+		}
+	}
+	slices.SortFunc(same, func(a, b Ranked) int {
+		return cmp.Or(a.Addr.Compare(b.Addr), cmp.Compare(a.Rank, b.Rank), cmp.Compare(b.Behind, a.Behind))
+	})
+	same = slices.CompactFunc(same, func(a, b Ranked) bool { return a.Addr == b.Addr })
+	slices.SortFunc(same, func(a, b Ranked) int { return cmp.Compare(a.Rank, b.Rank) })
+	v4, v6, last := 0, 0, best
+	for _, e := range same {
+		if e.Rank > last && max(v4, v6) >= enough {
+			return last
+		}
+		last = e.Rank
+		if e.Addr.Is4() {
+			v4 += max(1, e.Behind)
+		} else {
+			v6 += max(1, e.Behind)
+		}
+	}
+	if max(v4, v6) >= enough {
+		return last
+	}
+	return worst
+}
+
+// Choose ranks the endpoints: exactly those whose rank is no greater than last are used, none where last isn't Usable.
+func (v *View) Choose(endpoints []Endpoint) (ranks []Rank, last Rank) {
+	ranks = make([]Rank, len(endpoints))
+	for i := range endpoints {
+		ranks[i] = v.Rank(&endpoints[i])
+	}
+	return ranks, v.Last(len(endpoints), func(i int) Ranked {
+		return Ranked{ranks[i], endpoints[i].Addr, endpoints[i].Behind}
+	})
+}
