@@ -45,9 +45,10 @@
     forward . {{ join " " .Values.dns.clusterDNS.upstream }} {
         max_concurrent 1000
     }
+    # The kubernetes plugin and clusterset answer from memory; caching their zones would only make answers older.
     cache 30 {
-        # A name that is new is found as soon as one that has changed.
-        denial 9984 {{ max 1 (int .Values.dns.ttl) }}
+        disable success {{ .Values.dns.clusterDNS.domain }}
+        disable denial {{ .Values.dns.clusterDNS.domain }}
     }
     loop
     reload

@@ -1,0 +1,33 @@
+package clusterset
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/coredns/coredns/plugin/pkg/fall"
+)
+
+func TestZonesThatTheCacheLeavesAlone(t *testing.T) {
+	for _, c := range []struct {
+		name              string
+		zones, fall, want []string
+	}{
+		{"all without fallthrough", []string{"clusterset.local.", "global."}, nil, []string{"clusterset.local.", "global."}},
+		{"none with fallthrough for all", []string{"clusterset.local.", "global."}, fall.Root.Zones, nil},
+		{"not the zone that falls through", []string{"clusterset.local.", "global."}, []string{"global."}, []string{"clusterset.local."}},
+		{"not one with names that fall through", []string{"clusterset.local.", "global."}, []string{"legacy.ns.svc.global."}, []string{"clusterset.local."}},
+		{"not one within what falls through", []string{"a.fleet.example.", "global."}, []string{"example."}, []string{"global."}},
+		{"not one around a zone that falls through", []string{"example.", "a.example."}, []string{"a.example."}, nil},
+		{"one beside what falls through", []string{"a.example.", "xa.example."}, []string{"a.example."}, []string{"xa.example."}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			cs := &ClusterSet{Fall: fall.F{Zones: c.fall}}
+			for i, name := range c.zones {
+				cs.zones = append(cs.zones, newZone(name, mcs, i))
+			}
+			if got := cs.CacheBypassZones(); !slices.Equal(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,111 @@
+package docs
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+const exampleUpstream = `. {
+    hosts {
+        192.0.2.80 www.example.org
+    }
+}
+`
+
+// TestCorefileExampleAsChain asks through every plugin of corefile.example. What clusterset says must reach the client as it
+// said it.
+func TestCorefileExampleAsChain(t *testing.T) {
+	plane := kube.Start(t)
+	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
+	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), []byte(`
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: web, namespace: shop}
+spec:
+  type: ClusterSetIP
+  ips: [10.42.0.1]
+  ports: [{name: http, protocol: TCP, port: 80}]
+`))
+	binary := binary(t, "coredns")
+	upstreamPort := freePort(t)
+	upstream := start(t, binary, strings.Replace(exampleUpstream, "{", "{\n    bind 127.0.0.1", 1), upstreamPort)
+	example, port := localised(t, read(t, filepath.Join(root, "corefile.example")), plane.Kubeconfig(), upstream)
+
+	plane.StopAPIServer()
+	addr := start(t, binary, example, port)
+	const notReady = `SERVFAIL, EDE 14 "clusterset: waiting for the first sync"`
+	expectExample(t, addr, map[string]string{
+		"www.example.org.":               "192.0.2.80",
+		"web.shop.svc.clusterset.local.": notReady,
+	})
+	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": notReady}) // again: a cache repeats it without the reason
+
+	if err := plane.StartAPIServer(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fresh := 0
+	kube.Eventually(t, 2*time.Minute, func() error {
+		if _, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil { // what a cache would hold
+			return err
+		}
+		fresh++ // a name that no cache can hold says when the server knows
+		if got, err := askExample(addr, fmt.Sprintf("n%d.shop.svc.clusterset.local.", fresh)); err != nil || got != "NXDOMAIN" {
+			return fmt.Errorf("got %s %v, want NXDOMAIN", got, err)
+		}
+		return nil
+	})
+	if got, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil || got != "10.42.0.1 TTL 5" {
+		t.Errorf("after the first sync: got %s %v, want 10.42.0.1 TTL 5", got, err)
+	}
+
+	brief, port := localised(t, read(t, filepath.Join(root, "corefile.example")), plane.Kubeconfig(), upstream)
+	addr = start(t, binary, strings.Replace(brief, "        location", "        ttl 1\n        location", 1), port)
+	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": "10.42.0.1 TTL 1"})
+}
+
+// expectExample waits until the answers begin with those wanted.
+func expectExample(t *testing.T, addr string, want map[string]string) {
+	t.Helper()
+	kube.Eventually(t, time.Minute, func() error {
+		for name, answer := range want {
+			got, err := askExample(addr, name)
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(got, answer) {
+				return fmt.Errorf("%s: got %s, want %s", name, got, answer)
+			}
+		}
+		return nil
+	})
+}
+
+// askExample returns the address and TTL that a client with EDNS gets, or the reason why there is none.
+func askExample(addr, name string) (string, error) {
+	r, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA).SetEdns0(1232, false), addr)
+	if err != nil {
+		return "", err
+	}
+	if len(r.Answer) == 1 {
+		a, ok := r.Answer[0].(*dns.A)
+		if !ok {
+			return "", fmt.Errorf("%s: %v", name, r)
+		}
+		return fmt.Sprintf("%s TTL %d", a.A, a.Hdr.Ttl), nil
+	}
+	text := dns.RcodeToString[r.Rcode]
+	for _, option := range r.IsEdns0().Option {
+		if ede, ok := option.(*dns.EDNS0_EDE); ok {
+			text += fmt.Sprintf(", EDE %d %q", ede.InfoCode, ede.ExtraText)
+		}
+	}
+	return text, nil
+}
