@@ -38,6 +38,13 @@ func (s *selfAddrs) store(addrs []netip.Addr) {
 	s.p.Store(&sorted)
 }
 
+// storeFirst stores addresses unless there are some. The source runs from the first server block's start on, and may have found
+// better ones before the others start.
+func (s *selfAddrs) storeFirst(addrs []netip.Addr) {
+	sorted := index.SortAddrs(addrs)
+	s.p.CompareAndSwap(nil, &sorted)
+}
+
 // replyApex answers SOA and NS at a zone's apex, or returns nil.
 func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot) *dns.Msg {
 	name := r.Question[0].Name

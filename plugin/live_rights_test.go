@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
+	"strconv"
 	"testing"
 
 	clusterset "github.com/clusterset/clusterset/plugin"
@@ -62,32 +63,70 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dns-without-r
 	s.expect(t, map[string]string{web: "10.0.0.1", missing: "NXDOMAIN"})
 }
 
-// liveOwnService starts a server in what looks like a pod: it finds the Service that has one of its addresses as an endpoint,
-// and names that Service's address in its NS record's glue.
+// liveOwnService starts a server in what looks like a pod: it finds the Service that leads from port 53 to it, and names that
+// Service's address in the glue of its NS records, in each server block.
 func liveOwnService(t *testing.T, control *kube.ControlPlane) {
 	mine := outerAddr(t)
 	namespaceFile := filepath.Join(t.TempDir(), "namespace")
 	writeFile(t, namespaceFile, []byte("own-service\n"))
 	clusterset.SetNamespaceFile(t, namespaceFile)
 	control.Apply(t, namespaceYAML("own-service"))
-	s := startLive(t, liveCorefile(control.Kubeconfig()))
-	const glue = "A ns.dns.clusterset.local"
-	s.expect(t, map[string]string{glue: "127.0.0.1"})
+	port := freePort(t)
+	corefile := withSource(`clusterset.local:`+port+` {
+    bind 127.0.0.1
+    clusterset
+}
+global:`+port+` {
+    bind 127.0.0.1
+    clusterset
+}
+`, "kubeconfig "+control.Kubeconfig())
+	s := startLive(t, corefile)
+	const glue, second = "A ns.dns.clusterset.local", "A ns.dns.global"
+	s.expect(t, map[string]string{glue: "127.0.0.1", second: "127.0.0.1"})
 	// A pod becomes an endpoint only once it is ready, so later than its start.
 	control.Apply(t, []byte(`
 apiVersion: v1
 kind: Service
 metadata: {name: dns, namespace: own-service}
-spec: {clusterIP: 10.96.0.53, ports: [{port: 53, protocol: UDP}]}
+spec: {clusterIP: 10.96.0.53, ports: [{name: dns, port: 53, protocol: UDP}, {name: dns-tcp, port: 53, protocol: TCP}]}
 ---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {name: dns-1, namespace: own-service, labels: {kubernetes.io/service-name: dns}}
 addressType: IPv4
-ports: []
+ports: [{name: dns, port: `+port+`, protocol: UDP}, {name: dns-tcp, port: `+port+`, protocol: TCP}]
+endpoints: [{addresses: ["`+mine+`"]}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: metrics, namespace: own-service}
+spec: {clusterIP: 10.96.0.54, ports: [{name: metrics, port: 9153, protocol: TCP}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: metrics-1, namespace: own-service, labels: {kubernetes.io/service-name: metrics}}
+addressType: IPv4
+ports: [{name: metrics, port: 9153, protocol: TCP}]
 endpoints: [{addresses: ["`+mine+`"]}]
 `))
-	s.expect(t, map[string]string{glue: "10.96.0.53"})
+	s.expect(t, map[string]string{glue: "10.96.0.53", second: "10.96.0.53"})
+	// A server that starts now finds it before its second block has started.
+	if err := s.reload(corefile); err != nil {
+		t.Fatal(err)
+	}
+	s.expect(t, map[string]string{glue: "10.96.0.53", second: "10.96.0.53"})
+}
+
+// freePort returns a port of 127.0.0.1 that nobody listens on. A Service's endpoint needs one that is known.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
 }
 
 // outerAddr returns an address of this machine that an EndpointSlice may hold.

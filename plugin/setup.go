@@ -39,13 +39,13 @@ func setup(c *caddy.Controller) error {
 	if o.snapshot.path != "" {
 		s.keeper.indexes = append(s.keeper.indexes, keptIndex{cs.index, o.namespaces})
 	}
-	if f, ok := s.feed.(*kubernetesFeed); ok {
-		f.self = append(f.self, &cs.self)
-	}
 	config := dnsserver.GetConfig(c)
+	if f, ok := s.feed.(*kubernetesFeed); ok {
+		f.self = append(f.self, selfGlue{&cs.self, config.Port})
+	}
 	c.OnStartup(func() error {
 		cs.zones.nest(otherZones(c))
-		cs.self.store(boundAddrs(config.ListenHosts))
+		cs.self.storeFirst(boundAddrs(config.ListenHosts))
 		s.start()
 		s.await(o.startupTimeout)
 		return nil

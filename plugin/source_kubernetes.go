@@ -33,7 +33,7 @@ type kubernetesFeed struct {
 	config *rest.Config
 	client *http.Client
 	// self, where set, learns the addresses of the Service in front of this pod.
-	self []*selfAddrs
+	self []selfGlue
 	// recognised, where set, is called when uid has been found.
 	recognised func()
 	uid        atomic.Pointer[string]

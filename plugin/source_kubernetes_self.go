@@ -6,14 +6,15 @@ import (
 	"net/netip"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	discoveryv1client "k8s.io/client-go/kubernetes/typed/discovery/v1"
-
-	"github.com/clusterset/clusterset/internal/index"
+	"k8s.io/utils/ptr"
 )
 
 // namespaceFile is where a pod finds its namespace; a variable for tests.
@@ -23,36 +24,86 @@ var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 // found before the first sync.
 const selfTries = 12
 
-// findSelf replaces the bound addresses in the NS record's glue by those of the Service that has this pod as an endpoint:
-// pods come and go, the Service's address is what clients were told. Outside of a cluster there is none.
+// selfGlue is a server block whose NS records' glue is looked for, and the port that it listens on.
+type selfGlue struct {
+	addrs *selfAddrs
+	port  string
+}
+
+// findSelf replaces the bound addresses in the NS records' glue by those of the Services that lead to this pod: pods come and go,
+// a Service's address is what clients were told. Outside of a cluster there is none.
 func (f *kubernetesFeed) findSelf(ctx context.Context) {
 	b, err := os.ReadFile(namespaceFile)
 	if err != nil {
 		return
 	}
 	namespace := strings.TrimSpace(string(b))
+	missing := f.self
 	delay := newDelay()
 	for range selfTries {
-		addrs, err := f.serviceAddrs(ctx, namespace)
-		if err == nil && len(addrs) > 0 {
-			for _, self := range f.self {
-				self.store(slices.Clone(addrs))
-			}
-			return
-		}
+		fronts, err := f.fronts(ctx, namespace)
 		if err != nil && ctx.Err() == nil {
 			log.Debugf("kubernetes: look for the Service of this pod: %v", err)
+		}
+		missing = findGlue(missing, fronts)
+		if len(missing) == 0 {
+			return
 		}
 		pause(ctx, delay())
 		if ctx.Err() != nil {
 			return
 		}
 	}
-	log.Infof("kubernetes: no Service in namespace %s has this pod as an endpoint: the zones' NS records name the bound addresses", namespace)
+	for _, self := range missing {
+		log.Infof("kubernetes: no Service in namespace %s leads from port 53/UDP to this pod's port %s: the zones' NS records name the bound addresses",
+			namespace, self.port)
+	}
 }
 
-// serviceAddrs returns the ClusterIPs of the Services that have one of this machine's addresses as an endpoint.
-func (f *kubernetesFeed) serviceAddrs(ctx context.Context, namespace string) ([]netip.Addr, error) {
+// findGlue gives the blocks the addresses of the Services that lead to them, and returns those that have none.
+func findGlue(blocks []selfGlue, fronts []front) (missing []selfGlue) {
+	for _, self := range blocks {
+		var addrs []netip.Addr
+		for i := range fronts {
+			if fronts[i].leadsTo(self.port) {
+				addrs = append(addrs, clusterIPs(fronts[i].service)...)
+			}
+		}
+		if len(addrs) == 0 {
+			missing = append(missing, self)
+			continue
+		}
+		self.addrs.store(addrs)
+	}
+	return missing
+}
+
+// front is a Service that has this pod as an endpoint, and the slice that says so.
+type front struct {
+	service *corev1.Service
+	slice   *discoveryv1.EndpointSlice
+}
+
+// leadsTo reports whether what is sent to the Service's port 53 over UDP, where resolvers ask a name server, arrives at that port.
+func (f *front) leadsTo(port string) bool {
+	for i := range f.service.Spec.Ports {
+		p := &f.service.Spec.Ports[i]
+		if p.Port != 53 || p.Protocol != corev1.ProtocolUDP {
+			continue
+		}
+		for j := range f.slice.Ports {
+			to := &f.slice.Ports[j]
+			if ptr.Deref(to.Name, "") == p.Name && ptr.Deref(to.Protocol, corev1.ProtocolTCP) == corev1.ProtocolUDP &&
+				(to.Port == nil || strconv.Itoa(int(*to.Port)) == port) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fronts returns the Services that have one of this machine's addresses as an endpoint.
+func (f *kubernetesFeed) fronts(ctx context.Context, namespace string) ([]front, error) {
 	discovery, err := discoveryv1client.NewForConfigAndClient(f.config, f.client)
 	if err != nil {
 		return nil, err
@@ -66,7 +117,7 @@ func (f *kubernetesFeed) serviceAddrs(ctx context.Context, namespace string) ([]
 		return nil, fmt.Errorf("list EndpointSlices: %w", err)
 	}
 	mine := interfaceAddrs()
-	var addrs []netip.Addr
+	var fronts []front
 	for i := range endpointSlices.Items {
 		slice := &endpointSlices.Items[i]
 		if slice.Labels[discoveryv1.LabelServiceName] == "" || !hasEndpoint(slice, mine) {
@@ -76,13 +127,20 @@ func (f *kubernetesFeed) serviceAddrs(ctx context.Context, namespace string) ([]
 		if err != nil {
 			return nil, fmt.Errorf("get Service: %w", err)
 		}
-		for _, ip := range svc.Spec.ClusterIPs {
-			if addr, err := netip.ParseAddr(ip); err == nil { // "None" for a headless Service, whose pods are no fixed address
-				addrs = append(addrs, addr)
-			}
+		fronts = append(fronts, front{svc, slice})
+	}
+	return fronts, nil
+}
+
+// clusterIPs returns a Service's addresses. A headless one has none: its pods are no fixed address.
+func clusterIPs(svc *corev1.Service) []netip.Addr {
+	var addrs []netip.Addr
+	for _, ip := range svc.Spec.ClusterIPs {
+		if addr, err := netip.ParseAddr(ip); err == nil {
+			addrs = append(addrs, addr)
 		}
 	}
-	return index.SortAddrs(addrs), nil
+	return addrs
 }
 
 func hasEndpoint(slice *discoveryv1.EndpointSlice, mine []netip.Addr) bool {
