@@ -3,7 +3,6 @@ package importer
 import (
 	"context"
 	"errors"
-	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // staleRetry is when to look again after a write lost to another's. By then the cache has the other's.
@@ -23,9 +23,9 @@ const staleRetry = 200 * time.Millisecond
 // apply writes what differs, in an order in which nothing is promised before it holds: the ServiceImport, which owns the
 // rest; the derived Service, whose addresses the API server chooses; the slices, so that the addresses lead somewhere; then
 // the addresses; then what reports it all. What fails doesn't hold up what doesn't depend on it.
-func (r *reconciler) apply(ctx context.Context, in input, out output, cur current) error {
+func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
 	var errs []error
-	imp, err := r.applyImport(ctx, cur.serviceImport, out.serviceImport)
+	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	if err != nil {
 		// Slices and Services would belong to nobody, or to someone else's ServiceImport.
 		errs = append(errs, err)
@@ -36,15 +36,15 @@ func (r *reconciler) apply(ctx context.Context, in input, out output, cur curren
 		owner := r.ownerOf(imp)
 		derived, unsupported, err := r.applyDerived(ctx, in, out, cur, owner)
 		errs = append(errs, err)
-		if in.derived, in.unsupported = derived, unsupported; derived != cur.derived || unsupported {
-			out = compute(in)
+		if in.Derived, in.Unsupported = derived, unsupported; derived != cur.Derived || unsupported {
+			out = desired.Compute(in)
 		}
 		errs = append(errs, r.applySlices(ctx, out, cur, owner))
-		imp, err = r.applyImport(ctx, imp, out.serviceImport)
+		imp, err = r.applyImport(ctx, imp, out.ServiceImport)
 		errs = append(errs, err)
 		if err == nil {
-			errs = append(errs, r.applyImportStatus(ctx, imp, out.serviceImport))
-			r.report.drops(ctx, in.key, imp, out.drops)
+			errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
+			r.report.drops(ctx, in.Key, imp, out.Drops)
 		}
 	}
 	errs = append(errs, r.applyGlobal(ctx, out, cur))
@@ -72,8 +72,8 @@ func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.
 	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
 		noted := imp.Annotations
-		imp.Labels = mergeKeys(imp.Labels, want.Labels, notedKeys(noted, api.AnnotationExportedLabels))
-		imp.Annotations = mergeKeys(noted, want.Annotations, append(notedKeys(noted, api.AnnotationExportedAnnotations),
+		imp.Labels = desired.MergeKeys(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
+		imp.Annotations = desired.MergeKeys(noted, want.Annotations, append(desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
 			api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService))
 		want.Spec.DeepCopyInto(&imp.Spec)
 	})
@@ -91,13 +91,13 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 }
 
 // applySlices makes the slices what they should be and deletes those that shouldn't be.
-func (r *reconciler) applySlices(ctx context.Context, out output, cur current, owner []metav1.OwnerReference) error {
+func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
 	byName := map[string]*discoveryv1.EndpointSlice{}
-	for _, s := range cur.slices {
+	for _, s := range cur.Slices {
 		byName[s.Name] = s
 	}
 	var errs []error
-	for _, want := range out.slices {
+	for _, want := range out.Slices {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
 			AddressType: want.AddressType,
@@ -112,34 +112,27 @@ func (r *reconciler) applySlices(ctx context.Context, out output, cur current, o
 			current = nil
 		}
 		_, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
-			s.Labels = mergeKeys(s.Labels, want.Labels,
+			s.Labels = desired.MergeKeys(s.Labels, want.Labels,
 				[]string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService})
 			s.OwnerReferences = owner
 			s.Endpoints, s.Ports = want.Endpoints, want.Ports
 		})
 		errs = append(errs, err)
 	}
-	for _, s := range staleSlices(cur, out) {
+	for _, s := range cur.StaleSlices(out) {
 		errs = append(errs, r.local.remove(ctx, s))
 	}
 	return errors.Join(errs...)
 }
 
-// staleSlices returns our slices that shouldn't be there any more.
-func staleSlices(cur current, out output) []*discoveryv1.EndpointSlice {
-	return slices.DeleteFunc(slices.Clone(cur.slices), func(s *discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(out.slices, func(want *discoveryv1.EndpointSlice) bool { return want.Name == s.Name })
-	})
-}
-
-func (r *reconciler) applyGlobal(ctx context.Context, out output, cur current) error {
+func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {
 	if r.options.SkipGlobalServices {
 		return nil
 	}
-	want := out.global
+	want := out.Global
 	fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	g, err := ensure(ctx, r.local, existing(cur.global), fresh, func(g *fabedgev1alpha1.GlobalService) {
-		g.Labels = mergeKeys(g.Labels, want.Labels, nil)
+	g, err := ensure(ctx, r.local, existing(cur.Global), fresh, func(g *fabedgev1alpha1.GlobalService) {
+		g.Labels = desired.MergeKeys(g.Labels, want.Labels, nil)
 		g.Spec = *want.Spec.DeepCopy()
 	})
 	if err != nil {
@@ -158,7 +151,7 @@ func (r *reconciler) applyGlobal(ctx context.Context, out output, cur current) e
 }
 
 // removeOwned deletes slices and the derived Service of a ServiceImport that isn't ours any more.
-func (r *reconciler) removeOwned(ctx context.Context, cur current) error {
-	cur.serviceImport, cur.global = nil, nil
+func (r *reconciler) removeOwned(ctx context.Context, cur desired.Current) error {
+	cur.ServiceImport, cur.Global = nil, nil
 	return r.removeAll(ctx, cur)
 }

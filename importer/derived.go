@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/clusterset/clusterset/importer/desired"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,38 +16,38 @@ import (
 
 // applyDerived makes the derived Service what it should be, or deletes it where there should be none. It returns the
 // Service as it is then, and whether this cluster can't have one for want of the exports' families.
-func (r *reconciler) applyDerived(ctx context.Context, in input, out output, cur current, owner []metav1.OwnerReference) (_ *corev1.Service, unsupported bool, _ error) {
-	want := out.derived
+func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) (_ *corev1.Service, unsupported bool, _ error) {
+	want := out.Derived
 	if want == nil {
-		if cur.derived == nil {
+		if cur.Derived == nil {
 			return nil, false, nil
 		}
-		return nil, false, r.local.remove(ctx, cur.derived)
+		return nil, false, r.local.remove(ctx, cur.Derived)
 	}
 	change := func(s *corev1.Service) {
-		s.Labels = mergeKeys(s.Labels, want.Labels, nil)
+		s.Labels = desired.MergeKeys(s.Labels, want.Labels, nil)
 		s.OwnerReferences = owner
 		had := s.Spec
 		want.Spec.DeepCopyInto(&s.Spec)
-		if in.derived == nil && had.ClusterIP != "" {
+		if in.Derived == nil && had.ClusterIP != "" {
 			// We made it a moment ago and the cache is behind. What want asks for must not replace what was given.
 			s.Spec.ClusterIP, s.Spec.ClusterIPs = had.ClusterIP, had.ClusterIPs
 			s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = had.IPFamilies, had.IPFamilyPolicy
 		}
 	}
 	meta := metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}
-	if cur.derived != nil {
-		svc, err := ensure(ctx, r.local, existing(cur.derived), nil, change)
+	if cur.Derived != nil {
+		svc, err := ensure(ctx, r.local, existing(cur.Derived), nil, change)
 		if err != nil {
-			return in.derived, false, err
+			return in.Derived, false, err
 		}
 		return svc, false, nil
 	}
-	for _, choice := range familyChoices(out.resolved.IPFamilies) {
-		if r.families.lacksAny(choice.families) {
+	for _, choice := range desired.FamilyChoices(out.Resolved.IPFamilies) {
+		if r.families.lacksAny(choice.Families) {
 			continue
 		}
-		choice.applyTo(&want.Spec)
+		choice.ApplyTo(&want.Spec)
 		svc, err := ensure(ctx, r.local, nil, &corev1.Service{ObjectMeta: meta}, change)
 		if err == nil {
 			return svc, false, nil
@@ -54,7 +55,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in input, out output, cur
 		if !refusesFamily(err) {
 			return nil, false, err
 		}
-		r.families.remember(choice.families)
+		r.families.remember(choice.Families)
 	}
 	return nil, true, nil
 }

@@ -3,7 +3,8 @@
 //
 //	hub: ExportedService, ExportedEndpoints, MemberCluster
 //	  ─ merge.Sanitize, merge.Resolve ─► what the service is
-//	  ─ compute (desired*.go, pure)   ─► ServiceImport, EndpointSlices, derived Service, GlobalService
+//	  ─ desired.Compute (pure)        ─► ServiceImport, EndpointSlices, derived Service, GlobalService
+//	  ─ hold.Decide, hold.Retain      ─► what of them stays though the hub has it no more
 //	  ─ reconciler                    ─► the local API server
 //
 // It is level-triggered: an event enqueues a (namespace, name), and the worker makes that service's objects what the records
@@ -13,9 +14,9 @@
 //   - Workers start when the caches of the hub have synced, not before. An empty list on a cold start would remove every
 //     import. Until then, and while the hub is away, everything stays as it is.
 //   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment, knows this member
-//     and has what this member exports (hub.go). A hub that came back empty deletes nothing.
-//   - What is missing on a hub that knows us was either given up or lost (hold.go). What was lost is kept, for a while: its
-//     records are made up from our own objects (retain.go), so that everything else goes on.
+//     and has what this member exports (hold.Guard). A hub that came back empty deletes nothing.
+//   - What is missing on a hub that knows us was either given up or lost (hold.Hold). What was lost is kept, for a while: its
+//     records are made up from our own objects (hold.Retain), so that everything else goes on.
 //
 // And one keeps others' objects whole: only what carries api.LabelManagedBy with our value is ever changed.
 package importer

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 func TestFamilies(t *testing.T) {
@@ -20,7 +21,7 @@ func TestFamilies(t *testing.T) {
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"))
 	dual := strings.NewReplacer("clusterIPs: [10.1.0.1]", "clusterIPs: ['fd00::1', 10.1.0.1]", "[IPv4]", "[IPv6, IPv4]").
-		Replace(exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
+		Replace(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
 	w.onHub(dual)
 	w.start(Options{})
 	o := w.imported("shop", "web", 1)
@@ -31,12 +32,12 @@ func TestFamilies(t *testing.T) {
 	v6 := o.serviceImport.Spec.IPs[0]
 
 	// A second cluster has IPv4 alone: IPv6 would reach some of the backends only. It comes back, the same, when it leaves.
-	w.onHub(exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	o = w.imported("shop", "web", 2)
 	if got := o.serviceImport.Spec; len(got.IPs) != 1 || !slices.Equal(got.IPFamilies, []corev1.IPFamily{"IPv4"}) {
 		t.Errorf("ips are %v, families %v", got.IPs, got.IPFamilies)
 	}
-	w.withdraw(exported("shanghai", "shop", "web", "", ""))
+	w.withdraw(records.Exported("shanghai", "shop", "web", "", ""))
 	o = w.imported("shop", "web", 1)
 	if got := o.serviceImport.Spec.IPs; len(got) != 2 || got[0] != v6 {
 		t.Errorf("ips are %v, the first was %s", got, v6)
@@ -54,9 +55,9 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	w.here(namespace("shop"))
 	w.onHub(
 		strings.NewReplacer("clusterIPs: [10.1.0.1]", "clusterIPs: ['fd00::1', 10.1.0.1]", "[IPv4]", "[IPv6, IPv4]").
-			Replace(exported("beijing", "shop", "dual", "10.1.0.1", "10.11.0.5")),
+			Replace(records.Exported("beijing", "shop", "dual", "10.1.0.1", "10.11.0.5")),
 		strings.NewReplacer("clusterIPs: [10.1.0.2]", "clusterIPs: ['fd00::2']", "[IPv4]", "[IPv6]", "addressType: IPv4", "addressType: IPv6").
-			Replace(exported("beijing", "shop", "six", "10.1.0.2", "'fd00:11::5'")),
+			Replace(records.Exported("beijing", "shop", "six", "10.1.0.2", "'fd00:11::5'")),
 	)
 	run := w.start(Options{CreateNamespaces: true})
 	get := func(name string) (*mcsv1beta1.ServiceImport, error) {
@@ -88,7 +89,7 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	}
 	w.quiet(run, 1)
 	before := run.local.written()
-	w.onHub(exported("shanghai", "made", "web", "10.2.0.1", "10.12.0.5")) // into a namespace that is made for it
+	w.onHub(records.Exported("shanghai", "made", "web", "10.2.0.1", "10.12.0.5")) // into a namespace that is made for it
 	kube.Eventually(t, soon, func() error {
 		return w.client.Get(t.Context(), client.ObjectKey{Namespace: "made", Name: api.DerivedServiceName("made", "web")}, &corev1.Service{})
 	})

@@ -11,24 +11,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// current is the local objects of one service as the cache has them, each nil where it doesn't exist. Someone else's are
-// among them, but for slices: those are found by our labels.
-type current struct {
-	serviceImport *mcsv1beta1.ServiceImport
-	derived       *corev1.Service
-	global        *fabedgev1alpha1.GlobalService
-	slices        []*discoveryv1.EndpointSlice
-}
-
 // gatherHub reads a service's records from the hub's cache.
-func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *input) error {
+func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) error {
 	var services clustersetv1alpha1.ExportedServiceList
 	if err := r.hub.List(ctx, &services, byService(key), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ExportedServices of %s: %w", key, err)
@@ -39,18 +30,18 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	}
 	// These are the cache's own objects. merge.Sanitize copies before it changes anything.
 	for i := range endpoints.Items {
-		in.endpoints = append(in.endpoints, &endpoints.Items[i])
+		in.Endpoints = append(in.Endpoints, &endpoints.Items[i])
 	}
 	for i := range services.Items {
-		in.services = append(in.services, &services.Items[i])
+		in.Services = append(in.Services, &services.Items[i])
 	}
 	return nil
 }
 
 // gatherMembers reads the MemberClusters of the clusters that the records come from.
-func (r *reconciler) gatherMembers(ctx context.Context, in *input) error {
-	in.members = map[string]*clustersetv1alpha1.MemberCluster{}
-	for _, s := range in.services {
+func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) error {
+	in.Members = map[string]*clustersetv1alpha1.MemberCluster{}
+	for _, s := range in.Services {
 		cluster, ok := s.SourceCluster()
 		if !ok {
 			continue
@@ -66,7 +57,7 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *input) error {
 			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 		}
 		if err == nil {
-			in.members[cluster] = usable(ctx, member)
+			in.Members[cluster] = usable(ctx, member)
 		}
 	}
 	return nil
@@ -87,22 +78,22 @@ func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clus
 }
 
 // gatherLocal reads what there is of a service here.
-func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur current, err error) {
-	if cur.serviceImport, err = r.local.getImport(ctx, key.Namespace, key.Name); err != nil {
+func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur desired.Current, err error) {
+	if cur.ServiceImport, err = r.local.getImport(ctx, key.Namespace, key.Name); err != nil {
 		return cur, err
 	}
 	derived := &corev1.Service{}
 	if found, err := get(ctx, r.local, key.Namespace, api.DerivedServiceName(key.Namespace, key.Name), derived); err != nil {
 		return cur, err
 	} else if found {
-		cur.derived = derived
+		cur.Derived = derived
 	}
 	if !r.options.SkipGlobalServices {
 		global := &fabedgev1alpha1.GlobalService{}
 		if found, err := get(ctx, r.local, key.Namespace, key.Name, global); err != nil {
 			return cur, err
 		} else if found {
-			cur.global = global
+			cur.Global = global
 		}
 	}
 	var slices discoveryv1.EndpointSliceList
@@ -110,7 +101,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 		return cur, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
 	}
 	for i := range slices.Items {
-		cur.slices = append(cur.slices, &slices.Items[i])
+		cur.Slices = append(cur.Slices, &slices.Items[i])
 	}
 	return cur, nil
 }

@@ -3,6 +3,9 @@ package importer
 import (
 	"slices"
 	"testing"
+
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // A MemberCluster with a mistake in it goes on confining its cluster to its networks.
@@ -19,7 +22,7 @@ func TestInvalidMemberClustersStillConfine(t *testing.T) {
 		{"one that is none", "{cidrs: [10.1.0.0/99, 10.2.0.0/16]}", []string{"10.2.0.1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			in := inputOf(t, DataPathNone, `
+			in := records.Input(t, desired.DataPathNone, `
 apiVersion: clusterset.dev/v1alpha1
 kind: MemberCluster
 metadata: {name: lyon}
@@ -35,12 +38,12 @@ kind: ExportedEndpoints
 metadata: {namespace: clusterset-member-lyon, name: web.shop.x-0}
 spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, endpoints: [{addresses: [10.1.0.7]}, {addresses: [10.2.0.1]}]}
 `)
-			in.members["lyon"] = usable(t.Context(), in.members["lyon"])
-			if z := in.members["lyon"].Spec.Zone; z != "" && z != "a" {
+			in.Members["lyon"] = usable(t.Context(), in.Members["lyon"])
+			if z := in.Members["lyon"].Spec.Zone; z != "" && z != "a" {
 				t.Errorf("the zone %q is used", z)
 			}
 			var got []string
-			for _, s := range compute(in).slices {
+			for _, s := range desired.Compute(in).Slices {
 				for _, e := range s.Endpoints {
 					got = append(got, e.Addresses...)
 				}

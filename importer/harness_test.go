@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	dto "github.com/prometheus/client_model/go"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,6 +24,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // soon is how long the importer may take to bring something about, on a machine that does other things too.
@@ -74,7 +76,7 @@ func (w *world) onHub(manifests ...string) { w.hub.Apply(w.t, join(manifests)) }
 // withdraw deletes records as their exporter would.
 func (w *world) withdraw(manifests string) {
 	w.t.Helper()
-	for _, o := range decode(w.t, []byte(manifests)) {
+	for _, o := range records.Decode(w.t, manifests) {
 		patch := client.RawPatch(types.MergePatchType, fmt.Appendf(nil, `{"metadata":{"annotations":{%q:"true"}}}`, api.AnnotationWithdrawn))
 		if err := w.hubClient.Patch(context.Background(), o, patch); err != nil {
 			w.t.Fatal(err)
@@ -97,33 +99,6 @@ func namespace(name string) string {
 
 func memberOf(name string) string {
 	return fmt.Sprintf("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %[1]s}, spec: {zone: %[1]s-1, region: cn}}", name)
-}
-
-// exported is a cluster's ClusterSetIP service with one address, and one endpoint.
-func exported(from, ns, name, clusterIP, endpoint string) string {
-	return fmt.Sprintf(`
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedService
-metadata: {namespace: clusterset-member-%[1]s, name: %[3]s.%[2]s}
-spec:
-  serviceNamespace: %[2]s
-  serviceName: %[3]s
-  type: ClusterSetIP
-  clusterIPs: [%[4]s]
-  ipFamilies: [IPv4]
-  ports: [{name: http, port: 80}]
-  exportedAt: 2026-01-01T00:00:00Z
----
-apiVersion: clusterset.dev/v1alpha1
-kind: ExportedEndpoints
-metadata: {namespace: clusterset-member-%[1]s, name: %[3]s.%[2]s.x-0}
-spec:
-  serviceNamespace: %[2]s
-  serviceName: %[3]s
-  addressType: IPv4
-  ports: [{name: http, port: 8080}]
-  endpoints: [{addresses: [%[5]s]}]
-`, from, ns, name, clusterIP, endpoint)
 }
 
 // traffic counts what goes to an API server.
@@ -256,3 +231,11 @@ func has(m *dto.Metric, label, value string) bool {
 	}
 	return label == ""
 }
+
+var testScheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	if err := AddToScheme(s); err != nil {
+		panic(err)
+	}
+	return s
+}()

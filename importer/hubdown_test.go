@@ -5,13 +5,14 @@ import (
 	"testing"
 
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"))
-	w.onHub(exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
+	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
 	run := w.start(Options{})
 	before := w.imported("shop", "web", 1)
 	run.stop()
@@ -30,7 +31,7 @@ func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 	if err := w.hub.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.onHub(exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	after := w.imported("shop", "web", 2)
 	if after.derived.UID != before.derived.UID {
 		t.Error("the derived Service was made anew")

@@ -17,7 +17,9 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/hold"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 func TestImporter(t *testing.T) {
@@ -45,8 +47,8 @@ metadata:
 addressType: IPv4
 endpoints: []
 `)
-	w.onHub(exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"),
-		exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"),
+		records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	run := w.start(Options{})
 
 	var vip string
@@ -137,7 +139,7 @@ endpoints: []
 		}
 	})
 	t.Run("keeps the VIP when exports change", func(t *testing.T) {
-		w.onHub(strings.ReplaceAll(exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.6"), "port: 80}", "port: 80}, {name: more, port: 81}"))
+		w.onHub(strings.ReplaceAll(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.6"), "port: 80}", "port: 80}, {name: more, port: 81}"))
 		kube.Eventually(t, soon, func() error {
 			if o := w.objects("shop", "web"); len(o.serviceImport.Spec.Ports) != 2 || len(o.derived.Spec.Ports) != 2 {
 				return fmt.Errorf("ports are %v, %v", o.serviceImport.Spec.Ports, o.derived.Spec.Ports)
@@ -149,19 +151,19 @@ endpoints: []
 		}
 	})
 	t.Run("drops a cluster that un-exports, and the service with the last", func(t *testing.T) {
-		w.withdraw(exported("shanghai", "shop", "web", "", ""))
+		w.withdraw(records.Exported("shanghai", "shop", "web", "", ""))
 		o := w.imported("shop", "web", 1)
 		if !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) || o.slices[0].Labels[api.LabelSourceCluster] != "beijing" {
 			t.Errorf("left are %+v", o)
 		}
-		w.withdraw(exported("beijing", "shop", "web", "", ""))
+		w.withdraw(records.Exported("beijing", "shop", "web", "", ""))
 		w.gone("shop", "web")
 	})
 	t.Run("keeps for a while what somebody deletes from the hub", func(t *testing.T) {
-		w.onHub(exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.9"), exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
+		w.onHub(records.Exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.9"), records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
 		was := w.imported("shop", "kept", 2)
 		w.hub.ApplyStatus(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: shanghai}, status: {phase: Ready}}"))
-		w.hub.Delete(t, []byte(exported("shanghai", "shop", "kept", "", "")))
+		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
 		began := time.Now()
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
@@ -170,7 +172,7 @@ endpoints: []
 			return nil
 		})
 		// What the others do goes on meanwhile.
-		w.onHub(exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.10"))
+		w.onHub(records.Exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.10"))
 		kube.Eventually(t, soon, func() error {
 			for _, s := range w.objects("shop", "kept").slices {
 				if s.Endpoints[0].Addresses[0] == "10.11.0.10" {
@@ -179,22 +181,22 @@ endpoints: []
 			}
 			return errors.New("beijing's new endpoint isn't there")
 		})
-		if o := w.objects("shop", "kept"); time.Since(began) < vanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
+		if o := w.objects("shop", "kept"); time.Since(began) < hold.VanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
 			t.Errorf("%d slices are left, of %v", len(o.slices), o.serviceImport.Status.Clusters)
 		}
 		// Its exporter is back in time.
-		w.onHub(exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
+		w.onHub(records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
 		if o := w.imported("shop", "kept", 2); !slices.Equal(o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs) || o.derived.UID != was.derived.UID {
 			t.Errorf("the ClusterSetIP is %v, was %v", o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs)
 		}
 		// It is not.
-		w.hub.Delete(t, []byte(exported("shanghai", "shop", "kept", "", "")))
+		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
 		w.imported("shop", "kept", 1)
-		w.withdraw(exported("beijing", "shop", "kept", "", ""))
+		w.withdraw(records.Exported("beijing", "shop", "kept", "", ""))
 		w.gone("shop", "kept")
 	})
 	t.Run("waits for the namespace", func(t *testing.T) {
-		w.onHub(exported("beijing", "later", "web", "10.1.0.2", "10.11.0.6"))
+		w.onHub(records.Exported("beijing", "later", "web", "10.1.0.2", "10.11.0.6"))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "no_namespace"); n != 1 {
 				return fmt.Errorf("%v services without a namespace", n)
@@ -205,7 +207,7 @@ endpoints: []
 		w.imported("later", "web", 1)
 	})
 	t.Run("leaves kube-system alone", func(t *testing.T) {
-		w.onHub(exported("beijing", "kube-system", "kube-dns", "10.1.0.3", "10.11.0.7"))
+		w.onHub(records.Exported("beijing", "kube-system", "kube-dns", "10.1.0.3", "10.11.0.7"))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "excluded"); n != 1 {
 				return fmt.Errorf("%v services excluded", n)
@@ -229,7 +231,7 @@ metadata: {namespace: other, name: web, labels: {fabedge.io/created-by: service-
 spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 `)
 		before := w.objects("other", "web")
-		w.onHub(exported("beijing", "other", "web", "10.1.0.4", "10.11.0.8"))
+		w.onHub(records.Exported("beijing", "other", "web", "10.1.0.4", "10.11.0.8"))
 		var events eventsv1.EventList
 		kube.Eventually(t, soon, func() error {
 			for _, kind := range []string{"ServiceImport", "GlobalService"} {
@@ -294,7 +296,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			}
 			return nil
 		})
-		w.withdraw(exported("beijing", "later", "web", "", ""))
+		w.withdraw(records.Exported("beijing", "later", "web", "", ""))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
 				return fmt.Errorf("%v services held", n)

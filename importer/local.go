@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // local is the member's own API server: cached reads, and writes only where something differs.
@@ -65,7 +66,7 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 		}
 		current = &live
 	}
-	if !ours(*current) {
+	if !desired.Owned(*current) {
 		return *current, &foreignError{kindOf(*current), *current}
 	}
 	updated := (*current).DeepCopyObject().(T)
@@ -113,7 +114,7 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 
 // remove deletes an object if it is ours and still the one that the cache showed.
 func (l *local) remove(ctx context.Context, o client.Object) error {
-	if !ours(o) {
+	if !desired.Owned(o) {
 		return nil
 	}
 	uid := o.GetUID()

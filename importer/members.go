@@ -18,14 +18,15 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
 )
 
 // mirror keeps a copy of each of the hub's MemberClusters here, where DNS ranks by them. A cluster that goes silent is one
 // object that changes in every member, and not each of its endpoints.
 type mirror struct {
 	hub    client.Reader // the hub's cache
-	guard  *hubGuard
-	hold   *hold
+	hold   *hold.Hold
 	local  *local
 	report *reporter
 }
@@ -65,19 +66,19 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	switch {
 	case client.IgnoreNotFound(err) != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
-	case err != nil && (here == nil || !ours(here)):
+	case err != nil && (here == nil || !desired.Owned(here)):
 		m.report.foreign(ctx, memberKey(req.Name), nil)
 		return reconcile.Result{}, nil // someone gave a place to a cluster of another MCS implementation
 	case err != nil:
 		err := m.mayForget(ctx, req.Name)
-		var away *notRejoinedError
-		if errors.As(err, &away) {
-			return m.await(ctx, here, away)
+		var notRejoined *hold.NotRejoinedError
+		if errors.As(err, &notRejoined) {
+			return m.await(ctx, here, notRejoined)
 		}
 		m.report.awaited(req.Name, false)
 		if err != nil {
 			logf.FromContext(ctx).V(1).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
-			return reconcile.Result{RequeueAfter: retryAfter(err)}, nil
+			return reconcile.Result{RequeueAfter: hold.RetryAfter(err)}, nil
 		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
 	case here != nil && here.UID == there.UID:
@@ -87,7 +88,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.guard.cluster {
+	if here == nil && req.Name != m.hold.Guard.Cluster {
 		switch is, known, err := m.hubIsHere(ctx); {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -118,14 +119,14 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // for a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.guard.cluster}, there)
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, there)
 	if apierrors.IsNotFound(err) || err == nil && len(there.Validate()) > 0 {
 		return false, true, nil // it isn't copied, so there is nothing to wait for
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.guard.cluster, err)
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.hold.Guard.Cluster, err)
 	}
-	if known, err = get(ctx, m.local, "", m.guard.cluster, here); err != nil || !known {
+	if known, err = get(ctx, m.local, "", m.hold.Guard.Cluster, here); err != nil || !known {
 		return false, false, err
 	}
 	return here.UID == there.UID, true, nil
@@ -134,10 +135,10 @@ func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 // mayForget returns nil if a cluster that the hub has no MemberCluster of has left, else why that can't be told. A leave takes
 // the records first: while there are any, somebody has deleted the MemberCluster alone, or is about to empty the hub.
 func (m *mirror) mayForget(ctx context.Context, cluster string) error {
-	if err := m.guard.mayDelete(ctx); err != nil {
+	if err := m.hold.Guard.MayDelete(ctx); err != nil {
 		return err
 	}
-	if err := m.hold.notRejoined(ctx, cluster); err != nil {
+	if err := m.hold.NotRejoined(ctx, cluster); err != nil {
 		return err
 	}
 	var records clustersetv1alpha1.ExportedServiceList
@@ -152,37 +153,37 @@ func (m *mirror) mayForget(ctx context.Context, cluster string) error {
 }
 
 // await says of a cluster that hasn't joined again, on our copy of its MemberCluster, that it is waited for.
-func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, away *notRejoinedError) (reconcile.Result, error) {
+func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, notRejoined *hold.NotRejoinedError) (reconcile.Result, error) {
 	m.report.awaited(here.Name, true)
 	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
 	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
-			Message: away.Error(), ObservedGeneration: c.Generation,
+			Message: notRejoined.Error(), ObservedGeneration: c.Generation,
 		})
 	})
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	if err == nil && (said == nil || said.Message != away.Error()) {
-		m.report.notRejoined(ctx, here, away)
+	if err == nil && (said == nil || said.Message != notRejoined.Error()) {
+		m.report.notRejoined(ctx, here, notRejoined)
 	}
-	return reconcile.Result{RequeueAfter: away.retry(m.hold.clock.Now())}, err
+	return reconcile.Result{RequeueAfter: notRejoined.Retry(m.hold.Clock.Now())}, err
 }
 
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
 	var membership map[string]string
 	own := &clustersetv1alpha1.MemberCluster{}
-	switch err := m.hub.Get(ctx, client.ObjectKey{Name: m.guard.cluster}, own); {
+	switch err := m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, own); {
 	case err == nil:
 		membership = map[string]string{api.AnnotationMembership: string(own.UID)}
 	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("get MemberCluster %s from the hub: %w", m.guard.cluster, err)
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", m.hold.Guard.Cluster, err)
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
-		c.Labels = mergeKeys(c.Labels, ourLabels(), nil)
-		c.Annotations = mergeKeys(c.Annotations, membership, nil)
+		c.Labels = desired.MergeKeys(c.Labels, desired.Labels(), nil)
+		c.Annotations = desired.MergeKeys(c.Annotations, membership, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/hold"
 )
 
 // In the cluster that is the hub, one cache may still have the MemberCluster that a leave has deleted when the other hasn't
@@ -38,7 +39,7 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			}
 			here := builder.Build()
 			m := &mirror{
-				hub: hub, guard: &hubGuard{cluster: "beijing"}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10)),
+				hub: hub, hold: &hold.Hold{Guard: &hold.Guard{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10)),
 			}
 			result, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}})
 			if err != nil || (result.RequeueAfter > 0) != c.wait {

@@ -8,32 +8,8 @@ import (
 	"time"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
 )
-
-// DataPath says what traffic to a ClusterSetIP is sent to.
-type DataPath string
-
-const (
-	// DataPathPods sends it to the pods of all clusters. Needs a pod network that all of them share.
-	DataPathPods DataPath = "pods"
-
-	// DataPathClusterIPs sends it to the exporting Services' ClusterIPs. Needs a service network that is routed between
-	// clusters, as FabEdge's is.
-	DataPathClusterIPs DataPath = "clusterips"
-
-	// DataPathNone gives services no ClusterSetIP, and makes no Service. Names lead to the exporters' own ClusterIPs, as
-	// ranked by DNS from the GlobalService.
-	DataPathNone DataPath = "none"
-)
-
-// ParseDataPath reads a data path as a flag states it.
-func ParseDataPath(s string) (DataPath, error) {
-	switch d := DataPath(s); d {
-	case DataPathPods, DataPathClusterIPs, DataPathNone:
-		return d, nil
-	}
-	return "", fmt.Errorf("unknown data path %q: want pods, clusterips or none", s)
-}
 
 // Options are what a person decides about importing. Only Cluster has to be set.
 type Options struct {
@@ -41,7 +17,7 @@ type Options struct {
 	Cluster string
 
 	// DataPath says what ClusterSetIPs lead to. Default: pods.
-	DataPath DataPath
+	DataPath desired.DataPath
 
 	// IncludeNamespaces are the namespaces to import services into, as names or patterns with *, ? and [a-z]. Default:
 	// all.
@@ -86,9 +62,9 @@ func (o Options) withDefaults() (Options, error) {
 		errs = append(errs, fmt.Errorf("cluster %q: %w", o.Cluster, err))
 	}
 	if o.DataPath == "" {
-		o.DataPath = DataPathPods
+		o.DataPath = desired.DataPathPods
 	}
-	if _, err := ParseDataPath(string(o.DataPath)); err != nil {
+	if _, err := desired.ParseDataPath(string(o.DataPath)); err != nil {
 		errs = append(errs, err)
 	}
 	if o.ExcludeNamespaces == nil {

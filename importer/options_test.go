@@ -3,11 +3,13 @@ package importer
 import (
 	"strings"
 	"testing"
+
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 func TestOptions(t *testing.T) {
 	o, err := Options{Cluster: "beijing"}.withDefaults()
-	if err != nil || o.DataPath != DataPathPods || o.Concurrency != 4 || len(o.ExcludeNamespaces) != 1 {
+	if err != nil || o.DataPath != desired.DataPathPods || o.Concurrency != 4 || len(o.ExcludeNamespaces) != 1 {
 		t.Errorf("defaults are %+v, %v", o, err)
 	}
 	_, err = Options{

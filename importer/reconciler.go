@@ -5,6 +5,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,8 +25,7 @@ const foreignRetry = 5 * time.Minute
 type reconciler struct {
 	options  Options
 	hub      client.Reader // the hub's cache
-	guard    *hubGuard
-	hold     *hold
+	hold     *hold.Hold
 	local    *local
 	report   *reporter
 	families *familyMemory
@@ -32,70 +33,77 @@ type reconciler struct {
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	in := input{key: req.NamespacedName, dataPath: r.options.DataPath}
-	if err := r.gatherHub(ctx, in.key, &in); err != nil {
+	in := desired.Input{Key: req.NamespacedName, DataPath: r.options.DataPath}
+	if err := r.gatherHub(ctx, in.Key, &in); err != nil {
 		return reconcile.Result{}, err
 	}
-	cur, err := r.gatherLocal(ctx, in.key)
+	cur, err := r.gatherLocal(ctx, in.Key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 
-	if len(in.services) > 0 && !r.options.imports(in.key.Namespace) {
+	if len(in.Services) > 0 && !r.options.imports(in.Key.Namespace) {
 		// The operator's own wish needs no word from the hub.
-		r.report.outcome(in.key, stateExcluded)
+		r.report.outcome(in.Key, stateExcluded)
 		return reconcile.Result{}, r.removeAll(ctx, cur)
 	}
-	if cur.derived != nil && ours(cur.derived) {
-		in.derived = cur.derived
+	if cur.Derived != nil && desired.Owned(cur.Derived) {
+		in.Derived = cur.Derived
 	}
-	kept, again, why := r.hold.back(ctx, in.key, missing(in, cur))
-	if len(kept) > 0 {
-		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", why.Error())
-		r.report.outcome(in.key, stateHeld)
-		if len(in.services) == 0 || errors.Is(why, errLost) {
-			return reconcile.Result{RequeueAfter: again}, nil // nobody changes anything
-		}
-		retain(&in, cur, kept)
-	}
-	if err := r.gatherMembers(ctx, &in); err != nil {
+	out, err := r.compute(ctx, &in)
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	out := compute(in)
-	if takesAway(cur, out) {
-		if err := r.guard.mayDelete(ctx); err != nil {
-			logf.FromContext(ctx).V(1).Info("Left the service as it is: the hub's records may be incomplete", "reason", err.Error())
-			r.report.outcome(in.key, stateHeld)
-			return reconcile.Result{RequeueAfter: retryAfter(err)}, nil
+	held := r.hold.Decide(ctx, in.Key, hold.RemovalOf(in, cur, out))
+	if held.Why != nil {
+		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", held.Why.Error())
+		r.report.outcome(in.Key, stateHeld)
+		if len(in.Services) == 0 || errors.Is(held.Why, hold.ErrLost) {
+			return reconcile.Result{RequeueAfter: held.Retry}, nil // nobody changes anything
+		}
+		hold.Retain(&in, cur, held.Retained)
+		if out, err = r.compute(ctx, &in); err != nil {
+			return reconcile.Result{}, err
+		}
+		if held.Refused && hold.RemovalOf(in, cur, out).Any() {
+			return reconcile.Result{RequeueAfter: held.Retry}, nil
 		}
 	}
-	if out.serviceImport == nil {
-		r.report.drops(ctx, in.key, nil, out.drops)
+	if out.ServiceImport == nil {
+		r.report.drops(ctx, in.Key, nil, out.Drops)
 		if err := r.removeAll(ctx, cur); err != nil {
 			return reconcile.Result{}, err
 		}
-		if len(in.services) == 0 {
-			r.report.outcome(in.key, "")
+		if len(in.Services) == 0 {
+			r.report.outcome(in.Key, "")
 		} else {
-			r.report.outcome(in.key, stateFailed) // nothing in the records was of use
+			r.report.outcome(in.Key, stateFailed) // nothing in the records was of use
 		}
 		return reconcile.Result{}, nil
 	}
-	if ok, err := r.ensureNamespace(ctx, in.key.Namespace); err != nil {
-		r.report.outcome(in.key, stateFailed)
+	if ok, err := r.ensureNamespace(ctx, in.Key.Namespace); err != nil {
+		r.report.outcome(in.Key, stateFailed)
 		return reconcile.Result{}, err
 	} else if !ok {
-		r.report.outcome(in.key, stateNoNamespace)
+		r.report.outcome(in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
-	result, err := r.finish(ctx, in.key, r.apply(ctx, in, out, cur))
-	if err == nil && len(kept) > 0 {
-		r.report.outcome(in.key, stateHeld)
-		if result.RequeueAfter == 0 || again < result.RequeueAfter {
-			result.RequeueAfter = again
+	result, err := r.finish(ctx, in.Key, r.apply(ctx, in, out, cur))
+	if err == nil && held.Why != nil {
+		r.report.outcome(in.Key, stateHeld)
+		if result.RequeueAfter == 0 || held.Retry < result.RequeueAfter {
+			result.RequeueAfter = held.Retry
 		}
 	}
 	return result, err
+}
+
+// compute returns what the objects of a service should be.
+func (r *reconciler) compute(ctx context.Context, in *desired.Input) (desired.Output, error) {
+	if err := r.gatherMembers(ctx, in); err != nil {
+		return desired.Output{}, err
+	}
+	return desired.Compute(*in), nil
 }
 
 // finish turns what applying came to into a state and, where trying again makes sense, an error.
@@ -132,48 +140,21 @@ func isStale(err error) bool {
 	return apierrors.IsConflict(err) || errors.As(err, &foreign)
 }
 
-// takesAway says whether out has less than what is there: no service at all, a cluster fewer, or fewer of its records.
-func takesAway(cur current, out output) bool {
-	if out.serviceImport == nil {
-		return cur.serviceImport != nil && ours(cur.serviceImport) || cur.derived != nil && ours(cur.derived) ||
-			cur.global != nil && ours(cur.global) || len(cur.slices) > 0
-	}
-	clusters := map[string]bool{}
-	for _, c := range out.resolved.Clusters {
-		clusters[c] = true
-	}
-	if imp := cur.serviceImport; imp != nil && ours(imp) {
-		for _, c := range imp.Status.Clusters {
-			if !clusters[c.Cluster] {
-				return true
-			}
-		}
-	}
-	if g := cur.global; g != nil && ours(g) {
-		for i := range g.Spec.Endpoints {
-			if !clusters[g.Spec.Endpoints[i].Cluster] {
-				return true
-			}
-		}
-	}
-	return len(staleSlices(cur, out)) > 0
-}
-
 // removeAll deletes what is ours of a service.
-func (r *reconciler) removeAll(ctx context.Context, cur current) error {
+func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	var errs []error
 	// The ServiceImport last: if we are interrupted, what it owns is still found through it.
-	if cur.global != nil {
-		errs = append(errs, r.local.remove(ctx, cur.global))
+	if cur.Global != nil {
+		errs = append(errs, r.local.remove(ctx, cur.Global))
 	}
-	for _, slice := range cur.slices {
+	for _, slice := range cur.Slices {
 		errs = append(errs, r.local.remove(ctx, slice))
 	}
-	if cur.derived != nil {
-		errs = append(errs, r.local.remove(ctx, cur.derived))
+	if cur.Derived != nil {
+		errs = append(errs, r.local.remove(ctx, cur.Derived))
 	}
-	if cur.serviceImport != nil {
-		errs = append(errs, r.local.remove(ctx, cur.serviceImport))
+	if cur.ServiceImport != nil {
+		errs = append(errs, r.local.remove(ctx, cur.ServiceImport))
 	}
 	return errors.Join(errs...)
 }
@@ -190,7 +171,7 @@ func (r *reconciler) ensureNamespace(ctx context.Context, name string) (bool, er
 		return true, nil
 	}
 	if !found && r.options.CreateNamespaces {
-		fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: ourLabels()}}
+		fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: desired.Labels()}}
 		_, err := ensure(ctx, r.local, nil, fresh, func(*corev1.Namespace) {})
 		var foreign *foreignError
 		if errors.As(err, &foreign) {

@@ -15,6 +15,8 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -182,7 +184,7 @@ func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regardin
 	logf.FromContext(ctx).Info("Left out parts of exported records that can't be imported", "count", len(drops), "first", drops[0].String())
 	if regarding != nil {
 		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonInvalidExport, "Import",
-			"%s of the exported records can't be imported and were left out; the first: %s", counted(len(drops), "part"), clip(drops[0].String()))
+			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(len(drops), "part"), clip(drops[0].String()))
 	}
 }
 
@@ -234,8 +236,8 @@ func (r *reporter) awaited(cluster string, is bool) {
 }
 
 // notRejoined mentions one of them.
-func (r *reporter) notRejoined(ctx context.Context, mirrored client.Object, err *notRejoinedError) {
-	logf.FromContext(ctx).Info("A cluster has not joined the hub again; what it exported is kept", "cluster", err.cluster, "until", err.until)
+func (r *reporter) notRejoined(ctx context.Context, mirrored client.Object, err *hold.NotRejoinedError) {
+	logf.FromContext(ctx).Info("A cluster has not joined the hub again; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
 		"%s. Join it with --rejoin; or, if it is to leave, delete this MemberCluster here, in each member", err.Error())
 }

@@ -8,7 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/util/workqueue"
@@ -25,6 +24,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/hold"
 )
 
 const (
@@ -97,12 +97,12 @@ func (i *importer) Start(ctx context.Context) error {
 
 	hub := i.hub.GetCache()
 	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
-	guard := &hubGuard{
-		cache: hub, live: i.hub.GetAPIReader(), records: i.hub.GetClient(), cluster: i.options.Cluster, clock: clock.RealClock{},
-		exported: i.options.Exported,
+	guard := &hold.Guard{
+		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
+		Exported: i.options.Exported,
 	}
 	report := newReporter(i.mgr.GetEventRecorder("clusterset-importer"))
-	guard.changed = func(ctx context.Context, incomplete error) {
+	guard.Changed = func(ctx context.Context, incomplete error) {
 		var regarding client.Object
 		own := &clustersetv1alpha1.MemberCluster{}
 		if found, err := get(ctx, l, "", i.options.Cluster, own); err == nil && found {
@@ -111,18 +111,17 @@ func (i *importer) Start(ctx context.Context) error {
 		report.hub(ctx, regarding, incomplete)
 	}
 
-	gone := newDepartures(clock.RealClock{})
-	hold := &hold{
-		guard: guard, hub: hub, here: i.mgr.GetCache(), departures: gone, awaitRejoin: i.options.AwaitRejoin,
-		clock: clock.RealClock{}, since: map[types.NamespacedName]map[part]time.Time{},
+	gone := hold.NewDepartures(clock.RealClock{})
+	held := &hold.Hold{
+		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Clock: clock.RealClock{},
 	}
 	services, err := i.controller("importer", &reconciler{
-		options: i.options, hub: hub, guard: guard, hold: hold, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
+		options: i.options, hub: hub, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone))
 	if err != nil {
 		return err
 	}
-	members, err := i.controller("importer-members", &mirror{hub: hub, guard: guard, hold: hold, local: l, report: report},
+	members, err := i.controller("importer-members", &mirror{hub: hub, hold: held, local: l, report: report},
 		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
 	if err != nil {
 		return err

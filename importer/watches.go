@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -20,6 +19,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
 )
 
 // Indexes of the two caches. The exporter may index the same kinds: the names are ours alone.
@@ -40,7 +41,7 @@ type index struct {
 
 func indexes(hub, local cache.Cache) []index {
 	byService := func(o client.Object) []string {
-		if key, ok := serviceOf(o); ok {
+		if key, ok := desired.ServiceOf(o); ok {
 			return []string{key.String()}
 		}
 		return nil
@@ -64,49 +65,18 @@ func (i index) add(ctx context.Context) error {
 	return nil
 }
 
-// serviceOf returns the service that a record on the hub, or an object of ours here, belongs to.
-func serviceOf(o client.Object) (types.NamespacedName, bool) {
-	switch o := o.(type) {
-	case *clustersetv1alpha1.ExportedService:
-		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
-	case *clustersetv1alpha1.ExportedEndpoints:
-		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
-	case *discoveryv1.EndpointSlice, *corev1.Service:
-		if !ours(o) {
-			return types.NamespacedName{}, false
-		}
-		name := o.GetLabels()[api.LabelServiceName]
-		if owner := metaOwner(o); name == "" { // a slice of ClusterIPs
-			name = owner
-		}
-		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
-	default: // ServiceImport, GlobalService. Someone else's may be in our way, or may have just gone out of it.
-		return client.ObjectKeyFromObject(o), true
-	}
-}
-
-// metaOwner returns the name of the ServiceImport that owns the object.
-func metaOwner(o client.Object) string {
-	for _, ref := range o.GetOwnerReferences() {
-		if ref.Kind == "ServiceImport" {
-			return ref.Name
-		}
-	}
-	return ""
-}
-
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
 // everything we write, so that what someone else changes or deletes comes back.
-func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *departures) []source.Source {
+func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *hold.Departures) []source.Source {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		if key, ok := serviceOf(o); ok {
+		if key, ok := desired.ServiceOf(o); ok {
 			return []reconcile.Request{{NamespacedName: key}}
 		}
 		return nil
 	})
 	sources := []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, noting{enqueue, departures}),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, noting{enqueue, departures}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, exportedBy(hub), placeChanged()),
 		source.Kind(local, version.empty(), enqueue),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),
@@ -143,7 +113,7 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 		}
 		requests := make([]reconcile.Request, 0, len(services.Items))
 		for i := range services.Items {
-			if key, ok := serviceOf(&services.Items[i]); ok {
+			if key, ok := desired.ServiceOf(&services.Items[i]); ok {
 				requests = append(requests, reconcile.Request{NamespacedName: key})
 			}
 		}

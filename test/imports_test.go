@@ -58,6 +58,10 @@ var rules = []rule{
 	{from: []string{"importer"}, without: []string{module + "exporter", module + "hub"}, why: "a controller stands alone"},
 	{from: []string{"hub"}, without: []string{module + "exporter", module + "importer"}, why: "a controller stands alone"},
 	{
+		from: []string{"importer/desired"}, without: []string{clientGo, controllerRuntime, module + "importer/hold"},
+		why: "what the importer writes is computed from values alone",
+	},
+	{
 		from: []string{"exporter", "importer", "hub", "cmd/clusterset"}, without: []string{coreDNS, module + "plugin"},
 		why: "the control plane answers no queries",
 	},

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/importer"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/join"
 )
 
@@ -65,7 +66,7 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
 	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
 	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export at a time")
-	flags.StringVar(&m.dataPath, "data-path", string(importer.DataPathPods),
+	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
@@ -85,7 +86,7 @@ func (m *member) complete() error {
 			return usagef("--hub-secret: %w", err)
 		}
 	}
-	dataPath, err := importer.ParseDataPath(m.dataPath)
+	dataPath, err := desired.ParseDataPath(m.dataPath)
 	if err != nil {
 		return usagef("--data-path: %w", err)
 	}

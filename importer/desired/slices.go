@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"cmp"
@@ -25,9 +25,9 @@ func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
 	for _, e := range w.endpoints {
 		slice := w.slice(e.Cluster, e.Endpoints.Name, e.Endpoints.Spec.AddressType)
-		slice.Labels[api.LabelServiceName] = w.in.key.Name
-		if w.hasVIP() && w.in.dataPath == DataPathPods {
-			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
+		slice.Labels[api.LabelServiceName] = w.in.Key.Name
+		if w.hasVIP() && w.in.DataPath == DataPathPods {
+			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
 		} else {
 			slice.Labels[corev1.IsHeadlessService] = ""
 		}
@@ -35,7 +35,7 @@ func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
 		slice.Endpoints = e.Endpoints.Spec.Endpoints
 		all = append(all, slice)
 	}
-	if w.hasVIP() && w.in.dataPath == DataPathClusterIPs {
+	if w.hasVIP() && w.in.DataPath == DataPathClusterIPs {
 		all = append(all, w.clusterIPSlices()...)
 	}
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
@@ -52,7 +52,7 @@ func (w *work) clusterIPSlices() []*discoveryv1.EndpointSlice {
 		for _, ip := range e.Service.Spec.ClusterIPs {
 			family := discoveryv1.AddressType(familyOf(ip))
 			slice := w.slice(e.Cluster, "clusterip/"+string(family), family)
-			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
+			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
 			ready := !w.without(e.Cluster)
 			slice.Endpoints = []discoveryv1.Endpoint{{
 				Addresses:  []string{ip},
@@ -71,8 +71,8 @@ func (w *work) clusterIPSlices() []*discoveryv1.EndpointSlice {
 
 // slice returns an empty EndpointSlice whose name follows from where its content comes from.
 func (w *work) slice(cluster, origin string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
-	name := sliceName(cluster, w.in.key.Name, origin)
-	if as, ok := w.in.retained[cluster+"/"+origin]; ok {
+	name := SliceName(cluster, w.in.Key.Name, origin)
+	if as, ok := w.in.Retained[cluster+"/"+origin]; ok {
 		name = as
 	}
 	s := &discoveryv1.EndpointSlice{
@@ -86,8 +86,8 @@ func (w *work) slice(cluster, origin string, family discoveryv1.AddressType) *di
 	return s
 }
 
-// sliceName returns the name of the EndpointSlice that a record, or whatever else origin names, becomes.
-func sliceName(cluster, service, origin string) string {
+// SliceName returns the name of the EndpointSlice that a record, or whatever else origin names, becomes.
+func SliceName(cluster, service, origin string) string {
 	// The hash has cluster and service too: where a name has dashes, "a-b-c" doesn't say which ends where.
 	sum := sha256.Sum256([]byte(cluster + "/" + service + "/" + origin))
 	return api.ImportedSlicePrefix + cluster + "-" + service + "-" + hex.EncodeToString(sum[:8])

@@ -1,4 +1,4 @@
-package importer
+package hold
 
 import (
 	"context"
@@ -15,12 +15,13 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 const (
-	// vanishedGrace is how long what a record stood for outlives it where its exporter didn't withdraw it. An exporter that
+	// VanishedGrace is how long what a record stood for outlives it where its exporter didn't withdraw it. An exporter that
 	// runs writes such a record anew within a second or two.
-	vanishedGrace = 10 * time.Second
+	VanishedGrace = 10 * time.Second
 	// unseenGrace is the same where our watch of the hub was broken meanwhile. Then the hub was away for all, most likely, and
 	// came back from a backup: an exporter learns that with its next heartbeat, 10 s later at most, and writes what is missing.
 	unseenGrace = 20 * time.Second
@@ -28,12 +29,12 @@ const (
 	rememberedFor = time.Minute
 )
 
-// part is what can be missing of a service: all that one cluster exports of it, or, where slice isn't empty, the one
+// Part is what can be missing of a service: all that one cluster exports of it, or, where Slice isn't empty, the one
 // ExportedEndpoints that became the EndpointSlice of that name.
-type part struct {
-	service types.NamespacedName
-	cluster string
-	slice   string
+type Part struct {
+	Service types.NamespacedName
+	Cluster string
+	Slice   string
 }
 
 // departure is how a record went.
@@ -45,21 +46,22 @@ type departure struct {
 	unseen bool
 }
 
-// departures remembers how records went, which is the one thing that only an event tells. Missing one costs a delay, no
+// Departures remembers how records went, which is the one thing that only an event tells. Missing one costs a delay, no
 // more.
-type departures struct {
+type Departures struct {
 	clock clock.PassiveClock
 
 	mu     sync.Mutex
-	of     map[part]departure
+	of     map[Part]departure
 	pruned time.Time
 }
 
-func newDepartures(c clock.PassiveClock) *departures {
-	return &departures{clock: c, of: map[part]departure{}}
+// NewDepartures returns an empty memory.
+func NewDepartures(c clock.PassiveClock) *Departures {
+	return &Departures{clock: c, of: map[Part]departure{}}
 }
 
-func (d *departures) note(p part, withdrawn, unseen bool) {
+func (d *Departures) note(p Part, withdrawn, unseen bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
@@ -75,11 +77,11 @@ func (d *departures) note(p part, withdrawn, unseen bool) {
 }
 
 // grace returns for how long the part is to be kept. What was withdrawn with its service was withdrawn itself.
-func (d *departures) grace(p part) time.Duration {
+func (d *Departures) grace(p Part) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	grace := vanishedGrace
-	for _, p := range []part{p, {service: p.service, cluster: p.cluster}} {
+	grace := VanishedGrace
+	for _, p := range []Part{p, {Service: p.Service, Cluster: p.Cluster}} {
 		left, ok := d.of[p]
 		switch {
 		case !ok || d.clock.Since(left.at) > rememberedFor:
@@ -94,31 +96,31 @@ func (d *departures) grace(p part) time.Duration {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// noting wraps a handler of records so that a departure is known before the service is worked on.
-type noting struct {
+// Noting wraps a handler of records so that a departure is known before the service is worked on.
+type Noting struct {
 	handler.EventHandler
-	departures *departures
+	Departures *Departures
 }
 
 // Delete implements handler.EventHandler.
-func (n noting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
-	if p, ok := partOf(e.Object); ok {
+func (n Noting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	if p, ok := PartOf(e.Object); ok {
 		_, withdrawn := e.Object.GetAnnotations()[api.AnnotationWithdrawn]
-		n.departures.note(p, withdrawn, e.DeleteStateUnknown)
+		n.Departures.note(p, withdrawn, e.DeleteStateUnknown)
 	}
 	n.EventHandler.Delete(ctx, e, q)
 }
 
-// partOf returns what is missing of a service when the record is.
-func partOf(record client.Object) (part, bool) {
+// PartOf returns what is missing of a service when the record is.
+func PartOf(record client.Object) (Part, bool) {
 	cluster, ok := api.ClusterOfNamespace(record.GetNamespace())
-	service, known := serviceOf(record)
+	service, known := desired.ServiceOf(record)
 	if !ok || !known {
-		return part{}, false
+		return Part{}, false
 	}
-	p := part{service: service, cluster: cluster}
+	p := Part{Service: service, Cluster: cluster}
 	if _, endpoints := record.(*clustersetv1alpha1.ExportedEndpoints); endpoints {
-		p.slice = sliceName(cluster, service.Name, record.GetName())
+		p.Slice = desired.SliceName(cluster, service.Name, record.GetName())
 	}
 	return p, true
 }

@@ -1,4 +1,4 @@
-package importer
+package hold
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // TestMayDelete has a hub whose cache knows us, and whose API server answers as it will.
@@ -25,7 +26,7 @@ func TestMayDelete(t *testing.T) {
 	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
 	var down, refuses error
 	asked := 0
-	hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member).WithInterceptorFuncs(interceptor.Funcs{
+	hub := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(member).WithInterceptorFuncs(interceptor.Funcs{
 		Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 			asked++
 			if down != nil {
@@ -43,11 +44,11 @@ func TestMayDelete(t *testing.T) {
 			return nil
 		},
 	}).Build()
-	cached := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(member.DeepCopy()).Build()
+	cached := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(member.DeepCopy()).Build()
 	now := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	exported := make(chan struct{})
 	var said []string
-	guard := &hubGuard{cache: cached, live: hub, records: hub, cluster: "beijing", clock: now, exported: exported, changed: func(_ context.Context, err error) {
+	guard := &Guard{Cache: cached, Live: hub, Records: hub, Cluster: "beijing", Clock: now, Exported: exported, Changed: func(_ context.Context, err error) {
 		if err == nil {
 			said = append(said, "complete")
 		} else {
@@ -58,7 +59,7 @@ func TestMayDelete(t *testing.T) {
 	check := func(what, want string, asks int) {
 		t.Helper()
 		asked = 0
-		err := guard.mayDelete(t.Context())
+		err := guard.MayDelete(t.Context())
 		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", what, err, want)
 		}

@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"cmp"
@@ -21,7 +21,7 @@ const maxGlobalServiceBytes = 1 << 20
 // service each exporter's ClusterIPs, of a Headless one each endpoint, with their places.
 func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 	g := &fabedgev1alpha1.GlobalService{
-		ObjectMeta: w.objectMeta(w.in.key.Name),
+		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec:       fabedgev1alpha1.GlobalServiceSpec{Type: fabedgev1alpha1.ClusterIP},
 	}
 	for _, p := range w.resolved.Ports {
@@ -36,7 +36,7 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 	} else {
 		all = w.clusterIPEndpoints()
 	}
-	g.Spec.Endpoints = share(all, api.MaxGlobalServiceEndpoints)
+	g.Spec.Endpoints = truncate(all, api.MaxGlobalServiceEndpoints)
 	g.Status = globalStatus(g.Spec.Endpoints, len(all))
 	return g
 }
@@ -92,7 +92,7 @@ func (w *work) headlessEndpoints() []fabedgev1alpha1.Endpoint {
 // endpoint returns an endpoint in its place. Its own zone counts before its cluster's.
 func (w *work) endpoint(cluster, zone string) fabedgev1alpha1.Endpoint {
 	ep := fabedgev1alpha1.Endpoint{Cluster: cluster, Zone: zone}
-	if m := w.in.members[cluster]; m != nil {
+	if m := w.in.Members[cluster]; m != nil {
 		ep.Zone, ep.Region = cmp.Or(zone, m.Spec.Zone), m.Spec.Region
 	}
 	return ep
@@ -141,7 +141,7 @@ func globalStatus(kept []fabedgev1alpha1.Endpoint, of int) fabedgev1alpha1.Globa
 	if len(kept) < of {
 		c.Status, c.Reason = metav1.ConditionTrue, fabedgev1alpha1.ReasonTooManyEndpoints
 		c.Message = fmt.Sprintf("the spec has %d of %d endpoints, shared out between %s", len(kept), of,
-			counted(len(clusters), "cluster"))
+			Counted(len(clusters), "cluster"))
 	}
 	status.Conditions = []metav1.Condition{c}
 	return status

@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"fmt"
@@ -19,7 +19,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 	r := &w.resolved
 	families, ips := w.addresses()
 	imp := &mcsv1beta1.ServiceImport{
-		ObjectMeta: w.objectMeta(w.in.key.Name),
+		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec: mcsv1beta1.ServiceImportSpec{
 			Ports:                 make([]mcsv1beta1.ServicePort, len(r.Ports)), // [] where there are none: the field is required
 			IPs:                   ips,
@@ -52,7 +52,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 		imp.Annotations = map[string]string{}
 	}
 	if w.hasVIP() {
-		imp.Annotations[api.AnnotationDerivedService] = api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name)
+		imp.Annotations[api.AnnotationDerivedService] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
 	}
 	noteKeys(imp.Annotations, api.AnnotationExportedLabels, r.Labels)
 	noteKeys(imp.Annotations, api.AnnotationExportedAnnotations, r.Annotations)
@@ -63,10 +63,10 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 // addresses never change places; a family that the exports no longer share is left out, and its address, which the Service
 // keeps, comes back with it.
 func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
-	if !w.hasVIP() || w.in.derived == nil {
+	if !w.hasVIP() || w.in.Derived == nil {
 		return w.families(), nil
 	}
-	for _, ip := range clusterIPs(w.in.derived) {
+	for _, ip := range ClusterIPs(w.in.Derived) {
 		if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
 			families, ips = append(families, f), append(ips, ip)
 		}
@@ -97,16 +97,16 @@ func (w *work) families() []corev1.IPFamily {
 // ready returns the Ready condition. LastTransitionTime is left to meta.SetStatusCondition.
 func (w *work) ready(ips []string) metav1.Condition {
 	status, reason := metav1.ConditionTrue, mcsv1beta1.ServiceImportReasonReady
-	message := fmt.Sprintf("imported from %s", counted(len(w.resolved.Clusters), "cluster"))
+	message := fmt.Sprintf("imported from %s", Counted(len(w.resolved.Clusters), "cluster"))
 	switch {
 	case w.resolved.Type == mcsv1beta1.Headless:
-	case w.in.dataPath == DataPathNone:
+	case w.in.DataPath == DataPathNone:
 		message += "; by DNS only, without a ClusterSetIP, because the data path is none"
 	case len(w.resolved.Ports) == 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "no ClusterSetIP: the exports have no port that can be imported"
 	case len(ips) > 0:
-	case w.in.unsupported || w.in.derived != nil && len(clusterIPs(w.in.derived)) > 0:
+	case w.in.Unsupported || w.in.Derived != nil && len(ClusterIPs(w.in.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
 		message = fmt.Sprintf("no ClusterSetIP: the exports share %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))
@@ -133,15 +133,16 @@ func noteKeys(annotations map[string]string, note string, m map[string]string) {
 	}
 }
 
-// notedKeys returns the keys that noteKeys noted.
-func notedKeys(annotations map[string]string, note string) []string {
+// NotedKeys returns the keys that noteKeys noted.
+func NotedKeys(annotations map[string]string, note string) []string {
 	if annotations[note] == "" {
 		return nil
 	}
 	return strings.Split(annotations[note], ",")
 }
 
-func counted(n int, noun string) string {
+// Counted returns "1 cluster", "2 clusters".
+func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
 	}

@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"fmt"
@@ -21,7 +21,7 @@ func some(cluster string, n, unready int) []fabedgev1alpha1.Endpoint {
 	return all
 }
 
-func TestShare(t *testing.T) {
+func TestTruncate(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		all   []fabedgev1alpha1.Endpoint
@@ -36,7 +36,7 @@ func TestShare(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			counts := map[string]int{}
-			kept := share(tc.all, tc.limit)
+			kept := truncate(tc.all, tc.limit)
 			for _, e := range kept {
 				counts[e.Cluster]++
 			}
@@ -53,8 +53,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-func TestShareKeepsTheReadyOnes(t *testing.T) {
-	kept := share(some("a", 10, 6), 5)
+func TestTruncateKeepsTheReadyOnes(t *testing.T) {
+	kept := truncate(some("a", 10, 6), 5)
 	ready := 0
 	for i := range kept {
 		if kept[i].IsReady() {
@@ -69,7 +69,7 @@ func TestShareKeepsTheReadyOnes(t *testing.T) {
 	}
 }
 
-func TestShareMindsTheSize(t *testing.T) {
+func TestTruncateMindsTheSize(t *testing.T) {
 	all := slices.Concat(some("a", 2000, 0), some("b", 2000, 0))
 	for i := range all {
 		for p := range 100 {
@@ -78,7 +78,7 @@ func TestShareMindsTheSize(t *testing.T) {
 			}
 		}
 	}
-	kept := share(all, 4096)
+	kept := truncate(all, 4096)
 	size := 0
 	for i := range kept {
 		size += sizeOf(&kept[i])

@@ -1,9 +1,10 @@
-package importer
+package hold
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"sync"
 	"time"
 
@@ -33,39 +34,39 @@ const (
 	unexportedRetry = time.Second
 )
 
-// errLost says that the hub has lost one of our kinds and with it all records of that kind, which it gets back one by one.
-var errLost = errors.New("the hub has lost records")
+// ErrLost says that the hub has lost one of our kinds and with it all records of that kind, which it gets back one by one.
+var ErrLost = errors.New("the hub has lost records")
 
 // errUnexported is why nothing is deleted at the start. It passes by itself.
 var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
 
-// retryAfter is when to look again at what mayDelete refused.
-func retryAfter(err error) time.Duration {
+// RetryAfter is when to look again at what MayDelete refused.
+func RetryAfter(err error) time.Duration {
 	if errors.Is(err, errUnexported) {
 		return unexportedRetry
 	}
 	return heldRetry
 }
 
-// hubGuard decides whether something missing from the hub's caches is reason to delete. That the caches have synced isn't
+// Guard decides whether something missing from the hub's caches is reason to delete. That the caches have synced isn't
 // enough: a hub whose etcd came back empty syncs too, and its watches tell of the deletion of everything, one kind after
 // the other. So before anything is taken away the hub is asked whether it still knows this member, and whether it would take
 // records: one whose CustomResourceDefinitions are being deleted, and all records with them, wouldn't. One that doesn't
 // answer, or that is no longer the hub we joined, deletes nothing. Nor does one that had lost something a moment ago, because
 // the members put their records back one after the other.
-type hubGuard struct {
-	cache client.Reader
-	// live reads from the hub's API server, not from a cache.
-	live client.Reader
-	// records writes to the hub, and is only asked what would become of it.
-	records client.Writer
-	cluster string
-	clock   clock.PassiveClock
-	// exported is closed once our own exports are on the hub; nil: they are. A hub that lost its data and was joined anew
+type Guard struct {
+	Cache client.Reader
+	// Live reads from the hub's API server, not from a cache.
+	Live client.Reader
+	// Records writes to the hub, and is only asked what would become of it.
+	Records client.Writer
+	Cluster string
+	Clock   clock.PassiveClock
+	// Exported is closed once our own exports are on the hub; nil: they are. A hub that lost its data and was joined anew
 	// doesn't have them, and they mustn't be taken for un-exported in the moment before it has.
-	exported <-chan struct{}
-	// changed is called when the hub is found incomplete, and when it is found complete again, with nil.
-	changed func(context.Context, error)
+	Exported <-chan struct{}
+	// Changed is called when the hub is found incomplete, and when it is found complete again, with nil.
+	Changed func(context.Context, error)
 
 	mu     sync.Mutex
 	goodAt time.Time
@@ -73,11 +74,11 @@ type hubGuard struct {
 	held   bool
 }
 
-// mayDelete returns nil if the hub can be trusted to be complete, else why not.
-func (g *hubGuard) mayDelete(ctx context.Context) error {
-	if g.exported != nil {
+// MayDelete returns nil if the hub can be trusted to be complete, else why not.
+func (g *Guard) MayDelete(ctx context.Context) error {
+	if g.Exported != nil {
 		select {
-		case <-g.exported:
+		case <-g.Exported:
 		default:
 			return errUnexported
 		}
@@ -91,78 +92,78 @@ func (g *hubGuard) mayDelete(ctx context.Context) error {
 	changed := g.held != (err != nil)
 	g.held = err != nil
 	g.mu.Unlock()
-	if changed && g.changed != nil {
-		g.changed(ctx, err)
+	if changed && g.Changed != nil {
+		g.Changed(ctx, err)
 	}
 	return err
 }
 
 // settled makes a hub that is complete again wait for its members' records.
-func (g *hubGuard) settled(err error) error {
+func (g *Guard) settled(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if errors.Is(err, errLost) {
-		g.lostAt = g.clock.Now()
+	if errors.Is(err, ErrLost) {
+		g.lostAt = g.Clock.Now()
 	}
 	if err != nil || g.lostAt.IsZero() {
 		return err
 	}
-	if since := g.clock.Since(g.lostAt); since < settleFor {
+	if since := g.Clock.Since(g.lostAt); since < settleFor {
 		return fmt.Errorf("%w until %s ago, and others may not have put theirs back yet; what is missing in %s counts as un-exported",
-			errLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
+			ErrLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
 	}
 	return nil
 }
 
-func (g *hubGuard) complete(ctx context.Context) error {
-	if err := g.knowsUs(ctx, g.cache); err != nil {
+func (g *Guard) complete(ctx context.Context) error {
+	if err := g.knowsUs(ctx, g.Cache); err != nil {
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.goodAt.IsZero() && g.clock.Since(g.goodAt) < trustFor {
+	if !g.goodAt.IsZero() && g.Clock.Since(g.goodAt) < trustFor {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := errors.Join(g.knowsUs(ctx, g.live), g.takesRecords(ctx)); err != nil {
+	if err := errors.Join(g.knowsUs(ctx, g.Live), g.takesRecords(ctx)); err != nil {
 		return err
 	}
-	g.goodAt = g.clock.Now()
+	g.goodAt = g.Clock.Now()
 	return nil
 }
 
-func (g *hubGuard) knowsUs(ctx context.Context, hub client.Reader) error {
-	err := hub.Get(ctx, client.ObjectKey{Name: g.cluster}, &clustersetv1alpha1.MemberCluster{})
+func (g *Guard) knowsUs(ctx context.Context, hub client.Reader) error {
+	err := hub.Get(ctx, client.ObjectKey{Name: g.Cluster}, &clustersetv1alpha1.MemberCluster{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or this cluster has left", g.cluster)
+		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or this cluster has left", g.Cluster)
 	case err != nil:
-		return fmt.Errorf("get MemberCluster %s from the hub: %w", g.cluster, err)
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", g.Cluster, err)
 	}
 	return nil
 }
 
 // takesRecords asks the hub to say what it would do with a record of each kind, and to do nothing (a dry run).
-func (g *hubGuard) takesRecords(ctx context.Context) error {
-	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(g.cluster), Name: api.ExportedServiceName("default", "probe")}
+func (g *Guard) takesRecords(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(g.Cluster), Name: api.ExportedServiceName("default", "probe")}
 	var errs []error
 	for _, record := range []client.Object{
 		&clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
-			ServiceNamespace: "default", ServiceName: "probe", Type: mcsv1beta1.Headless, ExportedAt: metav1.NewTime(g.clock.Now()),
+			ServiceNamespace: "default", ServiceName: "probe", Type: mcsv1beta1.Headless, ExportedAt: metav1.NewTime(g.Clock.Now()),
 		}},
 		&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedEndpointsSpec{
 			ServiceNamespace: "default", ServiceName: "probe", AddressType: discoveryv1.AddressTypeIPv4,
 		}},
 	} {
-		err := g.records.Create(ctx, record, client.DryRunAll)
+		err := g.Records.Create(ctx, record, client.DryRunAll)
 		switch {
 		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is on its way out, or gone
-			errs = append(errs, fmt.Errorf("%w: it takes no %s: %w", errLost, kindOf(record), err))
+			errs = append(errs, fmt.Errorf("%w: it takes no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err):
 			// It knows the kind. A quota or a policy of its own is no loss.
 		case err != nil:
-			errs = append(errs, fmt.Errorf("ask the hub whether it takes an %s: %w", kindOf(record), err))
+			errs = append(errs, fmt.Errorf("ask the hub whether it takes an %s: %w", reflect.TypeOf(record).Elem().Name(), err))
 		}
 	}
 	return errors.Join(errs...)

@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"cmp"
@@ -7,10 +7,10 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// share returns at most limit of the endpoints, and no more than about maxGlobalServiceBytes of them, in their order. The
+// truncate returns at most limit of the endpoints, and no more than about maxGlobalServiceBytes of them, in their order. The
 // clusters share the room fairly: none gets less than another unless it has no more to offer, so that a cluster with ten
 // thousand endpoints can't push out one with three. Of a cluster's endpoints the ready ones are kept first.
-func share(all []fabedgev1alpha1.Endpoint, limit int) []fabedgev1alpha1.Endpoint {
+func truncate(all []fabedgev1alpha1.Endpoint, limit int) []fabedgev1alpha1.Endpoint {
 	size := 0
 	for i := range all {
 		size += sizeOf(&all[i])

@@ -1,4 +1,4 @@
-package importer
+package desired_test
 
 import (
 	"encoding/json"
@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
@@ -32,7 +33,7 @@ func FuzzHubRecords(f *testing.F) {
 		f.Add([]byte(pair[0]), []byte(pair[1]), uint8(0))
 		f.Add([]byte(pair[0]), []byte(pair[1]), uint8(5))
 	}
-	paths := []DataPath{DataPathPods, DataPathClusterIPs, DataPathNone}
+	paths := []desired.DataPath{desired.DataPathPods, desired.DataPathClusterIPs, desired.DataPathNone}
 	f.Fuzz(func(t *testing.T, serviceJSON, endpointsJSON []byte, how uint8) {
 		var s clustersetv1alpha1.ExportedService
 		var e clustersetv1alpha1.ExportedEndpoints
@@ -44,28 +45,28 @@ func FuzzHubRecords(f *testing.F) {
 			s.Spec.ServiceNamespace, s.Spec.ServiceName = "shop", "web"
 			e.Spec.ServiceNamespace, e.Spec.ServiceName = "shop", "web"
 		}
-		in := input{key: types.NamespacedName{Namespace: "shop", Name: "web"}, dataPath: paths[how%3], members: map[string]*clustersetv1alpha1.MemberCluster{}}
+		in := desired.Input{Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: paths[how%3], Members: map[string]*clustersetv1alpha1.MemberCluster{}}
 		honestService, honestEndpoints := honest(t)
-		in.services = []*clustersetv1alpha1.ExportedService{honestService, &s}
-		in.endpoints = []*clustersetv1alpha1.ExportedEndpoints{honestEndpoints, &e}
-		out := compute(in)
-		if out.serviceImport == nil {
+		in.Services = []*clustersetv1alpha1.ExportedService{honestService, &s}
+		in.Endpoints = []*clustersetv1alpha1.ExportedEndpoints{honestEndpoints, &e}
+		out := desired.Compute(in)
+		if out.ServiceImport == nil {
 			t.Fatal("one bad record took the other cluster's with it")
 		}
 		checkImport(t, out)
-		for _, slice := range out.slices {
+		for _, slice := range out.Slices {
 			checkSlice(t, slice)
 			if _, errs, _ := manifests.Convert(slice); len(errs) > 0 {
 				t.Errorf("the DNS servers find in a slice: %v", errs.ToAggregate())
 			}
 		}
-		if _, errs, _ := manifests.Convert(out.serviceImport); len(errs) > 0 {
+		if _, errs, _ := manifests.Convert(out.ServiceImport); len(errs) > 0 {
 			t.Errorf("the DNS servers find in the ServiceImport: %v", errs.ToAggregate())
 		}
-		if errs := out.global.Validate(); len(errs) > 0 {
+		if errs := out.Global.Validate(); len(errs) > 0 {
 			t.Errorf("GlobalService: %v", errs.ToAggregate())
 		}
-		for _, endpoint := range out.global.Spec.Endpoints {
+		for _, endpoint := range out.Global.Spec.Endpoints {
 			if endpoint.Cluster != "a" && (endpoint.Cluster != "b" || s.Namespace != "clusterset-member-b" && e.Namespace != "clusterset-member-b") && how&4 == 0 {
 				t.Errorf("an endpoint of cluster %q, which wrote nothing", endpoint.Cluster)
 			}

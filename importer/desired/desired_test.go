@@ -1,4 +1,4 @@
-package importer
+package desired_test
 
 import (
 	"fmt"
@@ -16,18 +16,14 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 const (
 	v4 = corev1.IPv4Protocol
 	v6 = corev1.IPv6Protocol
 )
-
-func inputOf(t *testing.T, path DataPath, manifests ...string) input {
-	in := readInput(t, join(manifests))
-	in.dataPath = path
-	return in
-}
 
 func service(policy corev1.IPFamilyPolicy, families []corev1.IPFamily, ips ...string) *corev1.Service {
 	return &corev1.Service{Spec: corev1.ServiceSpec{
@@ -86,17 +82,17 @@ func TestAddresses(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			in := inputOf(t, DataPathPods, exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
-			in.services[0].Spec.IPFamilies, in.derived = tc.shared, tc.derived
-			out := compute(in)
-			spec, cond := out.serviceImport.Spec, out.serviceImport.Status.Conditions[0]
+			in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
+			in.Services[0].Spec.IPFamilies, in.Derived = tc.shared, tc.derived
+			out := desired.Compute(in)
+			spec, cond := out.ServiceImport.Spec, out.ServiceImport.Status.Conditions[0]
 			if !slices.Equal(spec.IPFamilies, tc.families) || !slices.Equal(spec.IPs, tc.ips) || cond.Reason != string(tc.reason) {
 				t.Errorf("families %v, ips %v, reason %s", spec.IPFamilies, spec.IPs, cond.Reason)
 			}
-			if !slices.Equal(out.derived.Spec.ClusterIPs, tc.derived.Spec.ClusterIPs) {
-				t.Errorf("the derived Service's addresses become %v", out.derived.Spec.ClusterIPs)
+			if !slices.Equal(out.Derived.Spec.ClusterIPs, tc.derived.Spec.ClusterIPs) {
+				t.Errorf("the derived Service's addresses become %v", out.Derived.Spec.ClusterIPs)
 			}
-			if p := out.derived.Spec.IPFamilyPolicy; tc.policy != "" && *p != tc.policy {
+			if p := out.Derived.Spec.IPFamilyPolicy; tc.policy != "" && *p != tc.policy {
 				t.Errorf("its policy becomes %s", *p)
 			}
 		})
@@ -104,39 +100,39 @@ func TestAddresses(t *testing.T) {
 }
 
 func TestNoPortNoVIP(t *testing.T) {
-	in := inputOf(t, DataPathPods, exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
-	in.services[0].Spec.Ports[0].Port = 0
-	out := compute(in)
-	if c := out.serviceImport.Status.Conditions[0]; out.derived != nil || c.Reason != "Pending" || out.serviceImport.Spec.Ports == nil {
-		t.Errorf("derived %v, condition %v, ports %#v", out.derived, c, out.serviceImport.Spec.Ports)
+	in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
+	in.Services[0].Spec.Ports[0].Port = 0
+	out := desired.Compute(in)
+	if c := out.ServiceImport.Status.Conditions[0]; out.Derived != nil || c.Reason != "Pending" || out.ServiceImport.Spec.Ports == nil {
+		t.Errorf("derived %v, condition %v, ports %#v", out.Derived, c, out.ServiceImport.Spec.Ports)
 	}
 }
 
 func TestGlobalServicesAreCutFairly(t *testing.T) {
-	in := input{key: types.NamespacedName{Namespace: "shop", Name: "web"}, dataPath: DataPathPods}
+	in := desired.Input{Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: desired.DataPathPods}
 	for c, n := range map[string]int{"large": 5000, "small": 30} {
-		records := readInput(t, []byte(exported(c, "shop", "web", "10.1.0.1", "10.11.0.1")))
-		svc := records.services[0]
+		from := records.Input(t, desired.DataPathPods, records.Exported(c, "shop", "web", "10.1.0.1", "10.11.0.1"))
+		svc := from.Services[0]
 		svc.Spec.Type, svc.Spec.ClusterIPs = mcsv1beta1.Headless, nil
-		in.services = append(in.services, svc)
+		in.Services = append(in.Services, svc)
 		for i := 0; i < n; i += api.MaxExportedEndpoints {
-			e := records.endpoints[0].DeepCopy()
+			e := from.Endpoints[0].DeepCopy()
 			e.Name = fmt.Sprintf("web.shop.x-%d", i)
 			e.Spec.Endpoints = nil
 			for j := i; j < min(n, i+api.MaxExportedEndpoints); j++ {
 				e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(c), j/250, j%250)}})
 			}
-			in.endpoints = append(in.endpoints, e)
+			in.Endpoints = append(in.Endpoints, e)
 		}
 	}
-	out := compute(in)
-	status := out.global.Status
+	out := desired.Compute(in)
+	status := out.Global.Status
 	if status.Clusters != 2 || status.Endpoints != api.MaxGlobalServiceEndpoints || status.TruncatedEndpoints != 5030-api.MaxGlobalServiceEndpoints ||
 		status.Conditions[0].Reason != "TooManyEndpoints" {
 		t.Errorf("status is %+v", status)
 	}
-	if len(out.slices) != 51 {
-		t.Errorf("%d slices: they aren't cut", len(out.slices))
+	if len(out.Slices) != 51 {
+		t.Errorf("%d slices: they aren't cut", len(out.Slices))
 	}
 }
 
@@ -147,22 +143,22 @@ func FuzzCompute(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		path := []DataPath{DataPathPods, DataPathClusterIPs, DataPathNone}[rng.IntN(3)]
-		in := inputOf(t, path, exported("a", "shop", "web", "10.1.0.1", "10.11.0.5"), exported("b", "shop", "web", "10.2.0.1", "10.12.0.5"))
-		scribble(rng, in.services[1], in.endpoints[1])
-		out := compute(in)
-		if out.serviceImport == nil {
+		path := []desired.DataPath{desired.DataPathPods, desired.DataPathClusterIPs, desired.DataPathNone}[rng.IntN(3)]
+		in := records.Input(t, path, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("b", "shop", "web", "10.2.0.1", "10.12.0.5"))
+		scribble(rng, in.Services[1], in.Endpoints[1])
+		out := desired.Compute(in)
+		if out.ServiceImport == nil {
 			t.Fatal("one bad record took the other cluster's with it")
 		}
 		checkImport(t, out)
-		for _, s := range out.slices {
+		for _, s := range out.Slices {
 			checkSlice(t, s)
 		}
-		if errs := out.global.Validate(); len(errs) > 0 {
+		if errs := out.Global.Validate(); len(errs) > 0 {
 			t.Errorf("GlobalService: %v", errs.ToAggregate())
 		}
-		if (out.derived != nil) != (out.serviceImport.Spec.Type == mcsv1beta1.ClusterSetIP && path != DataPathNone && len(out.serviceImport.Spec.Ports) > 0) {
-			t.Errorf("derived %v of %+v", out.derived, out.serviceImport.Spec)
+		if (out.Derived != nil) != (out.ServiceImport.Spec.Type == mcsv1beta1.ClusterSetIP && path != desired.DataPathNone && len(out.ServiceImport.Spec.Ports) > 0) {
+			t.Errorf("derived %v of %+v", out.Derived, out.ServiceImport.Spec)
 		}
 	})
 }
@@ -217,16 +213,16 @@ func scribble(rng *rand.Rand, s *clustersetv1alpha1.ExportedService, e *clusters
 	}
 }
 
-func checkImport(t *testing.T, out output) {
+func checkImport(t *testing.T, out desired.Output) {
 	names, numbers := map[string]bool{}, map[string]bool{}
-	for _, p := range out.serviceImport.Spec.Ports {
+	for _, p := range out.ServiceImport.Spec.Ports {
 		number := fmt.Sprint(p.Protocol, p.Port)
 		if names[p.Name] || numbers[number] || len(validation.IsValidPortNum(int(p.Port))) > 0 {
-			t.Errorf("ports are %+v", out.serviceImport.Spec.Ports)
+			t.Errorf("ports are %+v", out.ServiceImport.Spec.Ports)
 		}
 		names[p.Name], numbers[number] = true, true
 	}
-	for k, v := range out.serviceImport.Labels {
+	for k, v := range out.ServiceImport.Labels {
 		if len(validation.IsQualifiedName(k)) > 0 || len(validation.IsValidLabelValue(v)) > 0 {
 			t.Errorf("label %q=%q", k, v)
 		}
@@ -234,7 +230,7 @@ func checkImport(t *testing.T, out output) {
 }
 
 func checkSlice(t *testing.T, s *discoveryv1.EndpointSlice) {
-	if !ours(s) || len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Endpoints) > api.MaxExportedEndpoints {
+	if !desired.Owned(s) || len(validation.IsDNS1123Subdomain(s.Name)) > 0 || len(s.Endpoints) > api.MaxExportedEndpoints {
 		t.Errorf("slice %+v", s.ObjectMeta)
 	}
 	for _, e := range s.Endpoints {

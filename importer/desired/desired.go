@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"fmt"
@@ -17,86 +17,102 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// input is everything the objects of one service depend on.
-type input struct {
-	key      types.NamespacedName
-	dataPath DataPath
+// Input is everything the objects of one service depend on.
+type Input struct {
+	Key      types.NamespacedName
+	DataPath DataPath
 
-	// services and endpoints are the hub's records of the service, as they are.
-	services  []*clustersetv1alpha1.ExportedService
-	endpoints []*clustersetv1alpha1.ExportedEndpoints
-	// members are the MemberClusters of the clusters that the records come from, where there are any.
-	members map[string]*clustersetv1alpha1.MemberCluster
+	// Services and Endpoints are the hub's records of the service, as they are.
+	Services  []*clustersetv1alpha1.ExportedService
+	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	// Members are the MemberClusters of the clusters that the records come from, where there are any.
+	Members map[string]*clustersetv1alpha1.MemberCluster
 
-	// retained has, for those of endpoints that only say what an EndpointSlice here does, by "<cluster>/<record's name>", the
-	// slice's name. See retain.
-	retained map[string]string
+	// Retained has, for those of Endpoints that only say what an EndpointSlice here does, by "<cluster>/<record's name>", the
+	// slice's name. See hold.Retain.
+	Retained map[string]string
 
-	// derived is the derived Service as it is, nil where it isn't yet. The API server chose its addresses.
-	derived *corev1.Service
-	// unsupported says that this cluster has no addresses of the families the service has.
-	unsupported bool
+	// Derived is the derived Service as it is, nil where it isn't yet. The API server chose its addresses.
+	Derived *corev1.Service
+	// Unsupported says that this cluster has no addresses of the families the service has.
+	Unsupported bool
 }
 
-// output is what the objects should be. It has no import where nobody exports the service.
-type output struct {
-	resolved merge.Resolved
+// Output is what the objects should be. It has no ServiceImport where nobody exports the service.
+type Output struct {
+	Resolved merge.Resolved
 
-	// serviceImport has its status filled in.
-	serviceImport *mcsv1beta1.ServiceImport
-	// derived is the Service behind the ClusterSetIP; nil where there is none.
-	derived *corev1.Service
-	// slices are without owner, whose UID nobody knows before it exists.
-	slices []*discoveryv1.EndpointSlice
-	// global has its status filled in.
-	global *fabedgev1alpha1.GlobalService
+	// ServiceImport has its status filled in.
+	ServiceImport *mcsv1beta1.ServiceImport
+	// Derived is the Service behind the ClusterSetIP; nil where there is none.
+	Derived *corev1.Service
+	// Slices are without owner, whose UID nobody knows before it exists.
+	Slices []*discoveryv1.EndpointSlice
+	// Global has its status filled in.
+	Global *fabedgev1alpha1.GlobalService
 
-	// drops are the parts of the records that were left out.
-	drops []merge.Drop
+	// Drops are the parts of the records that were left out.
+	Drops []merge.Drop
 }
 
-// compute returns the objects that a service's records come to. It is pure, and it depends on no order: lists come out
+// Current is the local objects of one service as the cache has them, each nil where it doesn't exist. Someone else's are
+// among them, but for slices: those are found by our labels.
+type Current struct {
+	ServiceImport *mcsv1beta1.ServiceImport
+	Derived       *corev1.Service
+	Global        *fabedgev1alpha1.GlobalService
+	Slices        []*discoveryv1.EndpointSlice
+}
+
+// StaleSlices returns our slices that out doesn't have.
+func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
+	return slices.DeleteFunc(slices.Clone(c.Slices), func(s *discoveryv1.EndpointSlice) bool {
+		return slices.ContainsFunc(out.Slices, func(want *discoveryv1.EndpointSlice) bool { return want.Name == s.Name })
+	})
+}
+
+// Compute returns the objects that a service's records come to. It is pure, and it depends on no order: lists come out
 // sorted, because an object that only changes its order is written and watched for nothing.
-func compute(in input) output {
-	exports, drops := merge.Sanitize(in.services)
-	endpoints, more := merge.SanitizeEndpoints(in.endpoints)
-	out := output{resolved: merge.Resolve(exports), drops: append(drops, more...)}
-	if len(out.resolved.Clusters) == 0 {
+func Compute(in Input) Output {
+	exports, drops := merge.Sanitize(in.Services)
+	endpoints, more := merge.SanitizeEndpoints(in.Endpoints)
+	out := Output{Resolved: merge.Resolve(exports), Drops: append(drops, more...)}
+	if len(out.Resolved.Clusters) == 0 {
 		return out
 	}
 	endpoints = slices.DeleteFunc(endpoints, func(e merge.Endpoints) bool {
-		return !slices.Contains(out.resolved.Clusters, e.Cluster) // its ExportedService is gone, or is yet to come
+		return !slices.Contains(out.Resolved.Clusters, e.Cluster) // its ExportedService is gone, or is yet to come
 	})
-	for _, cluster := range out.resolved.Clusters {
-		if m := in.members[cluster]; m != nil && len(m.Spec.CIDRs) > 0 {
-			out.drops = append(out.drops, confine(cluster, m.Spec.CIDRs, exports, endpoints)...)
+	for _, cluster := range out.Resolved.Clusters {
+		if m := in.Members[cluster]; m != nil && len(m.Spec.CIDRs) > 0 {
+			out.Drops = append(out.Drops, confine(cluster, m.Spec.CIDRs, exports, endpoints)...)
 		}
 	}
 
-	w := work{in: in, resolved: out.resolved, exports: exports, endpoints: endpoints}
-	out.derived = w.derivedService()
-	out.slices = w.endpointSlices()
-	out.serviceImport = w.serviceImport(len(out.slices) > 0)
-	out.global = w.globalService()
+	w := work{in: in, resolved: out.Resolved, exports: exports, endpoints: endpoints}
+	out.Derived = w.derivedService()
+	out.Slices = w.endpointSlices()
+	out.ServiceImport = w.serviceImport(len(out.Slices) > 0)
+	out.Global = w.globalService()
 	return out
 }
 
 // work is what the builders of the single objects share.
 type work struct {
-	in        input
+	in        Input
 	resolved  merge.Resolved
 	exports   []merge.Export
 	endpoints []merge.Endpoints
 }
 
 func (w *work) objectMeta(name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Namespace: w.in.key.Namespace, Name: name, Labels: ourLabels()}
+	return metav1.ObjectMeta{Namespace: w.in.Key.Namespace, Name: name, Labels: Labels()}
 }
 
 // hasVIP says whether the service gets a ClusterSetIP here. Without ports, which no exporting Service lacks but all of which
 // may have been of no use, the API server would refuse the derived Service.
 func (w *work) hasVIP() bool {
-	return w.resolved.Type == mcsv1beta1.ClusterSetIP && w.in.dataPath != DataPathNone && len(w.resolved.Ports) > 0
+	return w.resolved.Type == mcsv1beta1.ClusterSetIP && w.in.DataPath != DataPathNone && len(w.resolved.Ports) > 0
 }
 
 // exposed returns the ports of the merged service that the cluster exposes exactly.

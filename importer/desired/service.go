@@ -1,4 +1,4 @@
-package importer
+package desired
 
 import (
 	"slices"
@@ -18,11 +18,11 @@ func (w *work) derivedService() *corev1.Service {
 		return nil
 	}
 	r := &w.resolved
-	svc := &corev1.Service{ObjectMeta: w.objectMeta(api.DerivedServiceName(w.in.key.Namespace, w.in.key.Name))}
-	if w.in.derived != nil {
-		svc.Spec = *w.in.derived.Spec.DeepCopy()
+	svc := &corev1.Service{ObjectMeta: w.objectMeta(api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name))}
+	if w.in.Derived != nil {
+		svc.Spec = *w.in.Derived.Spec.DeepCopy()
 	}
-	svc.Labels[api.LabelServiceName] = w.in.key.Name
+	svc.Labels[api.LabelServiceName] = w.in.Key.Name
 	s := &svc.Spec
 	s.Type = corev1.ServiceTypeClusterIP
 	s.Selector = nil
@@ -39,7 +39,7 @@ func (w *work) derivedService() *corev1.Service {
 			TargetPort: intstr.FromInt32(p.Port), // the API's default; the slices say where traffic goes
 		})
 	}
-	if w.in.derived != nil {
+	if w.in.Derived != nil {
 		w.widen(s)
 	}
 	return svc
@@ -61,27 +61,28 @@ func (w *work) widen(s *corev1.ServiceSpec) {
 	}
 }
 
-// familyChoice is one way to ask for addresses. A member may have fewer families than the exporters.
-type familyChoice struct {
+// FamilyChoice is one way to ask for addresses. A member may have fewer families than the exporters.
+type FamilyChoice struct {
 	policy   corev1.IPFamilyPolicy
-	families []corev1.IPFamily
+	Families []corev1.IPFamily
 }
 
-func (c familyChoice) applyTo(s *corev1.ServiceSpec) {
-	s.IPFamilyPolicy, s.IPFamilies = &c.policy, c.families
+// ApplyTo asks for them.
+func (c FamilyChoice) ApplyTo(s *corev1.ServiceSpec) {
+	s.IPFamilyPolicy, s.IPFamilies = &c.policy, c.Families
 }
 
-// familyChoices returns what to ask for when the derived Service is made, the best first. Naming both families would be
+// FamilyChoices returns what to ask for when the derived Service is made, the best first. Naming both families would be
 // refused by a cluster that has one. Naming the first and preferring two gets whatever there is, unless the cluster lacks
 // just the first.
-func familyChoices(families []corev1.IPFamily) []familyChoice {
+func FamilyChoices(families []corev1.IPFamily) []FamilyChoice {
 	switch len(families) {
 	case 0:
-		return []familyChoice{{policy: corev1.IPFamilyPolicyPreferDualStack}}
+		return []FamilyChoice{{policy: corev1.IPFamilyPolicyPreferDualStack}}
 	case 1:
-		return []familyChoice{{corev1.IPFamilyPolicySingleStack, families}}
+		return []FamilyChoice{{corev1.IPFamilyPolicySingleStack, families}}
 	default:
-		return []familyChoice{
+		return []FamilyChoice{
 			{corev1.IPFamilyPolicyPreferDualStack, families[:1]},
 			{corev1.IPFamilyPolicySingleStack, families[1:2]},
 		}
@@ -100,8 +101,8 @@ func affinityConfig(affinity corev1.ServiceAffinity, c *corev1.SessionAffinityCo
 	return &corev1.SessionAffinityConfig{ClientIP: &corev1.ClientIPConfig{TimeoutSeconds: &seconds}}
 }
 
-// clusterIPs returns a Service's addresses, of which it has none yet, or on purpose, where the API says "" and "None".
-func clusterIPs(svc *corev1.Service) []string {
+// ClusterIPs returns the Service's cluster IPs, ignoring the API's "" and None.
+func ClusterIPs(svc *corev1.Service) []string {
 	return slices.DeleteFunc(slices.Clone(svc.Spec.ClusterIPs), func(ip string) bool {
 		return ip == "" || ip == corev1.ClusterIPNone
 	})

@@ -1,4 +1,4 @@
-package importer
+package hold
 
 import (
 	"context"
@@ -16,6 +16,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // TestHold has the importer of beijing find a service of shanghai missing.
@@ -29,7 +31,7 @@ func TestHold(t *testing.T) {
 	}
 	mirrored := func(membership string) *clustersetv1alpha1.MemberCluster {
 		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
-			Name: "shanghai", Labels: ourLabels(), Annotations: map[string]string{api.AnnotationMembership: membership},
+			Name: "shanghai", Labels: desired.Labels(), Annotations: map[string]string{api.AnnotationMembership: membership},
 		}}
 	}
 	beijing := onHub("beijing", "new", clustersetv1alpha1.MemberReady)
@@ -77,8 +79,8 @@ func TestHold(t *testing.T) {
 			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)},
 			[]client.Object{mirrored("new")},
 			departure{},
-			[]time.Duration{0, vanishedGrace - time.Millisecond},
-			vanishedGrace, errVanished,
+			[]time.Duration{0, VanishedGrace - time.Millisecond},
+			VanishedGrace, errVanished,
 		},
 		{
 			"the hub comes back from a backup",
@@ -93,23 +95,24 @@ func TestHold(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(began)
-			hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.hub...).Build()
-			here := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(c.here...).Build()
-			h := &hold{
-				guard: &hubGuard{cache: hub, live: hub, records: hub, cluster: "beijing", clock: clock}, hub: hub, here: here,
-				departures: newDepartures(clock), awaitRejoin: time.Hour, clock: clock, since: map[types.NamespacedName]map[part]time.Time{},
+			hub := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(c.hub...).Build()
+			here := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(c.here...).Build()
+			h := &Hold{
+				Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: here,
+				Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock,
 			}
-			p := part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
+			p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
 			if c.left != (departure{}) {
-				h.departures.note(p, c.left.withdrawn, c.left.unseen)
+				h.Departures.note(p, c.left.withdrawn, c.left.unseen)
 			}
 			for _, age := range c.held {
 				clock.SetTime(began.Add(age))
-				kept, retry, why := h.back(t.Context(), p.service, []part{p})
-				if len(kept) != 1 || retry <= 0 || why == nil {
-					t.Fatalf("after %s it keeps %v, retry %s: %v", age, kept, retry, why)
+				d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}})
+				why := d.Why
+				if len(d.Retained) != 1 || d.Retry <= 0 || why == nil || d.Refused != errors.Is(c.why, errAny) {
+					t.Fatalf("after %s: %+v", age, d)
 				}
-				var notRejoined *notRejoinedError
+				var notRejoined *NotRejoinedError
 				if got := errors.As(why, &notRejoined); got != errors.Is(c.why, errAway) || !got && !errors.Is(c.why, errAny) && !errors.Is(why, c.why) {
 					t.Errorf("after %s: %v, want %v", age, why, c.why)
 				}
@@ -118,10 +121,10 @@ func TestHold(t *testing.T) {
 				return
 			}
 			clock.SetTime(began.Add(c.until))
-			if kept, _, why := h.back(t.Context(), p.service, []part{p}); len(kept) != 0 {
-				t.Errorf("after %s it still keeps %v: %v", c.until, kept, why)
+			if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 0 || d.Why != nil {
+				t.Errorf("after %s: %+v", c.until, d)
 			}
-			_, _, _ = h.back(t.Context(), p.service, nil)
+			_ = h.Decide(t.Context(), p.Service, Removal{})
 			if len(h.since) > 0 {
 				t.Errorf("it still remembers %v", h.since)
 			}
@@ -129,18 +132,18 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// errAny stands for whatever the hubGuard says, errAway for any notRejoinedError.
+// errAny stands for whatever the Guard says, errAway for any NotRejoinedError.
 var errAny, errAway = errors.New("any"), errors.New("away")
 
 func TestDeparturesAreNotedAndForgotten(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
-	gone := newDepartures(clock)
+	gone := NewDepartures(clock)
 	heard := 0
-	n := noting{handler.Funcs{DeleteFunc: func(context.Context, event.DeleteEvent, queue) { heard++ }}, gone}
-	in := readInput(t, []byte(exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5")))
-	service, endpoints := in.services[0], in.endpoints[0]
-	ofService, _ := partOf(service)
-	ofEndpoints, _ := partOf(endpoints)
+	n := Noting{handler.Funcs{DeleteFunc: func(context.Context, event.DeleteEvent, queue) { heard++ }}, gone}
+	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
+	service, endpoints := in.Services[0], in.Endpoints[0]
+	ofService, _ := PartOf(service)
+	ofEndpoints, _ := PartOf(endpoints)
 
 	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints, DeleteStateUnknown: true}, nil)
 	if got := gone.grace(ofEndpoints); got != unseenGrace {
@@ -151,11 +154,11 @@ func TestDeparturesAreNotedAndForgotten(t *testing.T) {
 	if got := gone.grace(ofEndpoints); got != 0 {
 		t.Errorf("a withdrawal: %s", got)
 	}
-	if got := gone.grace(ofService); got != vanishedGrace {
+	if got := gone.grace(ofService); got != VanishedGrace {
 		t.Errorf("its service, which was not withdrawn: %s", got)
 	}
 	clock.SetTime(clock.Now().Add(rememberedFor + time.Second))
-	if got := gone.grace(ofEndpoints); got != vanishedGrace {
+	if got := gone.grace(ofEndpoints); got != VanishedGrace {
 		t.Errorf("long after: %s", got)
 	}
 	service.Annotations = endpoints.Annotations

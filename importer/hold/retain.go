@@ -1,4 +1,4 @@
-package importer
+package hold
 
 import (
 	"maps"
@@ -13,68 +13,88 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// missing returns what our objects of a service have that the hub's records don't.
-func missing(in input, cur current) []part {
+// Removal is what our objects of a service have and the desired ones don't.
+type Removal struct {
+	// Missing are the parts that the hub has no record of. They were given up, or got lost, which Hold tells apart.
+	Missing []Part
+	// Other says that something else goes: its record says something else now, or nothing of use.
+	Other bool
+}
+
+// Any says whether there is anything.
+func (r Removal) Any() bool { return len(r.Missing) > 0 || r.Other }
+
+// RemovalOf compares our objects of a service with the desired ones.
+func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Removal) {
 	exporting, records := map[string]bool{}, map[string]bool{}
-	for _, s := range in.services {
+	for _, s := range in.Services {
 		if cluster, ok := s.SourceCluster(); ok {
 			exporting[cluster] = true
 		}
 	}
-	for _, e := range in.endpoints {
-		if p, ok := partOf(e); ok {
-			records[p.slice] = true
+	for _, e := range in.Endpoints {
+		if p, ok := PartOf(e); ok {
+			records[p.Slice] = true
 		}
 	}
-	found := map[part]bool{}
-	add := func(cluster, slice string) {
-		if cluster == "" {
-			return
+	missing := map[Part]bool{}
+	note := func(cluster string) {
+		if !exporting[cluster] && cluster != "" {
+			missing[Part{Service: in.Key, Cluster: cluster}] = true
+		} else if !slices.Contains(out.Resolved.Clusters, cluster) {
+			r.Other = true
 		}
-		if !exporting[cluster] {
-			slice = ""
-		} else if slice == "" || records[slice] {
-			return
-		}
-		found[part{in.key, cluster, slice}] = true
 	}
-	if imp := cur.serviceImport; imp != nil && ours(imp) {
+	if imp := cur.ServiceImport; imp != nil && desired.Owned(imp) {
+		r.Other = r.Other || out.ServiceImport == nil
 		for _, c := range imp.Status.Clusters {
-			add(c.Cluster, "")
+			note(c.Cluster)
 		}
 	}
-	if g := cur.global; g != nil && ours(g) {
+	if g := cur.Global; g != nil && desired.Owned(g) {
+		r.Other = r.Other || out.Global == nil
 		for i := range g.Spec.Endpoints {
-			add(g.Spec.Endpoints[i].Cluster, "")
+			note(g.Spec.Endpoints[i].Cluster)
 		}
 	}
-	for _, s := range cur.slices {
-		if fromRecord(s) && len(s.Endpoints) > 0 {
-			add(s.Labels[api.LabelSourceCluster], s.Name)
+	if cur.Derived != nil && desired.Owned(cur.Derived) {
+		r.Other = r.Other || out.ServiceImport == nil
+	}
+	for _, s := range cur.StaleSlices(out) {
+		cluster := s.Labels[api.LabelSourceCluster]
+		switch full := fromRecord(s) && len(s.Endpoints) > 0; {
+		case full && !exporting[cluster] && cluster != "":
+			missing[Part{Service: in.Key, Cluster: cluster}] = true
+		case full && !records[s.Name] && cluster != "":
+			missing[Part{Service: in.Key, Cluster: cluster, Slice: s.Name}] = true
+		default:
+			r.Other = true
 		}
 	}
-	return slices.Collect(maps.Keys(found))
+	r.Missing = slices.Collect(maps.Keys(missing))
+	return r
 }
 
 // fromRecord says whether one of our slices holds the endpoints of an ExportedEndpoints, and not a ClusterIP.
 func fromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] != "" }
 
-// retain adds to the input, for parts that are missing on the hub and yet to be kept, records that say what our own objects
+// Retain adds to the input, for parts that are missing on the hub and yet to be kept, records that say what our own objects
 // still do. With them the service comes out as it is, and what the clusters that are there change is changed.
-func retain(in *input, cur current, kept []part) {
-	in.retained = map[string]string{}
+func Retain(in *desired.Input, cur desired.Current, kept []Part) {
+	in.Retained = map[string]string{}
 	names := exportedNames(in, cur)
 	for _, p := range kept {
-		if p.slice == "" {
-			if s := remembered(in, cur, p.cluster, names); s != nil {
-				in.services = append(in.services, s)
+		if p.Slice == "" {
+			if s := remembered(in, cur, p.Cluster, names); s != nil {
+				in.Services = append(in.Services, s)
 			}
 		}
-		for _, s := range cur.slices {
-			if fromRecord(s) && s.Labels[api.LabelSourceCluster] == p.cluster && (p.slice == "" || p.slice == s.Name) {
-				in.endpoints = append(in.endpoints, rememberedEndpoints(in, s, names))
+		for _, s := range cur.Slices {
+			if fromRecord(s) && s.Labels[api.LabelSourceCluster] == p.Cluster && (p.Slice == "" || p.Slice == s.Name) {
+				in.Endpoints = append(in.Endpoints, rememberedEndpoints(in, s, names))
 			}
 		}
 	}
@@ -82,10 +102,10 @@ func retain(in *input, cur current, kept []part) {
 
 // exportedNames returns the names that ports of our objects have in the records, where they are others: none, for one that
 // has a name only among others (merge.Port).
-func exportedNames(in *input, cur current) map[string]string {
+func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
-		for _, s := range in.services {
+		for _, s := range in.Services {
 			for _, p := range s.Spec.Ports {
 				if p.Name == "" && p.Port == have.Port && (p.Protocol == have.Protocol || p.Protocol == "" && have.Protocol == corev1.ProtocolTCP) {
 					names[have.Name] = ""
@@ -104,14 +124,14 @@ func renamedBack(name string, names map[string]string) string {
 }
 
 // portsOf returns the ports our objects say the service has.
-func portsOf(cur current) (ports []clustersetv1alpha1.ServicePort) {
+func portsOf(cur desired.Current) (ports []clustersetv1alpha1.ServicePort) {
 	switch {
-	case cur.serviceImport != nil && ours(cur.serviceImport):
-		for _, p := range cur.serviceImport.Spec.Ports {
+	case cur.ServiceImport != nil && desired.Owned(cur.ServiceImport):
+		for _, p := range cur.ServiceImport.Spec.Ports {
 			ports = append(ports, clustersetv1alpha1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
 		}
-	case cur.global != nil && ours(cur.global):
-		for _, p := range cur.global.Spec.Ports {
+	case cur.Global != nil && desired.Owned(cur.Global):
+		for _, p := range cur.Global.Spec.Ports {
 			ports = append(ports, clustersetv1alpha1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port})
 		}
 	}
@@ -120,20 +140,20 @@ func portsOf(cur current) (ports []clustersetv1alpha1.ServicePort) {
 
 // remembered returns the export of a cluster as our objects have it; nil where they don't. Our objects say what the merge of
 // all exports came to. As the word of the oldest it stays that.
-func remembered(in *input, cur current, cluster string, names map[string]string) *clustersetv1alpha1.ExportedService {
+func remembered(in *desired.Input, cur desired.Current, cluster string, names map[string]string) *clustersetv1alpha1.ExportedService {
 	spec := clustersetv1alpha1.ExportedServiceSpec{
-		ServiceNamespace: in.key.Namespace, ServiceName: in.key.Name, ExportedAt: metav1.NewTime(time.Unix(1, 0)),
+		ServiceNamespace: in.Key.Namespace, ServiceName: in.Key.Name, ExportedAt: metav1.NewTime(time.Unix(1, 0)),
 	}
-	switch imp := cur.serviceImport; {
-	case imp != nil && ours(imp):
+	switch imp := cur.ServiceImport; {
+	case imp != nil && desired.Owned(imp):
 		spec.Type, spec.IPFamilies = imp.Spec.Type, imp.Spec.IPFamilies
 		spec.SessionAffinity, spec.SessionAffinityConfig = imp.Spec.SessionAffinity, imp.Spec.SessionAffinityConfig
 		spec.InternalTrafficPolicy, spec.TrafficDistribution = imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution
-		spec.ExportedLabels = noted(imp.Labels, notedKeys(imp.Annotations, api.AnnotationExportedLabels))
-		spec.ExportedAnnotations = noted(imp.Annotations, notedKeys(imp.Annotations, api.AnnotationExportedAnnotations))
-	case cur.global != nil && ours(cur.global) && cur.global.Spec.Type == fabedgev1alpha1.Headless:
+		spec.ExportedLabels = noted(imp.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
+		spec.ExportedAnnotations = noted(imp.Annotations, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations))
+	case cur.Global != nil && desired.Owned(cur.Global) && cur.Global.Spec.Type == fabedgev1alpha1.Headless:
 		spec.Type = mcsv1beta1.Headless
-	case cur.global != nil && ours(cur.global):
+	case cur.Global != nil && desired.Owned(cur.Global):
 		spec.Type = mcsv1beta1.ClusterSetIP
 	default:
 		return nil
@@ -149,21 +169,21 @@ func remembered(in *input, cur current, cluster string, names map[string]string)
 		}
 	}
 	return &clustersetv1alpha1.ExportedService{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.ExportedServiceName(in.key.Namespace, in.key.Name)},
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.ExportedServiceName(in.Key.Namespace, in.Key.Name)},
 		Spec:       spec,
 	}
 }
 
 // rememberedIPs returns the ClusterIPs of a cluster's Service.
-func rememberedIPs(cur current, cluster string) (ips []string) {
-	if g := cur.global; g != nil && ours(g) && g.Spec.Type != fabedgev1alpha1.Headless {
+func rememberedIPs(cur desired.Current, cluster string) (ips []string) {
+	if g := cur.Global; g != nil && desired.Owned(g) && g.Spec.Type != fabedgev1alpha1.Headless {
 		for i := range g.Spec.Endpoints {
 			if g.Spec.Endpoints[i].Cluster == cluster {
 				return g.Spec.Endpoints[i].Addresses
 			}
 		}
 	}
-	for _, s := range cur.slices {
+	for _, s := range cur.Slices {
 		if !fromRecord(s) && s.Labels[api.LabelSourceCluster] == cluster {
 			for _, e := range s.Endpoints {
 				ips = append(ips, e.Addresses...)
@@ -174,9 +194,9 @@ func rememberedIPs(cur current, cluster string) (ips []string) {
 }
 
 // rememberedPorts returns the names of the ports that a cluster's slices have; nil where it has none, so that nobody knows.
-func rememberedPorts(cur current, cluster string) map[string]bool {
+func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 	var names map[string]bool
-	for _, s := range cur.slices {
+	for _, s := range cur.Slices {
 		if s.Labels[api.LabelSourceCluster] != cluster {
 			continue
 		}
@@ -191,14 +211,14 @@ func rememberedPorts(cur current, cluster string) map[string]bool {
 }
 
 // rememberedEndpoints returns the record that one of our slices came from, as far as it can be told.
-func rememberedEndpoints(in *input, s *discoveryv1.EndpointSlice, names map[string]string) *clustersetv1alpha1.ExportedEndpoints {
+func rememberedEndpoints(in *desired.Input, s *discoveryv1.EndpointSlice, names map[string]string) *clustersetv1alpha1.ExportedEndpoints {
 	cluster := s.Labels[api.LabelSourceCluster]
-	name := api.ExportedServiceName(in.key.Namespace, in.key.Name) + "." + s.Name
-	in.retained[cluster+"/"+name] = s.Name
+	name := api.ExportedServiceName(in.Key.Namespace, in.Key.Name) + "." + s.Name
+	in.Retained[cluster+"/"+name] = s.Name
 	e := &clustersetv1alpha1.ExportedEndpoints{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name},
 		Spec: clustersetv1alpha1.ExportedEndpointsSpec{
-			ServiceNamespace: in.key.Namespace, ServiceName: in.key.Name,
+			ServiceNamespace: in.Key.Namespace, ServiceName: in.Key.Name,
 			AddressType: s.AddressType, Endpoints: s.Endpoints,
 		},
 	}

@@ -1,0 +1,69 @@
+package desired
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Owned says whether the importer wrote the object. Nothing else is ever changed or deleted.
+func Owned(o metav1.Object) bool { return o.GetLabels()[api.LabelManagedBy] == api.ManagedByImporter }
+
+// Labels returns what marks an object as the importer's.
+func Labels() map[string]string {
+	return map[string]string{api.LabelManagedBy: api.ManagedByImporter}
+}
+
+// ServiceOf returns the service that a record on the hub, or an object of ours here, belongs to.
+func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
+	switch o := o.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
+	case *clustersetv1alpha1.ExportedEndpoints:
+		return types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}, true
+	case *discoveryv1.EndpointSlice, *corev1.Service:
+		if !Owned(o) {
+			return types.NamespacedName{}, false
+		}
+		name := o.GetLabels()[api.LabelServiceName]
+		if owner := metaOwner(o); name == "" { // a slice of ClusterIPs
+			name = owner
+		}
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
+	default: // ServiceImport, GlobalService. Someone else's may be in our way, or may have just gone out of it.
+		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, true
+	}
+}
+
+// metaOwner returns the name of the ServiceImport that owns the object.
+func metaOwner(o metav1.Object) string {
+	for _, ref := range o.GetOwnerReferences() {
+		if ref.Kind == "ServiceImport" {
+			return ref.Name
+		}
+	}
+	return ""
+}
+
+// MergeKeys returns current with every key of want, and without those of dropped that want doesn't have. Whatever else
+// somebody put there, a mesh's annotation say, stays.
+func MergeKeys(current, want map[string]string, dropped []string) map[string]string {
+	merged := maps.Clone(current)
+	if merged == nil {
+		merged = map[string]string{}
+	}
+	for _, k := range dropped {
+		delete(merged, k)
+	}
+	maps.Copy(merged, want)
+	if len(merged) == 0 {
+		return nil
+	}
+	return merged
+}

@@ -1,0 +1,164 @@
+package hold
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// Why a part of a service that the hub doesn't have is kept. Each passes by itself.
+var (
+	errVanished = errors.New("its record went without having been withdrawn; its exporter is about to write it anew")
+	errUnheard  = errors.New("the cluster has joined and sent no heartbeat yet, so its exports may not be on the hub")
+)
+
+// NotRejoinedError says that a cluster is missing on a hub that has lost its data.
+type NotRejoinedError struct {
+	Cluster string
+	Until   time.Time
+}
+
+func (e *NotRejoinedError) Error() string {
+	return fmt.Sprintf("%s was known before this cluster joined the hub, which has lost its data since, and has not joined again; what it exported is kept until %s",
+		e.Cluster, e.Until.UTC().Format(time.RFC3339))
+}
+
+// Retry is when to look again: now and then, and when the time is over.
+func (e *NotRejoinedError) Retry(now time.Time) time.Duration {
+	return min(heldRetry, max(e.Until.Sub(now), time.Second))
+}
+
+// vanishedRetry is when to look again whether a record is back, or its cluster has left.
+const vanishedRetry = time.Second
+
+// Hold decides about single parts of services that the hub doesn't have, on a hub that knows us (Guard). It tells what
+// was un-exported from what got lost:
+//
+//   - A cluster that left: its MemberCluster is gone, and ours is the one it was when theirs was here last.
+//   - A hub that lost its data: ours is another one than then. Those who haven't joined again since, or have and sent no
+//     heartbeat yet, are waited for, because nothing says that they stopped exporting.
+//   - An un-export: the exporter withdraws a record before it deletes it (departures).
+//   - Somebody's hand that deleted records: the exporter is given the time to write them anew.
+type Hold struct {
+	Guard       *Guard
+	Hub, Here   client.Reader // caches
+	Departures  *Departures
+	AwaitRejoin time.Duration
+	Clock       clock.PassiveClock
+
+	mu    sync.Mutex
+	since map[types.NamespacedName]map[Part]time.Time // when each was first found missing
+}
+
+// Decision says what of a Removal is to stay.
+type Decision struct {
+	// Retained are the missing parts that are kept.
+	Retained []Part
+	// Refused says that nothing at all may be taken away.
+	Refused bool
+	// Retry is when to look again, and Why the reason for one of the parts. It is nil where nothing is kept.
+	Retry time.Duration
+	Why   error
+}
+
+// Decide returns what of a service's removal is to stay.
+func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal Removal) Decision {
+	since := h.noted(service, removal.Missing)
+	if !removal.Any() {
+		return Decision{}
+	}
+	if err := h.Guard.MayDelete(ctx); err != nil {
+		return Decision{removal.Missing, true, RetryAfter(err), err}
+	}
+	var d Decision
+	for _, p := range removal.Missing {
+		err := h.keeps(ctx, p, since[p])
+		if err == nil {
+			continue
+		}
+		again := heldRetry
+		var notRejoined *NotRejoinedError
+		switch {
+		case errors.Is(err, errVanished):
+			again = vanishedRetry
+		case errors.As(err, &notRejoined):
+			again = notRejoined.Retry(h.Clock.Now())
+		}
+		if d.Retained = append(d.Retained, p); d.Why == nil || again < d.Retry {
+			d.Retry, d.Why = again, fmt.Errorf("%s: %w", p.Cluster, err)
+		}
+	}
+	return d
+}
+
+// noted returns since when each part has been missing. It forgets those that are no longer.
+func (h *Hold) noted(service types.NamespacedName, missing []Part) map[Part]time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.since == nil {
+		h.since = map[types.NamespacedName]map[Part]time.Time{}
+	}
+	was, now := h.since[service], make(map[Part]time.Time, len(missing))
+	for _, p := range missing {
+		at, known := was[p]
+		if !known {
+			at = h.Clock.Now()
+		}
+		now[p] = at
+	}
+	delete(h.since, service)
+	if len(now) > 0 {
+		h.since[service] = now
+	}
+	return now
+}
+
+// keeps returns why the part is kept, nil if it isn't.
+func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
+	member := &clustersetv1alpha1.MemberCluster{}
+	err := h.Hub.Get(ctx, client.ObjectKey{Name: p.Cluster}, member)
+	if apierrors.IsNotFound(err) {
+		return h.NotRejoined(ctx, p.Cluster)
+	}
+	if err != nil {
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", p.Cluster, err)
+	}
+	grace := h.Departures.grace(p)
+	switch phase := member.Status.Phase; {
+	case grace == 0 || phase == clustersetv1alpha1.MemberExpired: // an Expired one's are the hub's to delete
+		return nil
+	case phase == "" && h.Clock.Since(member.CreationTimestamp.Time) < h.AwaitRejoin:
+		return errUnheard
+	case h.Clock.Since(since) < grace:
+		return errVanished
+	}
+	return nil
+}
+
+// NotRejoined returns a NotRejoinedError if the cluster, of which the hub has no MemberCluster, is to be waited for.
+func (h *Hold) NotRejoined(ctx context.Context, cluster string) error {
+	mirrored := &clustersetv1alpha1.MemberCluster{}
+	if err := h.Here.Get(ctx, client.ObjectKey{Name: cluster}, mirrored); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	own := &clustersetv1alpha1.MemberCluster{}
+	if err := h.Hub.Get(ctx, client.ObjectKey{Name: h.Guard.Cluster}, own); err != nil {
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", h.Guard.Cluster, err)
+	}
+	until := own.CreationTimestamp.Add(h.AwaitRejoin)
+	if !desired.Owned(mirrored) || mirrored.Annotations[api.AnnotationMembership] == string(own.UID) || !h.Clock.Now().Before(until) {
+		return nil
+	}
+	return &NotRejoinedError{cluster, until}
+}

@@ -1,0 +1,136 @@
+package hold
+
+import (
+	"math/rand/v2"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// held computes what comes of the input when the hub has nothing of a cluster any more, and what was computed before is here.
+func held(t *testing.T, in desired.Input, was desired.Output, cluster string) (parts []Part, now desired.Output) {
+	t.Helper()
+	namespace := api.MemberNamespace(cluster)
+	in.Services = slices.DeleteFunc(slices.Clone(in.Services), func(s *clustersetv1alpha1.ExportedService) bool { return s.Namespace == namespace })
+	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return e.Namespace == namespace })
+	cur := desired.Current{ServiceImport: was.ServiceImport, Derived: in.Derived, Global: was.Global, Slices: was.Slices}
+	parts = RemovalOf(in, cur, desired.Compute(in)).Missing
+	Retain(&in, cur, parts)
+	return parts, desired.Compute(in)
+}
+
+// TestRetainChangesNothing takes each cluster's records off the hub, for each service of testdata. As long as they are held
+// back, everything stays as it is, down to ports and the clusters that expose them. Only the ports' order, which means nothing,
+// follows from who is the oldest.
+func TestRetainChangesNothing(t *testing.T) {
+	files, err := filepath.Glob("../desired/testdata/*.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sections := map[string]string{}
+		for _, f := range archive.Files {
+			sections[f.Name] = string(f.Data)
+		}
+		in := records.Input(t, desired.DataPath(strings.TrimSpace(sections["datapath"])), sections["hub.yaml"])
+		was := desired.Compute(in)
+		for _, cluster := range was.Resolved.Clusters {
+			if len(was.Resolved.Clusters) == 1 {
+				continue // nobody is left to change anything, and the reconciler leaves everything alone
+			}
+			tried++
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+" without "+cluster, func(t *testing.T) {
+				parts, now := held(t, in, was, cluster)
+				if len(parts) != 1 || parts[0] != (Part{in.Key, cluster, ""}) {
+					t.Errorf("missing are %v", parts)
+				}
+				byNumber(was)
+				byNumber(now)
+				for what, pair := range map[string][2]any{
+					"ServiceImport": {was.ServiceImport, now.ServiceImport}, "derived Service": {was.Derived, now.Derived},
+					"EndpointSlices": {was.Slices, now.Slices}, "GlobalService": {was.Global, now.Global},
+				} {
+					if !reflect.DeepEqual(pair[0], pair[1]) {
+						t.Errorf("%s was\n%+v\nis\n%+v", what, pair[0], pair[1])
+					}
+				}
+			})
+		}
+	}
+	if tried < 8 {
+		t.Errorf("only %d clusters were tried", tried)
+	}
+}
+
+// byNumber sorts the ports of all objects.
+func byNumber(out desired.Output) {
+	slices.SortFunc(out.ServiceImport.Spec.Ports, func(a, b mcsv1beta1.ServicePort) int { return int(a.Port - b.Port) })
+	slices.SortFunc(out.Global.Spec.Ports, func(a, b fabedgev1alpha1.ServicePort) int { return int(a.Port - b.Port) })
+	if out.Derived != nil {
+		slices.SortFunc(out.Derived.Spec.Ports, func(a, b corev1.ServicePort) int { return int(a.Port - b.Port) })
+	}
+}
+
+// While one cluster is held, another's changes come through.
+func TestRetainLetsOthersChange(t *testing.T) {
+	in := records.Input(t, desired.DataPathPods,
+		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	was := desired.Compute(in)
+	changed := records.Input(t, desired.DataPathPods, records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.6"))
+	in.Services, in.Endpoints = changed.Services, changed.Endpoints
+	_, now := held(t, in, was, "beijing")
+	var addresses []string
+	for _, s := range now.Slices {
+		addresses = append(addresses, s.Endpoints[0].Addresses[0])
+	}
+	if !slices.Equal(addresses, []string{"10.11.0.5", "10.12.0.6"}) || now.Slices[0].Name != was.Slices[0].Name {
+		t.Errorf("slices have %v", addresses)
+	}
+	if g := now.Global.Spec.Endpoints; len(g) != 2 || g[0].Addresses[0] != "10.1.0.1" || g[1].Addresses[0] != "10.2.0.2" {
+		t.Errorf("GlobalService has %+v", g)
+	}
+}
+
+// One record of several is missing.
+func TestRetainOneSlice(t *testing.T) {
+	second := strings.Split(records.Exported("beijing", "shop", "web", "", "10.11.0.9"), "---")[1]
+	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), strings.Replace(second, "x-0", "y-0", 1))
+	was := desired.Compute(in)
+	cur := desired.Current{ServiceImport: was.ServiceImport, Global: was.Global, Slices: was.Slices}
+	rand.Shuffle(len(cur.Slices), func(i, j int) { cur.Slices[i], cur.Slices[j] = cur.Slices[j], cur.Slices[i] })
+	gone := in.Endpoints[1]
+	in.Endpoints = in.Endpoints[:1]
+	parts := RemovalOf(in, cur, desired.Compute(in)).Missing
+	if want, _ := PartOf(gone); len(parts) != 1 || parts[0] != want {
+		t.Fatalf("missing are %v, want %v", parts, want)
+	}
+	Retain(&in, cur, parts)
+	if now := desired.Compute(in); len(now.Slices) != 2 {
+		t.Errorf("slices are %+v", now.Slices)
+	}
+	// An empty slice takes nothing with it.
+	for _, s := range cur.Slices {
+		s.Endpoints = nil
+	}
+	in.Endpoints = nil
+	if parts := RemovalOf(in, cur, desired.Compute(in)).Missing; len(parts) > 0 {
+		t.Errorf("missing are %v", parts)
+	}
+}

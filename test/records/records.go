@@ -1,0 +1,116 @@
+// Package records makes the hub's records of a service for the importer's tests, from manifests.
+package records
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/types"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// Scheme has the kinds of the records, and those that the importer makes of them.
+var Scheme = func() *runtime.Scheme {
+	s := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{
+		corev1.AddToScheme, discoveryv1.AddToScheme, mcsv1beta1.Install, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme,
+	} {
+		if err := add(s); err != nil {
+			panic(err)
+		}
+	}
+	return s
+}()
+
+// Exported is a cluster's ClusterSetIP service with one address, and one endpoint.
+func Exported(from, ns, name, clusterIP, endpoint string) string {
+	return fmt.Sprintf(`
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedService
+metadata: {namespace: clusterset-member-%[1]s, name: %[3]s.%[2]s}
+spec:
+  serviceNamespace: %[2]s
+  serviceName: %[3]s
+  type: ClusterSetIP
+  clusterIPs: [%[4]s]
+  ipFamilies: [IPv4]
+  ports: [{name: http, port: 80}]
+  exportedAt: 2026-01-01T00:00:00Z
+---
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedEndpoints
+metadata: {namespace: clusterset-member-%[1]s, name: %[3]s.%[2]s.x-0}
+spec:
+  serviceNamespace: %[2]s
+  serviceName: %[3]s
+  addressType: IPv4
+  ports: [{name: http, port: 8080}]
+  endpoints: [{addresses: [%[5]s]}]
+`, from, ns, name, clusterIP, endpoint)
+}
+
+// Input is what the importer reads of service shop/web: the manifests' records and MemberClusters, and the derived Service as
+// it is, if there is one.
+func Input(t *testing.T, path desired.DataPath, text ...string) desired.Input {
+	t.Helper()
+	in := desired.Input{
+		Key:      types.NamespacedName{Namespace: "shop", Name: "web"},
+		DataPath: path,
+		Members:  map[string]*clustersetv1alpha1.MemberCluster{},
+	}
+	for _, o := range Decode(t, strings.Join(text, "\n---\n")) {
+		switch o := o.(type) {
+		case *clustersetv1alpha1.ExportedService:
+			in.Services = append(in.Services, o)
+		case *clustersetv1alpha1.ExportedEndpoints:
+			in.Endpoints = append(in.Endpoints, o)
+		case *clustersetv1alpha1.MemberCluster:
+			in.Members[o.Name] = o
+		case *corev1.Service:
+			in.Derived = o
+		default:
+			t.Fatalf("%T is no input", o)
+		}
+	}
+	return in
+}
+
+// Decode reads the objects of a manifest.
+func Decode(t *testing.T, text string) []client.Object {
+	t.Helper()
+	decoder := serializer.NewCodecFactory(Scheme).UniversalDeserializer()
+	docs := utilyaml.NewYAMLReader(bufio.NewReader(strings.NewReader(text)))
+	var all []client.Object
+	for {
+		doc, err := docs.Read()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(bytes.TrimSpace(doc)) == 0 {
+			continue
+		}
+		o, _, err := decoder.Decode(doc, nil, nil)
+		if err != nil {
+			t.Fatalf("decode: %v\n%s", err, doc)
+		}
+		all = append(all, o.(client.Object))
+	}
+}
