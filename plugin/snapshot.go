@@ -293,16 +293,21 @@ func (k *keeper) state() *snapshotfile.State {
 	s := &snapshotfile.State{Cluster: k.cluster(), Serial: k.serial(), Namespaces: []string{}}
 	for _, x := range k.indexes {
 		if x.namespaces == nil {
-			s.Namespaces = nil
-			s.Objects = x.Objects()
+			s.Namespaces, s.Objects = nil, x.Objects()
 			return s
 		}
+	}
+	for i, x := range k.indexes {
+		for _, o := range x.Objects() {
+			ns := o.ID().Namespace
+			if clusterScoped := ns == ""; clusterScoped && i == 0 || !clusterScoped && !slices.Contains(s.Namespaces, ns) {
+				s.Objects = append(s.Objects, o)
+			}
+		}
 		s.Namespaces = append(s.Namespaces, x.namespaces...)
-		s.Objects = append(s.Objects, x.Objects()...)
 	}
 	slices.Sort(s.Namespaces)
 	s.Namespaces = slices.Compact(s.Namespaces)
-	s.Objects = index.SortObjects(s.Objects)
 	return s
 }
 

@@ -40,10 +40,10 @@ func inputsText(s *Service) string {
 	imp, endpointSlices, global := s.Inputs()
 	names := []string{}
 	for _, o := range endpointSlices {
-		names = append(names, fmt.Sprintf("%s %p", o.Name, o))
+		names = append(names, fmt.Sprintf("%+v", o))
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("\nfrom %p %v %p", imp, names, global)
+	return fmt.Sprintf("\nfrom %+v %v %+v", imp, names, global)
 }
 
 func factsOf(t *testing.T, key string, v View, opts Options) facts {

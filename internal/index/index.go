@@ -1,7 +1,7 @@
 package index
 
 import (
-	"cmp"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -36,6 +36,7 @@ type Index struct {
 	services tree
 	slices   map[ObjectID]*EndpointSlice
 	clusters map[string]*Cluster
+	moved    map[string]bool // clusters that changed, whose services aren't built anew yet
 	drafts   map[ServiceKey]*Service
 	visible  map[string]int // services that exist, by namespace
 	synced   bool
@@ -54,6 +55,7 @@ func New(opts Options) *Index {
 		opts:     opts,
 		slices:   map[ObjectID]*EndpointSlice{},
 		clusters: map[string]*Cluster{},
+		moved:    map[string]bool{},
 		drafts:   map[ServiceKey]*Service{},
 		visible:  map[string]int{},
 	}
@@ -72,39 +74,65 @@ func (x *Index) Snapshot() *Snapshot { return x.snapshot.Load() }
 // Count returns how many objects of that kind the Index holds.
 func (x *Index) Count(k Kind) int64 { return x.counts[k].Load() }
 
-// Put adds objects or replaces those of the same kind and ID. When it returns, queries see them.
+// A change of many objects is made in portions, between which others get the lock: one that builds 100,000 services anew
+// takes seconds, for which an update of a single service would have to wait. Each portion is one Snapshot.
+const (
+	portionServices = 256  // built at most
+	portionObjects  = 4096 // looked at at most
+)
+
+// Put adds objects or replaces those of the same kind and ID. When it returns, queries see them. An object that says what the
+// one held says changes nothing.
 func (x *Index) Put(objects ...Object) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	for _, o := range objects {
-		x.put(o)
-	}
-	x.publish()
+	x.change(len(objects), func(i int) { _ = x.put(objects[i]) })
 }
 
 // Delete removes the object of that kind and ID, if there is one.
 func (x *Index) Delete(kind Kind, id ObjectID) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.remove(kind, id)
-	x.publish()
+	x.change(1, func(int) { x.remove(kind, id) })
 }
 
-// Replace makes objects all there are of a kind: they are put, and those not among them removed, in one change.
+// Replace makes objects all there are of a kind: they are put, and those not among them removed. Nobody else may put or
+// delete objects of that kind meanwhile. A list that brings nothing new costs a comparison for each object.
 func (x *Index) Replace(kind Kind, objects []Object) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	keep := make(map[ObjectID]bool, len(objects))
-	for _, o := range objects {
-		keep[o.ID()] = true
-		x.put(o)
-	}
-	for _, id := range x.ids(kind) {
-		if !keep[id] {
-			x.remove(kind, id)
+	keep := make(map[Object]struct{}, len(objects)) // by pointer: three times as quick as by ID
+	x.change(len(objects), func(i int) { keep[x.put(objects[i])] = struct{}{} })
+	var gone []ObjectID
+	for o := range x.objects(kind) {
+		if _, ok := keep[o]; !ok {
+			gone = append(gone, o.ID())
 		}
 	}
-	x.publish()
+	x.change(len(gone), func(i int) { x.remove(kind, gone[i]) })
+}
+
+// change makes n edits and builds anew the services of the clusters that they change.
+func (x *Index) change(n int, edit func(i int)) {
+	var behind []ServiceKey // services of changed clusters
+	for i := 0; i < n || len(behind) > 0; {
+		x.mu.Lock()
+		for end := min(n, i+portionObjects); i < end && len(x.drafts) < portionServices; i++ {
+			edit(i)
+		}
+		for len(behind) > 0 && len(x.drafts) < portionServices {
+			x.draft(behind[0])
+			behind = behind[1:]
+		}
+		x.publish()
+		moved, services := x.moved, x.services
+		if len(moved) > 0 {
+			x.moved = map[string]bool{}
+		}
+		x.mu.Unlock()
+		if len(moved) > 0 {
+			services.root.all(func(s *Service) bool {
+				if s.uses(moved) {
+					behind = append(behind, s.key)
+				}
+				return true
+			})
+		}
+	}
 }
 
 // Publish makes the Snapshot available: every kind has been read once, so that what is missing is known not to exist.
@@ -157,79 +185,90 @@ func (x *Index) Resume(serial uint32) {
 	x.serial = max(x.serial, serial)
 }
 
-// Objects returns what the Index holds, sorted by kind and ID.
+// Objects returns what the Index holds: the clusters by name, then the objects of each service, the services sorted by key.
 func (x *Index) Objects() []Object {
 	x.mu.Lock()
-	services := x.services
-	var all []Object
-	for _, c := range x.clusters {
+	tree, clusters := x.services, slices.Collect(maps.Values(x.clusters))
+	x.mu.Unlock()
+	services := make([]*Service, 0, tree.size)
+	tree.root.all(func(s *Service) bool {
+		services = append(services, s)
+		return true
+	})
+	slices.SortFunc(clusters, func(a, b *Cluster) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(services, func(a, b *Service) int { return strings.Compare(string(a.key), string(b.key)) })
+	all := make([]Object, 0, len(clusters)+4*len(services))
+	for _, c := range clusters {
 		all = append(all, c)
 	}
-	x.mu.Unlock()
-	services.root.all(func(s *Service) bool {
+	for _, s := range services {
 		if s.imported != nil {
 			all = append(all, s.imported)
 		}
-		for _, slice := range s.slices {
+		for _, slice := range slices.SortedFunc(slices.Values(s.slices), func(a, b *EndpointSlice) int { return strings.Compare(a.Name, b.Name) }) {
 			all = append(all, slice)
 		}
 		if s.global != nil {
 			all = append(all, s.global)
 		}
-		return true
-	})
-	return SortObjects(all)
+	}
+	return all
 }
 
-// SortObjects sorts objects by kind and ID and drops what occurs twice. It takes the slice over.
-func SortObjects(objects []Object) []Object {
-	return uniq(objects, func(a, b Object) int {
-		p, q := a.ID(), b.ID()
-		return cmp.Or(cmp.Compare(a.Kind(), b.Kind()), strings.Compare(p.Namespace, q.Namespace), strings.Compare(p.Name, q.Name))
-	})
-}
-
-func (x *Index) put(o Object) {
+// put returns the object that is held from then on: the old one where both say the same.
+func (x *Index) put(o Object) Object {
 	switch o := o.(type) {
 	case *ServiceImport:
+		if held := x.held(o.Service); held != nil && held.imported.equal(o) {
+			return held.imported
+		}
 		if s := x.draft(o.Service); s != nil {
 			x.count(KindServiceImport, s.imported == nil)
 			s.imported = o
 		}
 	case *GlobalService:
+		if held := x.held(o.Service); held != nil && held.global.equal(o) {
+			return held.global
+		}
 		if s := x.draft(o.Service); s != nil {
 			x.count(KindGlobalService, s.global == nil)
 			s.global = o
 		}
 	case *EndpointSlice:
-		x.putSlice(o)
+		return x.putSlice(o)
 	case *Cluster:
 		old := x.clusters[o.Name]
+		if old != nil && *old == *o {
+			return old
+		}
 		x.count(KindMemberCluster, old == nil)
 		x.clusters[o.Name] = o
-		if old == nil || *old != *o {
-			x.redraft(o.Name)
-		}
+		x.move(o.Name)
 	}
+	return o
 }
 
-func (x *Index) putSlice(o *EndpointSlice) {
+func (x *Index) putSlice(o *EndpointSlice) Object {
 	old := x.slices[o.ID()]
+	if old.equal(o) {
+		return old
+	}
 	if old != nil && old.Service != o.Service {
 		x.removeSlice(old)
 		old = nil
 	}
 	s := x.draft(o.Service)
 	if s == nil {
-		return
+		return o
 	}
 	x.slices[o.ID()] = o
 	if i := slices.Index(s.slices, old); old != nil && i >= 0 {
 		s.slices = replaced(s.slices, i, o)
-		return
+		return o
 	}
 	x.count(KindEndpointSlice, true)
 	s.slices = inserted(s.slices, len(s.slices), o)
+	return o
 }
 
 func (x *Index) remove(kind Kind, id ObjectID) {
@@ -253,7 +292,7 @@ func (x *Index) remove(kind Kind, id ObjectID) {
 		if x.clusters[id.Name] != nil {
 			delete(x.clusters, id.Name)
 			x.counts[kind].Add(-1)
-			x.redraft(id.Name)
+			x.move(id.Name)
 		}
 	}
 }
@@ -274,33 +313,45 @@ func (x *Index) count(kind Kind, isNew bool) {
 	}
 }
 
-// ids lists the objects of a kind that the Index holds.
-func (x *Index) ids(kind Kind) []ObjectID {
-	var ids []ObjectID
-	switch kind {
-	case KindEndpointSlice:
-		return slices.Collect(maps.Keys(x.slices))
-	case KindMemberCluster:
-		for name := range x.clusters {
-			ids = append(ids, ObjectID{Name: name})
-		}
-		return ids
+// objects yields the objects of a kind, as they were when it began.
+func (x *Index) objects(kind Kind) iter.Seq[Object] {
+	x.mu.Lock()
+	services := x.services
+	var clusters []*Cluster
+	if kind == KindMemberCluster {
+		clusters = slices.Collect(maps.Values(x.clusters))
 	}
-	// Drafts are newer than the tree: between them a service is listed twice, which does no harm.
-	list := func(s *Service) bool {
-		if kind == KindServiceImport && s.imported != nil {
-			ids = append(ids, s.imported.ID())
+	x.mu.Unlock()
+	return func(yield func(Object) bool) {
+		for _, c := range clusters {
+			if !yield(c) {
+				return
+			}
 		}
-		if kind == KindGlobalService && s.global != nil {
-			ids = append(ids, s.global.ID())
-		}
-		return true
+		services.root.all(func(s *Service) bool {
+			switch {
+			case kind == KindServiceImport && s.imported != nil:
+				return yield(s.imported)
+			case kind == KindGlobalService && s.global != nil:
+				return yield(s.global)
+			case kind == KindEndpointSlice:
+				for _, o := range s.slices {
+					if !yield(o) {
+						return false
+					}
+				}
+			}
+			return true
+		})
 	}
-	x.services.root.all(list)
-	for _, s := range x.drafts {
-		list(s)
+}
+
+// held returns the service as it is at this moment, or nil.
+func (x *Index) held(key ServiceKey) *Service {
+	if s := x.drafts[key]; s != nil {
+		return s
 	}
-	return ids
+	return x.services.get(string(key))
 }
 
 // draft returns a copy of the service that may be changed until publish, or nil where its namespace isn't served.
@@ -319,17 +370,11 @@ func (x *Index) draft(key ServiceKey) *Service {
 	return s
 }
 
-// redraft marks the services that have endpoints of a cluster whose place or health changed.
-func (x *Index) redraft(cluster string) {
-	if !x.synced {
-		return // Publish builds every service
+// move notes that a cluster's place or health changed.
+func (x *Index) move(cluster string) {
+	if x.synced { // else Publish builds every service
+		x.moved[cluster] = true
 	}
-	x.services.root.all(func(s *Service) bool {
-		if s.uses(cluster) {
-			x.draft(s.key)
-		}
-		return true
-	})
 }
 
 // publish builds the drafts, puts them into the tree and publishes that.
@@ -341,11 +386,14 @@ func (x *Index) publish() {
 		clear(x.drafts)
 		return
 	}
-	r := &ranker{self: x.opts.Self, policy: x.opts.Policy, zones: x.opts.Zones, clusters: x.clusters}
 	last := x.snapshot.Load()
 	if last != nil && last.stale {
 		last = nil
 	}
+	if last != nil && len(x.drafts) == 0 {
+		return
+	}
+	r := &ranker{self: x.opts.Self, policy: x.opts.Policy, zones: x.opts.Zones, clusters: x.clusters}
 	changed := last == nil
 	namespaces := false
 	for _, s := range x.drafts {
@@ -358,8 +406,8 @@ func (x *Index) publish() {
 		}
 		x.store(s)
 	}
-	if len(x.drafts) > 64 {
-		x.drafts = map[ServiceKey]*Service{} // a large batch is rare; don't keep its buckets
+	if len(x.drafts) > 2*portionServices {
+		x.drafts = map[ServiceKey]*Service{} // Publish's; don't keep its buckets
 	} else {
 		clear(x.drafts)
 	}

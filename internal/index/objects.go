@@ -2,6 +2,7 @@ package index
 
 import (
 	"net/netip"
+	"slices"
 	"strings"
 )
 
@@ -162,3 +163,21 @@ func (o *GlobalService) ID() ObjectID { return ObjectID{o.Service.Namespace(), o
 
 // ID implements Object.
 func (o *Cluster) ID() ObjectID { return ObjectID{Name: o.Name} }
+
+// The equal methods report whether the object held, nil for none, says what another says.
+
+func (o *ServiceImport) equal(p *ServiceImport) bool {
+	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.Equal(o.IPs, p.IPs)
+}
+
+func (o *EndpointSlice) equal(p *EndpointSlice) bool {
+	return o != nil && o.Namespace == p.Namespace && o.Name == p.Name && o.Service == p.Service && o.Group.equal(p.Group)
+}
+
+func (o *GlobalService) equal(p *GlobalService) bool {
+	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.EqualFunc(o.Groups, p.Groups, Group.equal)
+}
+
+func (g Group) equal(h Group) bool {
+	return g.Cluster == h.Cluster && g.Region == h.Region && slices.Equal(g.Ports, h.Ports) && slices.Equal(g.Endpoints, h.Endpoints)
+}

@@ -140,11 +140,11 @@ func (w *world) inputsText(id ObjectID) string {
 	names := []string{}
 	for _, at := range w.ids(KindEndpointSlice) {
 		if o := w.slices[at]; o.Service == NewServiceKey(id.Namespace, id.Name) {
-			names = append(names, fmt.Sprintf("%s %p", o.Name, o))
+			names = append(names, fmt.Sprintf("%+v", o))
 		}
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("\nfrom %p %v %p", w.imports[id], names, w.globals[id])
+	return fmt.Sprintf("\nfrom %+v %v %+v", w.imports[id], names, w.globals[id])
 }
 
 func (f facts) String() string {

@@ -3,6 +3,7 @@ package index
 import (
 	"net/netip"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 )
@@ -84,17 +85,19 @@ func TestRestoreHeedsTheNamespaces(t *testing.T) {
 // What one Index holds makes another the same.
 func TestObjectsAreAllThatIsHeld(t *testing.T) {
 	objects := []Object{
+		&Cluster{Name: "c1"}, &Cluster{Name: "c2"},
 		importOf("a.n", "10.0.0.1"),
+		&GlobalService{Service: "a.n"},
+		&GlobalService{Service: "g.m"},
 		&ServiceImport{Service: "h.n", Headless: true},
 		&EndpointSlice{Namespace: "n", Name: "h-1", Service: "h.n", Group: Group{Cluster: "c1", Endpoints: endpoints("10.0.0.2")}},
 		&EndpointSlice{Namespace: "n", Name: "h-2", Service: "h.n", Group: Group{Cluster: "c2", Endpoints: endpoints("10.0.0.3")}},
 		&EndpointSlice{Namespace: "n", Name: "x-1", Service: "x.n", Group: Group{Cluster: "c2"}}, // of no import yet
-		&GlobalService{Service: "g.m"},
-		&GlobalService{Service: "a.n"},
-		&Cluster{Name: "c1"}, &Cluster{Name: "c2"},
 	}
 	x := New(Options{})
-	x.Put(objects...)
+	for _, o := range slices.Backward(objects) {
+		x.Put(o)
+	}
 	for _, published := range []bool{false, true} {
 		if got := x.Objects(); !reflect.DeepEqual(got, objects) {
 			t.Errorf("published %v: got %v", published, got)

@@ -82,14 +82,14 @@ func (s *Service) build(r *ranker) {
 	}
 }
 
-// uses reports whether the service has endpoints of that cluster.
-func (s *Service) uses(cluster string) bool {
+// uses reports whether the service has endpoints of any of the clusters.
+func (s *Service) uses(clusters map[string]bool) bool {
 	for _, slice := range s.slices {
-		if slice.Cluster == cluster {
+		if clusters[slice.Cluster] {
 			return true
 		}
 	}
-	return s.global != nil && slices.ContainsFunc(s.global.Groups, func(g Group) bool { return g.Cluster == cluster })
+	return s.global != nil && slices.ContainsFunc(s.global.Groups, func(g Group) bool { return clusters[g.Cluster] })
 }
 
 // sameAnswers reports whether no query can tell s from old.

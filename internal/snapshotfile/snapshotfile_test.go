@@ -2,6 +2,7 @@ package snapshotfile
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"fmt"
 	"io"
@@ -35,7 +36,7 @@ func sample() *State {
 		Known:   time.Unix(1800000000, 0),
 		Cluster: Cluster{UID: "1-2-3", CAs: []string{"ab", "cd"}, Server: "https://10.96.0.1:443"},
 		Serial:  1800000001,
-		Objects: index.SortObjects([]index.Object{
+		Objects: sorted([]index.Object{
 			&index.ServiceImport{Service: "web.shop", Ports: []index.Port{http}, IPs: index.Addrs{netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("fd00::1")}},
 			&index.ServiceImport{Service: "db.shop", Headless: true},
 			&index.EndpointSlice{Namespace: "shop", Name: "db-1", Service: "db.shop", Group: group("beijing", 3)},
@@ -46,6 +47,14 @@ func sample() *State {
 			&index.Cluster{Name: "shanghai", Health: index.Gone},
 		}),
 	}
+}
+
+func sorted(objects []index.Object) []index.Object {
+	slices.SortFunc(objects, func(a, b index.Object) int {
+		p, q := a.ID(), b.ID()
+		return cmp.Or(cmp.Compare(a.Kind(), b.Kind()), strings.Compare(p.Namespace, q.Namespace), strings.Compare(p.Name, q.Name))
+	})
+	return objects
 }
 
 func encoded(tb testing.TB, s *State) []byte {

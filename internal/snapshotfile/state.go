@@ -19,7 +19,7 @@ type State struct {
 	Serial uint32
 	// Namespaces are those whose services the server read, nil for all: of any other it knows nothing.
 	Namespaces []string
-	// Objects are sorted by kind and ID.
+	// Objects are in the order of Index.Objects.
 	Objects []index.Object
 }
 

@@ -1,0 +1,305 @@
+package index
+
+import (
+	"fmt"
+	"net/netip"
+	"reflect"
+	"runtime"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// listed is what an API server lists: headless services, and slices of three clusters for each. Every call makes new objects.
+func listed(services int) (imports, slices []Object) {
+	imports, slices = make([]Object, 0, services), make([]Object, 0, 3*services)
+	for i := range services {
+		ns, name := fmt.Sprintf("team-%d", i%500), fmt.Sprintf("service-%d", i)
+		key := NewServiceKey(ns, name)
+		imports = append(imports, &ServiceImport{Service: key, Headless: true, Ports: []Port{{"http", 80, TCP}, {"grpc", 9090, TCP}}})
+		for j := range 3 {
+			g := Group{Cluster: fmt.Sprintf("cluster-%d", (i+j)%50), Ports: []Port{{"http", 8080, TCP}, {"grpc", 9090, TCP}}}
+			for k := range 3 {
+				addr := netip.AddrFrom4([4]byte{10, byte(i >> 12), byte(i >> 4), byte(i<<4 | j<<2 | k)})
+				g.Endpoints = append(g.Endpoints, Endpoint{Addr: addr, Hostname: fmt.Sprintf("pod-%d", k), Zone: "zone-1", Ready: true})
+			}
+			slices = append(slices, &EndpointSlice{Namespace: ns, Name: fmt.Sprintf("%s-%d", name, j), Service: key, Group: g})
+		}
+	}
+	return imports, slices
+}
+
+func listedClusters(zone string) []Object {
+	clusters := make([]Object, 50)
+	for i := range clusters {
+		clusters[i] = &Cluster{Name: fmt.Sprintf("cluster-%d", i), Zone: zone, Region: "r1"}
+	}
+	return clusters
+}
+
+// relisted is an Index that has read its lists once. The clock counts Snapshots that show something new.
+func relisted(services int, now func() time.Time) *Index {
+	imports, endpointSlices := listed(services)
+	x := New(Options{Zones: []string{"clusterset.local.", "global."}, Now: now})
+	x.Replace(KindMemberCluster, listedClusters("zone-1"))
+	x.Replace(KindServiceImport, imports)
+	x.Replace(KindEndpointSlice, endpointSlices)
+	x.Publish()
+	return x
+}
+
+// A watch that begins anew lists everything again. What brings nothing new is compared and dropped: no service is built, nothing
+// is kept of it, and no reader or secondary hears of it.
+func TestARelistWithoutNewsChangesNothing(t *testing.T) {
+	const services = 2000
+	x := relisted(services, nil)
+	before := x.Snapshot()
+	imports, endpointSlices := listed(services)
+	clusters := listedClusters("zone-1")
+	for _, row := range []struct {
+		kind    Kind
+		objects []Object
+	}{{KindServiceImport, imports}, {KindEndpointSlice, endpointSlices}, {KindMemberCluster, clusters}} {
+		var was, is runtime.MemStats
+		runtime.ReadMemStats(&was)
+		x.Replace(row.kind, row.objects)
+		runtime.ReadMemStats(&is)
+		// The objects that are to stay, in a map. Building a service costs some 5 kB.
+		if each := (is.TotalAlloc - was.TotalAlloc) / uint64(len(row.objects)); each > 80 {
+			t.Errorf("%s: %d bytes for each object", row.kind, each)
+		}
+	}
+	if x.Snapshot() != before {
+		t.Error("there is a new Snapshot")
+	}
+}
+
+// Others get in between the portions of a long change.
+func TestALongChangeIsMadeInPortions(t *testing.T) {
+	const services = 4 * portionServices
+	snapshots := 0
+	x := relisted(services, func() time.Time { snapshots++; return time.Unix(1, 0) })
+	change := func(what string, atLeast, atMost int, f func()) {
+		t.Helper()
+		snapshots = 0
+		f()
+		if snapshots < atLeast || snapshots > atMost {
+			t.Errorf("%s: %d Snapshots, want %d to %d", what, snapshots, atLeast, atMost)
+		}
+	}
+	imports, endpointSlices := listed(services)
+	for i, o := range endpointSlices {
+		o.(*EndpointSlice).Endpoints[0].Addr = netip.AddrFrom4([4]byte{11, 0, byte(i >> 8), byte(i)})
+	}
+	change("every slice changed", 4, 16, func() { x.Replace(KindEndpointSlice, endpointSlices) })
+	for _, o := range imports {
+		o.(*ServiceImport).Headless = false
+	}
+	change("every import changed", 4, 5, func() { x.Replace(KindServiceImport, imports) })
+	change("every import is gone", 4, 5, func() { x.Replace(KindServiceImport, nil) })
+	if n := len(x.Snapshot().Services()); n != 0 {
+		t.Errorf("%d services are left", n)
+	}
+	change("every import is back", 4, 5, func() { x.Replace(KindServiceImport, imports) })
+	if n := len(x.Snapshot().Services()); n != services {
+		t.Errorf("%d services are back", n)
+	}
+}
+
+// Each kind is changed by another goroutine, and portions of them interleave: in the end the Index answers what one does that
+// has been given the same objects at once.
+func TestChangesOfSeveralKindsInterleave(t *testing.T) {
+	const services, rounds = 2 * portionServices, 6
+	opts := Options{Self: topology.Location{Zone: "zone-2", Region: "r1"}, Zones: []string{"global."}}
+	x := New(opts)
+	x.Publish()
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for i := range rounds {
+			clusters := listedClusters("zone-1")
+			for j, o := range clusters {
+				if j%rounds == i {
+					o.(*Cluster).Zone = "zone-2"
+				}
+			}
+			x.Replace(KindMemberCluster, clusters)
+		}
+	})
+	wg.Go(func() {
+		for i := range rounds {
+			imports, _ := listed(services)
+			x.Replace(KindServiceImport, imports[i:])
+		}
+	})
+	wg.Go(func() {
+		for i := range rounds {
+			_, endpointSlices := listed(services)
+			for _, o := range endpointSlices[:100*i] {
+				o := o.(*EndpointSlice)
+				for j := range o.Endpoints {
+					o.Endpoints[j].Zone = ""
+				}
+			}
+			x.Replace(KindEndpointSlice, endpointSlices[i:])
+		}
+	})
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		wg.Wait()
+	}()
+	var serial uint32
+	for reading := true; reading; {
+		select {
+		case <-done:
+			reading = false
+		default:
+			s := x.Snapshot()
+			if s.Serial() < serial {
+				t.Fatalf("serial %d after %d", s.Serial(), serial)
+			}
+			serial = s.Serial()
+			runtime.Gosched()
+		}
+	}
+	fresh := New(opts)
+	fresh.Put(x.Objects()...)
+	fresh.Publish()
+	compareFacts(t, "after all", snapshotFacts(t, x.Snapshot(), opts), snapshotFacts(t, fresh.Snapshot(), opts))
+}
+
+// Fifty clusters that fail together cost the services that they have endpoints of being built once.
+func TestManyChangedClustersBuildAServiceOnce(t *testing.T) {
+	const services = 1000
+	x := relisted(services, nil)
+	cost := func(kind Kind, objects []Object) uint64 {
+		var was, is runtime.MemStats
+		runtime.ReadMemStats(&was)
+		x.Replace(kind, objects)
+		runtime.ReadMemStats(&is)
+		return (is.TotalAlloc - was.TotalAlloc) / services
+	}
+	imports, _ := listed(services)
+	for _, o := range imports {
+		o.(*ServiceImport).Ports[0].Number = 81
+	}
+	once := cost(KindServiceImport, imports)
+	if all := cost(KindMemberCluster, listedClusters("zone-2")); all > once*3/2 {
+		t.Errorf("%d bytes for each service, and %d where the service itself changes", all, once)
+	}
+}
+
+// A field that equal forgets would be one whose change is never seen.
+func TestEqualSeesEveryField(t *testing.T) {
+	group := func() Group {
+		return Group{Cluster: "c1", Region: "r1", Ports: []Port{{"http", 80, TCP}}, Endpoints: endpoints("10.0.0.1")}
+	}
+	for _, made := range []func() (Object, func(Object) bool){
+		func() (Object, func(Object) bool) {
+			o := &ServiceImport{Service: "a.n", Ports: group().Ports, IPs: Addrs{netip.MustParseAddr("10.0.0.1")}}
+			return o, func(p Object) bool { return o.equal(p.(*ServiceImport)) }
+		},
+		func() (Object, func(Object) bool) {
+			o := &EndpointSlice{Namespace: "n", Name: "a-1", Service: "a.n", Group: group()}
+			return o, func(p Object) bool { return o.equal(p.(*EndpointSlice)) }
+		},
+		func() (Object, func(Object) bool) {
+			o := &GlobalService{Service: "a.n", Ports: group().Ports, Groups: []Group{group()}}
+			return o, func(p Object) bool { return o.equal(p.(*GlobalService)) }
+		},
+	} {
+		o, equalsIt := made()
+		if p, _ := made(); !equalsIt(p) {
+			t.Errorf("%T doesn't equal its like", o)
+		}
+		for n := 0; ; n++ {
+			p, _ := made()
+			if at := n; !changeField(reflect.ValueOf(p).Elem(), &at) {
+				if n < 5 {
+					t.Errorf("%T has %d fields", p, n)
+				}
+				break
+			}
+			if equalsIt(p) {
+				t.Errorf("field %d of %T was changed, and it is the same: %+v", n, p, p)
+			}
+		}
+	}
+}
+
+// changeField changes the field of that number, counted through structs and lists, or returns false.
+func changeField(v reflect.Value, n *int) bool {
+	switch {
+	case v.Type() == reflect.TypeFor[netip.Addr]():
+		if *n--; *n < 0 {
+			v.Set(reflect.ValueOf(netip.MustParseAddr("fd00::99")))
+			return true
+		}
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			if changeField(v.Field(i), n) {
+				return true
+			}
+		}
+	case v.Kind() == reflect.Slice:
+		if *n--; *n < 0 {
+			v.SetZero()
+			return true
+		}
+		for i := range v.Len() {
+			if changeField(v.Index(i), n) {
+				return true
+			}
+		}
+	default:
+		if *n--; *n >= 0 {
+			break
+		}
+		switch v.Kind() {
+		case reflect.String:
+			v.SetString("changed")
+		case reflect.Bool:
+			v.SetBool(!v.Bool())
+		default:
+			v.SetUint(v.Uint() + 1) // anything else panics: teach it here, and equal
+		}
+		return true
+	}
+	return false
+}
+
+// The processor time of a relist at a large size: go test -run '^$' -bench Relist -benchtime 3x -benchmem ./internal/index
+func BenchmarkRelist(b *testing.B) {
+	const services = 100_000
+	x := relisted(services, nil)
+	imports, endpointSlices := listed(services)
+	for _, row := range []struct {
+		name   string
+		change func(i int)
+	}{
+		{"100,000 imports without news", func(int) { x.Replace(KindServiceImport, imports) }},
+		{"300,000 slices without news", func(int) { x.Replace(KindEndpointSlice, endpointSlices) }},
+		{"50 changed clusters", func(i int) { x.Replace(KindMemberCluster, listedClusters(fmt.Sprintf("zone-%d", 2+i%2))) }},
+	} {
+		b.Run(row.name, func(b *testing.B) {
+			began := processorTime(b)
+			for i := 0; b.Loop(); i++ {
+				row.change(i)
+			}
+			b.ReportMetric((processorTime(b)-began).Seconds()/float64(b.N), "cpu-s/op")
+		})
+	}
+}
+
+// processorTime is what this process has used, which on a machine with other work says more than a clock.
+func processorTime(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
