@@ -1,0 +1,201 @@
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/test/fleet"
+)
+
+// mode is how kube-proxy programs the packet filter.
+type mode string
+
+const (
+	nftables mode = "nftables"
+	iptables mode = "iptables"
+)
+
+// nodeSpec says what a node is like. Without a zone it has no zone label.
+type nodeSpec struct {
+	zone string
+	mode mode
+}
+
+// node is a network namespace with a kube-proxy, and the Node object that stands for it. There is no kubelet.
+type node struct {
+	nodeSpec
+	name    string
+	cluster *cluster
+	number  int // 1, 2, …
+	ns      *namespace
+	proxy   *fleet.Program
+	given   int // addresses of pods
+}
+
+// addNode makes a node and starts its kube-proxy.
+func (c *cluster) addNode(ctx context.Context, spec nodeSpec) (*node, error) {
+	n := &node{nodeSpec: spec, cluster: c, number: len(c.nodes) + 1}
+	n.name = fmt.Sprintf("%s-%d", c.Name, n.number)
+	c.nodes = append(c.nodes, n)
+	if err := n.start(ctx); err != nil {
+		return nil, fmt.Errorf("start node %s: %w", n.name, err)
+	}
+	return n, nil
+}
+
+func (n *node) start(ctx context.Context) (err error) {
+	if n.ns, err = newNamespace(); err != nil {
+		return err
+	}
+	if err := n.cluster.network.plug(n.ns, n.cluster.number, n.number); err != nil {
+		return err
+	}
+	if err := n.forward(n.cluster.Plane.URL()); err != nil {
+		return err
+	}
+	if err := n.setZone(ctx, n.zone); err != nil {
+		return err
+	}
+	kubeconfig, err := n.cluster.Plane.KubeconfigFor("system:kube-proxy") // who has the role system:node-proxier
+	if err != nil {
+		return err
+	}
+	config := filepath.Join(n.cluster.dir, n.name+"-proxy.yaml")
+	if err := os.WriteFile(config, []byte(n.proxyConfig(kubeconfig)), 0o600); err != nil {
+		return err
+	}
+	n.proxy = &fleet.Program{
+		Name: "kube-proxy of " + n.name, Path: n.cluster.nsenter, Log: filepath.Join(n.cluster.dir, n.name+"-proxy.log"),
+		Args: func() ([]string, error) {
+			return []string{"--net=" + n.ns.path(), "--", n.cluster.kubeProxy, "--config=" + config, "--v=2"}, nil
+		},
+		Up: n.healthy,
+	}
+	return n.proxy.Start(ctx)
+}
+
+// proxyConfig is kubeadm's, but for how soon kube-proxy acts (a second after the last change, else) and for settings that are
+// the whole machine's.
+func (n *node) proxyConfig(kubeconfig string) string {
+	c := n.cluster.number
+	return fmt.Sprintf(`
+apiVersion: kubeproxy.config.k8s.io/v1alpha1
+kind: KubeProxyConfiguration
+mode: %s
+hostnameOverride: %s
+bindAddress: 0.0.0.0
+clientConnection: {kubeconfig: %s}
+clusterCIDR: %s
+detectLocalMode: ClusterCIDR
+nftables: {minSyncPeriod: 100ms}
+iptables: {minSyncPeriod: 100ms, localhostNodePorts: false}
+conntrack: {maxPerCore: 0, min: 0, tcpEstablishedTimeout: 0s, tcpCloseWaitTimeout: 0s}
+oomScoreAdj: 0
+healthzBindAddress: %s
+metricsBindAddress: "127.0.0.1:10249"
+`, n.mode, n.name, kubeconfig, clusterPods4(c)+","+clusterPods6(c), healthz)
+}
+
+const healthz = "127.0.0.1:10256"
+
+// healthy returns nil once kube-proxy has programmed all that there is.
+func (n *node) healthy(ctx context.Context) error {
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
+		err = n.ns.do(func() error {
+			conn, err = new(net.Dialer).DialContext(ctx, network, address)
+			return err
+		})
+		return conn, err
+	}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+healthz+"/healthz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	resp, err := (&http.Client{Transport: transport, Timeout: 5 * time.Second}).Do(req)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = resp.Body.Close() }()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("/healthz: %s", resp.Status)
+	}
+	return nil
+}
+
+// setZone writes the Node object with a zone label, or without one if the zone is "".
+func (n *node) setZone(ctx context.Context, zone string) error {
+	c := n.cluster.number
+	labels := "kubernetes.io/hostname: " + n.name
+	if zone != "" {
+		labels += ", topology.kubernetes.io/zone: " + zone
+	}
+	manifest := fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s}}, spec: {podCIDR: %q, podCIDRs: [%q, %q]}}",
+		n.name, labels, pods4(c, n.number), pods4(c, n.number), pods6(c, n.number))
+	if err := n.cluster.Plane.ApplyContext(ctx, []byte(manifest)); err != nil {
+		return err
+	}
+	n.zone = zone
+	var object corev1.Node
+	if err := n.cluster.Client.Get(ctx, client.ObjectKey{Name: n.name}, &object); err != nil {
+		return err
+	}
+	object.Status.Addresses = []corev1.NodeAddress{
+		{Type: corev1.NodeInternalIP, Address: node4(c, n.number)}, {Type: corev1.NodeInternalIP, Address: node6(c, n.number)},
+	}
+	object.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return n.cluster.Client.Status().Update(ctx, &object)
+}
+
+// forward has what the node connects to at the API server's address, which is on loopback, arrive there. It ends with the node.
+func (n *node) forward(server string) error {
+	u, err := url.Parse(server)
+	if err != nil {
+		return err
+	}
+	var listener net.Listener
+	if err := n.ns.do(func() error {
+		listener, err = net.Listen("tcp", u.Host)
+		return err
+	}); err != nil {
+		return err
+	}
+	n.cluster.closers = append(n.cluster.closers, listener)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go relay(conn, u.Host)
+		}
+	}()
+	return nil
+}
+
+// relay copies both ways between a connection and one that it makes in the machine's own namespace.
+func relay(from net.Conn, address string) {
+	defer func() { _ = from.Close() }()
+	to, err := net.Dial("tcp", address)
+	if err != nil {
+		return
+	}
+	defer func() { _ = to.Close() }()
+	done := make(chan struct{}, 2)
+	for _, ends := range [][2]net.Conn{{from, to}, {to, from}} {
+		go func() {
+			_, _ = io.Copy(ends[0], ends[1]) // either end may go at any time
+			done <- struct{}{}
+		}()
+	}
+	<-done
+}

@@ -1,0 +1,118 @@
+package datapath
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// everywhere is a service whose endpoints are all of one tier.
+var everywhere = export{annotations: "clusterset.dev/prefer: none"}
+
+// Endpoints of one tier share the connections, whichever clusters they are of, over TCP and UDP and over both families.
+func TestSpread(t *testing.T) {
+	s := set(t).service(t, everywhere, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, slices.Concat(xicheng, chaoyang, minhang)...)
+		s.answeredBy(way{c.nodes, "udp", 80}, slices.Concat(xicheng, chaoyang, minhang)...)
+	}
+	// Endpoints that aren't ready, that terminate, that go and that come.
+	xicheng[0].notReady, chaoyang[0].terminating = true, true
+	s.remove(minhang...)
+	more := s.pods("minhang", 1)
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, xicheng[1], chaoyang[1], more[0])
+	}
+	s.remove(s.all...)
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name)
+	}
+}
+
+// A cluster that exports nothing itself reaches the others' endpoints.
+func TestBystander(t *testing.T) {
+	s := set(t).service(t, everywhere, "xicheng", "minhang")
+	all := append(s.pods("xicheng", 1), s.pods("minhang", 2)...)
+	s.publish()
+	s.answered("chaoyang", all...)
+}
+
+// Each family leads to the endpoints that have it.
+func TestFamiliesWithDifferentEndpoints(t *testing.T) {
+	s := set(t).service(t, everywhere, "xicheng", "minhang")
+	all := append(s.pods("xicheng", 2), s.pods("minhang", 1)...)
+	all[0].v6, all[1].v4 = netip.Addr{}, netip.Addr{}
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, all...)
+	}
+}
+
+// A port leads to the endpoints of the clusters that export it.
+func TestUnitedPorts(t *testing.T) {
+	s := set(t).service(t, everywhere, "xicheng", "minhang")
+	s.export(export{annotations: everywhere.annotations, ports: []servicePort{httpPort, adminPort}}, "chaoyang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 1), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, slices.Concat(xicheng, chaoyang, minhang)...)
+		s.answeredBy(way{c.nodes, "tcp", 9000}, chaoyang...)
+		s.answeredBy(way{c.nodes, "udp", 80}, slices.Concat(xicheng, minhang)...)
+	}
+}
+
+// A client stays with the endpoint that answered it first, until that goes.
+func TestSessionAffinity(t *testing.T) {
+	e := everywhere
+	e.spec = "sessionAffinity: ClientIP"
+	s := set(t).service(t, e, "xicheng", "minhang")
+	all := append(s.pods("xicheng", 2), s.pods("minhang", 2)...)
+	s.publish()
+	sticky := func(want ...*pod) {
+		t.Helper()
+		for _, c := range s.w.clusters {
+			kube.Eventually(t, soon, func() error { return s.sticks(c, want) })
+		}
+	}
+	sticky(all...)
+	all[0].notReady, all[2].notReady = true, true
+	s.publish()
+	sticky(all[1], all[3])
+}
+
+// sticks returns nil if every one of a cluster's clients is answered by one pod, and all of the pods answer some client.
+func (s *service) sticks(c *cluster, want pods) error {
+	vips, err := s.vips(c)
+	if err != nil {
+		return err
+	}
+	for _, n := range c.nodes {
+		for _, vip := range vips {
+			var who []string
+			for i := range 80 {
+				got, err := n.ask("tcp", netip.AddrPortFrom(vip, 80), n.client(vip.Is6(), 100+i), 3)
+				if err != nil {
+					return err
+				}
+				if len(got) != 1 {
+					return fmt.Errorf("%s (%s): one client was answered by %v", n.name, n.mode, got)
+				}
+				for name := range got {
+					who = append(who, name)
+				}
+			}
+			slices.Sort(who)
+			if who = slices.Compact(who); !slices.Equal(who, want.names(vip.Is6())) {
+				return fmt.Errorf("%s (%s): all clients were answered by %v, want %v", n.name, n.mode, who, want.names(vip.Is6()))
+			}
+		}
+	}
+	return nil
+}
