@@ -59,7 +59,7 @@ build-clusterset:
 test: kube ## Run every test, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(CHART_TESTS)
-	$(GO) -C image/interop test -count=1 ./...
+	$(GO) -C image test -timeout 30m -count=1 ./...
 	$(GO) test $(RACE) -timeout 30m ./...
 
 .PHONY: e2e
@@ -99,7 +99,7 @@ lint: ## Run golangci-lint (compiled on first use)
 .PHONY: vulncheck
 vulncheck: ## Look for known vulnerabilities in all code that we build on; needs vuln.go.dev
 	@$(GO) build -modfile=tools/go.mod -o $(BIN)/govulncheck golang.org/x/vuln/cmd/govulncheck
-	@for module in . test/chart image/interop; do \
+	@for module in . test/chart image; do \
 	  echo "$$module:"; (cd $$module && $(CURDIR)/$(BIN)/govulncheck ./...) || exit 1; \
 	done
 
@@ -116,7 +116,7 @@ bench-sync: kube ## Measure the way of a change from cluster to cluster
 
 .PHONY: image
 image: ## Write dist/clusterset.tar, an OCI image of both binaries for amd64 and arm64
-	$(GO) run ./image -o dist/clusterset.tar
+	$(GO) -C image run . -o $(CURDIR)/dist/clusterset.tar
 
 .PHONY: manifests
 manifests: ## Render the chart with VALUES=file as plain YAML into dist/manifests (OUT=…), for kubectl apply -k

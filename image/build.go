@@ -19,6 +19,7 @@ func build(ctx context.Context, dir, arch, version string) error {
 	for _, name := range binaries {
 		cmd := exec.CommandContext(ctx, "go", "build",
 			"-trimpath", "-buildvcs=false", "-ldflags", ldflags(version), "-o", filepath.Join(dir, name), "./cmd/"+name)
+		cmd.Dir = root
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
 		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
 		if err := cmd.Run(); err != nil {

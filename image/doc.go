@@ -1,11 +1,11 @@
-// Command image builds the container image: both binaries, nothing else, for each architecture, without a container engine.
+// Command image builds the container image, both binaries and nothing else, for each architecture, without a container engine.
 //
-//	go run ./image -o dist/clusterset.tar
+//	go -C image run . -o ../dist/clusterset.tar
 //
-// The file is an OCI image layout in a tar archive, which skopeo, podman, crane, nerdctl, ctr and a current docker load as it is. An
-// older docker finds the image of this machine's architecture in it, by manifest.json.
+// The file is an OCI image layout in a tar archive, which skopeo, podman, crane, nerdctl and ctr load as it is. docker load reads
+// the image of this machine's architecture from it, by manifest.json.
 //
-// The same sources, Go toolchain and version give the same bytes: nothing of the machine, the time or the user gets in. What a
-// layout has to hold is little enough to write by hand (https://github.com/opencontainers/image-spec), so there is no library;
-// the module in ./interop has one read the result.
+// The same sources, Go toolchain and version make the same bytes: nothing of the machine, the time or the user gets in.
+//
+// It is a module of its own so that the programs that people install don't depend on a library for images.
 package main

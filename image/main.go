@@ -14,7 +14,12 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
+
+// root is the top of the repository, as seen from this folder.
+const root = ".."
 
 // options are the command line.
 type options struct {
@@ -48,7 +53,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		}
 		defer os.RemoveAll(dir)
 	}
-	var images []image
+	images := map[string]v1.Image{}
 	for _, arch := range o.architectures {
 		if o.binaries == "" {
 			_, _ = fmt.Fprintf(log, "Compiling for linux/%s: some minutes the first time, seconds after that.\n", arch)
@@ -56,24 +61,22 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 				return err
 			}
 		}
-		img, err := newImage(filepath.Join(dir, arch), arch, o)
-		if err != nil {
+		if images[arch], err = newImage(filepath.Join(dir, arch), arch, o); err != nil {
 			return fmt.Errorf("image for %s: %w", arch, err)
 		}
-		images = append(images, img)
 	}
 	if err := writeArchive(o.out, images, o); err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(log, "%s: %s:%s for %s\n", o.out, o.name, o.version, strings.Join(o.architectures, ", "))
+	_, _ = fmt.Fprintf(log, "%s: %s for %s\n", o.out, o.reference(), strings.Join(o.architectures, ", "))
 	return nil
 }
 
 func parse(args []string, log io.Writer) (o options, err error) {
 	flags := flag.NewFlagSet("image", flag.ContinueOnError)
 	flags.SetOutput(log)
-	flags.StringVar(&o.out, "o", filepath.Join("dist", "clusterset.tar"), "`file` to write")
-	flags.StringVar(&o.name, "name", "clusterset/clusterset", "`name` of the image")
+	flags.StringVar(&o.out, "o", filepath.Join(root, "dist", "clusterset.tar"), "`file` to write")
+	flags.StringVar(&o.name, "name", "docker.io/clusterset/clusterset", "`name` of the image with its registry, without which the kubelet does not find it in containerd")
 	flags.StringVar(&o.version, "version", "", "`version`, which is also the image's tag (default: git describe)")
 	flags.StringVar(&o.binaries, "binaries", "", "`folder` with binaries that are built already, in a folder for each architecture (default: build them)")
 	architectures := flags.String("arch", "amd64,arm64", "`architectures`")
@@ -109,6 +112,9 @@ func describe(ctx context.Context) string {
 	}
 	return strings.ReplaceAll(strings.TrimSpace(string(out)), "+", "-")
 }
+
+// reference is the image's full name.
+func (o options) reference() string { return o.name + ":" + o.version }
 
 // local is the architecture of this machine, or else the first there is an image for.
 func (o options) local() string {

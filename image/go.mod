@@ -1,4 +1,4 @@
-module github.com/clusterset/clusterset/image/interop
+module github.com/clusterset/clusterset/image
 
 go 1.26.0
 
