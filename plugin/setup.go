@@ -43,6 +43,7 @@ func setup(c *caddy.Controller) error {
 	if f, ok := s.feed.(*kubernetesFeed); ok {
 		f.self = append(f.self, selfGlue{&cs.self, config.Port})
 	}
+	s.notify = append(s.notify, &notifier{config, cs.zones, cs.index})
 	c.OnStartup(func() error {
 		cs.zones.nest(otherZones(c))
 		cs.self.storeFirst(boundAddrs(config.ListenHosts))

@@ -30,6 +30,7 @@ type source struct {
 	label   string // in metrics and logs
 	indexes []*index.Index
 	keeper  *keeper // nil where no stanza has the snapshot option
+	notify  []*notifier
 	synced  chan struct{}
 
 	mu      sync.Mutex
@@ -78,6 +79,9 @@ func (s *source) start() {
 		var wg sync.WaitGroup
 		if s.keeper != nil {
 			wg.Go(func() { s.keeper.run(ctx, s.synced) })
+		}
+		for _, n := range s.notify {
+			wg.Go(func() { n.run(ctx) })
 		}
 		s.feed.run(ctx, s)
 		wg.Wait()
