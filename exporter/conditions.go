@@ -17,6 +17,9 @@ type outcome struct {
 
 	// refused says that the hub answered and said no: trying again changes nothing until someone changes something.
 	refused bool
+
+	// pruned says that the hub dropped a field which it doesn't know.
+	pruned bool
 }
 
 // conditions returns what a ServiceExport's conditions should be: Valid, Ready and Conflict. Without a conflict condition,

@@ -42,7 +42,7 @@ func TestConditions(t *testing.T) {
 		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
 		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService"},
 		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType"},
-		{"refused by the hub", good, outcome{errors.New("quota"), true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid"},
+		{"refused by the hub", good, outcome{err: errors.New("quota"), refused: true}, "Conflict=False/NoConflicts Ready=False/Failed Valid=True/Valid"},
 		{"hub not heard yet", good, outcome{err: errNotSynced}, "Ready=Unknown/Pending Valid=True/Valid"},
 		{"hub away, exported before", wasReady, outcome{err: errNotSynced}, "Ready=True/Exported Valid=True/Valid"},
 	} {

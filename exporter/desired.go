@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // Source is all that the records of one service are computed from: what the member's API server has of it now.
@@ -61,12 +62,15 @@ func desired(src Source) Desired {
 	if refusal := refuse(src); refusal != nil {
 		return Desired{Refused: refusal}
 	}
-	service, left := exportedService(src).Sanitized()
+	record := exportedService(src)
+	stated, wrong := statedPolicy(src)
+	record.Spec.Policy = policy.Export(stated)
+	service, left := record.Sanitized()
 	if service == nil {
 		// It can't be: the API server has checked the names, and the type and the time are ours. If it is, say so.
 		return Desired{Refused: &Refusal{mcsv1beta1.ServiceExportReasonInvalidServiceType, left.ToAggregate().Error()}}
 	}
-	d := Desired{Service: service, LeftOut: left}
+	d := Desired{Service: service, LeftOut: append(wrong, left...)}
 	for _, slice := range exportable(src.Slices) {
 		for _, part := range exportedEndpoints(src, slice) {
 			endpoints, left := part.Sanitized()

@@ -40,14 +40,18 @@ func ownedBy(svc *corev1.Service) metav1.OwnerReference {
 // unmarkedExport says whether a ServiceExport is one that we created for a mark which is there no more. A ServiceExport
 // without our label is its user's, whatever the Service says.
 func unmarkedExport(svc *corev1.Service, export *mcsv1beta1.ServiceExport) bool {
-	if export == nil || export.DeletionTimestamp != nil || export.Labels[api.LabelManagedBy] != api.ManagedByExporter {
+	if export == nil || export.DeletionTimestamp != nil || !ofMark(export) {
 		return false
 	}
 	owner := metav1.GetControllerOf(export)
-	if owner == nil || owner.Kind != "Service" || owner.Name != export.Name {
-		return false
-	}
 	// A Service of another UID is one that was deleted and made anew. The garbage collector will take the old export
 	// away in its own time; doing it here brings the new one sooner, and there may be no garbage collector.
 	return svc == nil || svc.UID != owner.UID || !api.IsGlobal(svc.Labels, svc.Annotations)
+}
+
+// ofMark says whether a ServiceExport is one that we created for a mark on its Service.
+func ofMark(export *mcsv1beta1.ServiceExport) bool {
+	owner := metav1.GetControllerOf(export)
+	return export.Labels[api.LabelManagedBy] == api.ManagedByExporter &&
+		owner != nil && owner.Kind == "Service" && owner.Name == export.Name
 }

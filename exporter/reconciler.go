@@ -23,6 +23,9 @@ import (
 // retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
 const retryRefused = time.Minute
 
+// retryPruned is how long after the hub dropped a field it is sent again: nothing tells us that the hub was upgraded.
+const retryPruned = 10 * time.Minute
+
 // retryConflict is how long to wait for a cache of ours to learn what someone, most likely we, wrote before.
 const retryConflict = 200 * time.Millisecond
 
@@ -59,7 +62,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if have, others, err = r.records(ctx, req.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}
-		out = r.write(ctx, plan(have, want))
+		steps := plan(have, want)
+		out = r.write(ctx, steps)
+		if lost := pruned(have, want, steps); out.err == nil && lost != nil {
+			want.LeftOut = append(want.LeftOut, lost)
+			want.Service.Spec.Policy = nil // nobody else sees it, and a conflict is judged by what everyone does
+			out.pruned = true
+		}
 	}
 	var conflict *metav1.Condition
 	if !errors.Is(out.err, errNotSynced) {
@@ -83,6 +92,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	switch {
 	case out.refused:
 		return reconcile.Result{RequeueAfter: retryRefused}, nil
+	case out.pruned:
+		return reconcile.Result{RequeueAfter: retryPruned}, nil
 	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
 		log.FromContext(ctx).V(1).Info("The hub has what our cache of it doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil

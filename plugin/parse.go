@@ -224,7 +224,7 @@ func (p *parser) locationOption(args []string) error {
 }
 
 func (p *parser) preferOption(args []string) error {
-	prefer, err := topology.ParsePrefer(args...)
+	prefer, err := topology.ParsePrefer(strings.Join(args, " "))
 	p.policy.Prefer = prefer
 	return err
 }

@@ -15,9 +15,13 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
+// ReasonPolicyConflict is the reason for Conflict=True where exports state different policies (api.AnnotationPrefer and its
+// neighbours). It is ours: the Multi-Cluster Services API has no such policy.
+const ReasonPolicyConflict mcsv1beta1.ServiceExportConditionReason = "PolicyConflict"
+
 // Conflict is one field over which exports disagree.
 type Conflict struct {
-	// Reason is one of the module's constants for a ServiceExport's Conflict condition.
+	// Reason is one of the module's constants for a ServiceExport's Conflict condition, or ReasonPolicyConflict.
 	Reason mcsv1beta1.ServiceExportConditionReason
 	// Field is the field in people's words, such as "ports".
 	Field string
@@ -100,6 +104,7 @@ var traits = []trait{
 	{mcsv1beta1.ServiceExportReasonLabelsConflict, "exported labels", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
 		return sayMap(s.ExportedLabels), true
 	}},
+	{ReasonPolicyConflict, "policy", sayPolicy},
 	{mcsv1beta1.ServiceExportReasonPortConflict, "ports", func(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
 		return sayNone(portSet(s.Ports)), true
 	}},
@@ -173,6 +178,26 @@ func sayAffinityConfig(winner, s *clustersetv1alpha1.ExportedServiceSpec) (strin
 		seconds = *c.ClientIP.TimeoutSeconds
 	}
 	return fmt.Sprintf("a timeout of %d s", seconds), true
+}
+
+// sayPolicy compares what is stated. What a trafficDistribution prefers is a conflict of its own.
+func sayPolicy(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
+	var words []string
+	if p := s.Policy; p != nil {
+		if p.Prefer != "" {
+			words = append(words, "prefer "+p.Prefer)
+		}
+		if p.Boundary != "" {
+			words = append(words, "boundary "+p.Boundary)
+		}
+		if p.MinReady > 1 { // 1 is what it is where nobody says
+			words = append(words, fmt.Sprintf("min-ready %d", p.MinReady))
+		}
+	}
+	if len(words) == 0 {
+		return "nothing stated", true
+	}
+	return strings.Join(words, ", "), true
 }
 
 func sayMap(m map[string]string) string {

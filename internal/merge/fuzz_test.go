@@ -124,5 +124,8 @@ func randomRecord(rng *rand.Rand, cluster string) *clustersetv1alpha1.ExportedSe
 		s.ExportedAnnotations = []map[string]string{nil, {"n": "1"}}[pick(2)]
 		prefer := "PreferClose"
 		s.TrafficDistribution = []*string{nil, &prefer}[pick(2)]
+		if pick(2) == 0 {
+			policy([]string{"", "none", "zone", "bogus"}[pick(4)], []string{"", "zone", "planet"}[pick(3)], int32(pick(4)-1))(s)
+		}
 	})
 }

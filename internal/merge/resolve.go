@@ -8,6 +8,9 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Resolved is one service, made of all its exports.
@@ -26,6 +29,8 @@ type Resolved struct {
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy
 	TrafficDistribution   *string
 	Labels, Annotations   map[string]string
+	// Policy is what the winner's policy states. Where that prefers no tiers, its TrafficDistribution may.
+	Policy topology.Policy
 
 	// Ports are the union of everyone's, the winner's first.
 	Ports []Port
@@ -66,6 +71,8 @@ func Resolve(exports []Export) Resolved {
 		Ports:      unitePorts(exports),
 		IPFamilies: sharedFamilies(exports),
 	}
+	stated, _ := policy.FromExport(spec.Policy, nil) // Sanitize has left nothing wrong
+	r.Policy = policy.WithTrafficDistribution(stated, spec.TrafficDistribution)
 	r.Conflicts = conflicts(exports)
 	return r
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 const (
@@ -75,6 +76,84 @@ func TestTheOldestWinsWhole(t *testing.T) {
 		"TrafficDistributionConflict,TypeConflict"
 	if c.Type != "Conflict" || c.Status != metav1.ConditionTrue || c.Reason != want {
 		t.Errorf("condition is %s=%s %s, want reason %s", c.Type, c.Status, c.Reason, want)
+	}
+}
+
+func policy(prefer, boundary string, minReady int32) func(*clustersetv1alpha1.ExportedServiceSpec) {
+	return func(s *clustersetv1alpha1.ExportedServiceSpec) {
+		s.Policy = &clustersetv1alpha1.ServicePolicy{Prefer: prefer, Boundary: boundary, MinReady: minReady}
+	}
+}
+
+func distribution(text string) func(*clustersetv1alpha1.ExportedServiceSpec) {
+	return func(s *clustersetv1alpha1.ExportedServiceSpec) { s.TrafficDistribution = &text }
+}
+
+func TestPolicy(t *testing.T) {
+	zoneRegion := []topology.Tier{topology.Zone, topology.Region}
+	for _, tc := range []struct {
+		name    string
+		records []*clustersetv1alpha1.ExportedService
+		want    topology.Policy
+		reason  string
+		message string
+	}{
+		{"that nobody states", []*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2)}, topology.Policy{}, "NoConflicts", ""},
+		{
+			"of the oldest wins whole",
+			[]*clustersetv1alpha1.ExportedService{record("a", 2, policy("none", "region", 3)), record("b", 1, policy("cluster zone", "", 0))},
+			topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone}}, "PolicyConflict",
+			"policy: a (1 of 2 clusters) disagrees with b, whose export is the oldest (2026-01-01T00:00:01Z); " +
+				"b has prefer cluster zone, a has prefer none, boundary region, min-ready 3",
+		},
+		{
+			"of a younger export doesn't fill in",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2, policy("", "zone", 0))},
+			topology.Policy{}, "PolicyConflict", "a has nothing stated, b has boundary zone",
+		},
+		{
+			"that all state alike",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("none", "zone", 2)), record("b", 2, policy("none", "zone", 2))},
+			topology.Policy{Prefer: []topology.Tier{}, Boundary: topology.Zone, MinReady: 2}, "NoConflicts", "",
+		},
+		{
+			"may come as a trafficDistribution",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferSameNode"), policy("", "", 2))},
+			topology.Policy{Prefer: zoneRegion, MinReady: 2}, "NoConflicts", "",
+		},
+		{
+			"that is stated goes before a trafficDistribution",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferClose"), policy("none", "", 0))},
+			topology.Policy{Prefer: []topology.Tier{}}, "NoConflicts", "",
+		},
+		{
+			"of trafficDistributions that differ is one conflict, not two",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferClose")), record("b", 2)},
+			topology.Policy{Prefer: zoneRegion}, "TrafficDistributionConflict", "",
+		},
+		{
+			"of garbage is what is left of it, without a conflict about the rest",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("near", "planet", -1)), record("b", 2)},
+			topology.Policy{}, "NoConflicts", "",
+		},
+		{
+			"of min-ready 1 says nothing new",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2, policy("", "", 1))},
+			topology.Policy{}, "NoConflicts", "",
+		},
+		{
+			"in other words is the same",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy(" zone  region", "", 2)), record("b", 2, policy("zone region", "x", 2))},
+			topology.Policy{Prefer: zoneRegion, MinReady: 2}, "NoConflicts", "",
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := resolve(tc.records...)
+			c := r.ConflictCondition()
+			if !r.Policy.Equal(tc.want) || c.Reason != tc.reason || !strings.Contains(c.Message, tc.message) {
+				t.Errorf("got %+v, %s: %s", r.Policy, c.Reason, c.Message)
+			}
+		})
 	}
 }
 

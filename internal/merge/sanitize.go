@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // MaxSlices is the most ExportedEndpoints of one cluster that one service is imported with: 100,000 endpoints. Each
@@ -20,7 +21,7 @@ type Export struct {
 	// Cluster is the member in whose namespace on the hub the record lies. RBAC decides who writes there; what the
 	// payload says about its origin counts for nothing.
 	Cluster string
-	// Service is a Sanitized record. Nothing in this package changes it.
+	// Service is a Sanitized record with a policy that can be obeyed. Nothing in this package changes it.
 	Service *clustersetv1alpha1.ExportedService
 }
 
@@ -65,6 +66,11 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService) ([]Export, []Drop) 
 			continue
 		}
 		clean, errs := record.Sanitized()
+		if clean != nil {
+			stated, wrong := policy.FromExport(clean.Spec.Policy, field.NewPath("spec", "policy"))
+			clean.Spec.Policy = policy.Export(stated) // in the one way to say it
+			errs = append(errs, wrong...)
+		}
 		for _, err := range errs {
 			drops = append(drops, Drop{cluster, "ExportedService", record.Name, err})
 		}

@@ -44,17 +44,26 @@ func TestARecordsClusterIsItsNamespaces(t *testing.T) {
 }
 
 func TestTheRestOfABadRecordIsKept(t *testing.T) {
-	bad := record("a", 1, ports("http:80 http:81 big:70000"), func(s *clustersetv1alpha1.ExportedServiceSpec) {
+	bad := record("a", 1, ports("http:80 http:81 big:70000"), policy("zone near", "zone", 200_000), func(s *clustersetv1alpha1.ExportedServiceSpec) {
 		s.ClusterIPs = []string{"127.0.0.1", "10.0.0.1"}
 	})
 	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{bad})
 	if len(exports) != 1 || len(exports[0].Service.Spec.Ports) != 1 || len(exports[0].Service.Spec.ClusterIPs) != 1 {
 		t.Fatalf("exports are %+v", exports)
 	}
-	if len(drops) != 3 {
+	if want := (clustersetv1alpha1.ServicePolicy{Boundary: "zone"}); exports[0].Service.Spec.Policy == nil || *exports[0].Service.Spec.Policy != want {
+		t.Errorf("the policy is %+v", exports[0].Service.Spec.Policy)
+	}
+	said := fmt.Sprint(drops)
+	for _, want := range []string{`spec.policy.prefer: Invalid value: "zone near": unknown tier "near": want one or more of`, `spec.policy.minReady: Invalid value: "200000": want a whole number from 1 to 100000`} {
+		if !strings.Contains(said, want) {
+			t.Errorf("drops are %v, want one that says %s", drops, want)
+		}
+	}
+	if len(drops) != 5 {
 		t.Errorf("drops are %v", drops)
 	}
-	if len(bad.Spec.Ports) != 3 {
+	if len(bad.Spec.Ports) != 3 || bad.Spec.Policy.Prefer != "zone near" {
 		t.Error("the record, which may be an informer's, was changed")
 	}
 }

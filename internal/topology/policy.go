@@ -58,9 +58,11 @@ func (p *Policy) prefer() []Tier {
 	return p.Prefer
 }
 
-// ParsePrefer reads tiers in the words of the Corefile, the most wanted first, or the one word "none".
-func ParsePrefer(words ...string) ([]Tier, error) {
+// ParsePrefer reads tiers in the words of the Corefile, the most wanted first, or the one word "none". The tiers are never nil
+// then.
+func ParsePrefer(s string) ([]Tier, error) {
 	const want = "want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none"
+	words := strings.Fields(s)
 	if len(words) == 1 && words[0] == None {
 		return []Tier{}, nil
 	}
@@ -108,7 +110,7 @@ func ParseTier(s string) (Tier, error) {
 func ParseMinReady(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > MaxMinReady {
-		return 0, fmt.Errorf("want a whole number from 1 to %d, not %q", MaxMinReady, s)
+		return 0, fmt.Errorf("want a whole number from 1 to %d", MaxMinReady)
 	}
 	return n, nil
 }

@@ -13,7 +13,7 @@ func TestParsePrefer(t *testing.T) {
 		"cluster zone region": {Cluster, Zone, Region},
 		"region cluster":      {Region, Cluster},
 	} {
-		got, err := ParsePrefer(strings.Fields(text)...)
+		got, err := ParsePrefer(text)
 		if err != nil || got == nil || !slices.Equal(got, want) || FormatPrefer(got) != text {
 			t.Errorf("ParsePrefer(%s) = %#v, %v", text, got, err)
 		}
@@ -28,7 +28,7 @@ func TestParsePrefer(t *testing.T) {
 		"zone none":        "none stands alone",
 		"zone region \x00": `unknown tier "\x00"`,
 	} {
-		if got, err := ParsePrefer(strings.Fields(text)...); got != nil || err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := ParsePrefer(text); got != nil || err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("ParsePrefer(%q) = %v, %v, want an error that says %s", text, got, err, want)
 		}
 	}

@@ -94,6 +94,11 @@ type ExportedServiceSpec struct {
 	// +optional
 	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
 
+	// policy says which of the service's endpoints are used from where, as the annotations of the ServiceExport state it.
+	// Left out, nothing is stated.
+	// +optional
+	Policy *ServicePolicy `json:"policy,omitempty"`
+
 	// exportedLabels are spec.exportedLabels of the ServiceExport.
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional
@@ -107,6 +112,29 @@ type ExportedServiceSpec struct {
 	// exportedAt is when the ServiceExport was created, to the second, by its own cluster's clock. Where exports disagree
 	// the oldest wins.
 	ExportedAt metav1.Time `json:"exportedAt"`
+}
+
+// ServicePolicy says which of a service's endpoints are used from where. What it leaves out is as each DNS server and each
+// member agent is configured.
+type ServicePolicy struct {
+	// prefer lists the tiers of endpoints that are preferred, the most wanted first: one or more of cluster, zone and region,
+	// separated by blanks. "none" is no preference: all endpoints are used alike.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^(none|(cluster|zone|region)( (cluster|zone|region)){0,2})$`
+	// +optional
+	Prefer string `json:"prefer,omitempty"`
+
+	// boundary is cluster, zone or region: endpoints outside of the client's are never used.
+	// +kubebuilder:validation:Enum=cluster;zone;region
+	// +optional
+	Boundary string `json:"boundary,omitempty"`
+
+	// minReady is how many ready endpoints make a tier enough, 1 to 100000. Below that the next tier joins it. Left out, it
+	// is 1.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100000
+	// +optional
+	MinReady int32 `json:"minReady,omitempty"`
 }
 
 // ServicePort is a port of an exported Service.

@@ -1,6 +1,8 @@
 package v1alpha1
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
@@ -44,6 +46,16 @@ type MemberClusterSpec struct {
 	// +optional
 	Zone string `json:"zone,omitempty"`
 
+	// zones the cluster lies in, where it lies in several; zone, if given, is one more. What doesn't say its own zone, as a
+	// Service's ClusterIP, counts as near to each of them.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^\S(.*\S)?$`
+	// +listType=set
+	// +optional
+	Zones []string `json:"zones,omitempty"`
+
 	// region the cluster lies in. Empty: unknown, which matches no region.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^$|^\S(.*\S)?$`
@@ -70,6 +82,13 @@ type MemberClusterSpec struct {
 	// +listType=set
 	// +optional
 	CIDRs []string `json:"cidrs,omitempty"`
+}
+
+// AllZones returns the zones that the cluster lies in, sorted and once each: zone and zones.
+func (s *MemberClusterSpec) AllZones() []string {
+	zones := slices.DeleteFunc(append([]string{s.Zone}, s.Zones...), func(zone string) bool { return zone == "" })
+	slices.Sort(zones)
+	return slices.Compact(zones)
 }
 
 // DefaultWeight is the weight of a cluster that doesn't state one.

@@ -422,7 +422,7 @@ func TestMemberClusterValidate(t *testing.T) {
 			"all of it",
 			MemberCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "name.context"},
-				Spec:       MemberClusterSpec{Zone: "北京", Region: "north", Drain: true, Weight: ptr(int32(1)), CIDRs: []string{"10.1.0.0/16", "fd00:1::/48"}},
+				Spec:       MemberClusterSpec{Zone: "北京", Zones: []string{"北京", "天津"}, Region: "north", Drain: true, Weight: ptr(int32(1)), CIDRs: []string{"10.1.0.0/16", "fd00:1::/48"}},
 				Status:     MemberClusterStatus{Phase: MemberSuspect},
 			},
 			nil,
@@ -432,12 +432,14 @@ func TestMemberClusterValidate(t *testing.T) {
 			"everything wrong",
 			MemberCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "a_b"},
-				Spec:       MemberClusterSpec{Zone: " ", Region: "\t", Weight: ptr(int32(0)), CIDRs: []string{"10.1.0.1/16", "10.1.0.0"}},
+				Spec:       MemberClusterSpec{Zone: " ", Zones: []string{"a", "", "b "}, Region: "\t", Weight: ptr(int32(0)), CIDRs: []string{"10.1.0.1/16", "10.1.0.0"}},
 				Status:     MemberClusterStatus{Phase: "Fine"},
 			},
 			[]string{
 				"metadata.name: Invalid value: \"a_b\"",
 				"spec.zone: Invalid value",
+				"spec.zones[1]: Required value: must be the name of a zone; leave it out where it is unknown",
+				"spec.zones[2]: Invalid value: \"b \": must be the name of a zone or region",
 				"spec.region: Invalid value",
 				"spec.weight: Invalid value: 0: must be 1 to 100",
 				"spec.cidrs[0]: Invalid value: \"10.1.0.1/16\": must be a network without host bits",

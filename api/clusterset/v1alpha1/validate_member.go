@@ -18,11 +18,17 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	}
 	spec := field.NewPath("spec")
 	sanitize.Location(m.Spec.Zone, spec.Child("zone"), &errs)
+	path := spec.Child("zones")
+	for i, zone := range sanitize.Limit(m.Spec.Zones, MaxZones, path, &errs) {
+		if sanitize.Location(zone, path.Index(i), &errs) == "" && zone == "" {
+			errs = append(errs, field.Required(path.Index(i), "must be the name of a zone; leave it out where it is unknown"))
+		}
+	}
 	sanitize.Location(m.Spec.Region, spec.Child("region"), &errs)
 	if w := m.Spec.Weight; w != nil && (*w < 1 || *w > DefaultWeight) {
 		errs = append(errs, field.Invalid(spec.Child("weight"), *w, "must be 1 to 100; to send no traffic, set drain"))
 	}
-	path := spec.Child("cidrs")
+	path = spec.Child("cidrs")
 	for i, cidr := range sanitize.Limit(m.Spec.CIDRs, MaxCIDRs, path, &errs) {
 		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
 			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(cidr),
@@ -38,6 +44,9 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	}
 	return errs
 }
+
+// MaxZones is the most zones a MemberCluster can list.
+const MaxZones = 64
 
 // MaxCIDRs is the most networks a MemberCluster can have.
 const MaxCIDRs = 64

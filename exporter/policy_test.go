@@ -1,0 +1,94 @@
+package exporter
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+func TestPolicyTravels(t *testing.T) {
+	type annotations = map[string]string
+	mark := func(a annotations) annotations {
+		a[api.KeyGlobalService] = "true"
+		return a
+	}
+	for _, c := range []struct {
+		name            string
+		export, service annotations
+		marked          bool
+		want            *clustersetv1alpha1.ServicePolicy
+		// said is what the Ready condition says of it, "" for nothing.
+		said string
+	}{
+		{name: "nothing stated"},
+		{name: "prefer", export: annotations{api.AnnotationPrefer: "cluster  zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster zone"}},
+		{name: "prefer none", export: annotations{api.AnnotationPrefer: "none"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"}},
+		{name: "boundary", export: annotations{api.AnnotationBoundary: "region"}, want: &clustersetv1alpha1.ServicePolicy{Boundary: "region"}},
+		{name: "min-ready", export: annotations{api.AnnotationMinReady: "3"}, want: &clustersetv1alpha1.ServicePolicy{MinReady: 3}},
+		{
+			name: "of a marked Service", service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", MinReady: 2},
+		},
+		{
+			name: "of a ServiceExport, not of its Service", export: annotations{api.AnnotationPrefer: "zone"},
+			service: annotations{api.AnnotationPrefer: "none", api.AnnotationBoundary: "zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
+		},
+		{
+			name: "garbage in prefer", export: annotations{api.AnnotationPrefer: "zone,region", api.AnnotationMinReady: "2"},
+			want: &clustersetv1alpha1.ServicePolicy{MinReady: 2},
+			said: `metadata.annotations[clusterset.dev/prefer]: Invalid value: "zone,region": unknown tier "zone,region": want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none`,
+		},
+		{
+			name: "garbage in boundary", export: annotations{api.AnnotationBoundary: "none", api.AnnotationPrefer: "none"},
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"},
+			said: `metadata.annotations[clusterset.dev/boundary]: Invalid value: "none": unknown tier "none": want cluster, zone or region`,
+		},
+		{
+			name: "garbage in min-ready", export: annotations{api.AnnotationMinReady: "0", api.AnnotationBoundary: "zone"},
+			want: &clustersetv1alpha1.ServicePolicy{Boundary: "zone"},
+			said: `metadata.annotations[clusterset.dev/min-ready]: Invalid value: "0": want a whole number from 1 to 100000`,
+		},
+		{
+			name: "nothing in prefer", export: annotations{api.AnnotationPrefer: ""},
+			said: `metadata.annotations[clusterset.dev/prefer]: Invalid value: "": want one or more of`,
+		},
+		{
+			name: "garbage on a marked Service", service: mark(annotations{api.AnnotationPrefer: "near"}), marked: true,
+			said: `service.metadata.annotations[clusterset.dev/prefer]: Invalid value: "near": unknown tier "near"`,
+		},
+		{
+			name: "a flood of garbage", export: annotations{api.AnnotationPrefer: "zone " + strings.Repeat("x", 100_000)},
+			said: `clusterset.dev/prefer]: Invalid value: "zone xxx`,
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			src := exported(slice("web-1", 1))
+			src.Service = service(func(s *corev1.Service) { s.Annotations = c.service })
+			if c.marked {
+				src.Export = markedExport(src.Service, nil)
+				src.Export.CreationTimestamp = epoch
+			}
+			src.Export.Annotations = c.export
+			d := desired(src)
+			if d.Service == nil || len(d.Endpoints) != 1 {
+				t.Fatalf("the rest isn't exported: %+v", d)
+			}
+			got, want := d.Service.Spec.Policy, c.want
+			if (got == nil) != (want == nil) || got != nil && *got != *want {
+				t.Errorf("the policy is %+v, want %+v", got, want)
+			}
+			ready := readyCondition(src.Export, d, outcome{})
+			if ready.Reason != string(mcsv1beta1.ServiceExportReasonExported) || len(ready.Message) > 1000 {
+				t.Errorf("the condition is %+v", ready)
+			}
+			if c.said == "" && len(d.LeftOut) > 0 || c.said != "" && !strings.Contains(ready.Message, c.said) {
+				t.Errorf("the condition says %s\nwant %s", ready.Message, c.said)
+			}
+		})
+	}
+}

@@ -1,0 +1,110 @@
+// Package policy reads and writes the policy of a service where objects hold it: in the annotations of a ServiceExport or a
+// marked Service, in an ExportedService on its way between clusters, and in the annotations of the ServiceImport and the
+// GlobalService that it becomes. What it means is topology.Policy.
+//
+// Annotations carry it in the member, not fields: ServiceExport and ServiceImport are not ours to extend, FabDNS's schema of
+// a GlobalService would drop a field that it doesn't know, and people find the same words on all of them.
+package policy
+
+import (
+	"strconv"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// Keys are the annotations that hold a policy.
+var Keys = []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady}
+
+// FromAnnotations reads a policy from annotations that anyone may have written. What is wrong is left unstated, and reported
+// with its place below path, its value, and what would be right.
+func FromAnnotations(annotations map[string]string, path *field.Path) (p topology.Policy, errs field.ErrorList) {
+	if text, ok := annotations[api.AnnotationPrefer]; ok {
+		p.Prefer = parse(text, path.Key(api.AnnotationPrefer), &errs, topology.ParsePrefer)
+	}
+	if text, ok := annotations[api.AnnotationBoundary]; ok {
+		p.Boundary = parse(text, path.Key(api.AnnotationBoundary), &errs, topology.ParseTier)
+	}
+	if text, ok := annotations[api.AnnotationMinReady]; ok {
+		p.MinReady = parse(text, path.Key(api.AnnotationMinReady), &errs, topology.ParseMinReady)
+	}
+	return p, errs
+}
+
+// maxText is as long as no right text is, and enough of a wrong one to quote.
+const maxText = 64
+
+// parse returns what text says, the zero value, which states nothing, where it is wrong.
+func parse[T any](text string, path *field.Path, errs *field.ErrorList, from func(string) (T, error)) (stated T) {
+	if len(text) > maxText {
+		text = text[:maxText] + "…"
+	}
+	value, err := from(text)
+	if err != nil {
+		*errs = append(*errs, field.Invalid(path, text, err.Error()))
+		return stated
+	}
+	return value
+}
+
+// Annotations returns what states p on an object.
+func Annotations(p topology.Policy) map[string]string {
+	annotations := map[string]string{}
+	if p.Prefer != nil {
+		annotations[api.AnnotationPrefer] = topology.FormatPrefer(p.Prefer)
+	}
+	if p.Boundary != topology.Any {
+		annotations[api.AnnotationBoundary] = p.Boundary.String()
+	}
+	if p.MinReady != 0 {
+		annotations[api.AnnotationMinReady] = strconv.Itoa(p.MinReady)
+	}
+	return annotations
+}
+
+// FromExport reads the policy of an ExportedService, which its cluster may have written at will, as FromAnnotations does.
+func FromExport(s *clustersetv1alpha1.ServicePolicy, path *field.Path) (p topology.Policy, errs field.ErrorList) {
+	if s == nil {
+		return p, nil
+	}
+	if s.Prefer != "" {
+		p.Prefer = parse(s.Prefer, path.Child("prefer"), &errs, topology.ParsePrefer)
+	}
+	if s.Boundary != "" {
+		p.Boundary = parse(s.Boundary, path.Child("boundary"), &errs, topology.ParseTier)
+	}
+	if s.MinReady != 0 {
+		p.MinReady = parse(strconv.Itoa(int(s.MinReady)), path.Child("minReady"), &errs, topology.ParseMinReady)
+	}
+	return p, errs
+}
+
+// Export returns the form that p travels in, nil where it states nothing.
+func Export(p topology.Policy) *clustersetv1alpha1.ServicePolicy {
+	if p.IsZero() {
+		return nil
+	}
+	s := &clustersetv1alpha1.ServicePolicy{Prefer: topology.FormatPrefer(p.Prefer), MinReady: int32(p.MinReady)} //nolint:gosec // parsed
+	if p.Boundary != topology.Any {
+		s.Boundary = p.Boundary.String()
+	}
+	return s
+}
+
+// WithTrafficDistribution returns p with the tiers that a Service's or ServiceImport's spec.trafficDistribution prefers,
+// unless p states its own. PreferSameNode counts as PreferSameZone: nodes of other clusters are nobody's own.
+func WithTrafficDistribution(p topology.Policy, distribution *string) topology.Policy {
+	if p.Prefer != nil || distribution == nil {
+		return p
+	}
+	switch *distribution {
+	case corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferClose,
+		corev1.ServiceTrafficDistributionPreferSameNode:
+		p.Prefer = []topology.Tier{topology.Zone, topology.Region}
+	}
+	return p
+}
