@@ -307,4 +307,20 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 		w.onHub(memberOf("beijing"))
 		w.gone("later", "web")
 	})
+	t.Run("deletes its GlobalServices when told to skip them", func(t *testing.T) {
+		w.onHub(records.Exported("beijing", "shop", "skipped", "10.1.0.11", "10.11.0.11"))
+		w.imported("shop", "skipped", 1)
+		w.here("{apiVersion: dns.fabedge.io/v1alpha1, kind: GlobalService, metadata: {namespace: shop, name: theirs}, spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}}")
+		run.stop()
+		w.start(Options{SkipGlobalServices: true})
+		kube.Eventually(t, soon, func() error {
+			if o := w.objects("shop", "skipped"); o.global != nil || o.derived == nil {
+				return fmt.Errorf("GlobalService %v, derived Service %v", o.global, o.derived)
+			}
+			return nil
+		})
+		if w.objects("shop", "theirs").global == nil {
+			t.Error("someone else's GlobalService is gone")
+		}
+	})
 }

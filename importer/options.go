@@ -31,8 +31,8 @@ type Options struct {
 	// deleted again. Default: such services are skipped until the namespace appears.
 	CreateNamespaces bool
 
-	// SkipGlobalServices writes no GlobalService, for clusters without FabDNS's kind. Ones written before are left as
-	// they are.
+	// SkipGlobalServices writes no GlobalService, for clusters without FabDNS's kind. Ones written before are deleted. It
+	// can't be combined with DataPathNone: no name would have an address.
 	SkipGlobalServices bool
 
 	// Concurrency is how many services are worked on at once. Default: 4.
@@ -50,6 +50,10 @@ type Options struct {
 	MaxBackoff time.Duration
 }
 
+// ErrNoAddresses is why DataPathNone and SkipGlobalServices exclude each other.
+var ErrNoAddresses = errors.New("the data path none gives services no ClusterSetIP, so that GlobalServices are all that has their addresses, and these are skipped; " +
+	"use the data path pods or clusterips, or write GlobalServices")
+
 // DefaultAwaitRejoin is how long others are waited for where nobody says.
 const DefaultAwaitRejoin = 24 * time.Hour
 
@@ -66,6 +70,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if _, err := desired.ParseDataPath(string(o.DataPath)); err != nil {
 		errs = append(errs, err)
+	}
+	if o.SkipGlobalServices && o.DataPath == desired.DataPathNone {
+		errs = append(errs, ErrNoAddresses)
 	}
 	if o.ExcludeNamespaces == nil {
 		o.ExcludeNamespaces = DefaultExcludeNamespaces

@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"strings"
 	"testing"
 
@@ -18,6 +19,15 @@ func TestOptions(t *testing.T) {
 	for _, want := range []string{`cluster "Bei.jing"`, `data path "tunnel"`, `pattern "["`, `pattern ""`, `pattern "a/b"`} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error does not mention %s: %v", want, err)
+		}
+	}
+}
+
+func TestSomethingHasToHaveTheAddresses(t *testing.T) {
+	for path, allowed := range map[desired.DataPath]bool{desired.DataPathPods: true, desired.DataPathClusterIPs: true, desired.DataPathNone: false} {
+		_, err := Options{Cluster: "a", DataPath: path, SkipGlobalServices: true}.withDefaults()
+		if errors.Is(err, ErrNoAddresses) == allowed {
+			t.Errorf("%s without GlobalServices: %v", path, err)
 		}
 	}
 }

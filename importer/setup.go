@@ -130,6 +130,12 @@ func (i *importer) Start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return services.Start(ctx) })
 	group.Go(func() error { return members.Start(ctx) })
+	if i.options.SkipGlobalServices {
+		group.Go(func() error {
+			retry(ctx, "Removing the GlobalServices of before", func() error { return removeGlobalServices(ctx, l) })
+			return nil
+		})
+	}
 	group.Go(func() error {
 		if hub.WaitForCacheSync(ctx) {
 			hubSyncedGauge.Set(1)

@@ -72,7 +72,7 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
 	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what the others exported after this cluster has joined anew a hub that lost its data and they have not")
-	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global")
+	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	return cmd
 }
 
@@ -91,6 +91,9 @@ func (m *member) complete() error {
 		return usagef("--data-path: %w", err)
 	}
 	m.imports.DataPath = dataPath
+	if dataPath == desired.DataPathNone && m.imports.SkipGlobalServices {
+		return usagef("--data-path none and --skip-global-services: %w", importer.ErrNoAddresses)
+	}
 	if m.heartbeat < time.Second {
 		return usagef("--heartbeat-interval is %s; want a second at least", m.heartbeat)
 	}

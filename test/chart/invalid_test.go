@@ -38,6 +38,7 @@ func TestInvalidValues(t *testing.T) {
 		{"FabDNS's suffix for its zone", "dns: {zones: [svc.global]}", "", "", `dns.zones: names in svc.global would be <service>.<namespace>.svc.svc.global; want the zone global`},
 
 		// Contradictions.
+		{"nothing that has addresses", "member: {dataPath: none, skipGlobalServices: true}", "", "", `no name would have one; set member.dataPath to pods or clusterips, or member.skipGlobalServices=false`},
 		{"nothing", "{dns: {enabled: false}, member: {enabled: false}, crds: {enabled: false}}", "", "", `nothing to install: set one of dns.enabled, member.enabled, hub.enabled and crds.enabled`},
 		{"prefer an unknown cluster", "dns: {prefer: [cluster, zone]}", "", "", `set location.cluster to this cluster's name in the set`},
 		{"within an unknown cluster", "dns: {boundary: cluster}", "", "", `set location.cluster to this cluster's name in the set`},

@@ -18,6 +18,9 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- fail "dns.service.create is false, but in mode standalone there is no other Service: the cluster DNS needs an address to forward to" }}
 {{- end }}
 {{- end }}
+{{- if and .member.enabled .member.skipGlobalServices (eq .member.dataPath "none") }}
+{{- fail "member.dataPath is none, which gives services no ClusterSetIP, and member.skipGlobalServices leaves nothing else with their addresses: no name would have one; set member.dataPath to pods or clusterips, or member.skipGlobalServices=false" }}
+{{- end }}
 {{- if .hub.enabled }}
 {{- include "clusterset.validate.hub" $ }}
 {{- end }}
