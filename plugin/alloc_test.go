@@ -15,9 +15,9 @@ import (
 // newTestPlugin returns a plugin with one mcs and one global zone that answers from the objects.
 func newTestPlugin(tb testing.TB, objects ...index.Object) *ClusterSet {
 	tb.Helper()
-	zs := zones{newZone("clusterset.local.", mcs, 0), newZone("global.", global, 1)}
+	zs := zones{newZone("clusterset.local.", mcs), newZone("global.", global)}
 	zs.sort()
-	c := &ClusterSet{zones: zs, ttl: defaultTTL, index: index.New(index.Options{Zones: zs.suffixes()}), tiers: newTierCounters()}
+	c := &ClusterSet{zones: zs, ttl: defaultTTL, index: index.New(index.Options{LongestZone: zs.longest()}), tiers: newTierCounters()}
 	c.index.Put(objects...)
 	c.index.Publish()
 	return c
@@ -56,7 +56,8 @@ func (d *discard) WriteMsg(m *dns.Msg) error {
 	return nil
 }
 
-// A reply costs two allocations for one record and three for any number, whatever the number of services.
+// A reply costs two allocations for one record and three for any number, whatever the number of services. The names of the
+// endpoints that SRV points at are one more.
 func TestServeDNSAllocations(t *testing.T) {
 	objects := []index.Object{vip("web", "10.1.0.1"), vip("six", "fd00::1")}
 	for _, n := range []int{1, 10, 100} {
@@ -83,8 +84,8 @@ func TestServeDNSAllocations(t *testing.T) {
 		{"c1.hl100.ns.svc.global.", dns.TypeA, dns.RcodeSuccess, 100, 3},
 		{"_http._tcp.web.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 3},
 		{"web.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 3},
-		{"_http._tcp.hl1.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 2},
-		{"_http._tcp.hl100.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 100, 3},
+		{"_http._tcp.hl1.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 1, 3},
+		{"_http._tcp.hl100.ns.svc.clusterset.local.", dns.TypeSRV, dns.RcodeSuccess, 100, 4},
 		{"nope.ns.svc.clusterset.local.", dns.TypeA, dns.RcodeNameError, 0, 2},
 		{"web.ns.svc.clusterset.local.", dns.TypeAAAA, dns.RcodeSuccess, 0, 2},
 		{"clusterset.local.", dns.TypeSOA, dns.RcodeSuccess, 1, 2},

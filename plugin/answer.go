@@ -71,14 +71,14 @@ func (c *ClusterSet) reply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *loo
 			addrs = c.self.load()
 		}
 		m = c.replyAddrs(r, addrs)
-	case qtype == dns.TypeSRV && l.view.Exists():
-		m = c.replySRV(r, z, l)
+	case qtype == dns.TypeSRV:
+		m = c.replySRV(r, l)
 	}
 	if m == nil {
 		return c.replyNegative(r, z, snapshot, l.kind == nameError)
 	}
 	if l.kind == service {
-		c.tiers.count(l.view)
+		c.tiers.count(l.set)
 	}
 	return m
 }

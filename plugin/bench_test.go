@@ -32,6 +32,8 @@ func BenchmarkServeDNS(b *testing.B) {
 		{"NXDOMAIN", "nope-N.ns.svc.clusterset.local.", dns.TypeA},
 		{"headless10", "hl10.ns.svc.clusterset.local.", dns.TypeA},
 		{"headless100", "hl100.ns.svc.clusterset.local.", dns.TypeA},
+		{"headless10SRV", "_http._tcp.hl10.ns.svc.clusterset.local.", dns.TypeSRV},
+		{"headless100SRV", "_http._tcp.hl100.ns.svc.clusterset.local.", dns.TypeSRV},
 	} {
 		questions := make([]*dns.Msg, 1000)
 		for i := range questions {

@@ -31,7 +31,7 @@ func FuzzManifest(f *testing.F) {
 		for _, n := range notes {
 			checkPlace(t, n.Place, lines)
 		}
-		x := index.New(index.Options{Zones: []string{"global."}})
+		x := index.New(index.Options{LongestZone: len("global.")})
 		x.Publish()
 		for _, l := range objects {
 			checkPlace(t, l.Place, lines)

@@ -101,15 +101,15 @@ func kindOf(d dialect, name string) kind {
 // newFuzzPlugin answers for the zones given, the global one in its dialect.
 func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 	c := &ClusterSet{ttl: defaultTTL, tiers: newTierCounters()}
-	for i, name := range zoneNames {
+	for _, name := range zoneNames {
 		d := mcs
 		if name == "global." || name == "." {
 			d = global
 		}
-		c.zones = append(c.zones, newZone(name, d, i))
+		c.zones = append(c.zones, newZone(name, d))
 	}
 	c.zones.sort()
-	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
 	c.self.store([]netip.Addr{netip.MustParseAddr("10.9.9.9"), netip.MustParseAddr("fd99::9")})
 	c.index.Put(fuzzObjects()...)
 	c.index.Publish()

@@ -29,15 +29,12 @@ const (
 type lookup struct {
 	kind kind
 	key  index.ServiceKey
-	view index.View
+	set  *index.Set
 	// addrs are the addresses at the name.
 	addrs index.Addrs
 	// labels is what stands in front of the service's key: the port, the host or the cluster.
 	labels string
-	// port is set for a port of a Set; a VIP's ports are found by portName and protocol.
-	port     *index.PortTargets
-	portName string
-	protocol index.Protocol
+	port   *index.PortTargets
 }
 
 // lookup finds what name, in lower case and in the zone, stands for. It sets fields of l rather than return it, which would
@@ -62,21 +59,20 @@ func (z *zone) lookup(l *lookup, snapshot *index.Snapshot, name string) {
 	if svc == nil {
 		return
 	}
-	l.key, l.view = svc.Key(), z.view(svc)
-	if set := l.view.Set; set != nil && set.Headless && !set.Live {
-		return // specification 2.4.1: no ready endpoint, no name
+	l.key, l.set = svc.Key(), z.set(svc)
+	if l.set.Absent() {
+		return
 	}
 	if key == 0 {
-		l.kind, l.addrs = service, l.view.Addrs()
+		l.kind, l.addrs = service, l.set.Addrs
 		return
 	}
 	l.labels = rest[:key-1]
-	switch {
-	case strings.HasPrefix(l.labels, "_"):
+	if strings.HasPrefix(l.labels, "_") {
 		l.findPort()
-	case l.view.Set != nil:
-		l.findHost(z.dialect)
+		return
 	}
+	l.findHost(z.dialect)
 }
 
 // fixedNames are the names that every zone has, without the zone.
@@ -88,8 +84,8 @@ var fixedNames = map[string]kind{
 	"dns-version": version,
 }
 
-// view returns the service as the zone's dialect sees it.
-func (z *zone) view(svc *index.Service) index.View {
+// set returns the service as the zone's dialect sees it.
+func (z *zone) set(svc *index.Service) *index.Set {
 	if z.dialect == global {
 		return svc.Global()
 	}
@@ -106,7 +102,7 @@ func (l *lookup) serviceName(qname string) string {
 
 // findHost finds an endpoint, or what the dialect has at a cluster.
 func (l *lookup) findHost(d dialect) {
-	set := l.view.Set
+	set := l.set
 	if set.Headless {
 		if h := set.Host(l.labels); h != nil {
 			l.kind, l.addrs = host, h.Addrs
@@ -142,19 +138,9 @@ func (l *lookup) findPort() {
 	if !ok || len(first) < 2 {
 		return
 	}
-	l.portName, l.protocol = first[1:], protocol
-	if vip := l.view.VIP; vip != nil {
-		for i := range vip.Ports {
-			if vip.Ports[i].Name == l.portName && vip.Ports[i].Protocol == protocol {
-				l.kind = port
-				return
-			}
-		}
-		return
-	}
-	ports := l.view.Set.Ports
+	name, ports := first[1:], l.set.Ports
 	for i := range ports {
-		if ports[i].Name == l.portName && ports[i].Protocol == protocol {
+		if ports[i].Name == name && ports[i].Protocol == protocol {
 			l.kind, l.port = port, &ports[i]
 			return
 		}
@@ -163,16 +149,8 @@ func (l *lookup) findPort() {
 
 // hasProtocol reports whether the service has a named port of the protocol.
 func (l *lookup) hasProtocol(p index.Protocol) bool {
-	if vip := l.view.VIP; vip != nil {
-		for i := range vip.Ports {
-			if vip.Ports[i].Protocol == p && vip.Ports[i].Name != "" {
-				return true
-			}
-		}
-		return false
-	}
-	for i := range l.view.Set.Ports {
-		if l.view.Set.Ports[i].Protocol == p {
+	for i := range l.set.Ports {
+		if l.set.Ports[i].Protocol == p {
 			return true
 		}
 	}

@@ -33,12 +33,17 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 	metadata.SetValueFunc(ctx, pluginName+"/dialect", func() string { return z.dialect.String() })
 	set("service", func(l *lookup) string { return l.key.Name() })
 	set("namespace", func(l *lookup) string { return l.key.Namespace() })
-	set("port", func(l *lookup) string { return l.portName })
-	set("protocol", func(l *lookup) string {
-		if l.portName == "" {
+	set("port", func(l *lookup) string {
+		if l.port == nil {
 			return ""
 		}
-		return l.protocol.String()
+		return l.port.Name
+	})
+	set("protocol", func(l *lookup) string {
+		if l.port == nil {
+			return ""
+		}
+		return l.port.Protocol.String()
 	})
 	set("endpoint", func(l *lookup) string {
 		if l.kind == host {
@@ -46,20 +51,22 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 		}
 		return ""
 	})
-	set("tier", func(l *lookup) string { return tierOf(l.view) })
+	set("tier", func(l *lookup) string { return tierOf(l.set) })
 	return ctx
 }
 
 // tierOf names the tier that a service's addresses came from, in the words of answers_total.
-func tierOf(v index.View) string {
+func tierOf(s *index.Set) string {
 	switch {
-	case v.VIP != nil:
-		return "vip"
-	case v.Set == nil || len(v.Set.Addrs) == 0:
+	case s == nil:
 		return ""
-	case v.Set.Degraded:
+	case s.Source == index.SourceClusterSetIPs:
+		return "vip"
+	case len(s.Addrs) == 0:
+		return ""
+	case s.Degraded:
 		return "degraded"
 	default:
-		return v.Set.Tier.String()
+		return s.Tier.String()
 	}
 }

@@ -131,13 +131,13 @@ func newTierCounters() tierCounters {
 	return t
 }
 
-func (t *tierCounters) count(v index.View) {
+func (t *tierCounters) count(s *index.Set) {
 	switch {
-	case v.VIP != nil:
+	case s.Source == index.SourceClusterSetIPs:
 		t.vip.Inc()
-	case v.Set.Degraded:
+	case s.Degraded:
 		t.degraded.Inc()
 	default:
-		t.byTier[v.Set.Tier].Inc()
+		t.byTier[s.Tier].Inc()
 	}
 }

@@ -25,11 +25,11 @@ import (
 // it.
 func tieredPlugin(t *testing.T) *ClusterSet {
 	t.Helper()
-	zs := zones{newZone("clusterset.local.", mcs, 0), newZone("global.", global, 1)}
+	zs := zones{newZone("clusterset.local.", mcs), newZone("global.", global)}
 	c := &ClusterSet{zones: zs, ttl: defaultTTL, tiers: newTierCounters(), index: index.New(index.Options{
-		Self:   topology.Location{Cluster: "here", Zone: "z", Region: "r"},
-		Policy: topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone, topology.Region}},
-		Zones:  zs.suffixes(),
+		Self:        topology.Location{Cluster: "here", Zone: "z", Region: "r"},
+		Policy:      topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone, topology.Region}},
+		LongestZone: zs.longest(),
 	})}
 	c.index.Put(
 		&index.Cluster{Name: "here", Zone: "z", Region: "r"},
@@ -195,7 +195,7 @@ func TestMetadataDescribesTheQuestion(t *testing.T) {
 
 func TestMetadataIsEmptyBeforeTheFirstSync(t *testing.T) {
 	c := newTestPlugin(t)
-	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
 	state := request.Request{W: &test.ResponseWriter{}, Req: new(dns.Msg).SetQuestion("a.ns.svc.clusterset.local.", dns.TypeA)}
 	ctx := c.Metadata(metadata.ContextWithMetadata(context.Background()), state)
 	if tier := metadata.ValueFunc(ctx, "clusterset/tier")(); tier != "" {
@@ -206,7 +206,7 @@ func TestMetadataIsEmptyBeforeTheFirstSync(t *testing.T) {
 // A server that isn't ready is taken out of its Service: so it has to say so until it knows every kind, and never again after.
 func TestReadyOnceEveryKindWasRead(t *testing.T) {
 	c := newTestPlugin(t)
-	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
 	var _ ready.Readiness = c
 	s := newSource(&manifestsFeed{})
 	s.indexes = append(s.indexes, c.index)

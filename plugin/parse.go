@@ -107,7 +107,7 @@ func (p *parser) zones(names []string) error {
 		if name == "global." {
 			d = global
 		}
-		p.options.zones = append(p.options.zones, newZone(name, d, len(p.options.zones)))
+		p.options.zones = append(p.options.zones, newZone(name, d))
 	}
 	return nil
 }

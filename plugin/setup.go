@@ -30,7 +30,7 @@ func setup(c *caddy.Controller) error {
 		ttl:        o.ttl,
 		maxAnswers: o.maxAnswers,
 		index: index.New(index.Options{
-			Self: o.location, Policy: o.policy, Namespaces: o.namespaces, Zones: o.zones.suffixes(),
+			Self: o.location, Policy: o.policy, Namespaces: o.namespaces, LongestZone: o.zones.longest(),
 		}),
 		source: s,
 		tiers:  newTierCounters(),

@@ -33,7 +33,7 @@ var thisCluster = snapshotfile.Cluster{UID: "here"}
 func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...string) *source {
 	t.Helper()
 	s := newSource(idle{})
-	x := index.New(index.Options{Zones: []string{"clusterset.local."}, Namespaces: namespaces})
+	x := index.New(index.Options{LongestZone: len("clusterset.local."), Namespaces: namespaces})
 	s.indexes = []*index.Index{x}
 	s.keeper = newKeeper(snapshotOptions{path, maxAge}, s.label, func() snapshotfile.Cluster { return thisCluster })
 	s.keeper.indexes = []keptIndex{{x, namespaces}}
@@ -256,7 +256,7 @@ func TestAReloadHandsTheSnapshotFileOver(t *testing.T) {
 		before.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(2), nil) // not written yet
 		after.start()
 		stale := after.indexes[0].Snapshot()
-		if stale == nil || !stale.Stale() || stale.Service("web.ns").MCS().Addrs()[0] != numberedVIP(2).IPs[0] {
+		if stale == nil || !stale.Stale() || stale.Service("web.ns").MCS().Addrs[0] != numberedVIP(2).IPs[0] {
 			t.Error("the new server doesn't know what the old one knew")
 		}
 		syncAll(after, numberedVIP(3))
@@ -372,7 +372,7 @@ func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 			t.Errorf("%v failures in ten minutes", got)
 		}
 		s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(2), nil)
-		if got := s.indexes[0].Snapshot().Service("web.ns").MCS().Addrs()[0]; got != numberedVIP(2).IPs[0] {
+		if got := s.indexes[0].Snapshot().Service("web.ns").MCS().Addrs[0]; got != numberedVIP(2).IPs[0] {
 			t.Errorf("answers stand still: %v", got)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {
@@ -392,7 +392,7 @@ func TestStaleAnswersSaySo(t *testing.T) {
 	objects := append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))
 	c := newTestPlugin(t)
 	c.ttl = 600
-	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
 	c.index.Restore(objects, 7)
 	for _, row := range []struct {
 		name  string
@@ -453,7 +453,7 @@ func TestStaleAnswersSaySo(t *testing.T) {
 func TestATransferOfAStaleZoneHasShortTTLs(t *testing.T) {
 	c := newTestPlugin(t)
 	c.ttl = 600
-	c.index = index.New(index.Options{Zones: c.zones.suffixes()})
+	c.index = index.New(index.Options{LongestZone: c.zones.longest()})
 	c.index.Restore(headless("hl", 3), 7)
 	ch, err := c.Transfer("clusterset.local.", 0)
 	if err != nil {

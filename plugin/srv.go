@@ -1,6 +1,8 @@
 package clusterset
 
 import (
+	"strings"
+
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
@@ -8,25 +10,28 @@ import (
 
 // replySRV answers SRV (RFC 2782) at a service's own name, for the union of its named ports, or at one port. It returns nil
 // where there is nothing to point to.
-func (c *ClusterSet) replySRV(r *dns.Msg, z *zone, l *lookup) *dns.Msg {
-	if l.kind != service && l.kind != port {
+func (c *ClusterSet) replySRV(r *dns.Msg, l *lookup) *dns.Msg {
+	var targets []index.Target
+	switch l.kind {
+	case service:
+		targets = limited(c, l.set.Targets)
+	case port:
+		targets = limited(c, l.port.Targets)
+	}
+	switch {
+	case len(targets) == 0:
+		return nil
+	case l.set.Headless:
+		return c.replyHostSRV(r, l, targets)
+	case len(l.set.Addrs) == 0:
 		return nil
 	}
-	if l.view.VIP != nil || !l.view.Set.Headless {
-		return c.replyServiceSRV(r, l)
-	}
-	return c.replyHostSRV(r, z, l)
+	return c.replyServiceSRV(r, l, targets)
 }
 
 // replyServiceSRV points at the service's own name, whose addresses go into the additional section.
-func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *lookup) *dns.Msg {
-	addrs := l.view.Addrs()
-	var few [8]index.Target
-	targets := limited(c, l.serviceTargets(few[:0]))
-	if len(targets) == 0 || len(addrs) == 0 {
-		return nil
-	}
-	v4, v6 := addrs.Split()
+func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *lookup, targets []index.Target) *dns.Msg {
+	v4, v6 := l.set.Addrs.Split()
 	v4, v6 = limited(c, v4), limited(c, v6)
 	name := r.Question[0].Name
 	target := l.serviceName(name)
@@ -41,83 +46,68 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *lookup) *dns.Msg {
 	return &p.Msg
 }
 
-// serviceTargets lists the ports that a reply about a ClusterSetIP or ClusterIP service gives: the one asked, or one for
-// each number among the named ports. It appends to targets, the caller's stack, as a VIP keeps no list.
-func (l *lookup) serviceTargets(targets []index.Target) []index.Target {
-	switch {
-	case l.port != nil:
-		return l.port.Targets
-	case l.view.Set != nil:
-		return l.view.Set.Targets
-	}
-	ports := l.view.VIP.Ports
-next:
-	for i := range ports {
-		p := &ports[i]
-		if p.Name == "" || l.kind == port && (p.Name != l.portName || p.Protocol != l.protocol) {
-			continue
-		}
-		for _, t := range targets {
-			if t.Port == p.Number {
-				continue next
-			}
-		}
-		targets = append(targets, index.Target{Host: index.ServiceItself, Port: p.Number})
-	}
-	return targets
-}
-
 // replyHostSRV points at the endpoints of a headless service. A record and its target's addresses lie in one array
 // element; only a host with several addresses of one family needs more.
-func (c *ClusterSet) replyHostSRV(r *dns.Msg, z *zone, l *lookup) *dns.Msg {
-	set := l.view.Set
-	targets := set.Targets
-	if l.port != nil {
-		targets = l.port.Targets
-	}
-	targets = limited(c, targets)
-	if len(targets) == 0 {
-		return nil
-	}
-	name := r.Question[0].Name
+func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *lookup, targets []index.Target) *dns.Msg {
+	set, name := l.set, r.Question[0].Name
 	// An endpoint without a cluster has no name of its own; the service's stands for it. Such targets sort first.
 	var v4, v6 index.Addrs
 	if targets[0].Host == index.ServiceItself {
 		v4, v6 = set.Addrs.Split()
 		v4, v6 = limited(c, v4), limited(c, v6)
 	}
-	p := newReply(r, len(targets), countAddrs(set, targets)+len(v4)+len(v6))
+	var names hostNames
+	addrs := names.init(l, name, targets)
+	p := newReply(r, len(targets), addrs+len(v4)+len(v6))
 	c.fillA(p.Extra, l.serviceName(name), v4)
 	c.fillAAAA(p.Extra[len(v4):], l.serviceName(name), v6)
 	records := make([]recordSRV, len(targets))
-	extra := p.Extra[:len(v4)+len(v6)]
+	extra, target := p.Extra[:len(v4)+len(v6)], ""
 	for i := range records {
 		rec, t := &records[i], targets[i]
-		if t.Host == index.ServiceItself {
-			c.setSRV(&rec.SRV, name, l.serviceName(name), t.Port, len(targets))
-			p.Answer[i] = &rec.SRV
-			continue
-		}
-		target := set.Name(z.number, t.Host)
-		c.setSRV(&rec.SRV, name, target, t.Port, len(targets))
 		p.Answer[i] = &rec.SRV
-		if i == 0 || targets[i-1].Host != t.Host {
+		switch {
+		case t.Host == index.ServiceItself:
+			target = l.serviceName(name)
+		case i == 0 || targets[i-1].Host != t.Host:
+			target = names.make(set.Hosts[t.Host].Key)
 			extra = c.appendHost(extra, rec, target, set.Hosts[t.Host].Addrs)
 		}
+		c.setSRV(&rec.SRV, name, target, t.Port, len(targets))
 	}
 	p.Extra = extra
 	return &p.Msg
 }
 
-// countAddrs counts the addresses of the targets' hosts.
-func countAddrs(set *index.Set, targets []index.Target) int {
-	n := 0
+// hostNames makes the full names of endpoints, all in one buffer: each needs the service's name behind its own, in lower
+// case, as what the data names is.
+type hostNames struct {
+	buf     strings.Builder
+	service string
+}
+
+// init makes room for the targets of a reply to a question about qname, and counts their addresses.
+func (n *hostNames) init(l *lookup, qname string, targets []index.Target) (addrs int) {
+	n.service = lower(l.serviceName(qname))
+	size := 0
 	for i, t := range targets {
 		if t.Host != index.ServiceItself && (i == 0 || targets[i-1].Host != t.Host) {
-			n += len(set.Hosts[t.Host].Addrs)
+			h := &l.set.Hosts[t.Host]
+			size += len(h.Key) + len(".") + len(n.service)
+			addrs += len(h.Addrs)
 		}
 	}
-	return n
+	n.buf.Grow(size)
+	return addrs
+}
+
+// make returns the name of the host of that key.
+func (n *hostNames) make(key string) string {
+	from := n.buf.Len()
+	n.buf.WriteString(key)
+	n.buf.WriteByte('.')
+	n.buf.WriteString(n.service)
+	return n.buf.String()[from:]
 }
 
 // appendHost appends a target's addresses, the first of each family in rec.

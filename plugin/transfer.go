@@ -43,33 +43,20 @@ func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snap
 	ch.send(c.addrRecords(z.ns, c.self.load()))
 	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + z.suffix()), Txt: []string{dnsVersion}}})
 	for _, svc := range snapshot.Services() {
-		view := z.view(svc)
-		if view.Set != nil && view.Set.Headless && !view.Set.Live {
-			continue
+		if set := z.set(svc); !set.Absent() {
+			c.transferService(ch, z, string(svc.Key())+".svc."+z.suffix(), set)
 		}
-		c.transferService(ch, z, string(svc.Key())+".svc."+z.suffix(), view)
 	}
 }
 
 // transferService sends what lies at and below a service's name.
-func (c *ClusterSet) transferService(ch transferChan, z *zone, name string, view index.View) {
-	ch.send(c.addrRecords(name, view.Addrs()))
-	c.transferSRV(ch, z, &lookup{kind: service, view: view}, name)
-	if vip := view.VIP; vip != nil {
-		for _, p := range vip.Ports {
-			if p.Name != "" {
-				l := &lookup{kind: port, view: view, portName: p.Name, protocol: p.Protocol}
-				l.labels = "_" + p.Name + "._" + p.Protocol.String()
-				c.transferSRV(ch, z, l, l.labels+"."+name)
-			}
-		}
-		return
-	}
-	set := view.Set
+func (c *ClusterSet) transferService(ch transferChan, z *zone, name string, set *index.Set) {
+	ch.send(c.addrRecords(name, set.Addrs))
+	c.transferSRV(ch, &lookup{kind: service, set: set}, name)
 	for i := range set.Ports {
 		p := &set.Ports[i]
-		l := &lookup{kind: port, view: view, port: p, labels: "_" + p.Name + "._" + p.Protocol.String()}
-		c.transferSRV(ch, z, l, l.labels+"."+name)
+		l := &lookup{kind: port, set: set, port: p, labels: "_" + p.Name + "._" + p.Protocol.String()}
+		c.transferSRV(ch, l, l.labels+"."+name)
 	}
 	for i := range set.Hosts {
 		ch.send(c.addrRecords(set.Hosts[i].Key+"."+name, set.Hosts[i].Addrs))
@@ -85,9 +72,9 @@ func (c *ClusterSet) transferService(ch transferChan, z *zone, name string, view
 }
 
 // transferSRV sends the SRV records that a query for name would get.
-func (c *ClusterSet) transferSRV(ch transferChan, z *zone, l *lookup, name string) {
+func (c *ClusterSet) transferSRV(ch transferChan, l *lookup, name string) {
 	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
-	if m := c.replySRV(q, z, l); m != nil {
+	if m := c.replySRV(q, l); m != nil {
 		ch.send(m.Answer)
 	}
 }

@@ -25,15 +25,14 @@ func (d dialect) String() string { return dialectNames[d] }
 type zone struct {
 	name    string // lower case, with its final dot
 	dialect dialect
-	number  int // in index.Options.Zones
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
 	// nested are the names of the zones within this one, of the stanza and of other server blocks on the same address.
 	nested []string
 }
 
-func newZone(name string, d dialect, number int) *zone {
-	z := &zone{name: name, dialect: d, number: number}
+func newZone(name string, d dialect) *zone {
+	z := &zone{name: name, dialect: d}
 	z.ns, z.mbox = "ns.dns."+z.suffix(), "hostmaster."+z.suffix()
 	return z
 }
@@ -107,11 +106,11 @@ func (zs zones) match(name string) *zone {
 	return nil
 }
 
-// names lists the zones' names in order of their numbers, as index.Options.Zones takes them.
-func (zs zones) suffixes() []string {
-	names := make([]string, len(zs))
+// longest returns the length of the longest zone's name, as index.Options.LongestZone takes it.
+func (zs zones) longest() int {
+	n := 0
 	for _, z := range zs {
-		names[z.number] = z.suffix()
+		n = max(n, len(z.suffix()))
 	}
-	return names
+	return n
 }

@@ -296,7 +296,7 @@ func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 			x.Put(c.facts.Objects...)
 			x.Publish()
 			for _, svc := range x.Snapshot().Services() {
-				for dialect, view := range map[Dialect]index.View{MCS: svc.MCS(), Global: svc.Global()} {
+				for dialect, set := range map[Dialect]*index.Set{MCS: svc.MCS(), Global: svc.Global()} {
 					n++
 					q.Name = Name{Key: svc.Key(), Zone: "test", Dialect: dialect}
 					e, err := Explain(q, *c.facts)
@@ -305,8 +305,8 @@ func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 						continue
 					}
 					var want []string
-					if view.Set == nil || !view.Set.Headless || view.Set.Live {
-						for _, a := range view.Addrs() {
+					if !set.Absent() {
+						for _, a := range set.Addrs {
 							want = append(want, a.String())
 						}
 					}

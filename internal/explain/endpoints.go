@@ -14,7 +14,7 @@ import (
 // judge says what became of each endpoint.
 type judge struct {
 	query    Query
-	view     index.View
+	set      *index.Set
 	at       found
 	clusters map[string]*index.Cluster
 	members  []clustersetv1alpha1.MemberCluster
@@ -73,7 +73,7 @@ func (j judge) verdict(p *probed, cluster *index.Cluster) (answered bool, reason
 	case !j.at.ranked:
 		return true, "it is what the name stands for"
 	}
-	set := j.view.Set
+	set := j.set
 	switch {
 	case p.degraded && !set.Degraded:
 		return false, "its cluster is " + j.ailment(cluster) + ", so every healthy endpoint comes first"

@@ -29,11 +29,11 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	if q.Policy.Boundary != topology.Any {
 		e.Boundary = q.Policy.Boundary.String()
 	}
-	view := svc.MCS()
+	set := svc.MCS()
 	if q.Name.Dialect == Global {
-		view = svc.Global()
+		set = svc.Global()
 	}
-	at := find(q.Name, view)
+	at := find(q.Name, set)
 	e.Result = at.result
 	for _, a := range at.addrs {
 		e.Addresses = append(e.Addresses, a.String())
@@ -43,15 +43,15 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	e.Source = o.source
 	clusters := clustersOf(f.Objects)
 	judged := probe(options, slices.Collect(values(clusters)), o.groups)
-	if set := view.Set; set != nil && len(set.Addrs) > 0 {
+	if !at.vip && len(set.Addrs) > 0 {
 		e.Degraded = set.Degraded
 		if at.ranked {
 			e.Tier = set.Tier.String()
 		}
 	}
-	e.Endpoints = endpoints(judge{q, view, at, clusters, f.Members}, judged)
+	e.Endpoints = endpoints(judge{q, set, at, clusters, f.Members}, judged)
 	e.Clusters = states(f, clusters, o.groups)
-	e.Because = because(o, view, at, judged)
+	e.Because = because(o, set, at, judged)
 	if err := e.check(at); err != nil {
 		return nil, err
 	}
@@ -121,23 +121,23 @@ func origin(d Dialect, svc *index.Service) source {
 }
 
 // because says in a sentence or two why the result is what it is.
-func because(o source, view index.View, at found, all []probed) string {
+func because(o source, set *index.Set, at found, all []probed) string {
 	switch {
 	case at.why != "":
 		return at.why
-	case view.Set == nil || at.result == NoData && len(all) == 0:
+	case at.vip || at.result == NoData && len(all) == 0:
 		return o.why
-	case at.result == NXDomain && view.Set.Headless && !view.Set.Live:
+	case at.result == NXDomain && set.Headless && !set.Live:
 		return o.why + ", and none is ready in a cluster that lives: a headless service without any does not exist (KEP-1645, specification 2.4.1)"
-	case len(view.Set.Addrs) == 0 && view.Set.Live:
+	case len(set.Addrs) == 0 && set.Live:
 		return o.why + "; it has ready endpoints, but none within the boundary"
-	case len(view.Set.Addrs) == 0:
+	case len(set.Addrs) == 0:
 		return o.why + "; none of its endpoints is ready in a cluster that lives"
 	case !at.ranked:
 		return o.why + "; a name below the service's has its addresses at whatever distance"
 	}
-	why := o.why + "; " + nearness(view.Set.Tier)
-	if view.Set.Degraded {
+	why := o.why + "; " + nearness(set.Tier)
+	if set.Degraded {
 		why += ", among drained and Suspect clusters only, because no healthy one has a ready endpoint"
 	}
 	return why

@@ -18,15 +18,14 @@ type found struct {
 }
 
 // find looks a name up as the plugin does (plugin/lookup.go).
-func find(n Name, view index.View) found {
-	at := found{result: NXDomain, vip: view.VIP != nil}
-	set := view.Set
-	if set != nil && set.Headless && !set.Live {
+func find(n Name, set *index.Set) found {
+	at := found{result: NXDomain, vip: set.Source == index.SourceClusterSetIPs}
+	if set.Absent() {
 		return at
 	}
 	switch {
 	case n.Labels == "":
-		at.addrs, at.ranked = view.Addrs(), set != nil
+		at.addrs, at.ranked = set.Addrs, !at.vip
 		at.result = NoData
 		if len(at.addrs) > 0 {
 			at.result = Answer
@@ -34,11 +33,11 @@ func find(n Name, view index.View) found {
 		return at
 	case strings.HasPrefix(n.Labels, "_"):
 		at.why = "no endpoint and no port of the service has that name"
-		if hasPort(n.Labels, view) {
+		if hasPort(n.Labels, set) {
 			at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
 		}
 		return at
-	case set == nil:
+	case at.vip:
 		at.why = "a ClusterSetIP service has nothing below its name but ports (KEP-1645, specification 2.3.4)"
 		return at
 	}
@@ -67,7 +66,7 @@ func findHost(at found, n Name, set *index.Set) found {
 }
 
 // hasPort reports whether _port._proto, or _proto alone, stands for a port of the service.
-func hasPort(labels string, view index.View) bool {
+func hasPort(labels string, set *index.Set) bool {
 	port, proto, whole := strings.Cut(labels, ".")
 	if !whole {
 		port, proto = "", labels
@@ -75,15 +74,7 @@ func hasPort(labels string, view index.View) bool {
 	is := func(name string, p index.Protocol) bool {
 		return name != "" && proto == "_"+p.String() && (!whole || port == "_"+name)
 	}
-	if view.VIP != nil {
-		for _, p := range view.VIP.Ports {
-			if is(p.Name, p.Protocol) {
-				return true
-			}
-		}
-		return false
-	}
-	for _, p := range view.Set.Ports {
+	for _, p := range set.Ports {
 		if is(p.Name, p.Protocol) {
 			return true
 		}

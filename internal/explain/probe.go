@@ -22,7 +22,7 @@ type probed struct {
 // readiness, health, boundary and tiers are decided here by the very code that decides them for a server, and can't drift
 // from it.
 func probe(options index.Options, clusters []index.Object, groups []index.Group) []probed {
-	options.Namespaces, options.Zones = nil, nil
+	options.Namespaces, options.LongestZone = nil, 0
 	x := index.New(options)
 	x.Put(clusters...)
 	var all []probed
@@ -39,7 +39,7 @@ func probe(options index.Options, clusters []index.Object, groups []index.Group)
 	x.Publish()
 	snapshot := x.Snapshot()
 	for i := range all {
-		p, set := &all[i], snapshot.Service(string(probeKey(i))).Global().Set
+		p, set := &all[i], snapshot.Service(string(probeKey(i))).Global()
 		p.live, p.inside = set.Live, len(set.Addrs) > 0
 		p.tier, p.degraded = set.Tier, set.Degraded
 	}

@@ -173,7 +173,7 @@ func (e *editor) check() {
 		return
 	}
 	wantFacts, wantSeen := e.want()
-	gotFacts := snapshotFacts(e.t, snapshot, e.world.opts)
+	gotFacts := snapshotFacts(e.t, snapshot)
 	compareFacts(e.t, "snapshot", gotFacts, wantFacts)
 	for _, ns := range append([]string{"", "absent"}, editNamespaces...) {
 		if got, want := snapshot.HasNamespace(ns), e.world.hasNamespace(ns); got != want {
@@ -239,7 +239,7 @@ func (e *editor) checkHistory() {
 		if r.snapshot.Serial() != r.serial {
 			e.t.Errorf("snapshot %d: its serial changed", i)
 		}
-		compareFacts(e.t, fmt.Sprintf("snapshot %d, looked at again", i), snapshotFacts(e.t, r.snapshot, e.world.opts), r.facts)
+		compareFacts(e.t, fmt.Sprintf("snapshot %d, looked at again", i), snapshotFacts(e.t, r.snapshot), r.facts)
 	}
 	for o, was := range e.given {
 		if is := describe(o); is != was {

@@ -10,7 +10,7 @@ import (
 
 // snapshotFacts reads everything that a Snapshot says into the oracle's words, through its exported methods, and checks the
 // order and form that readers rely on.
-func snapshotFacts(t *testing.T, s *Snapshot, opts Options) map[string]string {
+func snapshotFacts(t *testing.T, s *Snapshot) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	services := s.Services()
@@ -22,7 +22,7 @@ func snapshotFacts(t *testing.T, s *Snapshot, opts Options) map[string]string {
 		if s.Service(key) != svc {
 			t.Errorf("Service(%s) isn't the one that Services lists", key)
 		}
-		all[key] = "mcs " + factsOf(t, key, svc.MCS(), opts).String() + "\nglobal " + factsOf(t, key, svc.Global(), opts).String() + inputsText(svc)
+		all[key] = "mcs " + factsOf(t, key, svc.MCS()).String() + "\nglobal " + factsOf(t, key, svc.Global()).String() + inputsText(svc)
 	}
 	for _, ns := range editNamespaces {
 		for _, name := range editServices {
@@ -46,25 +46,15 @@ func inputsText(s *Service) string {
 	return fmt.Sprintf("\nfrom %+v %v %+v", imp, names, global)
 }
 
-func factsOf(t *testing.T, key string, v View, opts Options) facts {
+func factsOf(t *testing.T, key string, set *Set) facts {
 	t.Helper()
-	f := facts{exists: v.Exists(), addrs: textsOf(t, key, v.Addrs()), ports: map[string][]string{}}
-	switch {
-	case v.VIP != nil && v.Set != nil:
-		t.Errorf("%s: both a VIP and a Set", key)
-	case v.VIP != nil:
-		f.vip, f.unseen = true, fmt.Sprint(v.VIP.Ports)
-		f.setPorts(v.VIP.Ports)
-	case v.Set != nil:
-		f.readSet(t, key, v.Set, opts)
+	f := facts{exists: set != nil, ports: map[string][]string{}}
+	if set == nil {
+		return f
 	}
-	return f
-}
-
-func (f *facts) readSet(t *testing.T, key string, set *Set, opts Options) {
-	t.Helper()
+	f.addrs, f.vip = textsOf(t, key, set.Addrs), set.Source == SourceClusterSetIPs
 	f.headless, f.live = set.Headless, set.Live
-	if len(set.Addrs) > 0 {
+	if !f.vip && len(set.Addrs) > 0 {
 		f.tier = set.Tier.String()
 		if set.Degraded {
 			f.tier = "degraded " + f.tier
@@ -81,13 +71,6 @@ func (f *facts) readSet(t *testing.T, key string, set *Set, opts Options) {
 			t.Errorf("%s: %s is found, though not listed", key, label)
 		}
 	}
-	for i, h := range set.Hosts {
-		for z, zone := range opts.Zones {
-			if name := set.Name(z, int32(i)); name != h.Key+"."+key+".svc."+zone || len(name) > 254 { //nolint:gosec // few hosts
-				t.Errorf("%s: host %s is named %s", key, h.Key, name)
-			}
-		}
-	}
 	for i, p := range set.Ports {
 		if i > 0 && comparePorts(Port{set.Ports[i-1].Name, 0, set.Ports[i-1].Protocol}, Port{p.Name, 0, p.Protocol}) >= 0 {
 			t.Errorf("%s: port %s_%s out of order", key, p.Name, p.Protocol)
@@ -95,6 +78,7 @@ func (f *facts) readSet(t *testing.T, key string, set *Set, opts Options) {
 		f.ports[portText(Port{Name: p.Name, Protocol: p.Protocol})] = set.targetTexts(t, key, p.Targets)
 	}
 	f.union = set.targetTexts(t, key, set.Targets)
+	return f
 }
 
 func hostFacts(t *testing.T, key string, hosts []Host, find func(string) *Host) map[string][]string {

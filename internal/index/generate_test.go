@@ -36,8 +36,8 @@ var (
 func newEditor(t *testing.T, data []byte) *editor {
 	e := &editor{t: t, data: data, now: time.Unix(1_800_000_000, 0), given: map[Object]string{}}
 	opts := Options{
-		Self:  topology.Location{Cluster: pick(e, []string{"c1", "a.b", "", "other"}), Zone: pick(e, editZones), Region: pick(e, editRegions)},
-		Zones: pick(e, [][]string{{"clusterset.local.", "global."}, {""}, {"global."}}),
+		Self:        topology.Location{Cluster: pick(e, []string{"c1", "a.b", "", "other"}), Zone: pick(e, editZones), Region: pick(e, editRegions)},
+		LongestZone: len(pick(e, []string{"clusterset.local.", "", "global."})),
 		Policy: topology.Policy{
 			Prefer: pick(e, [][]topology.Tier{
 				nil,

@@ -20,8 +20,9 @@ type Options struct {
 	Policy topology.Policy
 	// Namespaces limits the services to those of the namespaces listed. Nil means all.
 	Namespaces []string
-	// Zones are the zones that endpoint names are made for, lower case, with a final dot. Set.Name takes an index into it.
-	Zones []string
+	// LongestZone is the length of the longest zone's name, with its final dot. An endpoint whose name would be longer than a
+	// DNS name can be in that zone has none.
+	LongestZone int
 	// Now is the clock that serials are taken from. Nil means time.Now.
 	Now func() time.Time
 }
@@ -393,7 +394,7 @@ func (x *Index) publish() {
 	if last != nil && len(x.drafts) == 0 {
 		return
 	}
-	r := &ranker{self: x.opts.Self, policy: x.opts.Policy, zones: x.opts.Zones, clusters: x.clusters}
+	r := &ranker{self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: x.clusters}
 	changed := last == nil
 	namespaces := false
 	for _, s := range x.drafts {

@@ -13,7 +13,7 @@ import (
 
 // published returns an Index of the objects, as a server at self sees them.
 func published(self topology.Location, objects ...Object) *Index {
-	x := New(Options{Self: self, Zones: []string{"clusterset.local.", "global."}, Now: func() time.Time { return time.Unix(1, 0) }})
+	x := New(Options{Self: self, LongestZone: len("clusterset.local."), Now: func() time.Time { return time.Unix(1, 0) }})
 	x.Put(objects...)
 	x.Publish()
 	return x
@@ -63,7 +63,7 @@ func TestFourCities(t *testing.T) {
 		{"from beijing, chaoyang gone", topology.Location{Zone: "beijing", Region: "north"}, without("chaoyang", Gone), "[10.1.0.1]", "[]", topology.Zone},
 	}
 	for _, tt := range tests {
-		set := published(tt.self, tt.objects...).Snapshot().Service("nginx.default").Global().Set
+		set := published(tt.self, tt.objects...).Snapshot().Service("nginx.default").Global()
 		v4, v6 := set.Addrs.Split()
 		if fmt.Sprint(v4) != tt.v4 || fmt.Sprint(v6) != tt.v6 || set.Tier != tt.tier {
 			t.Errorf("%s: %v and %v of tier %v, want %s and %s of %v", tt.name, v4, v6, set.Tier, tt.v4, tt.v6, tt.tier)
@@ -212,13 +212,15 @@ func TestLongestHostName(t *testing.T) {
 		e[0].Hostname = strings.Repeat("h", 63)
 		set := published(topology.Location{}, &GlobalService{Service: key, Headless: true, Groups: []Group{
 			{Cluster: strings.Repeat("c", tt.cluster), Ports: []Port{{"http", 80, TCP}}, Endpoints: e},
-		}}).Snapshot().Service(string(key)).Global().Set
+		}}).Snapshot().Service(string(key)).Global()
 		if len(set.Hosts) != tt.hosts || len(set.Addrs) != 1 || len(set.Clusters) != 1 || len(set.Targets) != 1 ||
 			(set.Targets[0].Host == ServiceItself) != (tt.hosts == 0) {
 			t.Errorf("cluster name of %d characters: %+v", tt.cluster, set)
 		}
-		if tt.hosts == 1 && len(set.Name(0, 0)) != 254 {
-			t.Errorf("the name has %d characters, want 254: %s", len(set.Name(0, 0)), set.Name(0, 0))
+		if tt.hosts == 1 {
+			if name := set.Hosts[0].Key + "." + string(key) + ".svc.clusterset.local."; len(name) != 254 {
+				t.Errorf("the name has %d characters, want 254: %s", len(name), name)
+			}
 		}
 	}
 }

@@ -93,12 +93,8 @@ func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 			hostname += "0"
 		}
 	}
-	for _, zone := range w.opts.Zones {
-		if len(strings.Join([]string{hostname, cluster, id.Name, id.Namespace, "svc", zone}, ".")) > 254 {
-			return ""
-		}
-	}
-	if cluster == "" {
+	zone := strings.Repeat("z", w.opts.LongestZone)
+	if cluster == "" || len(strings.Join([]string{hostname, cluster, id.Name, id.Namespace, "svc", zone}, ".")) > 254 {
 		return ""
 	}
 	return hostname + "." + cluster

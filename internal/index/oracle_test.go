@@ -99,7 +99,6 @@ type facts struct {
 	hosts, clusters             map[string][]string // their addresses
 	ports                       map[string][]string // of http/tcp: "<host>:80", or "*:80" for the service's own name
 	union                       []string
-	unseen                      string // of a VIP: its ports as they were declared, unnamed ones among them
 }
 
 // mcs is the service as names below clusterset.local tell it.
@@ -121,7 +120,7 @@ func (w *world) mcs(id ObjectID) facts {
 		}
 		return w.ranked(id, true, imp.Ports, groups)
 	default:
-		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), ports: map[string][]string{}, unseen: fmt.Sprint(imp.Ports)}
+		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), live: true, ports: map[string][]string{}}
 		f.setPorts(imp.Ports)
 		return f
 	}
@@ -152,7 +151,7 @@ func (f facts) String() string {
 		return "no service"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "vip=%v headless=%v live=%v tier=%q addrs=%v union=%v %s", f.vip, f.headless, f.live, f.tier, f.addrs, f.union, f.unseen)
+	fmt.Fprintf(&b, "vip=%v headless=%v live=%v tier=%q addrs=%v union=%v", f.vip, f.headless, f.live, f.tier, f.addrs, f.union)
 	for _, m := range []struct {
 		name   string
 		values map[string][]string
@@ -169,7 +168,7 @@ func (f facts) seen(global bool) string {
 	if !f.exists || f.headless && !f.live {
 		return "NXDOMAIN"
 	}
-	f.tier, f.live, f.vip, f.unseen = "", true, false, ""
+	f.tier, f.live, f.vip = "", true, false
 	if len(f.addrs) == 0 && !f.headless {
 		f.union = nil // SRV without an address to go with it is NODATA
 		for p := range f.ports {

@@ -19,7 +19,7 @@ const maxName = 254
 type ranker struct {
 	self     topology.Location
 	policy   topology.Policy
-	zones    []string
+	longest  int // Options.LongestZone
 	clusters map[string]*Cluster
 }
 
@@ -32,8 +32,8 @@ type candidate struct {
 	host  int32
 }
 
-func (r *ranker) rank(key ServiceKey, headless bool, ports []Port, groups []Group) *Set {
-	s := &Set{Headless: headless}
+func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port, groups []Group) *Set {
+	s := &Set{Source: source, Headless: headless}
 	candidates, live := r.candidates(groups)
 	s.Live = live
 	best := bestOf(candidates, func(*candidate) bool { return true })
@@ -144,13 +144,9 @@ func hostsBy(candidates []candidate, name func(i int) string) []Host {
 	return hosts
 }
 
-// nameHosts fills in Hosts with their names in every zone, and tells each candidate its host.
+// nameHosts fills in Hosts, and tells each candidate its host.
 func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
-	longest := 0
-	for _, zone := range r.zones {
-		longest = max(longest, len(zone))
-	}
-	room := maxName - len(".") - len(key) - len(".svc.") - longest
+	room := maxName - len(".") - len(key) - len(".svc.") - r.longest
 	keys := make([]string, len(candidates))
 	for i := range candidates {
 		c := &candidates[i]
@@ -164,17 +160,6 @@ func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 		keys[i] = hostname + "." + c.group.Cluster
 	}
 	s.Hosts = hostsBy(candidates, func(i int) string { return keys[i] })
-	s.names = make([][]string, len(r.zones))
-	for z, zone := range r.zones {
-		s.names[z] = make([]string, len(s.Hosts))
-		for i := range s.Hosts {
-			name := s.Hosts[i].Key + "." + string(key) + ".svc." + zone
-			s.names[z][i] = name
-			if z == 0 {
-				s.Hosts[i].Key = name[:len(s.Hosts[i].Key)] // shares the name's bytes
-			}
-		}
-	}
 	for i := range candidates {
 		if keys[i] == "" {
 			continue

@@ -60,7 +60,7 @@ func TestSerialIgnoresWhatNoQuerySees(t *testing.T) {
 		{"readiness in a cluster that is gone", topology.Policy{}, clusterIP(false), clusterIP(true), []Object{&Cluster{Name: "c1", Health: Gone}}},
 	}
 	for _, tt := range tests {
-		x := New(Options{Self: topology.Location{Zone: "z1", Region: "r1"}, Policy: tt.policy, Zones: []string{"global."}})
+		x := New(Options{Self: topology.Location{Zone: "z1", Region: "r1"}, Policy: tt.policy, LongestZone: len("global.")})
 		x.Put(tt.was)
 		x.Publish()
 		before := x.Snapshot().Serial()

@@ -8,18 +8,28 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Set is what ranking made of a service's endpoints. Everything in it is in a fixed order, free of duplicates, and must not
-// be changed.
+// Source says which objects a Set was made from.
+type Source uint8
+
+// The sources. With SourceClusterSetIPs nothing was ranked: kube-proxy chooses among the endpoints behind the addresses.
+const (
+	SourceGlobalService Source = iota
+	SourceEndpointSlices
+	SourceClusterSetIPs
+)
+
+// Set is what a service comes to: ranked endpoints, or its ClusterSetIPs. Everything in it is in a fixed order, free of
+// duplicates, and must not be changed.
 type Set struct {
+	Source   Source
 	Headless bool
-	// Live is false where no endpoint of any live cluster is ready: a headless service then does not exist (KEP-1645,
-	// specification 2.4.1).
+	// Live is false where no endpoint of any live cluster is ready. ClusterSetIPs are always live.
 	Live bool
 	// Tier is the tier that won, Degraded whether only Suspect or drained clusters were left. Both are meaningless where
 	// Addrs is empty.
 	Tier     topology.Tier
 	Degraded bool
-	// Addrs are the addresses of the best tier.
+	// Addrs are the addresses at the service's own name: those of the best tier, or the ClusterSetIPs.
 	Addrs Addrs
 	// Hosts are the endpoints that have a name of their own, of every tier within the boundary, sorted by Key. Only headless
 	// services have any.
@@ -30,9 +40,6 @@ type Set struct {
 	Ports []PortTargets
 	// Targets is the union of the Ports' targets.
 	Targets []Target
-
-	// names[z][i] is the full name of Hosts[i] in zone z.
-	names [][]string
 }
 
 // Addrs are sorted addresses, IPv4 before IPv6.
@@ -98,14 +105,16 @@ func (s *Set) EmptyNonTerminal(label string) bool {
 	return false
 }
 
-// Name returns the full name of Hosts[i] in the Index's zone of that number.
-func (s *Set) Name(zone int, i int32) string { return s.names[zone][i] }
-
 // equal reports whether queries get the same from both. Where the addresses came from shows in no answer, nor does what
 // could be said of a headless service that doesn't exist for want of endpoints.
 func (s *Set) equal(o *Set) bool {
-	if s.absent() || o.absent() {
-		return s.absent() && o.absent()
+	switch {
+	case s == o:
+		return true
+	case s == nil || o == nil:
+		return false
+	case s.Absent() || o.Absent():
+		return s.Absent() && o.Absent()
 	}
 	return s.Headless == o.Headless &&
 		slices.Equal(s.Addrs, o.Addrs) && slices.EqualFunc(s.Hosts, o.Hosts, Host.equal) &&
@@ -113,8 +122,9 @@ func (s *Set) equal(o *Set) bool {
 		slices.Equal(s.Targets, o.Targets)
 }
 
-// absent reports whether the service is one of NXDOMAIN.
-func (s *Set) absent() bool { return s.Headless && !s.Live }
+// Absent reports whether the service doesn't exist in DNS: it is headless and has no ready endpoint in a live cluster
+// (KEP-1645, specification 2.4.1).
+func (s *Set) Absent() bool { return s.Headless && !s.Live }
 
 func (h Host) equal(o Host) bool { return h.Key == o.Key && slices.Equal(h.Addrs, o.Addrs) }
 
