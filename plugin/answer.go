@@ -55,19 +55,19 @@ type recordSRV struct {
 }
 
 // reply makes the one reply to r.
-func (c *ClusterSet) reply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *lookup) *dns.Msg {
+func (c *ClusterSet) reply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup) *dns.Msg {
 	var m *dns.Msg
 	switch qtype := r.Question[0].Qtype; {
-	case l.kind == nameError || l.kind == empty:
+	case l.Kind == index.NameError || l.Kind == index.Empty:
 	case qtype == dns.TypeANY:
 		m = c.replyANY(r)
-	case l.kind == apex:
+	case l.Kind == index.Apex:
 		m = c.replyApex(r, z, snapshot)
-	case l.kind == version:
+	case l.Kind == index.Version:
 		m = c.replyVersion(r)
 	case qtype == dns.TypeA || qtype == dns.TypeAAAA:
-		addrs := l.addrs
-		if l.kind == nameServer {
+		addrs := l.Addrs
+		if l.Kind == index.NameServer {
 			addrs = c.self.load()
 		}
 		m = c.replyAddrs(r, addrs)
@@ -75,10 +75,10 @@ func (c *ClusterSet) reply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *loo
 		m = c.replySRV(r, l)
 	}
 	if m == nil {
-		return c.replyNegative(r, z, snapshot, l.kind == nameError)
+		return c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
 	}
-	if l.kind == service {
-		c.tiers.count(l.set)
+	if l.Kind == index.ServiceName {
+		c.tiers.count(l.Set)
 	}
 	return m
 }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/coredns/coredns/plugin/pkg/fall"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
 
 func TestZonesThatTheCacheLeavesAlone(t *testing.T) {
@@ -23,7 +25,7 @@ func TestZonesThatTheCacheLeavesAlone(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cs := &ClusterSet{Fall: fall.F{Zones: c.fall}}
 			for _, name := range c.zones {
-				cs.zones = append(cs.zones, newZone(name, mcs))
+				cs.zones = append(cs.zones, newZone(name, index.MCS))
 			}
 			if got := cs.CacheBypassZones(); !slices.Equal(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)

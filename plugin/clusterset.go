@@ -3,7 +3,7 @@
 //
 // It is the last station of the data plane. A source (source.go) reads objects from a Kubernetes API server or a directory
 // and puts them into an index.Index, which ranks endpoints by topology and publishes immutable snapshots. ServeDNS reads
-// the current snapshot (lookup.go) and writes one reply (answer.go).
+// the current snapshot and writes one reply (answer.go).
 package clusterset
 
 import (
@@ -58,12 +58,12 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
 		return dns.RcodeRefused, nil // the transfer plugin comes before us, where it is configured
 	}
-	var l lookup
-	z.lookup(&l, snapshot, name)
-	if l.kind == nameError && len(z.nested) > 0 && z.leadsTo(name) {
-		l.kind = empty
+	var l index.Lookup
+	snapshot.Lookup(&l, z.dialect, z.below(name))
+	if l.Kind == index.NameError && len(z.nested) > 0 && z.leadsTo(name) {
+		l.Kind = index.Empty
 	}
-	if l.kind == nameError && c.Fall.Through(name) {
+	if l.Kind == index.NameError && c.Fall.Through(name) {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}
 	if r.Opcode != dns.OpcodeQuery {

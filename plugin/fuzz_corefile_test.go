@@ -12,6 +12,7 @@ import (
 	"github.com/coredns/coredns/plugin"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -120,7 +121,7 @@ func checkOptions(t *testing.T, o *options) {
 		if i > 0 && len(z.name) > len(o.zones[i-1].name) {
 			t.Errorf("zone %s after %s, which is shorter", z.name, o.zones[i-1].name)
 		}
-		if z.dialect > global {
+		if z.dialect > index.Global {
 			t.Errorf("zone %+v", *z)
 		}
 		for _, name := range []string{z.name, z.ns, z.mbox, "dns-version." + z.suffix()} {

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
 
 // All names that differ from one that exists by up to two labels in front.
@@ -26,9 +28,9 @@ func TestNamesAndTheirNeighbours(t *testing.T) {
 
 // FuzzName looks names up and compares what they stand for with the list above.
 func FuzzName(f *testing.F) {
-	for _, d := range []dialect{mcs, global} {
+	for _, d := range []index.Dialect{index.MCS, index.Global} {
 		for _, name := range fuzzBases() {
-			f.Add(name+"."+map[dialect]string{mcs: "clusterset.local.", global: "global."}[d], []byte{}, "x")
+			f.Add(name+"."+map[index.Dialect]string{index.MCS: "clusterset.local.", index.Global: "global."}[d], []byte{}, "x")
 			f.Add(strings.ToUpper(name)+".in.clusterset.local.", []byte{16}, "_http")
 		}
 	}
@@ -45,15 +47,15 @@ func FuzzName(f *testing.F) {
 		}
 		for _, c := range plugins {
 			if z := c.zones.match(lower(name)); z != nil { // whatever stands there
-				z.lookup(&lookup{}, c.index.Snapshot(), lower(name))
+				c.index.Snapshot().Lookup(&index.Lookup{}, z.dialect, z.below(lower(name)))
 			}
 			canonical, ok := asReceived(name)
 			if !ok {
 				continue
 			}
 			k, z := checkName(t, c, canonical)
-			if below, ok := asReceived(child + "." + canonical); ok && k == nameError {
-				if childKind, childZone := checkName(t, c, below); childZone == z && childKind != nameError {
+			if below, ok := asReceived(child + "." + canonical); ok && k == index.NameError {
+				if childKind, childZone := checkName(t, c, below); childZone == z && childKind != index.NameError {
 					t.Errorf("%s doesn't exist but %s below it does (RFC 8020)", canonical, below)
 				}
 			}
@@ -72,7 +74,7 @@ func asReceived(name string) (string, bool) {
 	return name, err == nil
 }
 
-func checkName(t *testing.T, c *ClusterSet, qname string) (kind, *zone) {
+func checkName(t *testing.T, c *ClusterSet, qname string) (index.NameKind, *zone) {
 	t.Helper()
 	name := lower(qname)
 	z := c.zones.match(name)
@@ -86,27 +88,27 @@ func checkName(t *testing.T, c *ClusterSet, qname string) (kind, *zone) {
 		t.Fatalf("%s is in zone %v, want %v", name, z, closest)
 	}
 	if z == nil {
-		return nameError, nil
+		return index.NameError, nil
 	}
 	labels := dns.SplitDomainName(name)
 	below := strings.Join(labels[:len(labels)-dns.CountLabel(z.name)], ".")
-	var l lookup
-	z.lookup(&l, c.index.Snapshot(), name)
-	if want := kindOf(z.dialect, below); l.kind != want {
-		t.Errorf("%s (%s): kind %d, want %d", name, z.dialect, l.kind, want)
+	var l index.Lookup
+	c.index.Snapshot().Lookup(&l, z.dialect, z.below(name))
+	if want := kindOf(z.dialect, below); l.Kind != want {
+		t.Errorf("%s (%s): kind %d, want %d", name, z.dialect, l.Kind, want)
 	}
-	switch l.kind {
-	case service, port, host:
-		want := string(l.key) + ".svc." + z.suffix()
-		if l.labels != "" {
-			want = l.labels + "." + want
+	switch l.Kind {
+	case index.ServiceName, index.PortName, index.HostName:
+		want := string(l.Key) + ".svc." + z.suffix()
+		if l.Labels != "" {
+			want = l.Labels + "." + want
 		}
-		if want != name || lower(l.serviceName(qname)) != string(l.key)+".svc."+z.suffix() {
-			t.Errorf("%s is taken for %s, a name of %s", name, want, l.serviceName(qname))
+		if want != name || lower(serviceName(&l, qname)) != string(l.Key)+".svc."+z.suffix() {
+			t.Errorf("%s is taken for %s, a name of %s", name, want, serviceName(&l, qname))
 		}
-		if l.kind == host && len(l.addrs) == 0 {
+		if l.Kind == index.HostName && len(l.Addrs) == 0 {
 			t.Errorf("%s has no address", name)
 		}
 	}
-	return l.kind, z
+	return l.Kind, z
 }

@@ -61,50 +61,50 @@ func fuzzObjects() []index.Object {
 
 // fuzzNames are all the names below a zone that those objects make, written down from DNS.md; between them and the zone lie
 // only empty non-terminals.
-var fuzzNames = map[dialect]map[string]kind{
-	mcs: {
-		"": apex, "ns.dns": nameServer, "dns-version": version, "svc": empty, "gone.svc": empty,
-		"vip.ns.svc": service, "_http._tcp.vip.ns.svc": port, "_dns._udp.vip.ns.svc": port,
-		"hl.ns.svc": service, "_http._tcp.hl.ns.svc": port, "_s._sctp.hl.ns.svc": port, "h0.c1.hl.ns.svc": host, "10-0-0-3.c1.hl.ns.svc": host,
-		"0--5.c1.hl.ns.svc": host, "h0.a.b.hl.ns.svc": host,
-		"waits.ns.svc": service, "_http._tcp.waits.ns.svc": port,
-		"glob.ns.svc": service, "_http._tcp.glob.ns.svc": port, "_s._sctp.glob.ns.svc": port,
-		"both.ns.svc": service, "_http._tcp.both.ns.svc": port, "a.c1.both.ns.svc": host, "10-2-0-2.a.c1.both.ns.svc": host,
-		"svc.svc.svc": service, "clusterset.local.svc": service, "dns-version.dns.svc": service,
+var fuzzNames = map[index.Dialect]map[string]index.NameKind{
+	index.MCS: {
+		"": index.Apex, "ns.dns": index.NameServer, "dns-version": index.Version, "svc": index.Empty, "gone.svc": index.Empty,
+		"vip.ns.svc": index.ServiceName, "_http._tcp.vip.ns.svc": index.PortName, "_dns._udp.vip.ns.svc": index.PortName,
+		"hl.ns.svc": index.ServiceName, "_http._tcp.hl.ns.svc": index.PortName, "_s._sctp.hl.ns.svc": index.PortName, "h0.c1.hl.ns.svc": index.HostName, "10-0-0-3.c1.hl.ns.svc": index.HostName,
+		"0--5.c1.hl.ns.svc": index.HostName, "h0.a.b.hl.ns.svc": index.HostName,
+		"waits.ns.svc": index.ServiceName, "_http._tcp.waits.ns.svc": index.PortName,
+		"glob.ns.svc": index.ServiceName, "_http._tcp.glob.ns.svc": index.PortName, "_s._sctp.glob.ns.svc": index.PortName,
+		"both.ns.svc": index.ServiceName, "_http._tcp.both.ns.svc": index.PortName, "a.c1.both.ns.svc": index.HostName, "10-2-0-2.a.c1.both.ns.svc": index.HostName,
+		"svc.svc.svc": index.ServiceName, "clusterset.local.svc": index.ServiceName, "dns-version.dns.svc": index.ServiceName,
 	},
-	global: {
-		"c1.hl.ns.svc": host, "a.b.hl.ns.svc": host, "c1.glob.ns.svc": host, "a.b.glob.ns.svc": host, "c1.both.ns.svc": host,
+	index.Global: {
+		"c1.hl.ns.svc": index.HostName, "a.b.hl.ns.svc": index.HostName, "c1.glob.ns.svc": index.HostName, "a.b.glob.ns.svc": index.HostName, "c1.both.ns.svc": index.HostName,
 		// The host "a" of c1 and the cluster "a.c1" have the same name: a host's addresses count.
-		"a.c1.both.ns.svc": host,
+		"a.c1.both.ns.svc": index.HostName,
 	},
 }
 
 func init() {
-	for name, k := range fuzzNames[mcs] {
-		fuzzNames[global][name] = k
+	for name, k := range fuzzNames[index.MCS] {
+		fuzzNames[index.Global][name] = k
 	}
 }
 
 // kindOf is what DNS.md has at a name below a zone.
-func kindOf(d dialect, name string) kind {
+func kindOf(d index.Dialect, name string) index.NameKind {
 	if k, ok := fuzzNames[d][name]; ok {
 		return k
 	}
 	for below := range fuzzNames[d] {
 		if strings.HasSuffix(below, "."+name) {
-			return empty
+			return index.Empty
 		}
 	}
-	return nameError
+	return index.NameError
 }
 
 // newFuzzPlugin answers for the zones given, the global one in its dialect.
 func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 	c := &ClusterSet{ttl: defaultTTL, tiers: newTierCounters()}
 	for _, name := range zoneNames {
-		d := mcs
+		d := index.MCS
 		if name == "global." || name == "." {
-			d = global
+			d = index.Global
 		}
 		c.zones = append(c.zones, newZone(name, d))
 	}
@@ -123,7 +123,7 @@ var fuzzLabels = strings.Fields(`svc ns dns dns-version clusterset local global 
 // fuzzBases are the names below a zone that exist, and those of services that exist for want of something.
 func fuzzBases() []string {
 	bases := map[string]bool{"": true, "dead.gone.svc": true, "orphan.nowhere.svc": true, "nowhere.svc": true}
-	for name := range fuzzNames[global] {
+	for name := range fuzzNames[index.Global] {
 		for ; name != ""; _, name, _ = strings.Cut(name, ".") {
 			bases[name] = true
 		}

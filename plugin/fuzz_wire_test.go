@@ -37,9 +37,9 @@ func (nextPlugin) ServeDNS(context.Context, dns.ResponseWriter, *dns.Msg) (int, 
 // tells CoreDNS to write one.
 func FuzzWire(f *testing.F) {
 	for i, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeANY, dns.TypeAXFR, dns.TypeMX, dns.TypeOPT, 65280} {
-		for _, d := range []dialect{mcs, global} {
+		for _, d := range []index.Dialect{index.MCS, index.Global} {
 			for _, name := range fuzzBases() {
-				q := new(dns.Msg).SetQuestion(strings.TrimPrefix(name+map[dialect]string{mcs: ".Clusterset.local.", global: ".global."}[d], "."), qtype)
+				q := new(dns.Msg).SetQuestion(strings.TrimPrefix(name+map[index.Dialect]string{index.MCS: ".Clusterset.local.", index.Global: ".global."}[d], "."), qtype)
 				if i%2 == 0 {
 					q.SetEdns0(1232, true)
 				}

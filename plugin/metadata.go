@@ -18,40 +18,40 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 	if z == nil {
 		return ctx
 	}
-	set := func(label string, value func(*lookup) string) {
+	set := func(label string, value func(*index.Lookup) string) {
 		metadata.SetValueFunc(ctx, pluginName+"/"+label, func() string {
 			snapshot := c.index.Snapshot()
 			if snapshot == nil {
 				return ""
 			}
-			var l lookup
-			z.lookup(&l, snapshot, name)
+			var l index.Lookup
+			snapshot.Lookup(&l, z.dialect, z.below(name))
 			return value(&l)
 		})
 	}
 	metadata.SetValueFunc(ctx, pluginName+"/zone", func() string { return z.name })
 	metadata.SetValueFunc(ctx, pluginName+"/dialect", func() string { return z.dialect.String() })
-	set("service", func(l *lookup) string { return l.key.Name() })
-	set("namespace", func(l *lookup) string { return l.key.Namespace() })
-	set("port", func(l *lookup) string {
-		if l.port == nil {
+	set("service", func(l *index.Lookup) string { return l.Key.Name() })
+	set("namespace", func(l *index.Lookup) string { return l.Key.Namespace() })
+	set("port", func(l *index.Lookup) string {
+		if l.Port == nil {
 			return ""
 		}
-		return l.port.Name
+		return l.Port.Name
 	})
-	set("protocol", func(l *lookup) string {
-		if l.port == nil {
+	set("protocol", func(l *index.Lookup) string {
+		if l.Port == nil {
 			return ""
 		}
-		return l.port.Protocol.String()
+		return l.Port.Protocol.String()
 	})
-	set("endpoint", func(l *lookup) string {
-		if l.kind == host {
-			return l.labels
+	set("endpoint", func(l *index.Lookup) string {
+		if l.Kind == index.HostName {
+			return l.Labels
 		}
 		return ""
 	})
-	set("tier", func(l *lookup) string { return tierOf(l.set) })
+	set("tier", func(l *index.Lookup) string { return tierOf(l.Set) })
 	return ctx
 }
 

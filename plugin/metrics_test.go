@@ -25,7 +25,7 @@ import (
 // it.
 func tieredPlugin(t *testing.T) *ClusterSet {
 	t.Helper()
-	zs := zones{newZone("clusterset.local.", mcs), newZone("global.", global)}
+	zs := zones{newZone("clusterset.local.", index.MCS), newZone("global.", index.Global)}
 	c := &ClusterSet{zones: zs, ttl: defaultTTL, tiers: newTierCounters(), index: index.New(index.Options{
 		Self:        topology.Location{Cluster: "here", Zone: "z", Region: "r"},
 		Policy:      topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone, topology.Region}},

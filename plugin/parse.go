@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -103,9 +104,9 @@ func (p *parser) zones(names []string) error {
 		if err := checkZone(name); err != nil {
 			return err
 		}
-		d := mcs
+		d := index.MCS
 		if name == "global." {
-			d = global
+			d = index.Global
 		}
 		p.options.zones = append(p.options.zones, newZone(name, d))
 	}
@@ -242,9 +243,9 @@ func (p *parser) dialectOption(args []string) error {
 	if len(args) == 0 {
 		return errors.New("want global or mcs [ZONES...]")
 	}
-	d := dialect(slices.Index(dialectNames[:], args[0])) //nolint:gosec // checked below
-	if !slices.Contains(dialectNames[:], args[0]) {
-		return fmt.Errorf("unknown dialect %q: want global or mcs", args[0])
+	d, err := index.ParseDialect(args[0])
+	if err != nil {
+		return err
 	}
 	if len(args) == 1 {
 		for _, z := range p.options.zones {

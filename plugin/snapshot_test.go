@@ -256,7 +256,7 @@ func TestAReloadHandsTheSnapshotFileOver(t *testing.T) {
 		before.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(2), nil) // not written yet
 		after.start()
 		stale := after.indexes[0].Snapshot()
-		if stale == nil || !stale.Stale() || stale.Service("web.ns").MCS().Addrs[0] != numberedVIP(2).IPs[0] {
+		if stale == nil || !stale.Stale() || stale.Service("web.ns").Set(index.MCS).Addrs[0] != numberedVIP(2).IPs[0] {
 			t.Error("the new server doesn't know what the old one knew")
 		}
 		syncAll(after, numberedVIP(3))
@@ -372,7 +372,7 @@ func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 			t.Errorf("%v failures in ten minutes", got)
 		}
 		s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(2), nil)
-		if got := s.indexes[0].Snapshot().Service("web.ns").MCS().Addrs[0]; got != numberedVIP(2).IPs[0] {
+		if got := s.indexes[0].Snapshot().Service("web.ns").Set(index.MCS).Addrs[0]; got != numberedVIP(2).IPs[0] {
 			t.Errorf("answers stand still: %v", got)
 		}
 		if err := os.Mkdir(dir, 0o700); err != nil {

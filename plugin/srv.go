@@ -10,31 +10,23 @@ import (
 
 // replySRV answers SRV (RFC 2782) at a service's own name, for the union of its named ports, or at one port. It returns nil
 // where there is nothing to point to.
-func (c *ClusterSet) replySRV(r *dns.Msg, l *lookup) *dns.Msg {
-	var targets []index.Target
-	switch l.kind {
-	case service:
-		targets = limited(c, l.set.Targets)
-	case port:
-		targets = limited(c, l.port.Targets)
-	}
+func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup) *dns.Msg {
+	targets := limited(c, l.Targets)
 	switch {
 	case len(targets) == 0:
 		return nil
-	case l.set.Headless:
+	case l.Set.Headless:
 		return c.replyHostSRV(r, l, targets)
-	case len(l.set.Addrs) == 0:
-		return nil
 	}
 	return c.replyServiceSRV(r, l, targets)
 }
 
 // replyServiceSRV points at the service's own name, whose addresses go into the additional section.
-func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *lookup, targets []index.Target) *dns.Msg {
-	v4, v6 := l.set.Addrs.Split()
+func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, targets []index.Target) *dns.Msg {
+	v4, v6 := l.Set.Addrs.Split()
 	v4, v6 = limited(c, v4), limited(c, v6)
 	name := r.Question[0].Name
-	target := l.serviceName(name)
+	target := serviceName(l, name)
 	p := newReply(r, len(targets), len(v4)+len(v6))
 	records := make([]dns.SRV, len(targets))
 	for i := range records {
@@ -48,8 +40,8 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *lookup, targets []index.Targ
 
 // replyHostSRV points at the endpoints of a headless service. A record and its target's addresses lie in one array
 // element; only a host with several addresses of one family needs more.
-func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *lookup, targets []index.Target) *dns.Msg {
-	set, name := l.set, r.Question[0].Name
+func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, targets []index.Target) *dns.Msg {
+	set, name := l.Set, r.Question[0].Name
 	// An endpoint without a cluster has no name of its own; the service's stands for it. Such targets sort first.
 	var v4, v6 index.Addrs
 	if targets[0].Host == index.ServiceItself {
@@ -59,8 +51,8 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *lookup, targets []index.Target)
 	var names hostNames
 	addrs := names.init(l, name, targets)
 	p := newReply(r, len(targets), addrs+len(v4)+len(v6))
-	c.fillA(p.Extra, l.serviceName(name), v4)
-	c.fillAAAA(p.Extra[len(v4):], l.serviceName(name), v6)
+	c.fillA(p.Extra, serviceName(l, name), v4)
+	c.fillAAAA(p.Extra[len(v4):], serviceName(l, name), v6)
 	records := make([]recordSRV, len(targets))
 	extra, target := p.Extra[:len(v4)+len(v6)], ""
 	for i := range records {
@@ -68,7 +60,7 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *lookup, targets []index.Target)
 		p.Answer[i] = &rec.SRV
 		switch {
 		case t.Host == index.ServiceItself:
-			target = l.serviceName(name)
+			target = serviceName(l, name)
 		case i == 0 || targets[i-1].Host != t.Host:
 			target = names.make(set.Hosts[t.Host].Key)
 			extra = c.appendHost(extra, rec, target, set.Hosts[t.Host].Addrs)
@@ -79,6 +71,14 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *lookup, targets []index.Target)
 	return &p.Msg
 }
 
+// serviceName returns the part of the question's name that is the service's own.
+func serviceName(l *index.Lookup, qname string) string {
+	if l.Labels == "" {
+		return qname
+	}
+	return qname[len(l.Labels)+1:]
+}
+
 // hostNames makes the full names of endpoints, all in one buffer: each needs the service's name behind its own, in lower
 // case, as what the data names is.
 type hostNames struct {
@@ -87,12 +87,12 @@ type hostNames struct {
 }
 
 // init makes room for the targets of a reply to a question about qname, and counts their addresses.
-func (n *hostNames) init(l *lookup, qname string, targets []index.Target) (addrs int) {
-	n.service = lower(l.serviceName(qname))
+func (n *hostNames) init(l *index.Lookup, qname string, targets []index.Target) (addrs int) {
+	n.service = lower(serviceName(l, qname))
 	size := 0
 	for i, t := range targets {
 		if t.Host != index.ServiceItself && (i == 0 || targets[i-1].Host != t.Host) {
-			h := &l.set.Hosts[t.Host]
+			h := &l.Set.Hosts[t.Host]
 			size += len(h.Key) + len(".") + len(n.service)
 			addrs += len(h.Addrs)
 		}

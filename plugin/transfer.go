@@ -43,25 +43,23 @@ func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snap
 	ch.send(c.addrRecords(z.ns, c.self.load()))
 	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + z.suffix()), Txt: []string{dnsVersion}}})
 	for _, svc := range snapshot.Services() {
-		if set := z.set(svc); !set.Absent() {
-			c.transferService(ch, z, string(svc.Key())+".svc."+z.suffix(), set)
+		if set := svc.Set(z.dialect); !set.Absent() {
+			c.transferService(ch, z, snapshot, string(svc.Key())+".svc."+z.suffix(), set)
 		}
 	}
 }
 
 // transferService sends what lies at and below a service's name.
-func (c *ClusterSet) transferService(ch transferChan, z *zone, name string, set *index.Set) {
+func (c *ClusterSet) transferService(ch transferChan, z *zone, snapshot *index.Snapshot, name string, set *index.Set) {
 	ch.send(c.addrRecords(name, set.Addrs))
-	c.transferSRV(ch, &lookup{kind: service, set: set}, name)
+	c.transferSRV(ch, z, snapshot, name)
 	for i := range set.Ports {
-		p := &set.Ports[i]
-		l := &lookup{kind: port, set: set, port: p, labels: "_" + p.Name + "._" + p.Protocol.String()}
-		c.transferSRV(ch, l, l.labels+"."+name)
+		c.transferSRV(ch, z, snapshot, "_"+set.Ports[i].Name+"._"+set.Ports[i].Protocol.String()+"."+name)
 	}
 	for i := range set.Hosts {
 		ch.send(c.addrRecords(set.Hosts[i].Key+"."+name, set.Hosts[i].Addrs))
 	}
-	if z.dialect == global {
+	if z.dialect == index.Global {
 		for i := range set.Clusters {
 			// A host may bear a dotted cluster's name; the host is what a query finds.
 			if set.Host(set.Clusters[i].Key) == nil {
@@ -72,9 +70,11 @@ func (c *ClusterSet) transferService(ch transferChan, z *zone, name string, set 
 }
 
 // transferSRV sends the SRV records that a query for name would get.
-func (c *ClusterSet) transferSRV(ch transferChan, l *lookup, name string) {
+func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snapshot, name string) {
+	var l index.Lookup
+	snapshot.Lookup(&l, z.dialect, z.below(name))
 	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
-	if m := c.replySRV(q, l); m != nil {
+	if m := c.replySRV(q, &l); m != nil {
 		ch.send(m.Answer)
 	}
 }

@@ -21,7 +21,7 @@ func TestTransferSendsOnlyWhatQueriesGet(t *testing.T) {
 	endpoint := index.Endpoint{Addr: netip.MustParseAddr("10.3.0.1"), Ready: true}
 	for _, zoneName := range []string{"clusterset.local.", "global.", ".", strings.Repeat("z.", 60)} {
 		c := newFuzzPlugin(zoneName)
-		c.zones[0].dialect = global
+		c.zones[0].dialect = index.Global
 		for _, headless := range []bool{false, true} {
 			key := index.NewServiceKey(long, fmt.Sprintf("%t%s", headless, long)[:63])
 			c.index.Put(&index.GlobalService{

@@ -5,33 +5,21 @@ import (
 	"strings"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
-
-// dialect is what the names below a zone mean.
-type dialect uint8
-
-const (
-	// mcs is the multi-cluster DNS specification of KEP-1645.
-	mcs dialect = iota
-	// global is FabDNS's, where a label in front of a service's name picks one cluster.
-	global
-)
-
-var dialectNames = [...]string{mcs: "mcs", global: "global"}
-
-func (d dialect) String() string { return dialectNames[d] }
 
 // zone is one zone of the plugin.
 type zone struct {
 	name    string // lower case, with its final dot
-	dialect dialect
+	dialect index.Dialect
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
 	// nested are the names of the zones within this one, of the stanza and of other server blocks on the same address.
 	nested []string
 }
 
-func newZone(name string, d dialect) *zone {
+func newZone(name string, d index.Dialect) *zone {
 	z := &zone{name: name, dialect: d}
 	z.ns, z.mbox = "ns.dns."+z.suffix(), "hostmaster."+z.suffix()
 	return z

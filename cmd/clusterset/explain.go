@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/explain"
+	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/status/objects"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -112,12 +113,10 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 	if q.Name, err = explain.ParseName(name); err != nil {
 		return nil, usageError{err}
 	}
-	switch d := explain.Dialect(e.dialect); d {
-	case "":
-	case explain.MCS, explain.Global:
-		q.Name.Dialect = d
-	default:
-		return nil, usagef("--dialect is %q; want mcs or global", e.dialect)
+	if e.dialect != "" {
+		if q.Name.Dialect, err = index.ParseDialect(e.dialect); err != nil {
+			return nil, usagef("--dialect: %w", err)
+		}
 	}
 	for _, word := range e.prefer {
 		tier, err := topology.ParseTier(word)

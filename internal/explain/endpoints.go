@@ -14,27 +14,25 @@ import (
 // judge says what became of each endpoint.
 type judge struct {
 	query    Query
-	set      *index.Set
 	at       found
 	clusters map[string]*index.Cluster
 	members  []clustersetv1alpha1.MemberCluster
 }
 
-func endpoints(j judge, all []probed) []Endpoint {
+func endpoints(j judge, all []index.Ranked) []Endpoint {
 	var out []Endpoint
 	for i := range all {
 		p := &all[i]
-		hostname := cmp.Or(p.Hostname, index.HostnameOf(p.Addr))
-		if j.at.hides != nil && j.at.hides(p.group.Cluster, hostname) {
+		if j.at.hides(p.Cluster, cmp.Or(p.Hostname, index.HostnameOf(p.Addr))) {
 			continue
 		}
-		cluster := cmp.Or(j.clusters[p.group.Cluster], &index.Cluster{})
+		cluster := cmp.Or(j.clusters[p.Cluster], &index.Cluster{})
 		e := Endpoint{
-			Place:   Place{p.group.Cluster, cmp.Or(p.Zone, cluster.Zone), cmp.Or(p.group.Region, cluster.Region)},
+			Place:   Place{p.Cluster, cmp.Or(p.Zone, cluster.Zone), cmp.Or(p.Region, cluster.Region)},
 			Address: p.Addr.String(), Hostname: p.Hostname,
 		}
-		if p.inside {
-			e.Tier = p.tier.String()
+		if p.Verdict == index.Eligible {
+			e.Tier = p.Tier.String()
 		}
 		e.Answered, e.Reason = j.verdict(p, cluster)
 		out = append(out, e)
@@ -58,13 +56,13 @@ func (j judge) ranks() map[string]int {
 }
 
 // verdict says whether an endpoint is in the answer, and why.
-func (j judge) verdict(p *probed, cluster *index.Cluster) (answered bool, reason string) {
+func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, reason string) {
 	switch {
-	case cluster.Health == index.Gone:
+	case p.Verdict == index.Expired:
 		return false, "its cluster has expired: no heartbeat for long"
-	case !p.live:
+	case p.Verdict == index.NotReady:
 		return false, "not ready"
-	case !p.inside:
+	case p.Verdict == index.Outside:
 		return false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
 	case j.at.vip:
 		return false, "behind the ClusterSetIP, where kube-proxy chooses"
@@ -73,18 +71,17 @@ func (j judge) verdict(p *probed, cluster *index.Cluster) (answered bool, reason
 	case !j.at.ranked:
 		return true, "it is what the name stands for"
 	}
-	set := j.set
 	switch {
-	case p.degraded && !set.Degraded:
+	case p.Degraded && !j.at.Set.Degraded:
 		return false, "its cluster is " + j.ailment(cluster) + ", so every healthy endpoint comes first"
-	case p.tier != set.Tier:
-		return false, farther(p.tier, set.Tier)
-	case p.degraded:
+	case !p.Best:
+		return false, farther(p.Tier, j.at.Set.Tier)
+	case p.Degraded:
 		return true, "its cluster is " + j.ailment(cluster) + ", but no healthy one is left"
-	case p.tier == topology.Any:
+	case p.Tier == topology.Any:
 		return true, "nothing nearer is ready"
 	}
-	return true, fmt.Sprintf("in the server's own %s", p.tier)
+	return true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
 // ailment is why a cluster is degraded. The index keeps no more than that it is.

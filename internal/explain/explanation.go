@@ -41,10 +41,10 @@ const (
 
 // Explanation is what `clusterset explain -o json` prints. Fields are only ever added.
 type Explanation struct {
-	Name    string    `json:"name"`
-	Dialect Dialect   `json:"dialect"`
-	Time    time.Time `json:"time"`
-	From    Place     `json:"from"`
+	Name    string        `json:"name"`
+	Dialect index.Dialect `json:"dialect"`
+	Time    time.Time     `json:"time"`
+	From    Place         `json:"from"`
 	// Prefer are the tiers from the most to the least wanted, Boundary the one that is never left.
 	Prefer   []string `json:"prefer"`
 	Boundary string   `json:"boundary,omitempty"`

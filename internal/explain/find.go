@@ -6,78 +6,62 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// found is what stands at a name.
+// found puts what stands at a name into words.
 type found struct {
+	index.Lookup
 	result Result
-	addrs  index.Addrs
 	vip    bool // the addresses are ClusterSetIPs
-	ranked bool // they are those of the best tier
-	// hides says of an endpoint that it has no part in the name.
-	hides func(cluster, hostname string) bool
-	why   string // for a name below the service's that has no address
+	// ranked: the addresses are those of the best tier.
+	ranked bool
+	why    string // for a name below the service's that has no address
 }
 
-// find looks a name up as the plugin does (plugin/lookup.go).
-func find(n Name, set *index.Set) found {
-	at := found{result: NXDomain, vip: set.Source == index.SourceClusterSetIPs}
-	if set.Absent() {
-		return at
-	}
+func find(n Name, snapshot *index.Snapshot) found {
+	at := found{result: NXDomain}
+	snapshot.Lookup(&at.Lookup, n.Dialect, n.below())
+	at.vip = at.Set.Source == index.SourceClusterSetIPs
+	at.ranked = at.Kind == index.ServiceName && !at.vip
+	port := strings.HasPrefix(n.Labels, "_")
 	switch {
-	case n.Labels == "":
-		at.addrs, at.ranked = set.Addrs, !at.vip
+	case at.Set.Absent():
+	case len(at.Addrs) > 0:
+		at.result = Answer
+	case at.Kind == index.ServiceName:
 		at.result = NoData
-		if len(at.addrs) > 0 {
-			at.result = Answer
-		}
-		return at
-	case strings.HasPrefix(n.Labels, "_"):
-		at.why = "no endpoint and no port of the service has that name"
-		if hasPort(n.Labels, set) {
-			at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
-		}
-		return at
-	case at.vip:
-		at.why = "a ClusterSetIP service has nothing below its name but ports (KEP-1645, specification 2.3.4)"
-		return at
-	}
-	return findHost(at, n, set)
-}
-
-func findHost(at found, n Name, set *index.Set) found {
-	host, cluster := set.Host(n.Labels), set.Cluster(n.Labels)
-	switch {
-	case set.Headless && host != nil:
-		at.result, at.addrs = Answer, host.Addrs
-		at.hides = func(cluster, hostname string) bool { return hostname+"."+cluster != n.Labels }
-	case n.Dialect == MCS && !set.Headless:
-		at.why = "in this zone a service with a ClusterIP has nothing below its name but ports; the zone global has clusters there"
-	case cluster != nil && n.Dialect == Global:
-		at.result, at.addrs = Answer, cluster.Addrs
-		at.hides = func(cluster, _ string) bool { return cluster != n.Labels }
-	case cluster != nil:
+	case at.Kind == index.NameError:
+		at.why = missing(n, at.Set)
+	case port:
+		at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
+	case at.Set.Cluster(n.Labels) != nil:
 		at.result, at.why = NoData, "a cluster has no addresses, only the hosts below it have (KEP-1645, specification 2.4.4)"
-	case set.EmptyNonTerminal(n.Labels):
-		at.result, at.why = NoData, "it is a part of a cluster's dotted name"
 	default:
-		at.why = "no ready endpoint and no live cluster of the service within the boundary has that name"
+		at.result, at.why = NoData, "it is a part of a cluster's dotted name"
 	}
 	return at
 }
 
-// hasPort reports whether _port._proto, or _proto alone, stands for a port of the service.
-func hasPort(labels string, set *index.Set) bool {
-	port, proto, whole := strings.Cut(labels, ".")
-	if !whole {
-		port, proto = "", labels
+// missing says why nothing is at a name below an existing service's.
+func missing(n Name, set *index.Set) string {
+	switch {
+	case strings.HasPrefix(n.Labels, "_"):
+		return "no endpoint and no port of the service has that name"
+	case set.Source == index.SourceClusterSetIPs:
+		return "a ClusterSetIP service has nothing below its name but ports (KEP-1645, specification 2.3.4)"
+	case n.Dialect == index.MCS && !set.Headless:
+		return "in this zone a service with a ClusterIP has nothing below its name but ports; the zone global has clusters there"
+	default:
+		return "no ready endpoint and no live cluster of the service within the boundary has that name"
 	}
-	is := func(name string, p index.Protocol) bool {
-		return name != "" && proto == "_"+p.String() && (!whole || port == "_"+name)
+}
+
+// hides reports whether an endpoint has no part in the name: another host or another cluster was asked for.
+func (at *found) hides(cluster, hostname string) bool {
+	switch {
+	case at.Kind != index.HostName:
+		return false
+	case at.Set.Headless && at.Set.Host(at.Labels) != nil:
+		return hostname+"."+cluster != at.Labels
+	default:
+		return cluster != at.Labels
 	}
-	for _, p := range set.Ports {
-		if is(p.Name, p.Protocol) {
-			return true
-		}
-	}
-	return false
 }

@@ -9,16 +9,6 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Dialect is what the names below a zone mean.
-type Dialect string
-
-const (
-	// MCS is the multi-cluster DNS specification of KEP-1645.
-	MCS Dialect = "mcs"
-	// Global is FabDNS's, where a label in front of a service's name picks one cluster.
-	Global Dialect = "global"
-)
-
 // DefaultZone is the zone of a name that has none.
 const DefaultZone = "clusterset.local"
 
@@ -27,17 +17,23 @@ type Name struct {
 	Key     index.ServiceKey
 	Labels  string // in front of the service's name: a port, a host or a cluster
 	Zone    string // without its final dot, empty for the root
-	Dialect Dialect
+	Dialect index.Dialect
 }
 
 // String returns the name as DNS is asked for it, with the dot that keeps a resolver's search path out of it.
 func (n Name) String() string {
-	s := string(n.Key) + ".svc."
-	if n.Labels != "" {
-		s = n.Labels + "." + s
-	}
+	s := n.below() + "."
 	if n.Zone != "" {
 		s += n.Zone + "."
+	}
+	return s
+}
+
+// below returns what stands in front of the zone.
+func (n Name) below() string {
+	s := string(n.Key) + ".svc"
+	if n.Labels != "" {
+		s = n.Labels + "." + s
 	}
 	return s
 }
@@ -45,7 +41,7 @@ func (n Name) String() string {
 // ParseName reads a name as a person writes it: NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a DNS name
 // [LABELS.]SERVICE.NAMESPACE.svc[.ZONE]. The zone global speaks the global dialect, any other mcs.
 func ParseName(s string) (Name, error) {
-	n := Name{Zone: DefaultZone, Dialect: MCS}
+	n := Name{Zone: DefaultZone, Dialect: index.MCS}
 	lower := strings.ToLower(unescaped(strings.TrimSuffix(s, ".")))
 	var service, namespace string
 	if namespaceFirst, name, ok := strings.Cut(lower, "/"); ok {
@@ -68,7 +64,7 @@ func ParseName(s string) (Name, error) {
 		}
 	}
 	if n.Zone == "global" {
-		n.Dialect = Global
+		n.Dialect = index.Global
 	}
 	n.Key = index.NewServiceKey(namespace, service)
 	return n, nil

@@ -31,7 +31,7 @@ func TestParseName(t *testing.T) {
 		strings.Repeat("a", 64) + ".shop.svc.global": "must be a DNS label",
 	} {
 		n, err := ParseName(in)
-		got := n.String() + " " + string(n.Dialect)
+		got := n.String() + " " + n.Dialect.String()
 		if err != nil {
 			got = err.Error()
 		}

@@ -7,6 +7,7 @@
 //	           ─ index.go   ─► the inputs of one service change
 //	           ─ rank.go    ─► its Set: the endpoints of the best tier, hosts, ports
 //	           ─ tree.go    ─► a new Snapshot that shares all other services with the last
+//	a name     ─ lookup.go  ─► what stands at it: all that an answer is made of
 //
 // The package is pure: it starts no goroutine, reads no clock but the one it is given, and knows neither the wire format of
 // DNS nor a Kubernetes client.

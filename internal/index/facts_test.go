@@ -22,7 +22,7 @@ func snapshotFacts(t *testing.T, s *Snapshot) map[string]string {
 		if s.Service(key) != svc {
 			t.Errorf("Service(%s) isn't the one that Services lists", key)
 		}
-		all[key] = "mcs " + factsOf(t, key, svc.MCS()).String() + "\nglobal " + factsOf(t, key, svc.Global()).String() + inputsText(svc)
+		all[key] = "mcs " + factsOf(t, key, svc.Set(MCS)).String() + "\nglobal " + factsOf(t, key, svc.Set(Global)).String() + inputsText(svc)
 	}
 	for _, ns := range editNamespaces {
 		for _, name := range editServices {

@@ -394,7 +394,7 @@ func (x *Index) publish() {
 	if last != nil && len(x.drafts) == 0 {
 		return
 	}
-	r := &ranker{self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: x.clusters}
+	r := x.ranker()
 	changed := last == nil
 	namespaces := false
 	for _, s := range x.drafts {
@@ -422,6 +422,10 @@ func (x *Index) publish() {
 		next.namespaces = last.namespaces
 	}
 	x.snapshot.Store(next)
+}
+
+func (x *Index) ranker() *ranker {
+	return &ranker{self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: x.clusters}
 }
 
 func (x *Index) store(s *Service) {

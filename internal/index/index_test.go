@@ -63,7 +63,7 @@ func TestFourCities(t *testing.T) {
 		{"from beijing, chaoyang gone", topology.Location{Zone: "beijing", Region: "north"}, without("chaoyang", Gone), "[10.1.0.1]", "[]", topology.Zone},
 	}
 	for _, tt := range tests {
-		set := published(tt.self, tt.objects...).Snapshot().Service("nginx.default").Global()
+		set := published(tt.self, tt.objects...).Snapshot().Service("nginx.default").Set(Global)
 		v4, v6 := set.Addrs.Split()
 		if fmt.Sprint(v4) != tt.v4 || fmt.Sprint(v6) != tt.v6 || set.Tier != tt.tier {
 			t.Errorf("%s: %v and %v of tier %v, want %s and %s of %v", tt.name, v4, v6, set.Tier, tt.v4, tt.v6, tt.tier)
@@ -212,7 +212,7 @@ func TestLongestHostName(t *testing.T) {
 		e[0].Hostname = strings.Repeat("h", 63)
 		set := published(topology.Location{}, &GlobalService{Service: key, Headless: true, Groups: []Group{
 			{Cluster: strings.Repeat("c", tt.cluster), Ports: []Port{{"http", 80, TCP}}, Endpoints: e},
-		}}).Snapshot().Service(string(key)).Global()
+		}}).Snapshot().Service(string(key)).Set(Global)
 		if len(set.Hosts) != tt.hosts || len(set.Addrs) != 1 || len(set.Clusters) != 1 || len(set.Targets) != 1 ||
 			(set.Targets[0].Host == ServiceItself) != (tt.hosts == 0) {
 			t.Errorf("cluster name of %d characters: %+v", tt.cluster, set)

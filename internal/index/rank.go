@@ -23,13 +23,59 @@ type ranker struct {
 	clusters map[string]*Cluster
 }
 
-// candidate is an endpoint that may be served: ready, of a live cluster, within the boundary.
+// candidate is an endpoint that may be served.
 type candidate struct {
 	*Endpoint
+	judgement
 	group *Group
-	rank  int
-	tier  topology.Tier
 	host  int32
+}
+
+// judgement is what the ranking makes of an endpoint, seen by itself.
+type judgement struct {
+	verdict Verdict
+	rank    int // the lower the better, where the verdict is Eligible
+	tier    topology.Tier
+}
+
+// Verdict says whether an endpoint may be served.
+type Verdict uint8
+
+const (
+	// Eligible endpoints compete by their tiers.
+	Eligible Verdict = iota
+	// Expired endpoints are in a cluster that is Gone.
+	Expired
+	// NotReady endpoints are not ready.
+	NotReady
+	// Outside endpoints lie outside of the boundary.
+	Outside
+)
+
+// judge ranks an endpoint.
+func (r *ranker) judge(group *Group, e *Endpoint) judgement {
+	cluster := r.clusters[group.Cluster]
+	if cluster == nil {
+		cluster = &Cluster{} // no MemberCluster known: healthy, place unknown
+	}
+	switch {
+	case cluster.Health == Gone:
+		return judgement{verdict: Expired}
+	case !e.Ready:
+		return judgement{verdict: NotReady}
+	}
+	rank, tier, ok := r.policy.Rank(r.self, topology.Location{
+		Cluster: group.Cluster,
+		Zone:    cmp.Or(e.Zone, cluster.Zone),
+		Region:  cmp.Or(group.Region, cluster.Region),
+	})
+	if !ok {
+		return judgement{verdict: Outside}
+	}
+	if cluster.Health == Degraded {
+		rank += degradedRank
+	}
+	return judgement{Eligible, rank, tier}
 }
 
 func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port, groups []Group) *Set {
@@ -65,31 +111,13 @@ func (r *ranker) candidates(groups []Group) (candidates []candidate, live bool) 
 	candidates = make([]candidate, 0, n)
 	for i := range groups {
 		group := &groups[i]
-		cluster := r.clusters[group.Cluster]
-		if cluster == nil {
-			cluster = &Cluster{} // no MemberCluster known: healthy, place unknown
-		}
-		if cluster.Health == Gone {
-			continue
-		}
 		for j := range group.Endpoints {
 			e := &group.Endpoints[j]
-			if !e.Ready {
-				continue
+			j := r.judge(group, e)
+			live = live || j.verdict == Eligible || j.verdict == Outside
+			if j.verdict == Eligible {
+				candidates = append(candidates, candidate{Endpoint: e, judgement: j, group: group, host: ServiceItself})
 			}
-			live = true
-			rank, tier, ok := r.policy.Rank(r.self, topology.Location{
-				Cluster: group.Cluster,
-				Zone:    cmp.Or(e.Zone, cluster.Zone),
-				Region:  cmp.Or(group.Region, cluster.Region),
-			})
-			if !ok {
-				continue
-			}
-			if cluster.Health == Degraded {
-				rank += degradedRank
-			}
-			candidates = append(candidates, candidate{Endpoint: e, group: group, rank: rank, tier: tier, host: ServiceItself})
 		}
 	}
 	return candidates, live

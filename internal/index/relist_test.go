@@ -43,7 +43,7 @@ func listedClusters(zone string) []Object {
 // relisted is an Index that has read its lists once. The clock counts Snapshots that show something new.
 func relisted(services int, now func() time.Time) *Index {
 	imports, endpointSlices := listed(services)
-	x := New(Options{Zones: []string{"clusterset.local.", "global."}, Now: now})
+	x := New(Options{LongestZone: len("clusterset.local."), Now: now})
 	x.Replace(KindMemberCluster, listedClusters("zone-1"))
 	x.Replace(KindServiceImport, imports)
 	x.Replace(KindEndpointSlice, endpointSlices)
@@ -113,7 +113,7 @@ func TestALongChangeIsMadeInPortions(t *testing.T) {
 // has been given the same objects at once.
 func TestChangesOfSeveralKindsInterleave(t *testing.T) {
 	const services, rounds = 2 * portionServices, 6
-	opts := Options{Self: topology.Location{Zone: "zone-2", Region: "r1"}, Zones: []string{"global."}}
+	opts := Options{Self: topology.Location{Zone: "zone-2", Region: "r1"}, LongestZone: len("global.")}
 	x := New(opts)
 	x.Publish()
 	var wg sync.WaitGroup
@@ -168,7 +168,7 @@ func TestChangesOfSeveralKindsInterleave(t *testing.T) {
 	fresh := New(opts)
 	fresh.Put(x.Objects()...)
 	fresh.Publish()
-	compareFacts(t, "after all", snapshotFacts(t, x.Snapshot(), opts), snapshotFacts(t, fresh.Snapshot(), opts))
+	compareFacts(t, "after all", snapshotFacts(t, x.Snapshot()), snapshotFacts(t, fresh.Snapshot()))
 }
 
 // Fifty clusters that fail together cost the services that they have endpoints of being built once.

@@ -21,7 +21,7 @@ func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
 		if svc == nil {
 			return "none"
 		}
-		return svc.MCS().Addrs[0].String()
+		return svc.Set(MCS).Addrs[0].String()
 	}
 	expect := func(step string, stale bool, serial uint32, want map[string]string) {
 		t.Helper()

@@ -11,18 +11,15 @@ type Service struct {
 	slices   []*EndpointSlice
 	global   *GlobalService
 
-	mcs, fabdns *Set // nil where the service does not exist
+	sets [dialects]*Set // nil where the service does not exist
 }
 
 // Key returns the service's key.
 func (s *Service) Key() ServiceKey { return s.key }
 
-// MCS returns the service as the Multi-Cluster Services API sees it: its ServiceImport, or its GlobalService where there is no
-// import or the import has no ClusterSetIP yet.
-func (s *Service) MCS() *Set { return s.mcs }
-
-// Global returns the service as FabDNS sees it: its GlobalService, or its ServiceImport where there is none.
-func (s *Service) Global() *Set { return s.fabdns }
+// Set returns what the service comes to in a dialect. For MCS its ServiceImport counts, or its GlobalService where there is no
+// import or the import has no ClusterSetIP yet; for Global its GlobalService, or its ServiceImport where there is none.
+func (s *Service) Set(d Dialect) *Set { return s.sets[d] }
 
 // Inputs returns the objects that the service was built from, each nil or empty where there is none.
 func (s *Service) Inputs() (*ServiceImport, []*EndpointSlice, *GlobalService) {
@@ -35,23 +32,24 @@ func (s *Service) empty() bool { return !s.exists() && len(s.slices) == 0 }
 
 // build derives the Sets from the inputs.
 func (s *Service) build(r *ranker) {
-	s.mcs, s.fabdns = nil, nil
+	var mcs, global *Set
 	if s.global != nil {
-		s.fabdns = r.rank(s.key, SourceGlobalService, s.global.Headless, s.global.Ports, s.global.Groups)
+		global = r.rank(s.key, SourceGlobalService, s.global.Headless, s.global.Ports, s.global.Groups)
 	}
 	switch {
 	case s.imported == nil:
-		s.mcs = s.fabdns
+		mcs = global
 	case s.imported.Headless:
-		s.mcs = r.rank(s.key, SourceEndpointSlices, true, s.imported.Ports, s.groups())
+		mcs = r.rank(s.key, SourceEndpointSlices, true, s.imported.Ports, s.groups())
 	case len(s.imported.IPs) == 0 && s.global != nil:
-		s.mcs = s.fabdns
+		mcs = global
 	default:
-		s.mcs = clusterSetIPs(s.imported)
+		mcs = clusterSetIPs(s.imported)
 	}
 	if s.global == nil {
-		s.fabdns = s.mcs
+		global = mcs
 	}
+	s.sets = [...]*Set{MCS: mcs, Global: global}
 }
 
 // clusterSetIPs is the Set of a service that kube-proxy balances: its addresses are served whatever the readiness of the
@@ -83,5 +81,5 @@ func (s *Service) uses(clusters map[string]bool) bool {
 
 // sameAnswers reports whether no query can tell s from old.
 func (s *Service) sameAnswers(old *Service) bool {
-	return s.mcs.equal(old.mcs) && s.fabdns.equal(old.fabdns)
+	return s.sets[MCS].equal(old.sets[MCS]) && s.sets[Global].equal(old.sets[Global])
 }

@@ -1,0 +1,160 @@
+package index
+
+import "strings"
+
+// NameKind is what stands at a name.
+type NameKind uint8
+
+const (
+	// NameError is NXDOMAIN: nothing at the name, nor below it (RFC 8020).
+	NameError NameKind = iota
+	// Empty is a name without records of its own, there because of others below it.
+	Empty
+	// Apex is the zone's own name, NameServer that of its name server, and Version the one with the version of the
+	// multi-cluster DNS specification.
+	Apex
+	NameServer
+	Version
+	// ServiceName is a service's own name: addresses, and SRV for the union of its ports.
+	ServiceName
+	// PortName is _port._proto in front of a service: SRV only.
+	PortName
+	// HostName is an endpoint of a headless service, or a cluster of a service in the dialect Global: addresses.
+	HostName
+)
+
+// Lookup is what a name stands for: all that an answer is made of.
+type Lookup struct {
+	Kind NameKind
+	// Key and Set are the service's, where the name is its own or lies below it, even if nothing is there. Set.Tier and
+	// Set.Source say where its addresses come from.
+	Key ServiceKey
+	Set *Set
+	// Labels are what stands in front of the service's name, empty at that name itself. They are a part of the name looked up.
+	Labels string
+	// Addrs are the addresses at a ServiceName or HostName.
+	Addrs Addrs
+	// Port is the one at a PortName.
+	Port *PortTargets
+	// Targets are what the SRV records at a ServiceName or PortName point to.
+	Targets []Target
+}
+
+// fixedNames are the names that every zone has.
+var fixedNames = map[string]NameKind{
+	"":            Apex,
+	"svc":         Empty,
+	"dns":         Empty, // ns.dns lies below it
+	"ns.dns":      NameServer,
+	"dns-version": Version,
+}
+
+// Lookup finds what a name stands for: the labels in front of a zone that speaks the dialect, in lower case and without a
+// final dot. It sets the fields of an empty l rather than return it, which would copy it, and allocates nothing.
+func (s *Snapshot) Lookup(l *Lookup, dialect Dialect, name string) {
+	rest, ok := strings.CutSuffix(name, ".svc")
+	if !ok {
+		l.Kind = fixedNames[name] // NameError for any other
+		return
+	}
+	dot := strings.LastIndexByte(rest, '.')
+	if dot < 0 {
+		if s.HasNamespace(rest) {
+			l.Kind = Empty
+		}
+		return
+	}
+	// The key "<service>.<namespace>" is a part of the name: no string has to be made to look it up.
+	key := strings.LastIndexByte(rest[:dot], '.') + 1
+	svc := s.Service(rest[key:])
+	if svc == nil {
+		return
+	}
+	l.Key, l.Set = svc.Key(), svc.Set(dialect)
+	if key > 0 {
+		l.Labels = rest[:key-1]
+	}
+	switch {
+	case l.Set.Absent():
+	case key == 0:
+		l.Kind, l.Addrs, l.Targets = ServiceName, l.Set.Addrs, l.Set.Targets
+	case l.Labels != "" && l.Labels[0] == '_':
+		l.findPort()
+	default:
+		l.findHost(dialect)
+	}
+	if l.Targets != nil && len(l.Set.Addrs) == 0 {
+		l.Targets = nil // an SRV record whose target has no address is of no use
+	}
+}
+
+// findHost finds an endpoint, or what the dialect has at a cluster.
+func (l *Lookup) findHost(d Dialect) {
+	set := l.Set
+	if set.Headless {
+		if h := set.Host(l.Labels); h != nil {
+			l.Kind, l.Addrs = HostName, h.Addrs
+			return
+		}
+	}
+	if d == MCS && !set.Headless {
+		return // a ClusterSetIP service has nothing below its name but ports (specification 2.3.4)
+	}
+	if cluster := set.Cluster(l.Labels); cluster != nil {
+		if d == Global {
+			l.Kind, l.Addrs = HostName, cluster.Addrs
+		} else {
+			l.Kind = Empty // specification 2.4.4: no records at a cluster, only below it
+		}
+		return
+	}
+	if set.EmptyNonTerminal(l.Labels) {
+		l.Kind = Empty
+	}
+}
+
+// findPort finds _port._proto, or _proto alone, which is an empty non-terminal above its ports.
+func (l *Lookup) findPort() {
+	first, proto, ok := strings.Cut(l.Labels, ".")
+	if !ok {
+		if protocol, ok := protocolOf(first); ok && l.Set.hasProtocol(protocol) {
+			l.Kind = Empty
+		}
+		return
+	}
+	protocol, ok := protocolOf(proto)
+	if !ok || len(first) < 2 {
+		return
+	}
+	ports := l.Set.Ports
+	for i := range ports {
+		if p := &ports[i]; p.Name == first[1:] && p.Protocol == protocol {
+			l.Kind, l.Port, l.Targets = PortName, p, p.Targets
+			return
+		}
+	}
+}
+
+// hasProtocol reports whether the service has a named port of the protocol.
+func (s *Set) hasProtocol(p Protocol) bool {
+	for i := range s.Ports {
+		if s.Ports[i].Protocol == p {
+			return true
+		}
+	}
+	return false
+}
+
+// protocolOf reads the label of a protocol.
+func protocolOf(label string) (Protocol, bool) {
+	switch label {
+	case "_tcp":
+		return TCP, true
+	case "_udp":
+		return UDP, true
+	case "_sctp":
+		return SCTP, true
+	default:
+		return 0, false
+	}
+}

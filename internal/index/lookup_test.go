@@ -1,0 +1,29 @@
+package index
+
+import (
+	"net/netip"
+	"testing"
+
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// The handler looks a name up for each packet, and an answer that is written to wire needs nothing but what is found.
+func TestLookupAllocatesNothing(t *testing.T) {
+	s := published(topology.Location{},
+		&ServiceImport{Service: "web.prod", IPs: Addrs{netip.MustParseAddr("10.9.0.1")}, Ports: []Port{{"http", 80, TCP}}},
+		&GlobalService{Service: "db.prod", Headless: true, Groups: []Group{{Cluster: "c1", Ports: []Port{{"pg", 5432, TCP}}, Endpoints: endpoints("10.0.0.1")}}},
+	).Snapshot()
+	for name, want := range map[string]NameKind{
+		"web.prod.svc": ServiceName, "_http._tcp.web.prod.svc": PortName, "nothing.prod.svc": NameError, "prod.svc": Empty,
+		"db.prod.svc": ServiceName, "10-0-0-1.c1.db.prod.svc": HostName, "c1.db.prod.svc": HostName, "ns.dns": NameServer, "": Apex,
+	} {
+		var l Lookup
+		allocs := testing.AllocsPerRun(100, func() {
+			l = Lookup{}
+			s.Lookup(&l, Global, name)
+		})
+		if allocs != 0 || l.Kind != want {
+			t.Errorf("%q: kind %d with %.0f allocations, want kind %d with none", name, l.Kind, allocs, want)
+		}
+	}
+}
