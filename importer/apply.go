@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // staleRetry is when to look again after a write lost to another's. By then the cache has the other's.
@@ -73,8 +75,8 @@ func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.
 	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
 		noted := imp.Annotations
 		imp.Labels = desired.MergeKeys(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
-		imp.Annotations = desired.MergeKeys(noted, want.Annotations, append(desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
-			api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService))
+		imp.Annotations = desired.MergeKeys(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
+			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
 		want.Spec.DeepCopyInto(&imp.Spec)
 	})
 }
@@ -133,6 +135,7 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 	fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	g, err := ensure(ctx, r.local, existing(cur.Global), fresh, func(g *fabedgev1alpha1.GlobalService) {
 		g.Labels = desired.MergeKeys(g.Labels, want.Labels, nil)
+		g.Annotations = desired.MergeKeys(g.Annotations, want.Annotations, policy.Keys)
 		g.Spec = *want.Spec.DeepCopy()
 	})
 	if err != nil {

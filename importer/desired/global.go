@@ -11,6 +11,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // maxGlobalServiceBytes bounds what a GlobalService's endpoints may come to. etcd refuses objects of more than 1.5 MiB, and
@@ -24,6 +25,7 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec:       fabedgev1alpha1.GlobalServiceSpec{Type: fabedgev1alpha1.ClusterIP},
 	}
+	g.Annotations = policy.Annotations(w.resolved.Policy)
 	for _, p := range w.resolved.Ports {
 		g.Spec.Ports = append(g.Spec.Ports, fabedgev1alpha1.ServicePort{
 			Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port,
@@ -89,11 +91,15 @@ func (w *work) headlessEndpoints() []fabedgev1alpha1.Endpoint {
 	return all
 }
 
-// endpoint returns an endpoint in its place. Its own zone counts before its cluster's.
+// endpoint returns an endpoint in its place. Its own zone counts before its cluster's. That of a cluster with several zones is
+// left out: one of them would be wrong, and DNS knows them all from the MemberCluster.
 func (w *work) endpoint(cluster, zone string) fabedgev1alpha1.Endpoint {
 	ep := fabedgev1alpha1.Endpoint{Cluster: cluster, Zone: zone}
 	if m := w.in.Members[cluster]; m != nil {
-		ep.Zone, ep.Region = cmp.Or(zone, m.Spec.Zone), m.Spec.Region
+		ep.Region = m.Spec.Region
+		if zones := m.Spec.AllZones(); zone == "" && len(zones) == 1 {
+			ep.Zone = zones[0]
+		}
 	}
 	return ep
 }

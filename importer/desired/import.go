@@ -12,6 +12,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
@@ -51,6 +52,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 	if imp.Annotations == nil {
 		imp.Annotations = map[string]string{}
 	}
+	maps.Copy(imp.Annotations, policy.Annotations(r.Policy))
 	if w.hasVIP() {
 		imp.Annotations[api.AnnotationDerivedService] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
 	}

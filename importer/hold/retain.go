@@ -14,6 +14,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // Removal is what our objects of a service have and the desired ones don't.
@@ -151,10 +152,11 @@ func remembered(in *desired.Input, cur desired.Current, cluster string, names ma
 		spec.InternalTrafficPolicy, spec.TrafficDistribution = imp.Spec.InternalTrafficPolicy, imp.Spec.TrafficDistribution
 		spec.ExportedLabels = noted(imp.Labels, desired.NotedKeys(imp.Annotations, api.AnnotationExportedLabels))
 		spec.ExportedAnnotations = noted(imp.Annotations, desired.NotedKeys(imp.Annotations, api.AnnotationExportedAnnotations))
+		spec.Policy = statedOn(imp)
 	case cur.Global != nil && desired.Owned(cur.Global) && cur.Global.Spec.Type == fabedgev1alpha1.Headless:
-		spec.Type = mcsv1beta1.Headless
+		spec.Type, spec.Policy = mcsv1beta1.Headless, statedOn(cur.Global)
 	case cur.Global != nil && desired.Owned(cur.Global):
-		spec.Type = mcsv1beta1.ClusterSetIP
+		spec.Type, spec.Policy = mcsv1beta1.ClusterSetIP, statedOn(cur.Global)
 	default:
 		return nil
 	}
@@ -172,6 +174,12 @@ func remembered(in *desired.Input, cur desired.Current, cluster string, names ma
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.ExportedServiceName(in.Key.Namespace, in.Key.Name)},
 		Spec:       spec,
 	}
+}
+
+// statedOn returns the policy that an object of ours carries.
+func statedOn(o metav1.Object) *clustersetv1alpha1.ServicePolicy {
+	stated, _ := policy.FromAnnotations(o.GetAnnotations(), nil) // what somebody made of it, the next write puts right
+	return policy.Export(stated)
 }
 
 // rememberedIPs returns the ClusterIPs of a cluster's Service.
