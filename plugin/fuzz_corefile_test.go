@@ -29,7 +29,7 @@ func FuzzCorefile(f *testing.F) {
 		"prefer cluster zone region", "prefer zone zone", "prefer", "prefer any", "boundary region", "boundary any", "boundary zone zone",
 		"dialect global", "dialect mcs global", "dialect global elsewhere", "dialect x", "dialect", "namespaces a b", "namespaces", "namespaces A",
 		"max_answers 1", "max_answers 65536", "max_answers 0", "ttl 0", "ttl 3600", "ttl 3601", "ttl -1", "ttl 5 5", "ttl x",
-		"startup_timeout 0s", "startup_timeout -1s", "startup_timeout 5", "snapshot f", "snapshot f 1h", "snapshot f 1s", "snapshot . 1h", "fallthrough", "fallthrough a.example", "fallthrough a..b", "nonsense", "{", "}",
+		"lameduck 1s", "lameduck 1", "startup_timeout 0s", "startup_timeout -1s", "startup_timeout 5", "snapshot f", "snapshot f 1h", "snapshot f 1s", "snapshot . 1h", "fallthrough", "fallthrough a.example", "fallthrough a..b", "nonsense", "{", "}",
 	}
 	for _, zoneNames := range []string{"", "clusterset.local global", ".", "svc.global", "a..b", "10.0.0.0/9", "dns://x:53 x", `\122.example`, "å.example"} {
 		for _, o := range lines {
@@ -89,8 +89,8 @@ func checkZoneArgs(t *testing.T, c *caddy.Controller) {
 
 func checkOptions(t *testing.T, o *options) {
 	t.Helper()
-	if o.ttl > 3600 || o.maxAnswers < 0 || o.maxAnswers > 65535 || o.startupTimeout < 0 {
-		t.Errorf("ttl %d, max_answers %d, startup_timeout %v", o.ttl, o.maxAnswers, o.startupTimeout)
+	if o.ttl > 3600 || o.maxAnswers < 0 || o.maxAnswers > 65535 || o.startupTimeout < 0 || o.lameduck < 0 {
+		t.Errorf("ttl %d, max_answers %d, startup_timeout %v, lameduck %v", o.ttl, o.maxAnswers, o.startupTimeout, o.lameduck)
 	}
 	if (o.manifests == "") == (o.kubeconfig == "") || (o.config == nil) != (o.kubeconfig == "") {
 		t.Errorf("sources %q and %q", o.manifests, o.kubeconfig)

@@ -210,6 +210,7 @@ func TestReadyOnceEveryKindWasRead(t *testing.T) {
 	var _ ready.Readiness = c
 	s := newSource(&manifestsFeed{})
 	s.indexes = append(s.indexes, c.index)
+	c.source = s
 	for _, k := range index.Kinds {
 		if c.Ready() {
 			t.Errorf("ready before %s was read", k)

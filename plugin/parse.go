@@ -44,6 +44,7 @@ type options struct {
 	maxAnswers     int
 	ttl            uint32
 	startupTimeout time.Duration
+	lameduck       time.Duration
 	snapshot       snapshotOptions
 	fall           fall.F
 }
@@ -140,12 +141,13 @@ func (p *parser) option() error {
 		"namespaces":      p.namespacesOption,
 		"max_answers":     p.maxAnswersOption,
 		"ttl":             p.ttlOption,
-		"startup_timeout": p.startupTimeoutOption,
+		"startup_timeout": p.durationOption(&p.startupTimeout),
+		"lameduck":        p.durationOption(&p.lameduck),
 		"snapshot":        p.snapshotOption,
 		"fallthrough":     p.fallthroughOption,
 	}[name]
 	if !known {
-		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, snapshot or fallthrough", name)
+		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot or fallthrough", name)
 	}
 	if p.seen[name] && name != "dialect" {
 		return fmt.Errorf("%s is set twice", name)
@@ -297,14 +299,17 @@ func number(args []string, low, high int) (int, error) {
 	return 0, fmt.Errorf("want one number from %d to %d, not %q", low, high, strings.Join(args, " "))
 }
 
-func (p *parser) startupTimeoutOption(args []string) error {
-	if len(args) == 1 {
-		if d, err := time.ParseDuration(args[0]); err == nil && d >= 0 {
-			p.startupTimeout = d
-			return nil
+// durationOption reads an option whose one argument is a duration.
+func (*parser) durationOption(option *time.Duration) func([]string) error {
+	return func(args []string) error {
+		if len(args) == 1 {
+			if d, err := time.ParseDuration(args[0]); err == nil && d >= 0 {
+				*option = d
+				return nil
+			}
 		}
+		return fmt.Errorf("want a duration such as 5s, not %q", strings.Join(args, " "))
 	}
-	return fmt.Errorf("want a duration such as 5s, not %q", strings.Join(args, " "))
 }
 
 func (p *parser) snapshotOption(args []string) error {

@@ -45,6 +45,8 @@ func TestOptionsAreUnderstood(t *testing.T) {
 		{"ttl may be an hour", "ttl 3600", func(o *options) any { return o.ttl }, uint32(3600)},
 		{"startup_timeout is 5s unless it is set", "", func(o *options) any { return o.startupTimeout }, 5 * time.Second},
 		{"startup_timeout", "startup_timeout 1m30s", func(o *options) any { return o.startupTimeout }, 90 * time.Second},
+		{"lameduck is none unless it is set", "", func(o *options) any { return o.lameduck }, time.Duration(0)},
+		{"lameduck", "lameduck 10s", func(o *options) any { return o.lameduck }, 10 * time.Second},
 		{"startup_timeout may be none", "startup_timeout 0s", func(o *options) any { return o.startupTimeout }, time.Duration(0)},
 		{"max_answers has no limit unless it is set", "", func(o *options) any { return o.maxAnswers }, 0},
 		{"max_answers", "max_answers 7", func(o *options) any { return o.maxAnswers }, 7},
@@ -216,7 +218,7 @@ func TestPathsAreRelativeToTheRootDirectory(t *testing.T) {
 
 // Every error says where, what is wrong, and what would be right.
 func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
-	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, snapshot or fallthrough"
+	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot or fallthrough"
 	for _, c := range []struct{ option, want string }{
 		{"ttl", `ttl: want one number from 0 to 3600, not ""`},
 		{"ttl x", `ttl: want one number from 0 to 3600, not "x"`},
@@ -228,6 +230,7 @@ func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
 		{"max_answers 99999999999999999999", `max_answers: want one number from 1 to 65535, not "99999999999999999999"`},
 		{"startup_timeout", `startup_timeout: want a duration such as 5s, not ""`},
 		{"startup_timeout 5", `startup_timeout: want a duration such as 5s, not "5"`},
+		{"lameduck 10", `lameduck: want a duration such as 5s, not "10"`},
 		{"startup_timeout -1s", `startup_timeout: want a duration such as 5s, not "-1s"`},
 		{"snapshot", "snapshot: want FILE [MAX_AGE]"},
 		{"snapshot a b c", "snapshot: want FILE [MAX_AGE]"},

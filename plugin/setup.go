@@ -24,6 +24,7 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(pluginName, err)
 	}
+	hearStop()
 	cs := &ClusterSet{
 		Fall:       o.fall,
 		zones:      o.zones,

@@ -26,12 +26,13 @@ type feed interface {
 // source passes what a feed reads on to the indexes of all server blocks that share it, and knows when each kind has been
 // read once. It owns the feed's goroutines: nothing outlives close, so that a CoreDNS reload leaves nothing behind.
 type source struct {
-	feed    feed
-	label   string // in metrics and logs
-	indexes []*index.Index
-	keeper  *keeper // nil where no stanza has the snapshot option
-	notify  []*notifier
-	synced  chan struct{}
+	feed     feed
+	corefile *sources
+	label    string // in metrics and logs
+	indexes  []*index.Index
+	keeper   *keeper // nil where no stanza has the snapshot option
+	notify   []*notifier
+	synced   chan struct{}
 
 	mu      sync.Mutex
 	unread  map[index.Kind]bool

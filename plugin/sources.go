@@ -2,15 +2,20 @@ package clusterset
 
 import (
 	"fmt"
+	"slices"
 	"sync"
+	"time"
 
 	"github.com/coredns/caddy"
+
+	"github.com/clusterset/clusterset/internal/index"
 )
 
 // sources are the sources of one Corefile. Server blocks that read the same objects share one, and so one set of watches.
 type sources struct {
-	mu    sync.Mutex
-	byKey map[string]*source
+	mu       sync.Mutex
+	byKey    map[string]*source
+	lameduck time.Duration // the longest of all stanzas
 }
 
 type sourcesKey struct{}
@@ -53,12 +58,13 @@ func (ss *sources) get(o *options) (*source, error) {
 			return nil, err
 		}
 		s = newSource(f)
-		s.label = ss.label(f.name())
+		s.label, s.corefile = ss.label(f.name()), ss
 	}
 	if err := ss.keep(s, o); err != nil {
 		return nil, err
 	}
 	ss.byKey[o.sourceKey()] = s
+	ss.lameduck = max(ss.lameduck, o.lameduck)
 	return s, nil
 }
 
@@ -123,6 +129,13 @@ func running() []*source {
 		ss.mu.Unlock()
 	}
 	return all
+}
+
+// replacesOneThatAnswers reports whether the servers of another Corefile answer queries, which ss is about to replace.
+func (ss *sources) replacesOneThatAnswers() bool {
+	return slices.ContainsFunc(running(), func(s *source) bool {
+		return s.corefile != ss && slices.ContainsFunc(s.indexes, func(x *index.Index) bool { return x.Snapshot() != nil })
+	})
 }
 
 // closeAbandoned stops the sources of Corefiles that no instance runs: CoreDNS drops the new instance of a reload that

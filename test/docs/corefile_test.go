@@ -56,6 +56,7 @@ func TestCorefilesStart(t *testing.T) {
 
 var (
 	stanzaRE   = regexp.MustCompile(`(?m)^( *)(clusterset|kubernetes)( [^{\n]*)?\{$`)
+	portRE     = regexp.MustCompile(`:(1053|53)\b`)
 	resolverRE = regexp.MustCompile(`forward \. \S+`)
 	bindRE     = regexp.MustCompile(`(?m)^( *)bind .*$`)
 	serverRE   = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
@@ -65,11 +66,12 @@ var (
 func localised(t *testing.T, text, kubeconfig, upstream string) (string, string) {
 	t.Helper()
 	port := freePort(t)
-	text = strings.ReplaceAll(text, ":53", ":"+port)
+	text = portRE.ReplaceAllString(text, ":"+port)
 	text = resolverRE.ReplaceAllString(text, "forward . "+upstream)
 	text = strings.ReplaceAll(text, "prometheus :9153", "prometheus 127.0.0.1:"+freePort(t))
-	text = strings.ReplaceAll(text, "    ready\n", "    ready 127.0.0.1:"+freePort(t)+"\n")
-	text = strings.ReplaceAll(text, "    health {", "    health 127.0.0.1:"+freePort(t)+" {")
+	for _, probe := range []string{"ready", "health"} {
+		text = regexp.MustCompile(`(?m)^( *`+probe+`)( :\d+)?( \{)?$`).ReplaceAllString(text, "${1} 127.0.0.1:"+freePort(t)+"${3}")
+	}
 	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
 	if !strings.Contains(text, "manifests ") {
 		text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)

@@ -21,6 +21,7 @@ var rules = map[string]struct {
 	"yaml values":       {"the chart is rendered with it (TestValues)", nil},
 	"console":           {"its commands are typed, and print what it shows (TestSessions)", inSession},
 	"console elsewhere": {"another test runs each command", runElsewhere},
+	"conf":              {"a server with it has the fault that the page describes (TestUpstreamFaults)", nil},
 	"text":              {"a drawing, and nothing else", isDrawing},
 	"txt":               {"the syntax in the plugin's page names the options that the parser knows", isSyntax},
 }

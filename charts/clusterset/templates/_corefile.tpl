@@ -58,10 +58,10 @@
 
 {{- define "clusterset.corefile.head" -}}
 errors
-health :8080 {
-    lameduck {{ .Values.dns.lameduckSeconds }}s
+health :8080
+ready :8181 {
+    monitor continuously
 }
-ready :8181
 prometheus :9153
 bufsize 1232
 shed
@@ -70,6 +70,7 @@ shed
 {{- define "clusterset.corefile.options" -}}
 location {$CLUSTERSET_CLUSTER} {$CLUSTERSET_ZONE} {$CLUSTERSET_REGION}
 {{- with .Values.dns }}
+lameduck {{ int .lameduckSeconds }}s
 {{- with .prefer }}
 prefer {{ join " " . }}
 {{- end }}

@@ -1,0 +1,108 @@
+package clusterset_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	_ "github.com/coredns/coredns/plugin/ready" // asks us
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// The server that is being replaced answers while the new one waits for its first sync. Whoever takes that for the end of
+// readiness takes every server away when all get a new Corefile.
+func TestReadyDuringAReload(t *testing.T) {
+	dir := setupFiles(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe := listener.Addr().String()
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	corefile := func(source string) string {
+		return fmt.Sprintf(`clusterset.local:0 {
+    bind 127.0.0.1
+    ready %s {
+        monitor continuously
+    }
+    clusterset {
+        %s
+    }
+}
+`, probe, source)
+	}
+	// ready returns whether anyone answers, since the plugin listens anew in a reload, and nil for yes.
+	ready := func() (bool, error) {
+		r, err := http.Get("http://" + probe + "/ready")
+		if err != nil {
+			return false, err
+		}
+		defer r.Body.Close()
+		if r.StatusCode != http.StatusOK {
+			return true, fmt.Errorf("ready says %s", r.Status)
+		}
+		return true, nil
+	}
+	eventually := func(want bool) {
+		t.Helper()
+		kube.Eventually(t, soon, func() error {
+			if answered, err := ready(); !answered || (err == nil) != want {
+				return fmt.Errorf("got %v, want ready %v", err, want)
+			}
+			return nil
+		})
+	}
+	s := startLive(t, corefile("manifests "+filepath.Join(dir, "objects")))
+	eventually(true)
+
+	starting, goOn := holdStartup(t)
+	reloaded := make(chan error, 1)
+	go func() {
+		reloaded <- s.reload(corefile(provideUnreachable(t, t.TempDir(), nil)+"\n        startup_timeout 0s") + "a.test:0 {\n    bind 127.0.0.1\n    startupwaits\n}\n")
+	}()
+	<-starting
+	for range 100 {
+		if _, err := ready(); err != nil {
+			t.Fatalf("while the new server starts: %v", err)
+		}
+	}
+	goOn()
+	if err := <-reloaded; err != nil {
+		t.Fatal(err)
+	}
+	eventually(false) // the new server knows nothing
+}
+
+// startupwaits is a plugin that waits in its OnStartup, as kubernetes does for its API server, until a test lets it go on. It
+// comes after all others, and so after ours.
+func init() {
+	plugin.Register("startupwaits", func(c *caddy.Controller) error {
+		c.OnStartup(func() error {
+			close(startupWaits.starting)
+			<-startupWaits.goOn
+			return nil
+		})
+		return nil
+	})
+	dnsserver.Directives = append(slices.Clone(dnsserver.Directives), "startupwaits")
+}
+
+var startupWaits struct{ starting, goOn chan struct{} }
+
+// holdStartup prepares the plugin for one start: starting is closed once it waits, and goOn ends that.
+func holdStartup(t *testing.T) (starting <-chan struct{}, goOn func()) {
+	startupWaits.starting, startupWaits.goOn = make(chan struct{}), make(chan struct{})
+	goOn = sync.OnceFunc(func() { close(startupWaits.goOn) })
+	t.Cleanup(goOn)
+	return startupWaits.starting, goOn
+}

@@ -1,0 +1,321 @@
+package docs
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+const rolloutName = "web.shop.svc.clusterset.local."
+
+// TestStopLosesNoQuery tells a server to end while clients ask it over sockets that they keep, as forwarders do. Until other
+// servers get the queries it has to answer, and they get them once it says that it isn't ready.
+func TestStopLosesNoQuery(t *testing.T) {
+	plane := kube.Start(t)
+	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
+	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), []byte(`
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: web, namespace: shop}
+spec:
+  type: ClusterSetIP
+  ips: [10.42.0.1]
+  ports: [{name: http, protocol: TCP, port: 80}]
+`))
+	binary := binary(t, "coredns")
+	for name, corefile := range map[string]string{
+		"corefile.example":           read(t, filepath.Join(root, "corefile.example")),
+		"the chart's, standalone":    renderedCorefile(t, "defaults"),
+		"the chart's as cluster DNS": renderedCorefile(t, "cluster-dns"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text, port := localised(t, corefile, plane.Kubeconfig(), "127.0.0.1:9")
+			dotPort := freePort(t)
+			s := startStoppable(t, binary, text+encrypted(t, dotPort, plane.Kubeconfig()), port)
+			kube.Eventually(t, 2*time.Minute, s.ready)
+			var clients []*steadyClient
+			for range 3 {
+				clients = append(clients, s.client("udp", port), s.client("tcp", port), s.client("tcp-tls", dotPort))
+			}
+			var asking sync.WaitGroup
+			done := make(chan struct{})
+			for _, c := range clients {
+				kube.Eventually(t, time.Minute, c.ask) // CoreDNS is ready a moment before it listens
+				asking.Go(func() { c.askUntil(done) })
+			}
+			everyoneAsks(t, clients)
+
+			// A reload is no end, nor does it make the server deaf to one: it forgets whom it calls at the end.
+			if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+				t.Fatal(err)
+			}
+			kube.Eventually(t, time.Minute, func() error {
+				if !strings.Contains(s.log.String(), "Reloading complete") {
+					return errors.New("not reloaded")
+				}
+				return s.ready()
+			})
+			everyoneAsks(t, clients)
+
+			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+			told := time.Now()
+			kube.Eventually(t, time.Minute, func() error {
+				if s.ready() == nil {
+					return errors.New("ready still says yes")
+				}
+				return nil
+			})
+			t.Logf("not ready %v after SIGTERM", time.Since(told))
+			everyoneAsks(t, clients) // it answers while others hear that it is going
+			select {
+			case <-s.ended:
+			case <-time.After(2 * time.Minute):
+				t.Error("the server doesn't end")
+			}
+			close(done)
+			asking.Wait()
+			for _, c := range clients {
+				if len(c.lost) > 0 {
+					t.Errorf("%s: %d answers, and %d queries without one while the server ran: %v", c.network, c.answered.Load(), len(c.lost), c.lost)
+				}
+			}
+			if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+		})
+	}
+}
+
+// everyoneAsks waits until each client has had many more answers.
+func everyoneAsks(t *testing.T, clients []*steadyClient) {
+	t.Helper()
+	for _, c := range clients {
+		from := c.answered.Load()
+		kube.Eventually(t, time.Minute, func() error {
+			if n := c.answered.Load() - from; n < 100 {
+				return fmt.Errorf("%s: %d answers, want 100", c.network, n)
+			}
+			return nil
+		})
+	}
+}
+
+var probeRE = regexp.MustCompile(`(?m)^ *ready (\S+)`)
+
+// stoppable is a server that a test ends.
+type stoppable struct {
+	cmd   *exec.Cmd
+	log   lockedBuffer
+	ended chan struct{}
+	probe string // "" without the ready plugin
+}
+
+func startStoppable(t *testing.T, binary, corefile, port string) *stoppable {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "Corefile")
+	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &stoppable{
+		cmd:   exec.Command(binary, "-conf", path, "-dns.port", port),
+		ended: make(chan struct{}),
+	}
+	if m := probeRE.FindStringSubmatch(corefile); m != nil {
+		s.probe = "http://" + m[1] + "/ready"
+	}
+	s.cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
+	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
+	if err := s.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_ = s.cmd.Wait()
+		close(s.ended)
+	}()
+	t.Cleanup(func() {
+		_ = s.cmd.Process.Kill()
+		<-s.ended
+		if t.Failed() {
+			t.Logf("Corefile:\n%s\nlog:\n%s", corefile, s.log.String())
+		}
+	})
+	return s
+}
+
+// lockedBuffer is read while a process writes into it.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+func (s *stoppable) ready() error {
+	r, err := http.Get(s.probe)
+	if err != nil {
+		return err
+	}
+	defer r.Body.Close()
+	if r.StatusCode != http.StatusOK {
+		return fmt.Errorf("GET %s: %s", s.probe, r.Status)
+	}
+	return nil
+}
+
+// steadyClient asks one query after the other over a socket that it keeps.
+type steadyClient struct {
+	network, addr string
+	ended         <-chan struct{}
+	conn          *dns.Conn
+	answered      atomic.Int64
+	lost          []error // unanswered while the server ran
+}
+
+func (s *stoppable) client(network, port string) *steadyClient {
+	return &steadyClient{network: network, addr: net.JoinHostPort("127.0.0.1", port), ended: s.ended}
+}
+
+func (c *steadyClient) askUntil(done <-chan struct{}) {
+	pace := time.NewTicker(2 * time.Millisecond) // leaves the processor to the servers
+	defer pace.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-c.ended:
+			return
+		case <-pace.C:
+		}
+		err := c.ask()
+		if err != nil && c.network != "udp" {
+			err = c.ask() // a server may close a connection at any time (RFC 7766 section 6.2.4)
+		}
+		if err == nil {
+			c.answered.Add(1)
+			continue
+		}
+		select {
+		case <-c.ended: // between the question and its answer
+			return
+		case <-time.After(rolloutPatience):
+			c.lost = append(c.lost, err)
+		}
+	}
+}
+
+// rolloutPatience is how long a client waits for an answer, and then for the server's end as an excuse: together less than the
+// five seconds for which a server with shed and the health plugin's lameduck is silent before it ends.
+const rolloutPatience = 2 * time.Second
+
+// ask asks once. A UDP socket stays whatever happens; a stream that failed is made anew by the next call.
+func (c *steadyClient) ask() error {
+	if c.conn == nil {
+		client := &dns.Client{Net: c.network, Timeout: rolloutPatience, TLSConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
+		conn, err := client.Dial(c.addr)
+		if err != nil {
+			return err
+		}
+		c.conn = conn
+	}
+	m := new(dns.Msg).SetQuestion(rolloutName, dns.TypeA)
+	err := func() error {
+		if err := c.conn.SetDeadline(time.Now().Add(rolloutPatience)); err != nil {
+			return err
+		}
+		if err := c.conn.WriteMsg(m); err != nil {
+			return err
+		}
+		for {
+			r, err := c.conn.ReadMsg()
+			switch {
+			case err != nil:
+				return err
+			case r.Id == m.Id && len(r.Answer) != 1:
+				return fmt.Errorf("got %v", r)
+			case r.Id == m.Id:
+				return nil
+			}
+		}
+	}()
+	if err != nil && c.network != "udp" {
+		_ = c.conn.Close()
+		c.conn = nil
+	}
+	return err
+}
+
+// encrypted is a server block for DNS over TLS. shed can't be in one.
+func encrypted(t *testing.T, port, kubeconfig string) string {
+	t.Helper()
+	dir := t.TempDir()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{"dns.test"}}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: cert}, "tls.key": {Type: "PRIVATE KEY", Bytes: secret}} {
+		if err := os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return fmt.Sprintf("\ntls://clusterset.local:%s {\n    bind 127.0.0.1\n    tls %s/tls.crt %s/tls.key\n    clusterset {\n        kubeconfig %s\n    }\n}\n", port, dir, dir, kubeconfig)
+}
+
+// renderedCorefile is what the chart makes of one of its examples.
+func renderedCorefile(t *testing.T, example string) string {
+	t.Helper()
+	for _, document := range strings.Split(read(t, filepath.Join(root, "test", "chart", "testdata", example+".yaml")), "\n---\n") {
+		var config corev1.ConfigMap
+		if err := yaml.Unmarshal([]byte(document), &config); err == nil && config.Data["Corefile"] != "" {
+			return config.Data["Corefile"]
+		}
+	}
+	t.Fatalf("%s: no ConfigMap holds a Corefile", example)
+	return ""
+}
