@@ -15,7 +15,7 @@ import (
 // newTestPlugin returns a plugin with one mcs and one global zone that answers from the objects.
 func newTestPlugin(tb testing.TB, objects ...index.Object) *ClusterSet {
 	tb.Helper()
-	zs := zones{newZone("clusterset.local.", index.MCS), newZone("global.", index.Global)}
+	zs := zones{newZone("clusterset.local.", index.MCS), newZone("svc.global.", index.Global)}
 	zs.sort()
 	c := &ClusterSet{zones: zs, ttl: defaultTTL, index: index.New(index.Options{LongestZone: zs.longest()}), tiers: newTierCounters()}
 	c.index.Put(objects...)

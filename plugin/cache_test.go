@@ -14,11 +14,12 @@ func TestZonesThatTheCacheLeavesAlone(t *testing.T) {
 		name              string
 		zones, fall, want []string
 	}{
-		{"all without fallthrough", []string{"clusterset.local.", "global."}, nil, []string{"clusterset.local.", "global."}},
+		{"all without fallthrough", []string{"clusterset.local.", "svc.global."}, nil, []string{"clusterset.local.", "svc.global."}},
+		{"of global what isn't passed on", []string{"clusterset.local.", "global."}, []string{"legacy.global."}, []string{"clusterset.local.", "svc.global."}},
 		{"none with fallthrough for all", []string{"clusterset.local.", "global."}, fall.Root.Zones, nil},
 		{"not the zone that falls through", []string{"clusterset.local.", "global."}, []string{"global."}, []string{"clusterset.local."}},
 		{"not one with names that fall through", []string{"clusterset.local.", "global."}, []string{"legacy.ns.svc.global."}, []string{"clusterset.local."}},
-		{"not one within what falls through", []string{"a.fleet.example.", "global."}, []string{"example."}, []string{"global."}},
+		{"not one within what falls through", []string{"a.fleet.example.", "svc.global."}, []string{"example."}, []string{"svc.global."}},
 		{"not one around a zone that falls through", []string{"example.", "a.example."}, []string{"a.example."}, nil},
 		{"one beside what falls through", []string{"a.example.", "xa.example."}, []string{"a.example."}, []string{"xa.example."}},
 	} {

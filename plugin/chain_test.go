@@ -137,9 +137,9 @@ func runChain(t *testing.T, cached bool) {
     transfer clusterset.local {
         to *
     }
-    clusterset clusterset.local global {
+    clusterset clusterset.local svc.global {
         ttl %d
-        fallthrough legacy.clusterset.local legacy.global
+        fallthrough legacy.clusterset.local legacy.svc.global
     }
 }
 `, rewrittenTTL, map[bool]string{true: "cache 1", false: "vandal\n    lookout"}[cached], filepath.Join(dir, key.file), chainTTL), "manifests "+manifests))

@@ -51,6 +51,9 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	if z == nil || q.Qclass != dns.ClassINET {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}
+	if c.Next != nil && z.passesOn(name) {
+		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
+	}
 	snapshot := c.index.Snapshot()
 	if snapshot == nil {
 		return notReady(w, r)
@@ -59,7 +62,7 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 		return dns.RcodeRefused, nil // the transfer plugin comes before us, where it is configured
 	}
 	var l index.Lookup
-	snapshot.Lookup(&l, z.dialect, z.below(name))
+	z.lookup(&l, snapshot, name)
 	if l.Kind == index.NameError && len(z.nested) > 0 && z.leadsTo(name) {
 		l.Kind = index.Empty
 	}

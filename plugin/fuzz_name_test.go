@@ -11,9 +11,9 @@ import (
 
 // All names that differ from one that exists by up to two labels in front.
 func TestNamesAndTheirNeighbours(t *testing.T) {
-	c := newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local.")
+	c := newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local.", "svc.in.clusterset.local.", "svc.example.", "svc.")
 	for _, base := range fuzzBases() {
-		for _, zone := range []string{"clusterset.local.", "global.", "in.clusterset.local.", "xglobal.", "local."} {
+		for _, zone := range []string{"clusterset.local.", "global.", "in.clusterset.local.", "example.", "svc.example.", "svc.", "xglobal.", "local."} {
 			name := strings.TrimPrefix(base+"."+zone, ".")
 			checkName(t, c, name)
 			for _, label := range fuzzLabels {
@@ -40,14 +40,17 @@ func FuzzName(f *testing.F) {
 	} {
 		f.Add(name, []byte{0, 1}, `a\.b`)
 	}
-	plugins := []*ClusterSet{newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local."), newFuzzPlugin(".")}
+	plugins := []*ClusterSet{
+		newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local."), newFuzzPlugin("clusterset.local.", "svc.global."),
+		newFuzzPlugin("global.", "svc.global.", "svc."), newFuzzPlugin("."),
+	}
 	f.Fuzz(func(t *testing.T, name string, picks []byte, child string) {
 		for _, p := range picks {
 			name = fuzzLabels[int(p)%len(fuzzLabels)] + "." + name
 		}
 		for _, c := range plugins {
 			if z := c.zones.match(lower(name)); z != nil { // whatever stands there
-				c.index.Snapshot().Lookup(&index.Lookup{}, z.dialect, z.below(lower(name)))
+				z.lookup(&index.Lookup{}, c.index.Snapshot(), lower(name))
 			}
 			canonical, ok := asReceived(name)
 			if !ok {
@@ -93,17 +96,20 @@ func checkName(t *testing.T, c *ClusterSet, qname string) (index.NameKind, *zone
 	labels := dns.SplitDomainName(name)
 	below := strings.Join(labels[:len(labels)-dns.CountLabel(z.name)], ".")
 	var l index.Lookup
-	c.index.Snapshot().Lookup(&l, z.dialect, z.below(name))
-	if want := kindOf(z.dialect, below); l.Kind != want {
+	z.lookup(&l, c.index.Snapshot(), name)
+	if want := kindOf(z, below); l.Kind != want {
 		t.Errorf("%s (%s): kind %d, want %d", name, z.dialect, l.Kind, want)
+	}
+	if want := z.name == "global." && !dns.IsSubDomain("svc.global.", name) && l.Kind == index.NameError; z.passesOn(name) != want {
+		t.Errorf("%s (zone %s): kind %d, passed on: %t", name, z.name, l.Kind, !want)
 	}
 	switch l.Kind {
 	case index.ServiceName, index.PortName, index.HostName:
-		want := string(l.Key) + ".svc." + z.suffix()
+		want := string(l.Key) + ".svc." + suffix(z.origin)
 		if l.Labels != "" {
 			want = l.Labels + "." + want
 		}
-		if want != name || lower(serviceName(&l, qname)) != string(l.Key)+".svc."+z.suffix() {
+		if want != name || lower(serviceName(&l, qname)) != string(l.Key)+".svc."+suffix(z.origin) {
 			t.Errorf("%s is taken for %s, a name of %s", name, want, serviceName(&l, qname))
 		}
 		if l.Kind == index.HostName && len(l.Addrs) == 0 {

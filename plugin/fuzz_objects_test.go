@@ -86,7 +86,19 @@ func init() {
 }
 
 // kindOf is what DNS.md has at a name below a zone.
-func kindOf(d index.Dialect, name string) index.NameKind {
+func kindOf(z *zone, name string) index.NameKind {
+	if strings.HasPrefix(z.name, "svc.") {
+		switch name {
+		case "":
+			return index.Apex
+		case "ns":
+			return index.NameServer
+		case "dns-version":
+			return index.Version
+		}
+		name += ".svc"
+	}
+	d := z.dialect
 	if k, ok := fuzzNames[d][name]; ok {
 		return k
 	}
@@ -98,12 +110,12 @@ func kindOf(d index.Dialect, name string) index.NameKind {
 	return index.NameError
 }
 
-// newFuzzPlugin answers for the zones given, the global one in its dialect.
+// newFuzzPlugin answers for the zones given, those of FabDNS in its dialect.
 func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 	c := &ClusterSet{ttl: defaultTTL, tiers: newTierCounters()}
 	for _, name := range zoneNames {
 		d := index.MCS
-		if name == "global." || name == "." {
+		if name == "global." || name == "svc.global." || name == "." {
 			d = index.Global
 		}
 		c.zones = append(c.zones, newZone(name, d))

@@ -50,7 +50,7 @@ func FuzzWire(f *testing.F) {
 	}
 	addOddQueries(f)
 
-	capped, through, unready := newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
+	capped, through, unready := newFuzzPlugin("clusterset.local.", "svc.global."), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
 	capped.maxAnswers = 1
 	through.Fall, through.Next = fall.Root, nextPlugin{}
 	unready.index = index.New(index.Options{})

@@ -126,7 +126,7 @@ func (a *chainAsker) checkRecords(name string, r *dns.Msg, do bool) error {
 	}
 	for _, rr := range r.Ns {
 		owner := strings.ToLower(rr.Header().Name)
-		if rr.Header().Rrtype == dns.TypeSOA && owner != "clusterset.local." && owner != "global." {
+		if rr.Header().Rrtype == dns.TypeSOA && owner != "clusterset.local." && owner != "svc.global." {
 			return fmt.Errorf("the SOA is that of %s", owner)
 		}
 	}

@@ -38,7 +38,7 @@ func TestLiveKubernetes(t *testing.T) {
 func liveCorefile(kubeconfig string) string {
 	return withSource(`.:0 {
     bind 127.0.0.1
-    clusterset clusterset.local global {
+    clusterset clusterset.local svc.global {
         location here a r1
     }
 }

@@ -23,7 +23,7 @@ func liveMissingRights(t *testing.T, control *kube.ControlPlane) {
 	}
 	s := startLive(t, fmt.Sprintf(`.:0 {
     bind 127.0.0.1
-    clusterset clusterset.local global {
+    clusterset clusterset.local svc.global {
         kubeconfig %s
         startup_timeout 100ms
     }

@@ -188,17 +188,24 @@ func (l *logLines) forget() {
 	l.lines = nil
 }
 
+// has reports whether a line holds all the words.
+func (l *logLines) has(words ...string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return slices.ContainsFunc(l.lines, func(line string) bool {
+		return !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) })
+	})
+}
+
 // expect waits until a line holds all the words.
 func (l *logLines) expect(t *testing.T, words ...string) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
+		if l.has(words...) {
+			return nil
+		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		for _, line := range l.lines {
-			if !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(line, w) }) {
-				return nil
-			}
-		}
 		return fmt.Errorf("no line has %q in:\n%s", words, strings.Join(l.lines, "\n"))
 	})
 }

@@ -33,7 +33,7 @@ func serveManifestsAt(t *testing.T, dir string, files map[string][]byte) *manife
 	for name, data := range files {
 		d.write(t, name, data)
 	}
-	d.liveServer = startLive(t, withSource(".:0 {\n    bind 127.0.0.1\n    clusterset clusterset.local global\n}\n", "manifests "+d.dir))
+	d.liveServer = startLive(t, withSource(".:0 {\n    bind 127.0.0.1\n    clusterset clusterset.local svc.global\n}\n", "manifests "+d.dir))
 	return d
 }
 

@@ -15,7 +15,7 @@ import (
 func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) context.Context {
 	name := lower(state.QName())
 	z := c.zones.match(name)
-	if z == nil {
+	if z == nil || z.passesOn(name) {
 		return ctx
 	}
 	set := func(label string, value func(*index.Lookup) string) {
@@ -25,7 +25,7 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 				return ""
 			}
 			var l index.Lookup
-			snapshot.Lookup(&l, z.dialect, z.below(name))
+			z.lookup(&l, snapshot, name)
 			return value(&l)
 		})
 	}

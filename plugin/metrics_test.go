@@ -25,7 +25,7 @@ import (
 // it.
 func tieredPlugin(t *testing.T) *ClusterSet {
 	t.Helper()
-	zs := zones{newZone("clusterset.local.", index.MCS), newZone("global.", index.Global)}
+	zs := zones{newZone("clusterset.local.", index.MCS), newZone("svc.global.", index.Global)}
 	c := &ClusterSet{zones: zs, ttl: defaultTTL, tiers: newTierCounters(), index: index.New(index.Options{
 		Self:        topology.Location{Cluster: "here", Zone: "z", Region: "r"},
 		Policy:      topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone, topology.Region}},
@@ -163,7 +163,7 @@ func TestMetadataDescribesTheQuestion(t *testing.T) {
 	}{
 		{"vip.ns.svc.clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "vip", "namespace": "ns", "tier": "vip"}},
 		{"Zone.NS.svc.ClusterSet.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "zone", "namespace": "ns", "tier": "zone"}},
-		{"zone.ns.svc.global.", map[string]string{"zone": "global.", "dialect": "global", "service": "zone", "namespace": "ns", "tier": "zone"}},
+		{"zone.ns.svc.global.", map[string]string{"zone": "svc.global.", "dialect": "global", "service": "zone", "namespace": "ns", "tier": "zone"}},
 		{"degraded.ns.svc.clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "degraded", "namespace": "ns", "tier": "degraded"}},
 		{"_http._tcp.region.ns.svc.clusterset.local.", map[string]string{
 			"zone": "clusterset.local.", "dialect": "mcs", "service": "region", "namespace": "ns", "tier": "region", "port": "http", "protocol": "tcp",

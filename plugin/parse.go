@@ -92,21 +92,18 @@ type parser struct {
 
 func (p *parser) zones(names []string) error {
 	if len(names) == 0 {
-		return errors.New("no zone: want clusterset [ZONES...], such as clusterset clusterset.local global")
+		return errors.New("no zone: want clusterset [ZONES...], such as clusterset clusterset.local svc.global")
 	}
 	for _, name := range names {
 		name = strings.ToLower(plugin.Name(name).Normalize())
 		if slices.ContainsFunc(p.options.zones, func(z *zone) bool { return z.name == name }) {
 			continue
 		}
-		if parent, ok := strings.CutPrefix(name, "svc."); ok {
-			return fmt.Errorf("zone %s: names in it would be <service>.<namespace>.svc.%s; want the zone %s", name, name, parent)
-		}
 		if err := checkZone(name); err != nil {
 			return err
 		}
 		d := index.MCS
-		if name == "global." {
+		if name == public || name == publicOurs {
 			d = index.Global
 		}
 		p.options.zones = append(p.options.zones, newZone(name, d))

@@ -3,6 +3,7 @@ package clusterset
 import (
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -47,6 +48,9 @@ func setup(c *caddy.Controller) error {
 	s.notify = append(s.notify, &notifier{config, cs.zones, cs.index})
 	c.OnStartup(func() error {
 		cs.zones.nest(otherZones(c))
+		if cs.Next == nil && slices.ContainsFunc(cs.zones, func(z *zone) bool { return z.name == public }) {
+			log.Warning("zone global: a public top-level domain, of which clusterset knows svc.global only. No plugin after it resolves the other names, so they get NXDOMAIN. Serve svc.global instead")
+		}
 		cs.self.storeFirst(boundAddrs(config.ListenHosts))
 		s.start()
 		s.await(o.startupTimeout)

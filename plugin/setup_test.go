@@ -108,3 +108,28 @@ func TestCorefileErrorsNameFileAndLine(t *testing.T) {
 		})
 	}
 }
+
+// Without a plugin that resolves them, the other names of the top-level domain are lost: the log says so.
+func TestTheTopLevelDomainNeedsANextPlugin(t *testing.T) {
+	dir := setupFiles(t)
+	log := recordLog(t)
+	for _, c := range []struct {
+		zones, others string
+		warned        bool
+	}{
+		{"clusterset.local global", "", true},
+		{"clusterset.local global", "erratic {\n        drop 0\n    }", false},
+		{"clusterset.local svc.global", "", false},
+	} {
+		log.forget()
+		s := startLive(t, fmt.Sprintf(".:0 {\n    bind 127.0.0.1\n    clusterset %s {\n        manifests %s/objects\n    }\n    %s\n}\n", c.zones, dir, c.others))
+		if got := log.has("Serve svc.global instead"); got != c.warned {
+			t.Errorf("%s %s: warned %t, want %t", c.zones, c.others, got, c.warned)
+		}
+		want := map[string]string{"A db.shop.svc.global": "10.0.0.1, 10.0.0.2"}
+		if c.warned {
+			want["A www.company.global"] = "NXDOMAIN"
+		}
+		s.expect(t, want)
+	}
+}

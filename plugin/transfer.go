@@ -8,7 +8,7 @@ import (
 )
 
 // Transfer implements transfer.Transferer: the whole zone as it would be answered at this moment, each record set under the
-// name at which a query finds it. An IXFR gets the SOA alone when the client is up to date, else the whole zone.
+// name at which a query finds it. Zones within it are delegated. An IXFR gets the SOA alone when the client is up to date, else the whole zone.
 func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, error) {
 	z := c.zones.match(lower(name))
 	if z == nil || len(z.name) != len(name) {
@@ -32,7 +32,7 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 		if serial != 0 && int32(soa.Serial-serial) <= 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
 			return
 		}
-		c.transferZone(transferChan{ch, snapshot.Stale()}, z, snapshot)
+		c.transferZone(transferChan{ch, z, snapshot.Stale()}, z, snapshot)
 		ch <- []dns.RR{dns.Copy(soa)}
 	}()
 	return ch, nil
@@ -41,10 +41,13 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snapshot) {
 	ch.send([]dns.RR{&dns.NS{Hdr: c.header(z.name, dns.TypeNS), Ns: z.ns}})
 	ch.send(c.addrRecords(z.ns, c.self.load()))
-	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + z.suffix()), Txt: []string{dnsVersion}}})
+	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + suffix(z.name)), Txt: []string{dnsVersion}}})
+	for _, inner := range z.cuts() { // this server answers for them, too
+		ch.put([]dns.RR{&dns.NS{Hdr: c.header(inner, dns.TypeNS), Ns: z.ns}})
+	}
 	for _, svc := range snapshot.Services() {
 		if set := svc.Set(z.dialect); !set.Absent() {
-			c.transferService(ch, z, snapshot, string(svc.Key())+".svc."+z.suffix(), set)
+			c.transferService(ch, z, snapshot, string(svc.Key())+".svc."+suffix(z.origin), set)
 		}
 	}
 }
@@ -72,7 +75,7 @@ func (c *ClusterSet) transferService(ch transferChan, z *zone, snapshot *index.S
 // transferSRV sends the SRV records that a query for name would get.
 func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snapshot, name string) {
 	var l index.Lookup
-	snapshot.Lookup(&l, z.dialect, z.below(name))
+	z.lookup(&l, snapshot, name)
 	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
 	if m := c.replySRV(q, &l); m != nil {
 		ch.send(m.Answer)
@@ -89,22 +92,27 @@ func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	return rrs
 }
 
-// transferChan takes the record sets of a transfer.
+// transferChan takes the record sets of a zone's transfer.
 type transferChan struct {
 	out   chan<- []dns.RR
+	zone  *zone
 	stale bool
 }
 
-// send sends a record set unless its name is longer than a packet can hold, or one of its labels is: no query can ask for it,
-// and it would end the transfer.
+// send sends a record set unless its name lies in a zone within this one, which answers queries for it. It also leaves out a
+// name that is longer than a packet can hold, or has such a label: no query can ask for it, and it would end the transfer.
 func (ch transferChan) send(rrs []dns.RR) {
-	if len(rrs) == 0 {
+	if len(rrs) == 0 || ch.zone.hides(rrs[0].Header().Name) {
 		return
 	}
 	if _, ok := dns.IsDomainName(rrs[0].Header().Name); ok {
-		if ch.stale {
-			capTTL(rrs)
-		}
-		ch.out <- rrs
+		ch.put(rrs)
 	}
+}
+
+func (ch transferChan) put(rrs []dns.RR) {
+	if ch.stale {
+		capTTL(rrs)
+	}
+	ch.out <- rrs
 }

@@ -1,6 +1,7 @@
 package clusterset
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -11,7 +12,10 @@ import (
 
 // zone is one zone of the plugin.
 type zone struct {
-	name    string // lower case, with its final dot
+	name string // lower case, with its final dot
+	// origin is what follows the label svc in the names of services: the zone, or where that is its own first label, the
+	// domain above it.
+	origin  string
 	dialect index.Dialect
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
@@ -20,22 +24,42 @@ type zone struct {
 }
 
 func newZone(name string, d index.Dialect) *zone {
-	z := &zone{name: name, dialect: d}
-	z.ns, z.mbox = "ns.dns."+z.suffix(), "hostmaster."+z.suffix()
+	z := &zone{name: name, origin: name, dialect: d, ns: "ns.dns." + suffix(name), mbox: "hostmaster." + suffix(name)}
+	if origin, ok := strings.CutPrefix(name, "svc."); ok {
+		z.origin, z.ns = cmp.Or(origin, "."), "ns."+name
+	}
 	return z
 }
 
-// suffix returns what follows the dot after a name below the zone: nothing for the root.
-func (z *zone) suffix() string {
-	if z.name == "." {
+// suffix returns what follows the dot after a name below a domain: nothing for the root.
+func suffix(domain string) string {
+	if domain == "." {
 		return ""
 	}
-	return z.name
+	return domain
 }
 
-// below returns the labels of name in front of the zone, without a final dot. name lies in the zone.
+// lookup finds what name, in lower case and in the zone, stands for. It sets the fields of an empty l.
+func (z *zone) lookup(l *index.Lookup, snapshot *index.Snapshot, name string) {
+	snapshot.Lookup(l, z.kind(), z.below(name))
+}
+
+func (z *zone) kind() index.Zone { return index.Zone{Dialect: z.dialect, Svc: z.origin != z.name} }
+
+// below returns the labels of name in front of the origin, without a final dot. name lies in the zone.
 func (z *zone) below(name string) string {
-	return strings.TrimSuffix(name[:len(name)-len(z.name)], ".")
+	return strings.TrimSuffix(name[:len(name)-len(z.origin)], ".")
+}
+
+// public is a top-level domain in which others have registered names. Those at and below publicOurs are ours in any case.
+const (
+	public     = "global."
+	publicOurs = "svc.global."
+)
+
+// passesOn reports whether name, in lower case and in the zone, is for the next plugin to answer, as it may be a public name.
+func (z *zone) passesOn(name string) bool {
+	return z.name == public && !within(name, publicOurs) && z.kind().Fixed(z.below(name)) == index.NameError
 }
 
 // zones are the zones of the plugin, longest first, so that the first to match is the closest.
@@ -72,33 +96,52 @@ func (z *zone) leadsTo(name string) bool {
 	})
 }
 
+// hides reports whether a zone within z answers for name.
+func (z *zone) hides(name string) bool {
+	return slices.ContainsFunc(z.nested, func(inner string) bool { return dns.IsSubDomain(inner, name) })
+}
+
+// cuts returns the zones directly within z, each once.
+func (z *zone) cuts() []string {
+	var cuts []string
+	for _, inner := range z.nested {
+		if !slices.Contains(cuts, inner) && !slices.ContainsFunc(z.nested, func(other string) bool { return other != inner && dns.IsSubDomain(other, inner) }) {
+			cuts = append(cuts, inner)
+		}
+	}
+	return cuts
+}
+
 // match returns the closest zone that name, in lower case, lies in, or nil.
 func (zs zones) match(name string) *zone {
 	for _, z := range zs {
-		at := len(name) - len(z.name)
-		if at < 0 || name[at:] != z.name {
-			continue
-		}
-		if at == 0 || z.name == "." {
+		if within(name, z.name) {
 			return z
 		}
-		if name[at-1] != '.' {
-			continue
-		}
-		// A dot behind a backslash is part of a label. Whoever asks such names gets the slow and certain way.
-		if at > 1 && name[at-2] == '\\' && !dns.IsSubDomain(z.name, name) {
-			continue
-		}
-		return z
 	}
 	return nil
+}
+
+// within reports whether name lies in a domain, both in lower case.
+func within(name, domain string) bool {
+	at := len(name) - len(domain)
+	switch {
+	case at < 0 || name[at:] != domain:
+		return false
+	case at == 0 || domain == ".":
+		return true
+	case name[at-1] != '.':
+		return false
+	}
+	// A dot behind a backslash is part of a label. The slow and certain way is for such names only.
+	return at < 2 || name[at-2] != '\\' || dns.IsSubDomain(domain, name)
 }
 
 // longest returns the length of the longest zone's name, as index.Options.LongestZone takes it.
 func (zs zones) longest() int {
 	n := 0
 	for _, z := range zs {
-		n = max(n, len(z.suffix()))
+		n = max(n, len(suffix(z.origin)))
 	}
 	return n
 }

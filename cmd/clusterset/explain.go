@@ -39,7 +39,7 @@ func newExplain() *cobra.Command {
 how its clusters are, and over what those that export it disagree. The answer is found by the code that the DNS server uses.
 
 NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.svc.clusterset.local or
-db-0.beijing.db.shop.svc.clusterset.local. Names in global are answered as FabDNS does.
+db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does.
 
 The answer depends on where the server stands. --from says it as the server's Corefile does: cluster, zone and region, "-"
 for one that is unknown. After a cluster alone its MemberCluster says the rest. Without --from it is the local cluster. A
@@ -59,7 +59,7 @@ max_answers, fallthrough and snapshot explain knows nothing: it says what is ans
 	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, as the server's option of that name does, and no cluster")
 	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region (default: zone,region)")
 	flags.StringVar(&e.boundary, "boundary", "", "`tier` outside of which the server answers nothing: cluster, zone or region (default: none)")
-	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global in the zone global, else mcs)")
+	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global below svc.global, else mcs)")
 	e.clusters.addFlags(flags)
 	e.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd

@@ -104,7 +104,7 @@ func readStanzas(t *testing.T, corefile string) []*stanza {
 			}
 			for _, z := range s.zones {
 				s.dialects[z] = index.MCS
-				if z == "global" {
+				if z == "global" || z == "svc.global" {
 					s.dialects[z] = index.Global
 				}
 			}
@@ -235,6 +235,10 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 	if s == nil || strings.HasPrefix(name, "ns.dns.") || name == "ns.dns" {
 		return nil // another plugin's or the server's own
 	}
+	if name == "ns."+zone || zone == "global" && !strings.HasSuffix(name, ".svc.global") {
+		return nil
+	}
+	origin := strings.TrimSuffix(strings.TrimPrefix(zone+".", "svc."), ".") // what follows svc in the names of services
 	q := Query{From: s.from, Policy: s.policy}
 	var err error
 	if q.Name, err = ParseName(strings.TrimSuffix(strings.TrimSuffix(name, zone), ".") + "." + zone + "."); err != nil {
@@ -243,9 +247,9 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 		}
 		return nil // no service's name: an apex, a namespace, rubbish
 	}
-	if q.Name.Zone != zone {
+	if q.Name.Zone != origin {
 		if len(want.addrs) > 0 {
-			return fmt.Errorf("read as a name of zone %q, not %q", q.Name.Zone, zone)
+			return fmt.Errorf("read as a name of zone %q, not %q", q.Name.Zone, origin)
 		}
 		return nil
 	}

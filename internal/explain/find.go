@@ -18,7 +18,7 @@ type found struct {
 
 func find(n Name, snapshot *index.Snapshot) found {
 	at := found{result: NXDomain}
-	snapshot.Lookup(&at.Lookup, n.Dialect, n.below())
+	snapshot.Lookup(&at.Lookup, index.Zone{Dialect: n.Dialect}, n.below())
 	at.vip = at.Set.Source == index.SourceClusterSetIPs
 	at.ranked = at.Kind == index.ServiceName && !at.vip
 	port := strings.HasPrefix(n.Labels, "_")
@@ -48,7 +48,7 @@ func missing(n Name, set *index.Set) string {
 	case set.Source == index.SourceClusterSetIPs:
 		return "a ClusterSetIP service has nothing below its name but ports (KEP-1645, specification 2.3.4)"
 	case n.Dialect == index.MCS && !set.Headless:
-		return "in this zone a service with a ClusterIP has nothing below its name but ports; the zone global has clusters there"
+		return "in this zone a service with a ClusterIP has nothing below its name but ports; svc.global has clusters there"
 	default:
 		return "no ready endpoint and no live cluster of the service within the boundary has that name"
 	}

@@ -16,7 +16,7 @@ const DefaultZone = "clusterset.local"
 type Name struct {
 	Key     index.ServiceKey
 	Labels  string // in front of the service's name: a port, a host or a cluster
-	Zone    string // without its final dot, empty for the root
+	Zone    string // what follows svc, without its final dot; empty for the root
 	Dialect index.Dialect
 }
 
@@ -39,7 +39,7 @@ func (n Name) below() string {
 }
 
 // ParseName reads a name as a person writes it: NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a DNS name
-// [LABELS.]SERVICE.NAMESPACE.svc[.ZONE]. The zone global speaks the global dialect, any other mcs.
+// [LABELS.]SERVICE.NAMESPACE.svc[.ZONE]. Names below svc.global have the global dialect, all others mcs.
 func ParseName(s string) (Name, error) {
 	n := Name{Zone: DefaultZone, Dialect: index.MCS}
 	lower := strings.ToLower(unescaped(strings.TrimSuffix(s, ".")))

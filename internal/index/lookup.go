@@ -40,26 +40,50 @@ type Lookup struct {
 	Targets []Target
 }
 
-// fixedNames are the names that every zone has.
-var fixedNames = map[string]NameKind{
-	"":            Apex,
-	"svc":         Empty,
-	"dns":         Empty, // ns.dns lies below it
-	"ns.dns":      NameServer,
-	"dns-version": Version,
+// Zone says what the names of a zone mean. Services have names of the form <service>.<namespace>.svc.<origin>. The origin is
+// the zone, or where the zone's own first label is svc, as in svc.global, the domain above it.
+type Zone struct {
+	Dialect Dialect
+	// Svc is set for a zone whose first label is svc.
+	Svc bool
 }
 
-// Lookup finds what a name stands for: the labels in front of a zone that speaks the dialect, in lower case and without a
-// final dot. It sets the fields of an empty l rather than return it, which would copy it, and allocates nothing.
-func (s *Snapshot) Lookup(l *Lookup, dialect Dialect, name string) {
+// Fixed returns what every such zone has at a name, whatever services there are, or NameError. The name is that of Lookup.
+func (z Zone) Fixed(name string) NameKind {
+	if z.Svc {
+		return svcNames[name]
+	}
+	return zoneNames[name]
+}
+
+var (
+	zoneNames = map[string]NameKind{
+		"":            Apex,
+		"svc":         Empty,
+		"dns":         Empty, // ns.dns lies below it
+		"ns.dns":      NameServer,
+		"dns-version": Version,
+	}
+	// In a zone whose first label is svc, ns.dns is the Service ns of the namespace dns.
+	svcNames = map[string]NameKind{
+		"svc":             Apex,
+		"ns.svc":          NameServer,
+		"dns-version.svc": Version,
+	}
+)
+
+// Lookup finds what a name stands for: the labels in front of the zone's origin, in lower case and without a final dot. It sets
+// the fields of an empty l rather than return it, which would copy it, and allocates nothing.
+func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	rest, ok := strings.CutSuffix(name, ".svc")
 	if !ok {
-		l.Kind = fixedNames[name] // NameError for any other
+		l.Kind = zone.Fixed(name) // NameError for any other
 		return
 	}
 	dot := strings.LastIndexByte(rest, '.')
 	if dot < 0 {
-		if s.HasNamespace(rest) {
+		l.Kind = zone.Fixed(name)
+		if l.Kind == NameError && s.HasNamespace(rest) {
 			l.Kind = Empty
 		}
 		return
@@ -70,7 +94,7 @@ func (s *Snapshot) Lookup(l *Lookup, dialect Dialect, name string) {
 	if svc == nil {
 		return
 	}
-	l.Key, l.Set = svc.Key(), svc.Set(dialect)
+	l.Key, l.Set = svc.Key(), svc.Set(zone.Dialect)
 	if key > 0 {
 		l.Labels = rest[:key-1]
 	}
@@ -81,7 +105,7 @@ func (s *Snapshot) Lookup(l *Lookup, dialect Dialect, name string) {
 	case l.Labels != "" && l.Labels[0] == '_':
 		l.findPort()
 	default:
-		l.findHost(dialect)
+		l.findHost(zone.Dialect)
 	}
 	if l.Targets != nil && len(l.Set.Addrs) == 0 {
 		l.Targets = nil // an SRV record whose target has no address is of no use

@@ -56,7 +56,7 @@ func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) serve
 	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
 	start(t, environment(t, d, node), "coredns", "-conf", path)
 	kube.Eventually(t, time.Minute, s.ready)
-	for _, zone := range []string{"clusterset.local", "global"} {
+	for _, zone := range []string{"clusterset.local", "svc.global"} {
 		if strings.Contains(s.corefile, zone) {
 			s.expect(t, zone+".", dns.TypeSOA)
 		}

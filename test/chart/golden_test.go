@@ -40,6 +40,14 @@ func TestGolden(t *testing.T) {
 	}
 }
 
+// global is a public top-level domain: a release that still serves all of it is told to forward svc.global only.
+func TestNotesForwardNoTopLevelDomain(t *testing.T) {
+	notes := render(t, Options{"clusterset", "clusterset-system", "dns: {zones: [global, clusterset.local]}", newest}).Notes
+	if want := "\n  svc.global:53 clusterset.local:53 {\n"; !strings.Contains(notes, want) {
+		t.Errorf("want %q in the notes:\n%s", want, notes)
+	}
+}
+
 var (
 	schemaRE    = regexp.MustCompile(`(?ms)^(kind: CustomResourceDefinition\n.*?^  name: \S+\n).*`)
 	dashboardRE = regexp.MustCompile(`(?ms)^(  \S+\.json: \|\n).*`)

@@ -35,7 +35,6 @@ func TestInvalidValues(t *testing.T) {
 		{"duration", "hub: {enabled: true, expireAfter: 5 minutes}", "", "", `hub.expireAfter is "5 minutes"; want a duration such as 40s, 5m or 24h`},
 		{"age", "dns: {snapshot: {enabled: true, maxAge: 1 day}}", "", "", `dns.snapshot.maxAge is "1 day"; want a duration such as 40s, 5m or 24h`},
 		{"zone", "dns: {zones: [Global.]}", "", "", `dns.zones has "Global."; want DNS names in lower case and without a dot at the end`},
-		{"FabDNS's suffix for its zone", "dns: {zones: [svc.global]}", "", "", `dns.zones: names in svc.global would be <service>.<namespace>.svc.svc.global; want the zone global`},
 
 		// Contradictions.
 		{"nothing that has addresses", "member: {dataPath: none, skipGlobalServices: true}", "", "", `no name would have one; set member.dataPath to pods or clusterips, or member.skipGlobalServices=false`},

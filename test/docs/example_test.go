@@ -16,6 +16,7 @@ import (
 const exampleUpstream = `. {
     hosts {
         192.0.2.80 www.example.org
+        192.0.2.81 www.company.global
     }
 }
 `
@@ -33,6 +34,14 @@ spec:
   type: ClusterSetIP
   ips: [10.42.0.1]
   ports: [{name: http, protocol: TCP, port: 80}]
+---
+apiVersion: dns.fabedge.io/v1alpha1
+kind: GlobalService
+metadata: {name: nginx, namespace: default}
+spec:
+  type: ClusterIP
+  ports: [{name: http, protocol: TCP, port: 80}]
+  endpoints: [{addresses: [10.5.0.1], cluster: xicheng}]
 `))
 	binary := binary(t, "coredns")
 	upstreamPort := freePort(t)
@@ -44,7 +53,9 @@ spec:
 	const notReady = `SERVFAIL, EDE 14 "clusterset: waiting for the first sync"`
 	expectExample(t, addr, map[string]string{
 		"www.example.org.":               "192.0.2.80",
+		"www.company.global.":            "192.0.2.81", // .global is a public top-level domain, of which svc.global is ours
 		"web.shop.svc.clusterset.local.": notReady,
+		"nginx.default.svc.global.":      notReady,
 	})
 	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": notReady}) // again: a cache repeats it without the reason
 
@@ -65,6 +76,12 @@ spec:
 	if got, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil || got != "10.42.0.1 TTL 5" {
 		t.Errorf("after the first sync: got %s %v, want 10.42.0.1 TTL 5", got, err)
 	}
+
+	expectExample(t, addr, map[string]string{
+		"nginx.default.svc.global.":   "10.5.0.1 TTL 5",
+		"nothing.default.svc.global.": "NXDOMAIN",
+		"www.company.global.":         "192.0.2.81",
+	})
 
 	brief, port := localised(t, read(t, filepath.Join(root, "corefile.example")), plane.Kubeconfig(), upstream)
 	addr = start(t, binary, strings.Replace(brief, "        location", "        ttl 1\n        location", 1), port)

@@ -50,7 +50,7 @@ func newDNS(c *cluster, at location, base string) *dnsServer {
     bind 127.0.0.1
     errors
     prometheus %s
-    clusterset clusterset.local global {
+    clusterset clusterset.local svc.global {
         kubeconfig %s
         location %s
     }

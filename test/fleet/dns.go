@@ -52,7 +52,7 @@ func newDNS(c *Cluster, bin Binaries, at Location) *DNS {
 		err = os.WriteFile(corefile, fmt.Appendf(nil, `.:%s {
     bind 127.0.0.1
     errors
-    clusterset clusterset.local global {
+    clusterset clusterset.local svc.global {
         kubeconfig %s
         location %s
     }

@@ -63,9 +63,6 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
 {{- fail (printf "dns.zones has %q; want DNS names in lower case and without a dot at the end, such as clusterset.local" .) }}
 {{- end }}
-{{- if hasPrefix "svc." . }}
-{{- fail (printf "dns.zones: names in %s would be <service>.<namespace>.svc.%s; want the zone %s" . . (trimPrefix "svc." .)) }}
-{{- end }}
 {{- end }}
 {{- end }}
 
