@@ -47,7 +47,7 @@ Exit codes: 0 nothing was found; 1 there are problems, or it failed; 2 it was as
 	d.clusters.addFlags(flags)
 	d.addFlag(cmd, "table", "json", "yaml")
 	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to ask, with a port unless that is 53 (default: none)")
-	flags.StringSliceVar(&d.zones, "zones", []string{"clusterset.local", "global"}, "`zones` that clients are to be answered in")
+	flags.StringSliceVar(&d.zones, "zones", []string{"clusterset.local", "svc.global"}, "`zones` that clients are to be answered in")
 	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to look at: "+strings.Join(doctor.Roles, ", "))
 	flags.StringVar(&d.as, "as", "", "`user` to look at the rights of, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
 	flags.StringVar(&d.clusterDNS, "dns-configmap", "kube-system/coredns", "`namespace/name` of the cluster DNS's ConfigMap")
@@ -87,7 +87,11 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 		}
 	}
 	for _, zone := range d.zones {
-		g.Zones = append(g.Zones, strings.ToLower(strings.TrimSuffix(zone, ".")))
+		zone = strings.ToLower(strings.TrimSuffix(zone, "."))
+		if zone == "global" {
+			zone = "svc.global" // the rest of that top-level domain isn't ours
+		}
+		g.Zones = append(g.Zones, zone)
 	}
 	var err error
 	if g.ClusterDNS, err = parseKey(d.clusterDNS); err != nil {

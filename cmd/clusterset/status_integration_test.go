@@ -160,6 +160,11 @@ func testDoctor(t *testing.T, s lookedAt) {
 			t.Errorf("doctor --for %s: exit code %d\n%s", role, code, stdout)
 		}
 	}
+	// A server whose Corefile still has the zone global answers svc.global as a part of it.
+	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--dns", startDNS(t, "dns-version.global."), "--zones", "Global.")
+	if code != exitFailure || !strings.Contains(stdout, "answers for svc.global, as a part of its zone global") {
+		t.Errorf("doctor --zones global: exit code %d\n%s", code, stdout)
+	}
 	// An account that may do nothing is told what it lacks.
 	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--as", "system:serviceaccount:dns:clusterset", "--for", "dns", "-o", "json")
 	if code != exitFailure || !strings.Contains(stdout, "watch serviceimports.multicluster.x-k8s.io") {

@@ -40,7 +40,7 @@ func checkNodeLocalDNS(f *Facts) []Finding {
 
 func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 	blocks := ParseCorefile(c.Data["Corefile"])
-	var all []Finding
+	all := checkGlobal(check, c, blocks)
 	var missing []string
 	for _, zone := range zones {
 		block, key := serving(blocks, zone)
@@ -122,9 +122,16 @@ func checkStubDomains(c ConfigMap, zones []string) []Finding {
 		return []Finding{problem(check, fmt.Sprintf("stubDomains in %s is no JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
 	}
 	var all []Finding
+	if servers := domains[publicZone]; len(servers) > 0 {
+		all = sendsGlobal(check, c, servers, domains[ourZone])
+	}
 	for _, zone := range zones {
-		if len(domains[zone]) > 0 {
-			all = append(all, ok(check, fmt.Sprintf("%s sends %s to %s", c.Key, zone, strings.Join(domains[zone], " "))))
+		servers := domains[zone]
+		if zone == ourZone && len(servers) == 0 {
+			servers = domains[publicZone]
+		}
+		if len(servers) > 0 {
+			all = append(all, ok(check, fmt.Sprintf("%s sends %s to %s", c.Key, zone, strings.Join(servers, " "))))
 			continue
 		}
 		all = append(all, problem(check, fmt.Sprintf("stubDomains in %s lacks %s", c.Key, zone),

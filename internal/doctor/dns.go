@@ -16,10 +16,12 @@ func checkDNS(f *Facts) []Finding {
 	for _, r := range f.Replies {
 		name := "dns-version." + r.Zone
 		switch {
+		case slices.Contains(r.Texts, "1.0.0") && r.Parent != "":
+			all = append(all, ok(check, fmt.Sprintf("%s answers for %s, as a part of its zone %s", f.DNSServer, r.Zone, r.Parent)))
 		case slices.Contains(r.Texts, "1.0.0"):
 			all = append(all, ok(check, fmt.Sprintf("%s answers for %s", f.DNSServer, r.Zone)))
 		case r.NotFound || r.Err == nil:
-			all = append(all, problem(check, fmt.Sprintf("%s knows no %s: not clusterset answers the zone %s there", f.DNSServer, name, r.Zone),
+			all = append(all, problem(check, fmt.Sprintf("%s knows no %s: clusterset doesn't serve the zone %s there", f.DNSServer, name, r.Zone),
 				"give the server a stanza for the zone (see clusterdns), or the clusterset plugin there the zone"))
 		case r.Timeout:
 			all = append(all, problem(check, fmt.Sprintf("%s doesn't answer for %s", f.DNSServer, name),

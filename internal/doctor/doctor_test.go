@@ -15,7 +15,7 @@ import (
 
 var (
 	now   = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
-	zones = []string{"clusterset.local", "global"}
+	zones = []string{"clusterset.local", "svc.global"}
 )
 
 const forwarding = `
@@ -26,7 +26,7 @@ const forwarding = `
     }
     forward . /etc/resolv.conf
 }
-clusterset.local:53 global:53 {
+clusterset.local:53 svc.global:53 {
     errors
     cache 5
     forward . 10.96.0.53 {
@@ -60,7 +60,7 @@ func healthy() *Facts {
 		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
 		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
-		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "global", Texts: []string{"1.0.0"}}},
+		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
 	}
 }
@@ -84,7 +84,7 @@ func TestRender(t *testing.T) {
 			f.Credentials.Expires = now.Add(2 * time.Hour)
 			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
 			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
-			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "global", Err: errors.New("no such host"), NotFound: true}}
+			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
 		},
 		"refused": func(f *Facts) { // to an account that may do little
 			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
@@ -94,8 +94,16 @@ func TestRender(t *testing.T) {
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 		},
 		"kube-dns": func(f *Facts) {
-			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"global": ["10.96.0.53"]}`}}
+			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}
 			f.Credentials.Expires = now.Add(-time.Hour)
+		},
+		"all-of-global": func(f *Facts) { // as stanzas were before the zone svc.global
+			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(forwarding, "svc.global", "global")
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": forwarding + "global {\n forward . 10.96.0.53\n}"}}
+			f.Replies[1].Parent = "global"
+		},
+		"kube-dns-all-of-global": func(f *Facts) {
+			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"clusterset.local": ["10.96.0.53"], "global": ["10.96.0.53"]}`}}
 		},
 	} {
 		f := healthy()
@@ -118,19 +126,30 @@ func TestCorefiles(t *testing.T) {
 		"forwarded":             {forwarding, "ok ok"},
 		"nothing":               {"", "problem"},
 		"stock":                 {stock, "problem"},
-		"one zone":              {stock + "\nglobal {\n forward . 10.0.0.1\n}", "ok problem"},
-		"plugin in the root":    {".:53 {\n clusterset clusterset.local global\n forward . 1.1.1.1\n}", "ok ok"},
+		"one zone":              {stock + "\nsvc.global {\n forward . 10.0.0.1\n}", "ok problem"},
+		"plugin in the root":    {".:53 {\n clusterset clusterset.local svc.global\n forward . 1.1.1.1\n}", "ok ok"},
 		"plugin for any zone":   {". {\n clusterset\n}", "ok ok"},
 		"plugin elsewhere":      {". {\n clusterset fleet.example\n forward . 1.1.1.1\n}", "problem"},
-		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
-		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, global:53 {\n import us\n}", "ok ok"},
-		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://global {\n forward . 10.0.0.1\n}", "ok ok"},
-		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# global {\n#}\n", "ok problem"},
+		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward svc.global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
+		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "ok ok"},
+		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://svc.global {\n forward . 10.0.0.1\n}", "ok ok"},
+		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# svc.global {\n#}\n", "ok problem"},
 		"imported files":        {stock + "\nimport /etc/coredns/custom/*.server", "skipped"},
 		"kubernetes plugin":     {strings.ReplaceAll(stock, "kubernetes cluster.local", "kubernetes cluster.local clusterset.local"), "problem problem"},
-		"multicluster plugin":   {"clusterset.local {\n multicluster clusterset.local\n}\nglobal {\n clusterset\n}", "problem ok"},
-		"a block without a way": {"clusterset.local global {\n errors\n}", "problem"},
-		"braces of options":     {"clusterset.local global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
+		"multicluster plugin":   {"clusterset.local {\n multicluster clusterset.local\n}\nsvc.global {\n clusterset\n}", "problem ok"},
+		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
+		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
+
+		// .global is a public top-level domain, of which only svc.global is ours.
+		"all of global forwarded":       {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
+		"all of it from the root":       {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
+		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
+		"the rest to others":            {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
+		"the rest to others, by plugin": {"clusterset.local svc.global {\n clusterset\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin for all of it":          {"clusterset.local global {\n clusterset\n}", "ok ok problem"},
+		"plugin, and forward after it":  {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin for it in the root":     {".:53 {\n clusterset clusterset.local global\n forward . 1.1.1.1\n}", "ok ok"},
+		"forward without arguments":     {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward\n}", "ok ok"},
 	} {
 		var got []string
 		for _, f := range checkCorefile("clusterdns", ConfigMap{Data: map[string]string{"Corefile": c.corefile}}, zones) {

@@ -66,6 +66,8 @@ type ConfigMap struct {
 // Reply is what a DNS server said to the question for dns-version.<zone>.
 type Reply struct {
 	Zone string
+	// Parent is the zone that answered in place of Zone, which is a part of it: global in place of svc.global.
+	Parent string
 	// Texts are the TXT records. With an Err there are none.
 	Texts []string
 	// NotFound: it says that there is no such name. Timeout: it said nothing.

@@ -199,8 +199,19 @@ func expiry(token string) time.Time {
 	return time.Unix(claims.Expires, 0)
 }
 
-// query asks a server for the version record of a zone.
+// query asks a server for the version record of a zone. A Corefile may still have the zone global, of which svc.global is a
+// part without a version record.
 func query(ctx context.Context, server, zone string) Reply {
+	r := version(ctx, server, zone)
+	if zone == ourZone && r.NotFound {
+		if whole := version(ctx, server, publicZone); whole.Err == nil {
+			r = Reply{Zone: zone, Parent: publicZone, Texts: whole.Texts}
+		}
+	}
+	return r
+}
+
+func version(ctx context.Context, server, zone string) Reply {
 	r := Reply{Zone: zone}
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
