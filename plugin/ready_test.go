@@ -106,3 +106,21 @@ func holdStartup(t *testing.T) (starting <-chan struct{}, goOn func()) {
 	t.Cleanup(goOn)
 	return startupWaits.starting, goOn
 }
+
+// Waits that come one after the other add up, unless ours, which counts from when we began to read, comes last.
+func TestOtherPluginsWaitBeforeWeDo(t *testing.T) {
+	lines := recordLog(t)
+	starting, goOn := holdStartup(t)
+	started := make(chan *liveServer, 1)
+	corefile := fmt.Sprintf("clusterset.local:0 {\n    bind 127.0.0.1\n    clusterset {\n        %s\n        startup_timeout 0s\n    }\n    startupwaits\n}\n",
+		provideUnreachable(t, t.TempDir(), nil))
+	go func() { started <- startLive(t, corefile) }()
+	<-starting
+	lines.expect(t, "ask for the versions served") // we are reading already
+	if lines.has("not synced after") {
+		t.Error("our wait is over before another plugin's begins")
+	}
+	goOn()
+	<-started
+	lines.expect(t, "not synced after 0s", "SERVFAIL")
+}

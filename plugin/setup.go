@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/coredns/caddy"
@@ -53,29 +54,42 @@ func setup(c *caddy.Controller) error {
 		}
 		cs.self.storeFirst(boundAddrs(config.ListenHosts))
 		s.start()
-		s.await(o.startupTimeout)
 		return nil
 	})
 	c.OnRestartFailed(closeAbandoned)
+	var waits sync.Once
 	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
+		// Chains are made, one for each socket, when all plugins are set up: so this comes after all other plugins' OnStartup.
+		// Some wait there themselves, as kubernetes does for the same API server, and our time passes meanwhile.
+		waits.Do(func() {
+			c.OnStartup(func() error {
+				cs.await(o.startupTimeout)
+				return nil
+			})
+		})
 		cs.Next = next
 		return cs
 	})
 	return nil
 }
 
-// await gives the source time for its first sync, so that a restarted server mostly answers its first query.
-func (s *source) await(timeout time.Duration) {
-	t := time.NewTimer(timeout)
+// await gives the source time for its first sync, so that a restarted server mostly answers its first query. The time counts
+// from the source's start, so that server blocks wait together. Where a snapshot file is answered from it is not taken, except
+// in a reload: there the server that is being replaced still has better answers.
+func (c *ClusterSet) await(timeout time.Duration) {
+	if c.index.Snapshot() != nil && !c.source.corefile.replacesOneThatAnswers() {
+		return
+	}
+	t := time.NewTimer(time.Until(c.source.startedAt.Add(timeout)))
 	defer t.Stop()
 	select {
-	case <-s.synced:
+	case <-c.source.synced:
 	case <-t.C:
 		answers := "SERVFAIL for every name"
-		if s.keeper != nil {
-			answers = s.keeper.answers(answers)
+		if c.index.Snapshot() != nil {
+			answers = "answers from the snapshot file"
 		}
-		log.Warningf("%s: not synced after %v: starting, with %s until it is", s.label, timeout, answers)
+		log.Warningf("%s: not synced after %v: starting, with %s until it is", c.source.label, timeout, answers)
 	}
 }
 

@@ -153,6 +153,9 @@ func (k *keeper) restore() {
 		k.restored = s
 		staleGauge.WithLabelValues(k.label).Set(1)
 	}
+	if k.restored != nil {
+		log.Infof("snapshot %s: answers are those of %s, marked as stale, until the API server's objects are known", k.path, s.Known.UTC().Format(time.RFC3339))
+	}
 }
 
 // usable returns why a state can't be answered from.
@@ -183,16 +186,6 @@ func (k *keeper) recognised() {
 		}
 		staleGauge.WithLabelValues(k.label).Set(0)
 	}
-}
-
-// answers says what a server that starts without its source answers: otherwise where there is no snapshot.
-func (k *keeper) answers(otherwise string) string {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.restored == nil {
-		return otherwise
-	}
-	return fmt.Sprintf("the answers of %s, marked as stale,", k.restored.Known.UTC().Format(time.RFC3339))
 }
 
 // reachable says whether the source is, all of it.

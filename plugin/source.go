@@ -38,8 +38,10 @@ type source struct {
 	unread  map[index.Kind]bool
 	watched map[index.Kind]bool // at this moment
 	cancel  context.CancelFunc
-	done    chan struct{}
-	invalid rate.Sometimes
+	// startedAt is written once, by start, and read after it.
+	startedAt time.Time
+	done      chan struct{}
+	invalid   rate.Sometimes
 }
 
 func newSource(f feed) *source {
@@ -66,7 +68,7 @@ func (s *source) start() {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel, s.done = cancel, make(chan struct{})
+	s.cancel, s.done, s.startedAt = cancel, make(chan struct{}), time.Now()
 	s.showSource()
 	for _, x := range s.indexes {
 		x.Resume(highestSerial(before))

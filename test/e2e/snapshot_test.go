@@ -217,7 +217,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	plane.KillAPIServer()
 	s.start()
 	s.expect("without its API server", stale)
-	s.logged("not synced after 2s", "marked as stale")
+	s.logged("snapshot", "marked as stale")
 	if got := s.serial(); got < serial {
 		t.Errorf("the serial went from %d back to %d", serial, got)
 	}
