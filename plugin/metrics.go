@@ -53,22 +53,22 @@ var (
 
 	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
-		Help: "Gauge that is 1 while queries are answered from a snapshot file, because the source has not been read since the start.",
+		Help: "Gauge that is 1 while queries are answered from a state file, because the source has not been read since the start.",
 	}, []string{"source"})
 
 	staleAnswers = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "stale_answers_total",
-		Help: "Counter of answers from a snapshot file.",
+		Help: "Counter of answers from a state file.",
 	})
 
-	snapshotReads = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "snapshot_reads_total",
-		Help: "Counter of reads of snapshot files, at starts and reloads, by result: ok, absent, or refused with a reason in the log.",
+	stateReads = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_reads_total",
+		Help: "Counter of reads of state files, at starts and reloads, by result: ok, absent, or refused with a reason in the log.",
 	}, []string{"result"})
 
-	snapshotWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "snapshot_writes_total",
-		Help: "Counter of writes of snapshot files, by result: ok or error.",
+	stateWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_writes_total",
+		Help: "Counter of writes of state files, by result: ok or error.",
 	}, []string{"result"})
 )
 
@@ -76,7 +76,7 @@ var (
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
-		staleGauge, staleAnswers, snapshotReads, snapshotWrites,
+		staleGauge, staleAnswers, stateReads, stateWrites,
 	}
 }
 
@@ -101,10 +101,10 @@ func (s *source) showSource() {
 	if s.keeper != nil {
 		staleGauge.WithLabelValues(s.label)
 		for _, result := range []string{"ok", "absent", "refused"} {
-			snapshotReads.WithLabelValues(result)
+			stateReads.WithLabelValues(result)
 		}
 		for _, result := range []string{"ok", "error"} {
-			snapshotWrites.WithLabelValues(result)
+			stateWrites.WithLabelValues(result)
 		}
 	}
 }

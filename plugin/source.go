@@ -128,7 +128,6 @@ func (s *source) close() {
 // put passes an object on; nil for one that can't be served removes it.
 func (s *source) put(kind index.Kind, id index.ObjectID, o index.Object, errs field.ErrorList) {
 	s.report(kind, id, errs)
-	defer s.changed()
 	for _, x := range s.indexes {
 		if o == nil {
 			x.Delete(kind, id)
@@ -140,7 +139,6 @@ func (s *source) put(kind index.Kind, id index.ObjectID, o index.Object, errs fi
 }
 
 func (s *source) delete(kind index.Kind, id index.ObjectID) {
-	defer s.changed()
 	for _, x := range s.indexes {
 		x.Delete(kind, id)
 	}
@@ -149,18 +147,11 @@ func (s *source) delete(kind index.Kind, id index.ObjectID) {
 
 // replace makes objects all there are of a kind.
 func (s *source) replace(kind index.Kind, objects []index.Object) {
-	defer s.changed()
 	for _, x := range s.indexes {
 		x.Replace(kind, objects)
 	}
 	s.read(kind)
 	s.gauge(kind)
-}
-
-func (s *source) changed() {
-	if s.keeper != nil {
-		s.keeper.changes.Add(1)
-	}
 }
 
 // read marks a kind as known, if only as having no objects. With the last kind, queries begin to be answered.

@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 
-	"github.com/clusterset/clusterset/internal/snapshotfile"
+	"github.com/clusterset/clusterset/internal/statefile"
 )
 
 // identity says what is known of the cluster at this moment: its CA without asking anyone, its UID once it was reached.
-func (f *kubernetesFeed) identity() snapshotfile.Cluster {
-	c := snapshotfile.Cluster{Server: f.config.Host}
+func (f *kubernetesFeed) identity() statefile.Cluster {
+	c := statefile.Cluster{Server: f.config.Host}
 	if uid := f.uid.Load(); uid != nil {
 		c.UID = *uid
 	}
@@ -52,7 +52,7 @@ func (f *kubernetesFeed) findUID(ctx context.Context) {
 			f.recognised()
 			return
 		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-			log.Debugf("kubernetes: %v: the snapshot file is told from another cluster's by the CA certificate alone", err)
+			log.Debugf("kubernetes: %v: the state file is told from another cluster's by the CA certificate alone", err)
 			return
 		}
 	}

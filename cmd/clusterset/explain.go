@@ -56,7 +56,7 @@ max_answers, fallthrough and snapshot explain knows nothing: it says what is ans
 	cmd.ValidArgsFunction = e.complete
 	flags := cmd.Flags()
 	flags.StringVar(&e.from, "from", "", "`place` of the server that is asked: cluster/zone/region (default: the local cluster's)")
-	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, as the server's option of that name does, and no cluster")
+	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, as the server's option of that name does, or from one file, such as what a server keeps by its option snapshot, and no cluster")
 	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region (default: zone,region)")
 	flags.StringVar(&e.boundary, "boundary", "", "`tier` outside of which the server answers nothing: cluster, zone or region (default: none)")
 	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global below svc.global, else mcs)")
@@ -142,7 +142,7 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 		if e.hasLocal() {
 			return nil, "", usagef("--manifests and --kubeconfig exclude each other: objects come from one source")
 		}
-		located, notes, err := manifests.ReadDir(e.manifests)
+		located, notes, err := manifests.Read(e.manifests)
 		if err != nil {
 			return nil, "", usagef("--manifests: %w", err)
 		}

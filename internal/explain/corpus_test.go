@@ -64,7 +64,7 @@ func readCorpus(t *testing.T) []*corpusCase {
 				}
 			}
 		}
-		located, notes, err := manifests.ReadDir(dir)
+		located, notes, err := manifests.Read(dir)
 		if err != nil {
 			t.Fatal(err)
 		}

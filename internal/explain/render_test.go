@@ -20,7 +20,7 @@ var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 // cities are the objects of testdata/cities, with heartbeats, which a file can't have.
 func cities(t *testing.T, dir string) Facts {
 	t.Helper()
-	located, notes, err := manifests.ReadDir(dir)
+	located, notes, err := manifests.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,12 +44,13 @@ func Decode(name string, data []byte) ([]Located, []Note, error) {
 	var objects []Located
 	var notes []Note
 	for _, d := range documents {
-		place := fmt.Sprintf("%s:%d", name, d.line)
-		asJSON, err := sigsyaml.YAMLToJSONStrict(d.data)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s:%s", name, atLine(err, d.line))
+		asJSON := d.data
+		if !d.json {
+			if asJSON, err = sigsyaml.YAMLToJSONStrict(d.data); err != nil {
+				return nil, nil, fmt.Errorf("%s:%s", name, atLine(err, d.line))
+			}
 		}
-		more, wrong, err := decodeDocument(place, asJSON)
+		more, wrong, err := DecodeJSON(fmt.Sprintf("%s:%d", name, d.line), asJSON)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -58,8 +59,31 @@ func Decode(name string, data []byte) ([]Located, []Note, error) {
 	return objects, notes, nil
 }
 
-// decodeDocument reads one document: an object, or a List of them.
-func decodeDocument(place string, data []byte) ([]Located, []Note, error) {
+// DecodeJSON reads one JSON document: an object, or a List of them.
+func DecodeJSON(place string, data []byte) ([]Located, []Note, error) {
+	o, _, err := strict.Decode(data, nil, nil)
+	misspelt := o != nil && runtime.IsStrictDecodingError(err)
+	if err != nil && !misspelt || meta.IsListType(o) {
+		return decodeOther(place, data, err)
+	}
+	kind := o.GetObjectKind().GroupVersionKind().Kind
+	var notes []Note
+	if misspelt {
+		notes = append(notes, Note{place, kind, err})
+	}
+	defaultNamespace(o)
+	object, wrong := convert(o)
+	for _, err := range wrong {
+		notes = append(notes, Note{place, kind, fmt.Errorf("%s: %w", kind, err)})
+	}
+	if object == nil {
+		return nil, notes, nil
+	}
+	return []Located{{object, o, place}}, notes, nil
+}
+
+// decodeOther reads a document that is no object of a kind that is served. The error is that of reading it as one.
+func decodeOther(place string, data []byte, cause error) ([]Located, []Note, error) {
 	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
 		return nil, nil, nil // only comments
 	}
@@ -71,36 +95,20 @@ func decodeDocument(place string, data []byte) ([]Located, []Note, error) {
 	if err := json.Unmarshal(data, &head); err != nil {
 		return nil, nil, fmt.Errorf("%s: want an object with apiVersion and kind: %w", place, err)
 	}
-	if head.Kind == "" || head.APIVersion == "" {
-		return nil, nil, fmt.Errorf("%s: apiVersion and kind are missing", place)
-	}
-	if head.Items != nil && strings.HasSuffix(head.Kind, "List") {
-		return decodeItems(place, head.Items)
-	}
-	o, _, err := strict.Decode(data, nil, nil)
-	var notes []Note
 	switch {
-	case runtime.IsNotRegisteredError(err):
+	case head.Kind == "" || head.APIVersion == "":
+		return nil, nil, fmt.Errorf("%s: apiVersion and kind are missing", place)
+	case head.Items != nil && strings.HasSuffix(head.Kind, "List"):
+		return decodeItems(place, head.Items)
+	case cause == nil || runtime.IsNotRegisteredError(cause):
 		return nil, []Note{{place, "other", fmt.Errorf("%s of %s is ignored: want ServiceImport, EndpointSlice, GlobalService or MemberCluster", head.Kind, head.APIVersion)}}, nil
-	case o != nil && runtime.IsStrictDecodingError(err):
-		notes = append(notes, Note{place, head.Kind, err})
-	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %s: %w", place, head.Kind, err)
 	}
-	defaultNamespace(o)
-	object, wrong := convert(o)
-	for _, err := range wrong {
-		notes = append(notes, Note{place, head.Kind, fmt.Errorf("%s: %w", head.Kind, err)})
-	}
-	if object == nil {
-		return nil, notes, nil
-	}
-	return []Located{{object, o, place}}, notes, nil
+	return nil, nil, fmt.Errorf("%s: %s: %w", place, head.Kind, cause)
 }
 
 func decodeItems(place string, items []json.RawMessage) (objects []Located, notes []Note, err error) {
 	for i, item := range items {
-		more, wrong, err := decodeDocument(fmt.Sprintf("%s: items[%d]", place, i), item)
+		more, wrong, err := DecodeJSON(fmt.Sprintf("%s: items[%d]", place, i), item)
 		if err != nil {
 			return nil, nil, err
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// MaxFile is the largest file read. Ten thousand services fit.
-const MaxFile = 64 << 20
+// MaxFile is the largest file read. More than a million endpoints fit.
+const MaxFile = 256 << 20
 
 // Is reports whether a file of that name is read.
 func Is(name string) bool {
@@ -45,27 +45,25 @@ type Key struct {
 // KeyOf returns the key of an object.
 func KeyOf(o index.Object) Key { return Key{o.Kind(), o.ID()} }
 
-// ReadDir reads a directory as a server does that starts now: the files in the order of their names, none below it. Of an
-// object that stands in several places the first counts. A file that can't be read or trusted gives nothing but a note.
-func ReadDir(dir string) (objects []Located, notes []Note, err error) {
-	entries, err := os.ReadDir(dir)
+// Read reads a directory as a server does that starts now: the files in the order of their names, none below it. Of an object
+// that stands in several places the first counts. A file that can't be read or trusted gives nothing but a note. The path of a
+// file, of any name, is read as a directory with that file alone: what a server keeps (internal/statefile) is one.
+func Read(path string) (objects []Located, notes []Note, err error) {
+	dir, names, err := list(path)
 	if err != nil {
 		return nil, nil, err
 	}
 	first := map[Key]string{}
-	for _, e := range entries {
-		if !Is(e.Name()) {
-			continue
-		}
-		data, err := ReadFile(filepath.Join(dir, e.Name()))
+	for _, name := range names {
+		data, err := ReadFile(filepath.Join(dir, name))
 		if err != nil {
-			notes = append(notes, Note{e.Name(), "file", err})
+			notes = append(notes, Note{name, "file", err})
 			continue
 		}
-		found, wrong, err := Decode(e.Name(), data)
+		found, wrong, err := Decode(name, data)
 		notes = append(notes, wrong...)
 		if err != nil {
-			notes = append(notes, Note{e.Name(), "file", fmt.Errorf("nothing of it is read: %w", err)})
+			notes = append(notes, Note{name, "file", fmt.Errorf("nothing of it is read: %w", err)})
 			continue
 		}
 		for _, l := range found {
@@ -79,4 +77,18 @@ func ReadDir(dir string) (objects []Located, notes []Note, err error) {
 		}
 	}
 	return objects, notes, nil
+}
+
+// list returns a directory and the names of the files in it that are read.
+func list(path string) (dir string, names []string, err error) {
+	if info, err := os.Stat(path); err == nil && !info.IsDir() {
+		return filepath.Dir(path), []string{filepath.Base(path)}, nil
+	}
+	entries, err := os.ReadDir(path)
+	for _, e := range entries {
+		if Is(e.Name()) {
+			names = append(names, e.Name())
+		}
+	}
+	return path, names, err
 }

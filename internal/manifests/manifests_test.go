@@ -29,7 +29,7 @@ metadata: {name: web}
 `
 
 // A directory is read as a server reads it: what is wrong is said with its place, the rest is there.
-func TestReadDir(t *testing.T) {
+func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
 		"1.yaml":      first,
@@ -47,7 +47,7 @@ func TestReadDir(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	objects, notes, err := ReadDir(dir)
+	objects, notes, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,11 +1,13 @@
 package manifests
 
 import (
+	"bytes"
+
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -15,8 +17,27 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// strict reads objects and says which fields it doesn't know, which are mostly misspelt.
-var strict = serializer.NewCodecFactory(NewScheme(), serializer.EnableStrict).UniversalDeserializer()
+// strict reads objects from JSON and says which fields it doesn't know, which are mostly misspelt.
+var (
+	strict = json.NewSerializerWithOptions(headFirst{}, known, known, json.SerializerOptions{Strict: true})
+	known  = NewScheme()
+)
+
+// headFirst finds an object's kind where it begins with apiVersion and kind, as those that Append writes do. To look for them in
+// all of it takes a third of the time of reading it.
+type headFirst struct{ json.SimpleMetaFactory }
+
+// Interpret implements json.MetaFactory.
+func (f headFirst) Interpret(data []byte) (*schema.GroupVersionKind, error) {
+	if rest, ok := bytes.CutPrefix(data, []byte(`{"apiVersion":"`)); ok {
+		version, rest, _ := bytes.Cut(rest, []byte(`","kind":"`))
+		kind, _, _ := bytes.Cut(rest, []byte(`"`))
+		if gvk := schema.FromAPIVersionAndKind(string(version), string(kind)); known.Recognizes(gvk) {
+			return &gvk, nil
+		}
+	}
+	return f.SimpleMetaFactory.Interpret(data)
+}
 
 // NewScheme returns a scheme with the kinds that DNS serves. A ServiceImport of v1alpha1 has the fields of v1beta1 and is
 // read as one.

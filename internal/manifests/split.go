@@ -16,6 +16,7 @@ import (
 type document struct {
 	line int // where it begins, from 1
 	data []byte
+	json bool
 }
 
 // split cuts a file into documents: at "---" lines for YAML, between values for JSON.
@@ -45,7 +46,7 @@ func split(data []byte) ([]document, error) {
 			data = data[at:]
 		}
 		if len(bytes.TrimSpace(doc)) > 0 {
-			documents = append(documents, document{line, doc})
+			documents = append(documents, document{line: line, data: doc})
 		}
 	}
 }
@@ -62,7 +63,7 @@ func splitJSON(data []byte) (documents []document, ok bool) {
 			return nil, false
 		}
 		start := int(d.InputOffset()) - len(raw)
-		documents = append(documents, document{1 + bytes.Count(data[:start], []byte("\n")), raw})
+		documents = append(documents, document{1 + bytes.Count(data[:start], []byte("\n")), raw, true})
 	}
 }
 

@@ -29,7 +29,7 @@ import (
 // `clusterset join` to an imported service, and looks for requests that were forbidden.
 func (c *cluster) runsAgents(t *testing.T) {
 	const namespace = "clusterset-system"
-	values := read(t, filepath.Join(chartDir, "examples", "hub-and-member.yaml")) + "dns: {snapshot: {enabled: true}}\n" // it has metrics, too
+	values := read(t, filepath.Join(chartDir, "examples", "hub-and-member.yaml")) // it has metrics, too
 	all := objects(t, render(t, Options{"clusterset", namespace, values, newest}).Manifests)
 	c.Apply(t, encode(t, only(all, rbacKinds...))...)
 	hub, member := deployment(t, all, "hub"), deployment(t, all, "member")

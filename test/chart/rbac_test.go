@@ -29,10 +29,10 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 		component, values string
 		more              []string
 	}{
-		{"dns", "", []string{"Role get /services"}},
-		{"dns", "{dns: {snapshot: {enabled: true}}}", []string{"Role get /services", "ClusterRole get /namespaces kube-system"}},
+		{"dns", "", []string{"Role get /services", "ClusterRole get /namespaces kube-system"}},
+		{"dns", "{dns: {snapshot: {enabled: false}}}", []string{"Role get /services"}},
 		{"dns", "{dns: {mode: clusterDNS, service: {clusterIP: 10.96.0.10}}}", []string{
-			"Role get /services", // and what the kubernetes plugin reads
+			"Role get /services", "ClusterRole get /namespaces kube-system", // and what the kubernetes plugin reads
 			"ClusterRole list /services", "ClusterRole watch /services", "ClusterRole list /namespaces", "ClusterRole watch /namespaces",
 		}},
 		{"member", "", append(leader("clusterset-member-leader"), properties...)},

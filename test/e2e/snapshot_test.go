@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/api/crds"
-	"github.com/clusterset/clusterset/internal/snapshotfile"
+	"github.com/clusterset/clusterset/internal/statefile"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -206,7 +206,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 
 	t.Log("stopped in good order, and started without its API server")
 	s.program.Stop()
-	state, err := snapshotfile.Read(s.file)
+	state, _, err := statefile.Read(s.file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -267,12 +267,12 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 		data         func() []byte
 	}{
 		{"cut off", "checksum doesn't match", func() []byte { return good[:len(good)/2] }},
-		{"another program's", "no snapshot of a clusterset DNS server", func() []byte { return []byte("{}") }},
+		{"another program's", "no state of a clusterset DNS server", func() []byte { return []byte("{}") }},
 		{"another cluster's", "it is of another cluster", func() []byte {
-			return changedState(t, good, func(s *snapshotfile.State) { s.Cluster.CAs = []string{"00"} })
+			return changedState(t, good, func(s *statefile.State) { s.Cluster.CAs = []string{"00"} })
 		}},
 		{"old", "older than 1h0m0s", func() []byte {
-			return changedState(t, good, func(s *snapshotfile.State) { s.Known = s.Known.Add(-2 * time.Hour) })
+			return changedState(t, good, func(s *statefile.State) { s.Known = s.Known.Add(-2 * time.Hour) })
 		}},
 	} {
 		s.kill()
@@ -304,15 +304,15 @@ func (s *snapshotServer) withoutEDNS(t *testing.T) {
 }
 
 // changedState is a file like another, changed in one place.
-func changedState(t *testing.T, file []byte, change func(*snapshotfile.State)) []byte {
+func changedState(t *testing.T, file []byte, change func(*statefile.State)) []byte {
 	t.Helper()
-	s, err := snapshotfile.Decode(file)
+	s, _, err := statefile.Decode(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	change(s)
 	var b bytes.Buffer
-	if err := snapshotfile.Encode(&b, s); err != nil {
+	if err := statefile.Encode(&b, s); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()

@@ -1,4 +1,4 @@
-package snapshotfile
+package statefile
 
 import (
 	"errors"
@@ -42,7 +42,7 @@ func checkGeneration(t *testing.T, s *State) {
 
 // TestWriterProcess is the process that the next test kills. By itself it does nothing.
 func TestWriterProcess(t *testing.T) {
-	path := os.Getenv("SNAPSHOT_TEST_FILE")
+	path := os.Getenv("STATE_TEST_FILE")
 	if path == "" {
 		return // no test: a role of this binary
 	}
@@ -56,20 +56,20 @@ func TestWriterProcess(t *testing.T) {
 // A process killed at any moment leaves the last file or the next, whole.
 func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 	dir := t.TempDir()
-	path := filepath.Join(dir, "snapshot")
+	path := filepath.Join(dir, "state")
 	if err := Write(path, generation(0)); err != nil {
 		t.Fatal(err)
 	}
 	var last uint32
 	for i := range 8 {
 		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestWriterProcess$")
-		cmd.Env = append(os.Environ(), "SNAPSHOT_TEST_FILE="+path)
+		cmd.Env = append(os.Environ(), "STATE_TEST_FILE="+path)
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		// Not before it writes: not before there is a file other than the one that it found. Read as it is being replaced.
 		kube.Eventually(t, time.Minute, func() error {
-			s, err := Read(path)
+			s, _, err := Read(path)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -81,7 +81,7 @@ func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 		})
 		_ = cmd.Process.Kill()
 		_ = cmd.Wait()
-		s, err := Read(path)
+		s, _, err := Read(path)
 		if err != nil {
 			t.Fatalf("after kill %d: %v", i, err)
 		}
@@ -116,7 +116,7 @@ func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 }
 
 func TestTheFileIsItsOwnersAlone(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "snapshot")
+	path := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(path, nil, 0o444); err != nil { // that it is read-only doesn't keep it from being replaced
 		t.Fatal(err)
 	}
@@ -131,16 +131,16 @@ func TestTheFileIsItsOwnersAlone(t *testing.T) {
 
 func TestReadNeedsARegularFile(t *testing.T) {
 	dir := t.TempDir()
-	if _, err := Read(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
+	if _, _, err := Read(filepath.Join(dir, "missing")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := Read(dir); err == nil {
+	if _, _, err := Read(dir); err == nil {
 		t.Error("a folder was read")
 	}
 }
 
 func TestWriteSaysWhereItFails(t *testing.T) {
-	if err := Write(filepath.Join(t.TempDir(), "missing", "snapshot"), generation(1)); !errors.Is(err, fs.ErrNotExist) {
+	if err := Write(filepath.Join(t.TempDir(), "missing", "state"), generation(1)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 	if err := Write("/dev/full/snapshot", generation(1)); err == nil {

@@ -16,7 +16,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 
 	"github.com/clusterset/clusterset/internal/index"
-	"github.com/clusterset/clusterset/internal/snapshotfile"
+	"github.com/clusterset/clusterset/internal/statefile"
 )
 
 // idle is a feed that is told what to say from outside.
@@ -26,7 +26,7 @@ func (idle) name() string { return "kubernetes" }
 
 func (idle) run(ctx context.Context, _ *source) { <-ctx.Done() }
 
-var thisCluster = snapshotfile.Cluster{UID: "here"}
+var thisCluster = statefile.Cluster{UID: "here"}
 
 // keptSource is a source with one index that keeps a file.
 func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...string) *source {
@@ -34,7 +34,7 @@ func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...s
 	s := newSource(idle{})
 	x := index.New(index.Options{LongestZone: len("clusterset.local."), Namespaces: namespaces})
 	s.indexes = []*index.Index{x}
-	s.keeper = newKeeper(snapshotOptions{path, maxAge}, s.label, func() snapshotfile.Cluster { return thisCluster })
+	s.keeper = newKeeper(snapshotOptions{path, maxAge}, s.label, func() statefile.Cluster { return thisCluster })
 	s.keeper.indexes = []keptIndex{{x, namespaces}}
 	return s
 }
@@ -56,9 +56,9 @@ func numberedVIP(n int) *index.ServiceImport {
 	return vip("web", netip.AddrFrom4([4]byte{10, 0, byte(n >> 8), byte(n)}).String())
 }
 
-func readSnapshot(t *testing.T, path string) *snapshotfile.State {
+func readState(t *testing.T, path string) *statefile.State {
 	t.Helper()
-	s, err := snapshotfile.Read(path)
+	s, _, err := statefile.Read(path)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func readSnapshot(t *testing.T, path string) *snapshotfile.State {
 
 // The file is written at the first sync, at most every 30 seconds however much changes, at the end, and not at all where
 // nothing changes, but for its age.
-func TestSnapshotFileIsWrittenAtABoundedRate(t *testing.T) {
+func TestStateFileIsWrittenAtABoundedRate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
 		s := keptSource(t, path, 0)
@@ -75,7 +75,7 @@ func TestSnapshotFileIsWrittenAtABoundedRate(t *testing.T) {
 		written, count := time.Time{}, 0
 		look := func() bool {
 			synctest.Wait()
-			state, err := snapshotfile.Read(path)
+			state, _, err := statefile.Read(path)
 			if err != nil || state.Known.Equal(written) {
 				return false
 			}
@@ -101,7 +101,7 @@ func TestSnapshotFileIsWrittenAtABoundedRate(t *testing.T) {
 		}
 		pass(time.Minute)
 		look()
-		if got := readSnapshot(t, path).Objects; !reflect.DeepEqual(got, []index.Object{numberedVIP(599)}) {
+		if got := readState(t, path).Objects; !reflect.DeepEqual(got, []index.Object{numberedVIP(599)}) {
 			t.Errorf("the file has %v", got)
 		}
 		count = 0
@@ -115,20 +115,86 @@ func TestSnapshotFileIsWrittenAtABoundedRate(t *testing.T) {
 		}
 		s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(1000), nil)
 		s.close()
-		if got := readSnapshot(t, path).Objects; !reflect.DeepEqual(got, []index.Object{numberedVIP(1000)}) {
+		if got := readState(t, path).Objects; !reflect.DeepEqual(got, []index.Object{numberedVIP(1000)}) {
 			t.Errorf("at the end the file has %v", got)
 		}
 	})
 }
 
+// What no answer shows is not worth a write: not an object that is listed again, not one that says the same in other words.
+func TestStateFileIsNotWrittenForWhatNoAnswerShows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "snapshot")
+	synctest.Test(t, func(t *testing.T) {
+		writes := 0
+		write := writeState
+		defer func() { writeState = write }()
+		writeState = func(path string, s *statefile.State) error { writes++; return write(path, s) }
+		s := keptSource(t, path, 0)
+		s.start()
+		syncAll(s, numberedVIP(0))
+		pass(time.Minute)
+		writes = 0
+		for i := range 50 {
+			o := numberedVIP(0)
+			o.Ports = append(o.Ports, index.Port{Number: uint16(1000 + i)}) // without a name it has no SRV record
+			s.put(index.KindServiceImport, index.ObjectID{}, o, nil)
+			pass(time.Minute)
+		}
+		if writes > 1 {
+			t.Errorf("%d writes", writes)
+		}
+		s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(1), nil)
+		pass(time.Minute)
+		if writes > 2 {
+			t.Errorf("%d writes of one change", writes)
+		}
+		s.close()
+	})
+}
+
+// A state that takes ten seconds to write is written every 200 seconds at most, however much changes, and again when the
+// server ends.
+func TestASlowWriteIsFollowedByALongRest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var began []time.Time
+		write := writeState
+		defer func() { writeState = write }()
+		writeState = func(string, *statefile.State) error {
+			began = append(began, time.Now())
+			pass(10 * time.Second)
+			return nil
+		}
+		s := keptSource(t, filepath.Join(t.TempDir(), "snapshot"), 0)
+		s.start()
+		syncAll(s, numberedVIP(0))
+		for i := range 3550 { // the last write has ended then
+			s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(i+1), nil)
+			pass(time.Second)
+		}
+		if len(began) != 18 {
+			t.Errorf("%d writes in an hour", len(began))
+		}
+		for i := 1; i < len(began); i++ {
+			if rest := began[i].Sub(began[i-1]); rest < 200*time.Second {
+				t.Errorf("write %d follows after %v", i, rest)
+			}
+		}
+		n := len(began)
+		s.close()
+		if len(began) != n+1 {
+			t.Error("not written at the end")
+		}
+	})
+}
+
 // The age of a file says when it was last known to hold: of a quiet cluster it stays young, of one that is lost it doesn't.
-func TestSnapshotAgeIsThatOfTheLastContact(t *testing.T) {
+func TestStateFileAgeIsThatOfTheLastContact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
 		s := keptSource(t, path, time.Hour)
 		s.start()
 		syncAll(s, numberedVIP(0))
-		age := func() time.Duration { return time.Since(readSnapshot(t, path).Known) }
+		age := func() time.Duration { return time.Since(readState(t, path).Known) }
 		pass(10 * time.Hour)
 		if age() > 20*time.Minute {
 			t.Errorf("of a quiet cluster it is %v old", age())
@@ -244,7 +310,7 @@ func register(t *testing.T, all ...*source) {
 
 // Of two servers that overlap while one is reloaded the new one has the file: the old one writes it before the new one reads
 // it, and never after.
-func TestAReloadHandsTheSnapshotFileOver(t *testing.T) {
+func TestAReloadHandsTheStateFileOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
 		before, after := keptSource(t, path, 0), keptSource(t, path, 0)
@@ -261,19 +327,19 @@ func TestAReloadHandsTheSnapshotFileOver(t *testing.T) {
 		syncAll(after, numberedVIP(3))
 		pass(time.Second)
 		before.close()
-		if got := readSnapshot(t, path).Objects; !reflect.DeepEqual(got, []index.Object{numberedVIP(3)}) {
+		if got := readState(t, path).Objects; !reflect.DeepEqual(got, []index.Object{numberedVIP(3)}) {
 			t.Errorf("the old server wrote last: %v", got)
 		}
 		after.close()
 	})
 }
 
-func TestSnapshotFilesOfNoUse(t *testing.T) {
-	state := func(change func(*snapshotfile.State)) func(t *testing.T, path string) {
+func TestStateFilesOfNoUse(t *testing.T) {
+	state := func(change func(*statefile.State)) func(t *testing.T, path string) {
 		return func(t *testing.T, path string) {
-			s := &snapshotfile.State{Known: time.Now().Add(-time.Minute), Cluster: thisCluster, Serial: 7, Objects: []index.Object{numberedVIP(1)}}
+			s := &statefile.State{Known: time.Now().Add(-time.Minute), Cluster: thisCluster, Serial: 7, Objects: []index.Object{numberedVIP(1)}}
 			change(s)
-			if err := snapshotfile.Write(path, s); err != nil {
+			if err := statefile.Write(path, s); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -291,17 +357,17 @@ func TestSnapshotFilesOfNoUse(t *testing.T) {
 		result string
 		serves bool
 	}{
-		{"a good one", state(func(*snapshotfile.State) {}), "ok", true},
-		{"of a cluster that isn't known by more than its UID", state(func(s *snapshotfile.State) { s.Cluster = snapshotfile.Cluster{} }), "ok", true},
+		{"a good one", state(func(*statefile.State) {}), "ok", true},
+		{"of a cluster that isn't known by more than its UID", state(func(s *statefile.State) { s.Cluster = statefile.Cluster{} }), "ok", true},
 		{"none", func(*testing.T, string) {}, "absent", false},
-		{"another cluster's", state(func(s *snapshotfile.State) { s.Cluster.UID = "there" }), "refused", false},
-		{"too old", state(func(s *snapshotfile.State) { s.Known = time.Now().Add(-2 * time.Hour) }), "refused", false},
-		{"of tomorrow: some clock was wrong", state(func(s *snapshotfile.State) { s.Known = time.Now().Add(24 * time.Hour) }), "ok", true},
-		{"written for other namespaces", state(func(s *snapshotfile.State) { s.Namespaces = []string{"other"} }), "ok", false},
-		{"written for these and more", state(func(s *snapshotfile.State) { s.Namespaces = []string{"ns", "other"} }), "ok", true},
+		{"another cluster's", state(func(s *statefile.State) { s.Cluster.UID = "there" }), "refused", false},
+		{"too old", state(func(s *statefile.State) { s.Known = time.Now().Add(-2 * time.Hour) }), "refused", false},
+		{"of tomorrow: some clock was wrong", state(func(s *statefile.State) { s.Known = time.Now().Add(24 * time.Hour) }), "ok", true},
+		{"written for other namespaces", state(func(s *statefile.State) { s.Namespaces = []string{"other"} }), "ok", false},
+		{"written for these and more", state(func(s *statefile.State) { s.Namespaces = []string{"ns", "other"} }), "ok", true},
 		{"empty", garbage(""), "refused", false},
 		{"text", garbage("{}"), "refused", false},
-		{"of a later format", garbage("clusterset-dns-snapshot 2\n"), "refused", false},
+		{"of a later format", garbage(`{"apiVersion":"v1","kind":"List","state":{"version":3,"known":1},"items":[]}`), "refused", false},
 		{"a folder", func(t *testing.T, path string) {
 			if err := os.Mkdir(path, 0o700); err != nil {
 				t.Fatal(err)
@@ -311,11 +377,11 @@ func TestSnapshotFilesOfNoUse(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "snapshot")
 			row.write(t, path)
-			count := counterValue(t, snapshotReads.WithLabelValues(row.result))
+			count := counterValue(t, stateReads.WithLabelValues(row.result))
 			s := keptSource(t, path, time.Hour, "ns")
 			s.start()
 			defer s.close()
-			if got := counterValue(t, snapshotReads.WithLabelValues(row.result)); got != count+1 {
+			if got := counterValue(t, stateReads.WithLabelValues(row.result)); got != count+1 {
 				t.Errorf("%s was counted %v times", row.result, got-count)
 			}
 			if got := s.indexes[0].Snapshot() != nil; got != row.serves {
@@ -331,15 +397,15 @@ func TestSnapshotFilesOfNoUse(t *testing.T) {
 }
 
 // The namespace kube-system can be asked for its UID only once the API server is there.
-func TestASnapshotOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
+func TestAStateOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
-	err := snapshotfile.Write(path, &snapshotfile.State{Known: time.Now(), Cluster: snapshotfile.Cluster{UID: "there", CAs: []string{"shared"}}, Objects: []index.Object{numberedVIP(1)}})
+	err := statefile.Write(path, &statefile.State{Known: time.Now(), Cluster: statefile.Cluster{UID: "there", CAs: []string{"shared"}}, Objects: []index.Object{numberedVIP(1)}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s := keptSource(t, path, 0)
-	known := snapshotfile.Cluster{CAs: []string{"shared"}}
-	s.keeper.cluster = func() snapshotfile.Cluster { return known }
+	known := statefile.Cluster{CAs: []string{"shared"}}
+	s.keeper.cluster = func() statefile.Cluster { return known }
 	s.start()
 	defer s.close()
 	s.keeper.recognised()
@@ -360,11 +426,11 @@ func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := keptSource(t, path, 0)
 		s.start()
-		failed, ok := counterValue(t, snapshotWrites.WithLabelValues("error")), counterValue(t, snapshotWrites.WithLabelValues("ok"))
+		failed, ok := counterValue(t, stateWrites.WithLabelValues("error")), counterValue(t, stateWrites.WithLabelValues("ok"))
 		syncAll(s, numberedVIP(1))
 		pass(10 * time.Minute)
 		synctest.Wait()
-		if got := counterValue(t, snapshotWrites.WithLabelValues("error")) - failed; got < 15 || got > 21 {
+		if got := counterValue(t, stateWrites.WithLabelValues("error")) - failed; got < 15 || got > 21 {
 			t.Errorf("%v failures in ten minutes", got)
 		}
 		s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(2), nil)
@@ -376,7 +442,7 @@ func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 		}
 		pass(time.Minute)
 		synctest.Wait()
-		if got := counterValue(t, snapshotWrites.WithLabelValues("ok")) - ok; got != 1 {
+		if got := counterValue(t, stateWrites.WithLabelValues("ok")) - ok; got != 1 {
 			t.Errorf("%v writes once there is a folder", got)
 		}
 		s.close()

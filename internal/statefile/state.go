@@ -1,4 +1,4 @@
-package snapshotfile
+package statefile
 
 import (
 	"fmt"
@@ -34,12 +34,12 @@ func (s *State) Covers(namespaces []string) bool {
 // Cluster tells Kubernetes clusters apart, as far as is known.
 type Cluster struct {
 	// UID is that of the namespace kube-system, which no two clusters share. It takes an API server that answers.
-	UID string `cbor:"1,keyasint,omitempty"`
+	UID string `json:"uid,omitempty" cbor:"1,keyasint,omitempty"`
 	// CAs are the SHA-256 sums of the certificates that the API server is trusted by, in hexadecimal. They are known without
 	// it.
-	CAs []string `cbor:"2,keyasint,omitempty"`
+	CAs []string `json:"cas,omitempty" cbor:"2,keyasint,omitempty"`
 	// Server is the API server's URL, which counts where there is no certificate to compare.
-	Server string `cbor:"3,keyasint,omitempty"`
+	Server string `json:"server,omitempty" cbor:"3,keyasint,omitempty"`
 }
 
 // Differs says what shows that c and o are two clusters, or "" where nothing does. While a CA is being replaced both are

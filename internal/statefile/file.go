@@ -1,14 +1,15 @@
-package snapshotfile
+package statefile
 
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/clusterset/clusterset/internal/manifests"
 )
 
 // leftover is the age from which on a temporary file is taken for one that a killed process left behind: far longer than
@@ -16,24 +17,20 @@ import (
 const leftover = 5 * time.Minute
 
 // Read reads the file. Its errors say why it is of no use; errors.Is(err, fs.ErrNotExist) where there is none.
-func Read(path string) (*State, error) {
+func Read(path string) (*State, []manifests.Note, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer func() { _ = f.Close() }()
 	info, err := f.Stat()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, errors.New("not a regular file")
+		return nil, nil, errors.New("not a regular file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxSize+1))
-	if err != nil {
-		return nil, err
-	}
-	return Decode(data)
+	return Decode(f, info.Size())
 }
 
 // Write writes the file so that at every moment, also one at which the process is killed or the machine loses power, it is

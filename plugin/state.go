@@ -2,7 +2,6 @@ package clusterset
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,21 +13,27 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/clusterset/clusterset/internal/index"
-	"github.com/clusterset/clusterset/internal/snapshotfile"
+	"github.com/clusterset/clusterset/internal/statefile"
 )
 
 // Variables, for tests.
 var (
-	// snapshotInterval is the least time between two writes of a file, whatever changes meanwhile.
-	snapshotInterval = 30 * time.Second
-	// snapshotUrgent is the least time where the serial has outrun what the file allows for.
-	snapshotUrgent = time.Second
-	// snapshotRefresh is how often an unchanged state is written again, so that its age says when it was last known to hold.
-	snapshotRefresh = time.Hour
+	// stateInterval is the least time between two writes of a file, whatever changes meanwhile.
+	stateInterval = 30 * time.Second
+	// stateUrgent is the least time where the serial has outrun what the file allows for.
+	stateUrgent = time.Second
+	// stateRefresh is how often an unchanged state is written again, so that its age says when it was last known to hold.
+	stateRefresh = time.Hour
+	// writeState writes a file.
+	writeState = statefile.Write
 )
 
-// snapshotPoll is how often is looked whether a write is due.
-const snapshotPoll = 500 * time.Millisecond
+// stateRest is how many times as long as the last write took the next one waits at least: however large the state, writing takes
+// a twentieth of a core at most.
+const stateRest = 20
+
+// statePoll is how often is looked whether a write is due.
+const statePoll = 500 * time.Millisecond
 
 // serialReserve is how many serials a file allows for at least beyond the last that was given out. A server that is killed
 // goes on behind them, so that its serials never go back. It costs a quiet server nothing: the clock is further by then.
@@ -53,15 +58,14 @@ func (o snapshotOptions) String() string {
 type keeper struct {
 	snapshotOptions
 	label   string // of the source, in metrics
-	cluster func() snapshotfile.Cluster
+	cluster func() statefile.Cluster
 	indexes []keptIndex
 
-	changes atomic.Uint64 // counts what may have changed a state
-	lostAt  atomic.Int64  // when the source ceased to be reachable, in Unix seconds, or 0: its state may not hold since
+	lostAt atomic.Int64 // when the source ceased to be reachable, in Unix seconds, or 0: its state may not hold since
 
 	mu       sync.Mutex
-	restored *snapshotfile.State // what is answered from until the first sync, or nil
-	live     bool                // synced
+	restored *statefile.State // what is answered from until the first sync, or nil
+	live     bool             // synced
 	last     written
 	errors   rate.Sometimes
 }
@@ -74,14 +78,13 @@ type keptIndex struct {
 // written is what was written last, or tried to be.
 type written struct {
 	at       time.Time // zero for never
+	took     time.Duration
 	ok       bool
-	changes  uint64
-	sum      [sha256.Size]byte // of what the state says, without its time and serial
-	serial   uint32            // the last given out then
-	reserved uint32            // the last that the file allows for
+	serials  []uint32 // of the indexes, before their objects were taken
+	reserved uint32   // the last serial that the file allows for
 }
 
-func newKeeper(o snapshotOptions, label string, cluster func() snapshotfile.Cluster) *keeper {
+func newKeeper(o snapshotOptions, label string, cluster func() statefile.Cluster) *keeper {
 	return &keeper{snapshotOptions: o, label: label, cluster: cluster, errors: rate.Sometimes{First: 3, Interval: 10 * time.Minute}}
 }
 
@@ -112,7 +115,7 @@ func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
 		return
 	case <-synced:
 	}
-	tick := time.NewTicker(snapshotPoll)
+	tick := time.NewTicker(statePoll)
 	defer tick.Stop()
 	for {
 		k.saveIfDue()
@@ -128,21 +131,24 @@ func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
 func (k *keeper) restore() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	s, err := snapshotfile.Read(k.path)
+	s, notes, err := statefile.Read(k.path)
 	if err == nil {
 		err = k.usable(s)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		snapshotReads.WithLabelValues("absent").Inc()
+		stateReads.WithLabelValues("absent").Inc()
 		log.Infof("snapshot %s: not there yet", k.path)
 		return
 	case err != nil:
-		snapshotReads.WithLabelValues("refused").Inc()
+		stateReads.WithLabelValues("refused").Inc()
 		log.Errorf("snapshot %s: not used: %v", k.path, err)
 		return
 	}
-	snapshotReads.WithLabelValues("ok").Inc()
+	stateReads.WithLabelValues("ok").Inc()
+	for _, note := range notes[:min(len(notes), 20)] {
+		log.Warningf("snapshot %s: %s", k.path, shortened(note.String()))
+	}
 	for _, x := range k.indexes {
 		if !s.Covers(x.namespaces) {
 			log.Errorf("snapshot %s: not used for a stanza that serves other namespaces: it was written for %q", k.path, s.Namespaces)
@@ -159,7 +165,7 @@ func (k *keeper) restore() {
 }
 
 // usable returns why a state can't be answered from.
-func (k *keeper) usable(s *snapshotfile.State) error {
+func (k *keeper) usable(s *statefile.State) error {
 	if differs := k.cluster().Differs(s.Cluster); differs != "" {
 		return fmt.Errorf("it is of another cluster: here, %s", differs)
 	}
@@ -179,7 +185,7 @@ func (k *keeper) recognised() {
 	}
 	if differs := k.cluster().Differs(k.restored.Cluster); differs != "" {
 		log.Errorf("snapshot %s: no longer used: it is of another cluster: here, %s", k.path, differs)
-		snapshotReads.WithLabelValues("refused").Inc()
+		stateReads.WithLabelValues("refused").Inc()
 		k.restored = nil
 		for _, x := range k.indexes {
 			x.Withdraw()
@@ -215,13 +221,15 @@ func (k *keeper) saveIfDue() {
 	if !k.live {
 		return
 	}
+	serials := k.serials()
 	since := time.Since(k.last.at)
-	changed := k.changes.Load() != k.last.changes
+	rest := stateRest * k.last.took
+	changed := !k.last.ok || !slices.Equal(serials, k.last.serials)
 	switch {
 	case k.last.at.IsZero():
-	case changed && since >= snapshotInterval:
-	case changed && since >= snapshotUrgent && k.last.ok && k.serial() > k.last.reserved:
-	case !changed && k.last.ok && since >= k.refresh() && k.lostAt.Load() == 0:
+	case changed && since >= max(stateInterval, rest):
+	case changed && since >= max(stateUrgent, rest) && k.last.ok && slices.Max(serials) > k.last.reserved:
+	case !changed && since >= k.refresh() && k.lostAt.Load() == 0:
 	default:
 		return
 	}
@@ -231,9 +239,9 @@ func (k *keeper) saveIfDue() {
 // refresh is often enough for an age to mean something beside the oldest that is allowed.
 func (k *keeper) refresh() time.Duration {
 	if k.maxAge > 0 {
-		return max(min(snapshotRefresh, k.maxAge/4), snapshotInterval)
+		return max(min(stateRefresh, k.maxAge/4), stateInterval)
 	}
-	return snapshotRefresh
+	return stateRefresh
 }
 
 // flush writes the file at once, for another that is about to read it, or for good where last is true.
@@ -245,18 +253,16 @@ func (k *keeper) flush(last bool) {
 	}
 }
 
-// save writes the file unless it would say the same. k.mu is held.
+// save writes the file unless it would say the same. Serials tell: they grow with all that shows in an answer. What doesn't
+// show, such as an endpoint beyond the boundary, is written with what does, or for its age. k.mu is held.
 func (k *keeper) save(last bool) {
-	changes := k.changes.Load() // before the objects: a change in between is written twice, not never
-	s := k.state()
-	serial := s.Serial
-	now := written{at: time.Now(), changes: changes, serial: serial, sum: sumOf(s)}
+	now := written{at: time.Now(), serials: k.serials()} // before the objects: a change in between is written twice, not never
 	fresh := k.last.ok && now.at.Sub(k.last.at) < k.refresh()
-	if fresh && now.sum == k.last.sum && serial <= k.last.reserved && !last {
-		k.last.changes = changes
+	if fresh && slices.Equal(now.serials, k.last.serials) && !last {
 		return
 	}
-	s.Known = now.at
+	s := k.state()
+	s.Known, s.Serial = now.at, slices.Max(now.serials)
 	if lost := k.lostAt.Load(); lost != 0 {
 		s.Known = time.Unix(lost, 0)
 	}
@@ -264,26 +270,25 @@ func (k *keeper) save(last bool) {
 		// What can be given out until the next write, going by what was since the last.
 		grown := uint32(0)
 		if k.last.ok {
-			grown = serial - k.last.serial
+			grown = s.Serial - slices.Max(k.last.serials)
 		}
 		s.Serial += max(serialReserve, 2*grown)
 	}
 	now.reserved = s.Serial
-	err := snapshotfile.Write(k.path, s)
-	now.ok = err == nil
+	err := writeState(k.path, s)
+	now.ok, now.took = err == nil, time.Since(now.at)
 	if err != nil {
-		snapshotWrites.WithLabelValues("error").Inc()
+		stateWrites.WithLabelValues("error").Inc()
 		k.errors.Do(func() { log.Errorf("snapshot %s: not written: %v", k.path, err) })
-		now.ok, now.changes = false, changes-1 // is tried again
 	} else {
-		snapshotWrites.WithLabelValues("ok").Inc()
+		stateWrites.WithLabelValues("ok").Inc()
 	}
 	k.last = now
 }
 
 // state gathers what the indexes hold.
-func (k *keeper) state() *snapshotfile.State {
-	s := &snapshotfile.State{Cluster: k.cluster(), Serial: k.serial(), Namespaces: []string{}}
+func (k *keeper) state() *statefile.State {
+	s := &statefile.State{Cluster: k.cluster(), Namespaces: []string{}}
 	for _, x := range k.indexes {
 		if x.namespaces == nil {
 			s.Namespaces, s.Objects = nil, x.Objects()
@@ -304,23 +309,13 @@ func (k *keeper) state() *snapshotfile.State {
 	return s
 }
 
-// serial is the highest serial that the indexes have given out.
-func (k *keeper) serial() uint32 {
-	var highest uint32
-	for _, x := range k.indexes {
+// serials are the last that each index has given out.
+func (k *keeper) serials() []uint32 {
+	all := make([]uint32, len(k.indexes))
+	for i, x := range k.indexes {
 		if snapshot := x.Snapshot(); snapshot != nil {
-			highest = max(highest, snapshot.Serial())
+			all[i] = snapshot.Serial()
 		}
 	}
-	return highest
-}
-
-// sumOf sums up what a state says, without its time and its serial.
-func sumOf(s *snapshotfile.State) (sum [sha256.Size]byte) {
-	bare := *s
-	bare.Known, bare.Serial = time.Unix(0, 0), 0
-	h := sha256.New()
-	_ = snapshotfile.Encode(h, &bare) // an error comes again when it is written
-	h.Sum(sum[:0])
-	return sum
+	return all
 }

@@ -1,0 +1,83 @@
+package statefile
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/clusterset/clusterset/internal/manifests"
+)
+
+// MaxSize is the most bytes of a file: those of more than a million endpoints. It bounds what reading one can cost.
+const MaxSize = manifests.MaxFile
+
+const (
+	version    = 2
+	opening    = `{"apiVersion":"v1","kind":"List","state":`
+	opened     = `,"items":[`
+	closing    = `],"sha256":"`
+	closed     = "\"}\n"
+	footerSize = len(closing) + 2*sha256.Size + len(closed)
+)
+
+// header is what a file says beside its objects.
+type header struct {
+	Version    int       `json:"version"` // first, so that a later one is told by the first bytes
+	Known      time.Time `json:"known"`
+	Serial     uint32    `json:"serial"`
+	Cluster    Cluster   `json:"cluster"`
+	Namespaces []string  `json:"namespaces"` // null for all
+}
+
+// errTooLarge is what Encode returns of a state that Decode would refuse.
+var errTooLarge = fmt.Errorf("larger than %d MiB", MaxSize>>20)
+
+// Encode writes a State, object by object: what it allocates doesn't grow with their number.
+func Encode(w io.Writer, s *State) error {
+	head, err := json.Marshal(header{version, s.Known.UTC().Truncate(time.Second), s.Serial, s.Cluster, s.Namespaces})
+	if err != nil {
+		return err
+	}
+	sum := sha256.New()
+	limited := &limitedWriter{w: io.MultiWriter(w, sum), left: MaxSize - footerSize}
+	buffered := bufio.NewWriterSize(limited, 256<<10)
+	line := append(append([]byte(opening), head...), opened...)
+	for i, o := range s.Objects {
+		if i > 0 {
+			line = append(line, ',')
+		}
+		if _, err := buffered.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		line = manifests.Append(line[:0], o)
+	}
+	if _, err := buffered.Write(append(line, '\n')); err != nil {
+		return err
+	}
+	if err := buffered.Flush(); err != nil {
+		return err
+	}
+	_, err = io.WriteString(w, closing+hex.EncodeToString(sum.Sum(nil))+closed)
+	return err
+}
+
+// limitedWriter fails once more than left bytes are written.
+type limitedWriter struct {
+	w    io.Writer
+	left int
+}
+
+func (l *limitedWriter) Write(p []byte) (int, error) {
+	if l.left -= len(p); l.left < 0 {
+		return 0, errTooLarge
+	}
+	return l.w.Write(p)
+}
+
+// IsTooLarge reports whether an error of Encode is about the size of the state, which no other disk would mend.
+func IsTooLarge(err error) bool { return errors.Is(err, errTooLarge) }

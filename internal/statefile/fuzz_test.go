@@ -1,0 +1,75 @@
+package statefile
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+)
+
+// FuzzFile gives Decode files, as they are and with a checksum that vouches for them. Whatever is read can be written, and
+// reads as the same; what costs far more memory than a file's size is a way to exhaust it.
+func FuzzFile(f *testing.F) {
+	good := encoded(f, sample())
+	f.Add(good, false)
+	for _, n := range []int{10, 100, 200, 300, len(good) - 200} {
+		f.Add(good[len(opening):n+len(opening)], true)
+	}
+	f.Add(good[len(opening):len(good)-footerSize], true)
+	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
+		if seal {
+			data = sealed(opening + string(data))
+		}
+		checkFile(t, data)
+	})
+}
+
+// FuzzVersion1 does the same with what the last release wrote.
+func FuzzVersion1(f *testing.F) {
+	good, err := os.ReadFile(filepath.Join("testdata", "version-1.state"))
+	if err != nil {
+		f.Fatal(err)
+	}
+	items := good[len(magic1)+2 : len(good)-sha256.Size]
+	for _, n := range []int{0, 10, 100, 200, 300, len(items)} {
+		f.Add(items[:n], true)
+	}
+	f.Add(good, false)
+	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
+		if seal {
+			data = append([]byte(magic1+"1\n"), data...)
+			sum := sha256.Sum256(data)
+			data = append(data, sum[:]...)
+		}
+		checkFile(t, data)
+	})
+}
+
+func checkFile(t *testing.T, data []byte) {
+	t.Helper()
+	var before, after runtime.MemStats
+	measure := len(data) > 4096 // reading statistics stops the world
+	if measure {
+		runtime.ReadMemStats(&before)
+	}
+	s, _, err := decode(data)
+	if measure {
+		runtime.ReadMemStats(&after)
+		if cost := after.TotalAlloc - before.TotalAlloc; cost > uint64(len(data))*200+16<<20 {
+			t.Errorf("%d bytes cost %d", len(data), cost)
+		}
+	}
+	if err != nil {
+		return
+	}
+	written := encoded(t, s)
+	again, notes, err := decode(written)
+	if err != nil || len(notes) > 0 {
+		t.Fatalf("what was read and written can't be read: %v %v", err, notes)
+	}
+	if !bytes.Equal(encoded(t, again), written) {
+		t.Errorf("got %s, want %s", encoded(t, again), written)
+	}
+}
