@@ -3,6 +3,7 @@ package clusterset
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"testing"
 
@@ -45,10 +46,21 @@ func vip(name string, ips ...string) *index.ServiceImport {
 	return o
 }
 
-// discard is a response writer that keeps the last message and allocates nothing.
+// discard is a response writer that keeps the last message and allocates nothing. The client is on TCP, where all answers fit,
+// unless it has another address.
 type discard struct {
 	test.ResponseWriter
-	msg *dns.Msg
+	remote net.Addr
+	msg    *dns.Msg
+}
+
+var tcpClient, udpClient net.Addr = &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}, &net.UDPAddr{IP: net.IPv4(10, 0, 0, 1)}
+
+func (d *discard) RemoteAddr() net.Addr {
+	if d.remote != nil {
+		return d.remote
+	}
+	return tcpClient
 }
 
 func (d *discard) WriteMsg(m *dns.Msg) error {

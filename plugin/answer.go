@@ -55,32 +55,37 @@ type recordSRV struct {
 }
 
 // reply makes the one reply to r.
-func (c *ClusterSet) reply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup) *dns.Msg {
-	var m *dns.Msg
-	switch qtype := r.Question[0].Qtype; {
-	case l.Kind == index.NameError || l.Kind == index.Empty:
-	case qtype == dns.TypeANY:
-		m = c.replyANY(r)
-	case l.Kind == index.Apex:
-		m = c.replyApex(r, z, snapshot)
-	case l.Kind == index.Version:
-		m = c.replyVersion(r)
-	case qtype == dns.TypeA || qtype == dns.TypeAAAA:
-		addrs := l.Addrs
-		if l.Kind == index.NameServer {
-			addrs = c.self.load()
-		}
-		m = c.replyAddrs(r, addrs)
-	case qtype == dns.TypeSRV:
-		m = c.replySRV(r, l)
-	}
+func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup) *dns.Msg {
+	fits := newRoom(w, r)
+	m := c.positiveReply(r, z, snapshot, l, &fits)
 	if m == nil {
 		return c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
 	}
+	m.Truncated = fits.full()
 	if l.Kind == index.ServiceName {
 		c.tiers.count(l.Set)
 	}
 	return m
+}
+
+// positiveReply makes a reply with records, or returns nil where there are none.
+func (c *ClusterSet) positiveReply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup, fits *room) *dns.Msg {
+	switch qtype := r.Question[0].Qtype; {
+	case l.Kind == index.NameError || l.Kind == index.Empty:
+	case qtype == dns.TypeANY:
+		return c.replyANY(r)
+	case l.Kind == index.Apex:
+		return c.replyApex(r, z, snapshot, fits)
+	case l.Kind == index.Version:
+		return c.replyVersion(r)
+	case l.Kind == index.NameServer && (qtype == dns.TypeA || qtype == dns.TypeAAAA):
+		return c.replyAddrs(r, c.self.load(), fits)
+	case qtype == dns.TypeA || qtype == dns.TypeAAAA:
+		return c.replyAddrs(r, l.Addrs, fits)
+	case qtype == dns.TypeSRV:
+		return c.replySRV(r, l, fits)
+	}
+	return nil
 }
 
 // start fills in the header and question of a reply, as dns.Msg.SetReply does, without its allocation.
@@ -122,13 +127,15 @@ func limited[T any](c *ClusterSet, s []T) []T {
 }
 
 // replyAddrs answers A or AAAA, or returns nil where there is no address of that family.
-func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs) *dns.Msg {
+func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, fits *room) *dns.Msg {
 	v4, v6 := addrs.Split()
 	name := r.Question[0].Name
 	if r.Question[0].Qtype == dns.TypeA {
 		addrs = limited(c, v4)
+		addrs = addrs[:fits.take(len(addrs), sizeA)]
 	} else {
 		addrs = limited(c, v6)
+		addrs = addrs[:fits.take(len(addrs), sizeAAAA)]
 	}
 	switch len(addrs) {
 	case 0:

@@ -46,7 +46,7 @@ func (s *selfAddrs) storeFirst(addrs []netip.Addr) {
 }
 
 // replyApex answers SOA and NS at a zone's apex, or returns nil.
-func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot) *dns.Msg {
+func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	switch r.Question[0].Qtype {
 	case dns.TypeSOA:
@@ -56,7 +56,7 @@ func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot) *d
 		p.Answer[0] = soa
 		return &p.Msg
 	case dns.TypeNS:
-		v4, v6 := c.self.load().Split()
+		v4, v6 := fits.takeAddrs(c.self.load().Split())
 		p := newReply(r, 1, len(v4)+len(v6))
 		p.Answer[0] = &dns.NS{Hdr: c.header(name, dns.TypeNS), Ns: z.ns}
 		c.fillA(p.Extra, z.ns, v4)

@@ -72,7 +72,7 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	if r.Opcode != dns.OpcodeQuery {
 		return dns.RcodeNotImplemented, nil // a NOTIFY, say: our zones have no primary that could send one (RFC 1996)
 	}
-	m := c.reply(r, z, snapshot, &l)
+	m := c.reply(w, r, z, snapshot, &l)
 	if snapshot.Stale() {
 		markStale(m, r)
 	}

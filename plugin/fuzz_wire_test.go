@@ -46,6 +46,11 @@ func FuzzWire(f *testing.F) {
 				packed, _ := q.Pack()
 				f.Add(packed, uint8(i)) //nolint:gosec // few types
 			}
+			for _, name := range []string{"a.b.svc", "_p7._tcp.a.b.svc", "c1.a.b.svc", "h1.c1.a.b.svc"} {
+				q := new(dns.Msg).SetQuestion(name+map[index.Dialect]string{index.MCS: ".clusterset.local.", index.Global: ".global."}[d], qtype)
+				packed, _ := q.Pack()
+				f.Add(packed, uint8(i)) //nolint:gosec // few types
+			}
 		}
 	}
 	addOddQueries(f)
@@ -55,6 +60,9 @@ func FuzzWire(f *testing.F) {
 	through.Fall, through.Next = fall.Root, nextPlugin{}
 	unready.index = index.New(index.Options{})
 	plugins := []*ClusterSet{newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local."), newFuzzPlugin("."), capped, through, unready}
+	for _, c := range plugins {
+		c.index.Put(largest(true)...)
+	}
 	f.Fuzz(func(t *testing.T, packet []byte, which uint8) {
 		r := new(dns.Msg)
 		if r.Unpack(packet) != nil || len(r.Question) == 0 {
@@ -114,6 +122,11 @@ func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 	if z == nil || q.Qclass != dns.ClassINET {
 		t.Fatalf("an answer to a question that isn't ours:\n%s", m)
 	}
+	size := sizeOf(&fuzzWriter{}, r)
+	if built := len(m.Answer) + len(m.Ns) + len(m.Extra); built > size/sizeA+2 {
+		t.Errorf("%d records were built for %d bytes", built, size)
+	}
+	truncated := m.Truncated
 	packed, err := m.Pack()
 	if err != nil {
 		t.Fatalf("%v: the reply can't be sent:\n%s", err, m)
@@ -122,7 +135,7 @@ func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 	if err := back.Unpack(packed); err != nil {
 		t.Fatalf("%v: the reply can't be read:\n%s", err, m)
 	}
-	if back.Id != r.Id || !back.Response || back.Opcode != r.Opcode || back.Truncated || len(back.Question) == 0 || back.Question[0] != q {
+	if back.Id != r.Id || !back.Response || back.Opcode != r.Opcode || len(back.Question) == 0 || back.Question[0] != q {
 		t.Errorf("the reply is to another question:\n%s\n%s", r, back)
 	}
 	if back.Rcode == dns.RcodeServerFailure {
@@ -149,6 +162,9 @@ func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 		case *dns.NS:
 			targets[lower(rr.Ns)] = true
 		}
+	}
+	if truncated {
+		return // without some of the targets' addresses
 	}
 	checkSections(t, z, q, back, targets)
 }

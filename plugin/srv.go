@@ -10,27 +10,29 @@ import (
 
 // replySRV answers SRV (RFC 2782) at a service's own name, for the union of its named ports, or at one port. It returns nil
 // where there is nothing to point to.
-func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup) *dns.Msg {
-	targets := limited(c, l.Targets)
+func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup, fits *room) *dns.Msg {
+	n := l.Targets.Len()
+	if c.maxAnswers > 0 {
+		n = min(n, c.maxAnswers)
+	}
 	switch {
-	case len(targets) == 0:
+	case n == 0:
 		return nil
 	case l.Set.Headless:
-		return c.replyHostSRV(r, l, targets)
+		return c.replyHostSRV(r, l, n, fits)
 	}
-	return c.replyServiceSRV(r, l, targets)
+	return c.replyServiceSRV(r, l, n, fits)
 }
 
 // replyServiceSRV points at the service's own name, whose addresses go into the additional section.
-func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, targets []index.Target) *dns.Msg {
-	v4, v6 := l.Set.Addrs.Split()
-	v4, v6 = limited(c, v4), limited(c, v6)
+func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, n int, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	target := serviceName(l, name)
-	p := newReply(r, len(targets), len(v4)+len(v6))
-	records := make([]dns.SRV, len(targets))
+	records := make([]dns.SRV, fits.take(n, sizeSRV+len(target)))
+	v4, v6 := c.serviceAddrs(l, fits)
+	p := newReply(r, len(records), len(v4)+len(v6))
 	for i := range records {
-		c.setSRV(&records[i], name, target, targets[i].Port, len(targets))
+		c.setSRV(&records[i], name, target, l.Targets.At(i).Port, n)
 		p.Answer[i] = &records[i]
 	}
 	c.fillA(p.Extra, target, v4)
@@ -38,34 +40,38 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, targets []inde
 	return &p.Msg
 }
 
+// serviceAddrs returns the addresses at the service's own name that an additional section has.
+func (c *ClusterSet) serviceAddrs(l *index.Lookup, fits *room) (v4, v6 index.Addrs) {
+	v4, v6 = l.Set.Addrs.Split()
+	return fits.takeAddrs(limited(c, v4), limited(c, v6))
+}
+
 // replyHostSRV points at the endpoints of a headless service. A record and its target's addresses lie in one array
 // element; only a host with several addresses of one family needs more.
-func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, targets []index.Target) *dns.Msg {
-	set, name := l.Set, r.Question[0].Name
+func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, n int, fits *room) *dns.Msg {
+	name := r.Question[0].Name
+	var names hostNames
+	built := names.init(l, name, n, fits)
 	// An endpoint without a cluster has no name of its own; the service's stands for it. Such targets sort first.
 	var v4, v6 index.Addrs
-	if targets[0].Host == index.ServiceItself {
-		v4, v6 = set.Addrs.Split()
-		v4, v6 = limited(c, v4), limited(c, v6)
+	if l.Targets.At(0).Host == index.ServiceItself {
+		v4, v6 = c.serviceAddrs(l, fits)
 	}
-	var names hostNames
-	addrs := names.init(l, name, targets)
-	p := newReply(r, len(targets), addrs+len(v4)+len(v6))
+	p := newReply(r, built, takeHosts(l, built, fits)+len(v4)+len(v6))
 	c.fillA(p.Extra, serviceName(l, name), v4)
 	c.fillAAAA(p.Extra[len(v4):], serviceName(l, name), v6)
-	records := make([]recordSRV, len(targets))
-	extra, target := p.Extra[:len(v4)+len(v6)], ""
+	records := make([]recordSRV, built)
+	extra, room := p.Extra[:len(v4)+len(v6)], len(p.Extra)
+	last, target := int32(index.ServiceItself), serviceName(l, name)
 	for i := range records {
-		rec, t := &records[i], targets[i]
+		rec, t := &records[i], l.Targets.At(i)
 		p.Answer[i] = &rec.SRV
-		switch {
-		case t.Host == index.ServiceItself:
-			target = serviceName(l, name)
-		case i == 0 || targets[i-1].Host != t.Host:
-			target = names.make(set.Hosts[t.Host].Key)
-			extra = c.appendHost(extra, rec, target, set.Hosts[t.Host].Addrs)
+		if t.Host != last {
+			host := &l.Set.Hosts[t.Host]
+			last, target = t.Host, names.make(host.Key)
+			extra = c.appendHost(extra, rec, target, host.Addrs[:min(len(host.Addrs), room-len(extra))])
 		}
-		c.setSRV(&rec.SRV, name, target, t.Port, len(targets))
+		c.setSRV(&rec.SRV, name, target, t.Port, n)
 	}
 	p.Extra = extra
 	return &p.Msg
@@ -86,18 +92,33 @@ type hostNames struct {
 	service string
 }
 
-// init makes room for the targets of a reply to a question about qname, and counts their addresses.
-func (n *hostNames) init(l *index.Lookup, qname string, targets []index.Target) (addrs int) {
+// init makes the names' buffer for a reply to a question about qname, and returns for how many of the first n targets there is
+// room.
+func (n *hostNames) init(l *index.Lookup, qname string, targets int, fits *room) (built int) {
 	n.service = lower(serviceName(l, qname))
-	size := 0
-	for i, t := range targets {
-		if t.Host != index.ServiceItself && (i == 0 || targets[i-1].Host != t.Host) {
-			h := &l.Set.Hosts[t.Host]
-			size += len(h.Key) + len(".") + len(n.service)
-			addrs += len(h.Addrs)
+	size, last, length := 0, int32(index.ServiceItself), len(n.service)
+	for built < targets && !fits.full() {
+		if t := l.Targets.At(built); t.Host != last {
+			last, length = t.Host, len(l.Set.Hosts[t.Host].Key)+len(".")+len(n.service)
+			size += length
 		}
+		fits.take(1, sizeSRV+length)
+		built++
 	}
 	n.buf.Grow(size)
+	return built
+}
+
+// takeHosts counts the addresses of the first targets' hosts that there is room for.
+func takeHosts(l *index.Lookup, targets int, fits *room) (addrs int) {
+	last := int32(index.ServiceItself)
+	for i := 0; i < targets && !fits.full(); i++ {
+		if t := l.Targets.At(i); t.Host != last {
+			last = t.Host
+			v4, v6 := fits.takeAddrs(l.Set.Hosts[t.Host].Addrs.Split())
+			addrs += len(v4) + len(v6)
+		}
+	}
 	return addrs
 }
 

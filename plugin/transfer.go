@@ -72,20 +72,22 @@ func (c *ClusterSet) transferService(ch transferChan, z *zone, snapshot *index.S
 	}
 }
 
-// transferSRV sends the SRV records that a query for name would get.
+// transferSRV sends the SRV records that a query for name would get over TCP.
 func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snapshot, name string) {
 	var l index.Lookup
 	z.lookup(&l, snapshot, name)
 	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
-	if m := c.replySRV(q, &l); m != nil {
+	if m := c.replySRV(q, &l, &room{max: dns.MaxMsgSize}); m != nil {
 		ch.send(m.Answer)
 	}
 }
 
-// addrRecords makes the A and AAAA records of a name.
+// addrRecords makes the A and AAAA records of a name, those that queries get over TCP.
 func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	v4, v6 := addrs.Split()
 	v4, v6 = limited(c, v4), limited(c, v6)
+	fits4, fits6 := room{max: dns.MaxMsgSize}, room{max: dns.MaxMsgSize}
+	v4, v6 = v4[:fits4.take(len(v4), sizeA)], v6[:fits6.take(len(v6), sizeAAAA)]
 	rrs := make([]dns.RR, len(v4)+len(v6))
 	c.fillA(rrs, name, v4)
 	c.fillAAAA(rrs[len(v4):], name, v6)

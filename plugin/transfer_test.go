@@ -51,10 +51,10 @@ func checkTransferred(t *testing.T, c *ClusterSet, rr dns.RR) {
 		t.Errorf("%v: %s", err, rr)
 		return
 	}
-	w := &fuzzWriter{}
+	w := &discard{} // over TCP, where all fits
 	_, _ = c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(rr.Header().Name, rr.Header().Rrtype))
 	same := func(answer dns.RR) bool { return answer.String() == rr.String() }
-	if len(w.written) != 1 || !slices.ContainsFunc(w.written[0].Answer, same) {
-		t.Errorf("%s is transferred, but queries get\n%v", rr, w.written)
+	if w.msg == nil || !slices.ContainsFunc(w.msg.Answer, same) {
+		t.Errorf("%s is transferred, but queries get\n%v", rr, w.msg)
 	}
 }

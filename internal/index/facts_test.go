@@ -1,6 +1,7 @@
 package index
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -120,11 +121,12 @@ func textsOf(t *testing.T, name string, addrs Addrs) []string {
 	return texts
 }
 
-func (s *Set) targetTexts(t *testing.T, key string, targets []Target) []string {
+func (s *Set) targetTexts(t *testing.T, key string, targets Targets) []string {
 	t.Helper()
 	texts := []string{}
-	for i, target := range targets {
-		if i > 0 && compareTargets(targets[i-1], target) >= 0 {
+	for i := range targets.Len() {
+		target := targets.At(i)
+		if i > 0 && cmp.Or(cmp.Compare(targets.At(i-1).Host, target.Host), cmp.Compare(targets.At(i-1).Port, target.Port)) >= 0 {
 			t.Errorf("%s: targets %v are out of order", key, targets)
 		}
 		host := "*"

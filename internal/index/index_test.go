@@ -213,8 +213,8 @@ func TestLongestHostName(t *testing.T) {
 		set := published(topology.Location{}, &GlobalService{Service: key, Headless: true, Groups: []Group{
 			{Cluster: strings.Repeat("c", tt.cluster), Ports: []Port{{"http", 80, TCP}}, Endpoints: e},
 		}}).Snapshot().Service(string(key)).Set(Global)
-		if len(set.Hosts) != tt.hosts || len(set.Addrs) != 1 || len(set.Clusters) != 1 || len(set.Targets) != 1 ||
-			(set.Targets[0].Host == ServiceItself) != (tt.hosts == 0) {
+		if len(set.Hosts) != tt.hosts || len(set.Addrs) != 1 || len(set.Clusters) != 1 || set.Targets.Len() != 1 ||
+			(set.Targets.At(0).Host == ServiceItself) != (tt.hosts == 0) {
 			t.Errorf("cluster name of %d characters: %+v", tt.cluster, set)
 		}
 		if tt.hosts == 1 {

@@ -36,8 +36,8 @@ type Lookup struct {
 	Addrs Addrs
 	// Port is the one at a PortName.
 	Port *PortTargets
-	// Targets are what the SRV records at a ServiceName or PortName point to.
-	Targets []Target
+	// Targets are what the SRV records at a ServiceName or PortName point to: none where nothing at the name has an address.
+	Targets Targets
 }
 
 // Zone says what the names of a zone mean. Services have names of the form <service>.<namespace>.svc.<origin>. The origin is
@@ -107,8 +107,8 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	default:
 		l.findHost(zone.Dialect)
 	}
-	if l.Targets != nil && len(l.Set.Addrs) == 0 {
-		l.Targets = nil // an SRV record whose target has no address is of no use
+	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 {
+		l.Targets = Targets{} // an SRV record whose target has no address is of no use
 	}
 }
 

@@ -94,11 +94,10 @@ func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port
 	s.Clusters = hostsBy(candidates, func(i int) string { return candidates[i].group.Cluster })
 	if headless {
 		r.nameHosts(s, key, candidates)
-		s.Ports = headlessPorts(ports, candidates)
+		s.Ports, s.Targets = headlessPorts(ports, candidates)
 	} else {
-		s.Ports = servicePorts(ports)
+		s.Ports, s.Targets = servicePorts(ports)
 	}
-	s.Targets = union(s.Ports)
 	return s
 }
 
@@ -195,88 +194,6 @@ func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 		at, _ := slices.BinarySearchFunc(s.Hosts, keys[i], func(h Host, key string) int { return strings.Compare(h.Key, key) })
 		candidates[i].host = int32(at) //nolint:gosec // an index into a slice of at most some thousand hosts
 	}
-}
-
-// headlessPorts finds for each named port the endpoints that offer it: those of the best tier among them, which need not be
-// the tier that the addresses came from. Where some clusters lack a port, those that have it answer.
-func headlessPorts(declared []Port, candidates []candidate) []PortTargets {
-	ports := named(declared)
-	for i := range candidates {
-		if i == 0 || candidates[i].group != candidates[i-1].group {
-			ports = append(ports, named(candidates[i].group.Ports)...)
-		}
-	}
-	for i := range ports {
-		ports[i].Number = 0 // endpoints may differ in the number
-	}
-	ports = uniq(ports, comparePorts)
-	out := make([]PortTargets, len(ports))
-	for i, p := range ports {
-		out[i] = PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: portTargets(p, candidates)}
-	}
-	return out
-}
-
-func portTargets(p Port, candidates []candidate) []Target {
-	best := bestOf(candidates, func(c *candidate) bool { return c.group.number(p) != 0 })
-	var targets []Target
-	for i := range candidates {
-		if c := &candidates[i]; c.rank == best {
-			if number := c.group.number(p); number != 0 {
-				targets = append(targets, Target{c.host, number})
-			}
-		}
-	}
-	return uniq(targets, compareTargets)
-}
-
-// number returns the group's number of the port of p's name and protocol, or 0.
-func (g *Group) number(p Port) uint16 {
-	for _, q := range g.Ports {
-		if q.Name == p.Name && q.Protocol == p.Protocol {
-			return q.Number
-		}
-	}
-	return 0
-}
-
-// servicePorts points each named port at the service's own address.
-func servicePorts(declared []Port) []PortTargets {
-	ports := uniq(named(declared), comparePorts)
-	out := make([]PortTargets, 0, len(ports))
-	for _, p := range ports {
-		target := Target{ServiceItself, p.Number}
-		if n := len(out); n > 0 && out[n-1].Name == p.Name && out[n-1].Protocol == p.Protocol {
-			out[n-1].Targets = append(out[n-1].Targets, target)
-			continue
-		}
-		out = append(out, PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: []Target{target}})
-	}
-	return out
-}
-
-// union merges the targets of all ports, sharing the slice where there is but one port.
-func union(ports []PortTargets) []Target {
-	if len(ports) == 1 {
-		return ports[0].Targets
-	}
-	var all []Target
-	for _, p := range ports {
-		all = append(all, p.Targets...)
-	}
-	return uniq(all, compareTargets)
-}
-
-func named(ports []Port) []Port {
-	return slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.Name == "" })
-}
-
-func comparePorts(a, b Port) int {
-	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
-}
-
-func compareTargets(a, b Target) int {
-	return cmp.Or(cmp.Compare(a.Host, b.Host), cmp.Compare(a.Port, b.Port))
 }
 
 // uniq sorts s and drops what occurs twice, with no spare capacity kept alive.

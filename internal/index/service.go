@@ -55,8 +55,8 @@ func (s *Service) build(r *ranker) {
 // clusterSetIPs is the Set of a service that kube-proxy balances: its addresses are served whatever the readiness of the
 // endpoints behind them.
 func clusterSetIPs(o *ServiceImport) *Set {
-	s := &Set{Source: SourceClusterSetIPs, Live: true, Addrs: o.IPs, Ports: servicePorts(o.Ports)}
-	s.Targets = union(s.Ports)
+	s := &Set{Source: SourceClusterSetIPs, Live: true, Addrs: o.IPs}
+	s.Ports, s.Targets = servicePorts(o.Ports)
 	return s
 }
 

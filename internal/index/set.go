@@ -39,7 +39,7 @@ type Set struct {
 	// Ports are the named ports.
 	Ports []PortTargets
 	// Targets is the union of the Ports' targets.
-	Targets []Target
+	Targets Targets
 }
 
 // Addrs are sorted addresses, IPv4 before IPv6.
@@ -68,16 +68,7 @@ type PortTargets struct {
 	Name     string
 	Protocol Protocol
 	// Targets is empty where no endpoint offers the port.
-	Targets []Target
-}
-
-// ServiceItself as a Target's Host stands for the service's own name.
-const ServiceItself = -1
-
-// Target is what an SRV record points to: Host is an index into Set.Hosts, or ServiceItself.
-type Target struct {
-	Host int32
-	Port uint16
+	Targets Targets
 }
 
 // Host returns the endpoint of that key, "<hostname>.<cluster>", or nil.
@@ -119,7 +110,7 @@ func (s *Set) equal(o *Set) bool {
 	return s.Headless == o.Headless &&
 		slices.Equal(s.Addrs, o.Addrs) && slices.EqualFunc(s.Hosts, o.Hosts, Host.equal) &&
 		slices.EqualFunc(s.Clusters, o.Clusters, Host.equal) && slices.EqualFunc(s.Ports, o.Ports, PortTargets.equal) &&
-		slices.Equal(s.Targets, o.Targets)
+		s.Targets.equal(o.Targets)
 }
 
 // Absent reports whether the service doesn't exist in DNS: it is headless and has no ready endpoint in a live cluster
@@ -129,5 +120,5 @@ func (s *Set) Absent() bool { return s.Headless && !s.Live }
 func (h Host) equal(o Host) bool { return h.Key == o.Key && slices.Equal(h.Addrs, o.Addrs) }
 
 func (p PortTargets) equal(o PortTargets) bool {
-	return p.Name == o.Name && p.Protocol == o.Protocol && slices.Equal(p.Targets, o.Targets)
+	return p.Name == o.Name && p.Protocol == o.Protocol && p.Targets.equal(o.Targets)
 }

@@ -1,0 +1,179 @@
+package index
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// maxPorts is how many named ports of a service are served, those that the service itself declares before those that only
+// endpoints have. A cluster's Service has at most 100 (api.MaxPorts), and clusters seldom disagree; without a limit, each of
+// thousands of EndpointSlices could bring its own.
+const maxPorts = 256
+
+// servicePorts points each named port at the service's own name. all are the targets of any of them.
+func servicePorts(declared []Port) (ports []PortTargets, all Targets) {
+	named := uniq(named(declared), comparePorts)
+	ports = make([]PortTargets, 0, len(named))
+	b := targetBuilder{}
+	var numbers []uint16
+	for i := 0; i < len(named); {
+		from := i
+		for ; i < len(named) && named[i].Name == named[from].Name && named[i].Protocol == named[from].Protocol; i++ {
+			numbers = append(numbers, named[i].Number)
+		}
+		b.add(ServiceItself, numbers[len(numbers)-(i-from):])
+		ports = append(ports, PortTargets{named[from].Name, named[from].Protocol, b.build()})
+	}
+	b.add(ServiceItself, sortedNumbers(numbers))
+	return slices.Clip(ports), b.build()
+}
+
+// offer is a group's number of a port.
+type offer struct {
+	group  int32
+	number uint16
+}
+
+// portRanking finds for each named port of a headless service the endpoints that offer it: those of the best tier among them,
+// which need not be the tier that the addresses came from. Where some clusters lack a port, those that have it answer.
+//
+// The time it takes is that of ports times candidates, in a loop of a few instructions: what is looked up by name is looked
+// up once for each group, and what has to be sorted is sorted once.
+type portRanking struct {
+	candidates []candidate
+	byHost     []int32 // candidates in order of their hosts
+	groups     []*Group
+	groupOf    []int32 // of each candidate
+	best       []int   // the best rank in each group
+	ports      map[Port]int
+	offers     [][]offer // of each port
+	ranks      []int     // of each port, the rank that won
+	build      targetBuilder
+}
+
+func headlessPorts(declared []Port, candidates []candidate) (ports []PortTargets, all Targets) {
+	r := &portRanking{candidates: candidates, ports: map[Port]int{}}
+	r.readGroups()
+	for _, p := range declared {
+		r.port(p)
+	}
+	for i, g := range r.groups {
+		for _, p := range g.Ports {
+			at := r.port(p)
+			if at < 0 || len(r.offers[at]) > 0 && r.offers[at][len(r.offers[at])-1].group == int32(i) { //nolint:gosec // few groups
+				continue // a port that isn't named, or that the group has already
+			}
+			r.offers[at] = append(r.offers[at], offer{int32(i), p.Number}) //nolint:gosec // few groups
+		}
+	}
+	r.ranks = make([]int, len(r.offers))
+	ports = make([]PortTargets, 0, len(r.ports))
+	for p, at := range r.ports {
+		ports = append(ports, PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: Targets{n: int32(at)}}) //nolint:gosec // below maxPorts
+	}
+	slices.SortFunc(ports, func(a, b PortTargets) int {
+		return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol))
+	})
+	numbers := make([]uint16, len(r.groups)) // of the port at hand
+	for i := range ports {
+		ports[i].Targets = r.targets(int(ports[i].Targets.n), numbers)
+	}
+	if len(ports) == 1 {
+		return ports, ports[0].Targets
+	}
+	return ports, r.all()
+}
+
+// readGroups numbers the groups and puts the candidates in order of their hosts.
+func (r *portRanking) readGroups() {
+	r.groupOf, r.byHost = make([]int32, len(r.candidates)), make([]int32, len(r.candidates))
+	for i := range r.candidates {
+		c := &r.candidates[i]
+		if i == 0 || c.group != r.candidates[i-1].group {
+			r.groups, r.best = append(r.groups, c.group), append(r.best, c.rank)
+		}
+		at := len(r.groups) - 1
+		r.best[at] = min(r.best[at], c.rank)
+		r.groupOf[i], r.byHost[i] = int32(at), int32(i) //nolint:gosec // at most some thousand endpoints
+	}
+	slices.SortStableFunc(r.byHost, func(a, b int32) int { return cmp.Compare(r.candidates[a].host, r.candidates[b].host) })
+}
+
+// port returns the number under which a named port is known, or -1.
+func (r *portRanking) port(p Port) int {
+	if p.Name == "" {
+		return -1
+	}
+	p.Number = 0 // endpoints may differ in it
+	at, ok := r.ports[p]
+	switch {
+	case ok:
+		return at
+	case len(r.ports) == maxPorts:
+		return -1
+	}
+	r.ports[p] = len(r.offers)
+	r.offers = append(r.offers, nil)
+	return len(r.offers) - 1
+}
+
+// targets returns who offers a port. numbers is a number for each group, all 0, and is left so.
+func (r *portRanking) targets(port int, numbers []uint16) Targets {
+	rank := -1
+	for _, o := range r.offers[port] {
+		numbers[o.group] = o.number
+		if best := r.best[o.group]; rank < 0 || best < rank {
+			rank = best
+		}
+	}
+	r.ranks[port] = rank
+	for _, i := range r.byHost {
+		if group := r.groupOf[i]; numbers[group] != 0 && r.candidates[i].rank == rank {
+			r.build.add(r.candidates[i].host, numbers[group:group+1])
+		}
+	}
+	t := r.build.build()
+	for _, o := range r.offers[port] {
+		numbers[o.group] = 0
+	}
+	return t
+}
+
+// all merges the targets of all ports.
+func (r *portRanking) all() Targets {
+	type key struct {
+		group int32
+		rank  int
+	}
+	offered := make([][]offer, len(r.groups)) // by group: offer.group is the port's number here
+	for port, offers := range r.offers {
+		for _, o := range offers {
+			offered[o.group] = append(offered[o.group], offer{int32(port), o.number}) //nolint:gosec // below maxPorts
+		}
+	}
+	lists := map[key][]uint16{}
+	for _, i := range r.byHost {
+		at := key{r.groupOf[i], r.candidates[i].rank}
+		numbers, ok := lists[at]
+		if !ok {
+			for _, o := range offered[at.group] {
+				if r.ranks[o.group] == at.rank {
+					numbers = append(numbers, o.number)
+				}
+			}
+			numbers = sortedNumbers(numbers)
+			lists[at] = numbers
+		}
+		r.build.add(r.candidates[i].host, numbers)
+	}
+	return r.build.build()
+}
+
+func named(ports []Port) []Port {
+	return slices.DeleteFunc(slices.Clone(ports), func(p Port) bool { return p.Name == "" })
+}
+
+func comparePorts(a, b Port) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Number, b.Number))
+}

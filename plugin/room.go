@@ -1,0 +1,67 @@
+package clusterset
+
+import (
+	"github.com/coredns/coredns/request"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// maxUDP is the largest reply over UDP that we build, in bytes: what RFC 6891 section 6.2.5 suggests to ask for at most. A client
+// that could take more is told to ask over TCP.
+const maxUDP = 4096
+
+// The least that records take in a packet, in bytes, where their owner is two bytes that point to a name before.
+const (
+	sizeA    = 2 + 10 + 4
+	sizeAAAA = 2 + 10 + 16
+	sizeSRV  = 2 + 10 + 6 // and the target, which is never compressed
+)
+
+// room is how much of a reply there is room for in the packet that takes it, so that no query costs more than what can be sent
+// back. It counts the least that records take: a reply that fits is never cut.
+type room struct {
+	w    dns.ResponseWriter
+	r    *dns.Msg
+	max  int // 0 until it matters: most replies fit into any packet
+	used int
+}
+
+// newRoom counts the header and the question.
+func newRoom(w dns.ResponseWriter, r *dns.Msg) room { return room{w: w, r: r, used: 12 + 1 + 4} }
+
+// take counts n records of at least size bytes each and returns how many of them to build: all of them, or one more than
+// there is room for.
+func (m *room) take(n, size int) int {
+	m.used += n * size
+	if m.full() {
+		return n - min(n, (m.used-m.max-1)/size)
+	}
+	return n
+}
+
+// takeAddrs does the same for the records of addresses, as an additional section has them.
+func (m *room) takeAddrs(v4, v6 index.Addrs) (index.Addrs, index.Addrs) {
+	v4 = v4[:m.take(len(v4), sizeA)]
+	return v4, v6[:m.take(len(v6), sizeAAAA)]
+}
+
+// full reports whether more was counted than there is room for.
+func (m *room) full() bool {
+	if m.used <= dns.MinMsgSize {
+		return false
+	}
+	if m.max == 0 {
+		m.max = sizeOf(m.w, m.r)
+	}
+	return m.used > m.max
+}
+
+// sizeOf returns how many bytes a reply can have, as CoreDNS counts when it truncates.
+func sizeOf(w dns.ResponseWriter, r *dns.Msg) int {
+	state := request.Request{W: w, Req: r}
+	if state.Proto() == "udp" {
+		return min(state.Size(), maxUDP)
+	}
+	return state.Size()
+}

@@ -1,0 +1,127 @@
+package clusterset
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// largest is the largest service that is let in: as many endpoints as a GlobalService may have and as many ports as a service
+// may, in clusters that disagree about their numbers. Its name is as short as can be, so that most records fit.
+func largest(headless bool) []index.Object {
+	g := &index.GlobalService{Service: "a.b", Headless: headless}
+	for i := range api.MaxPorts {
+		g.Ports = append(g.Ports, index.Port{Name: fmt.Sprintf("p%d", i), Number: uint16(1 + i)}) //nolint:gosec // few
+	}
+	for cluster := range 4 {
+		group := index.Group{Cluster: fmt.Sprintf("c%d", cluster)}
+		for _, p := range g.Ports {
+			group.Ports = append(group.Ports, index.Port{Name: p.Name, Number: p.Number + uint16(cluster%2)}) //nolint:gosec // few
+		}
+		for i := range api.MaxGlobalServiceEndpoints / 4 {
+			addr := netip.AddrFrom4([4]byte{10, byte(cluster), byte(i / 256), byte(i)})
+			if i%4 == 3 {
+				addr = netip.AddrFrom16([16]byte{0xfd, byte(cluster), 14: byte(i / 256), 15: byte(i)})
+			}
+			group.Endpoints = append(group.Endpoints, index.Endpoint{Addr: addr, Hostname: fmt.Sprintf("h%d", i), Ready: true})
+		}
+		g.Groups = append(g.Groups, group)
+	}
+	return []index.Object{g}
+}
+
+// worst are the queries whose answers could be large.
+func worst(run func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg)) {
+	types := []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeANY, dns.TypeTXT, dns.TypeNS, dns.TypeSOA, dns.TypeMX}
+	for _, kind := range []string{"headless", "clusterip"} {
+		c := newFuzzPlugin("clusterset.local.", "global.")
+		c.index.Put(largest(kind == "headless")...)
+		for _, labels := range []string{"", "_p0._tcp.", "h0.c0.", "c0."} {
+			for _, qtype := range types {
+				for _, transport := range []struct {
+					name   string
+					remote net.Addr
+					edns   uint16
+				}{{"udp512", udpClient, 0}, {"udp1232", udpClient, 1232}, {"udp65535", udpClient, 65535}, {"tcp", tcpClient, 0}} {
+					q := new(dns.Msg).SetQuestion(labels+"a.b.svc.global.", qtype)
+					if transport.edns > 0 {
+						q.SetEdns0(transport.edns, false)
+					}
+					run(fmt.Sprintf("%s/%s%s/%s", kind, labels, dns.TypeToString[qtype], transport.name), c, transport.remote, q)
+				}
+			}
+		}
+	}
+}
+
+// What one packet costs has to do with what can be sent back, not with what is there: 409,600 SRV records once were built and
+// then cut to 472 bytes.
+func BenchmarkWorstQuery(b *testing.B) {
+	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			w := &discard{remote: remote}
+			for b.Loop() {
+				_, _ = c.ServeDNS(context.Background(), w, q)
+			}
+		})
+	})
+}
+
+func TestWorstQueryIsBounded(t *testing.T) {
+	const most = 128 << 10 // bytes, over UDP
+	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
+		w := &discard{remote: remote}
+		var before, after runtime.MemStats
+		const times = 8
+		runtime.ReadMemStats(&before)
+		for range times {
+			_, _ = c.ServeDNS(context.Background(), w, q)
+		}
+		runtime.ReadMemStats(&after)
+		if bytes := (after.TotalAlloc - before.TotalAlloc) / times; remote == udpClient && bytes > most {
+			t.Errorf("%s: %d bytes, want at most %d", name, bytes, most)
+		}
+	})
+}
+
+// A reply that is cut says so, and what can be sent of it is what could be sent of the whole.
+func TestCutRepliesAreTruncated(t *testing.T) {
+	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
+		ask := func(max int) *dns.Msg {
+			l, z := index.Lookup{}, c.zones.match("a.b.svc.global.")
+			snapshot := c.index.Snapshot()
+			snapshot.Lookup(&l, z.kind(), z.below(q.Question[0].Name))
+			fits := room{w: &discard{remote: remote}, r: q, max: max, used: 17}
+			m := c.positiveReply(q, z, snapshot, &l, &fits)
+			if m == nil {
+				m = new(dns.Msg)
+			}
+			m.Truncated = fits.full()
+			return m
+		}
+		size := sizeOf(&discard{remote: remote}, q)
+		all, cut := ask(1<<30), ask(0)
+		if built := len(cut.Answer) + len(cut.Extra); built > size/sizeA+1 {
+			t.Errorf("%s: %d records for %d bytes", name, built, size)
+		}
+		all.Truncate(size)
+		truncated := cut.Truncated
+		cut.Truncate(size)
+		if all.String() != cut.String() {
+			t.Errorf("%s: the reply is\n%.2000s\nwant\n%.2000s", name, cut, all)
+		}
+		if !truncated && strings.HasPrefix(name, "headless/A/udp512") {
+			t.Errorf("%s: not marked as truncated", name)
+		}
+	})
+}
