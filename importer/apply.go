@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -98,8 +99,13 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 	for _, s := range cur.Slices {
 		byName[s.Name] = s
 	}
+	// New ones first: an endpoint that moves from one slice to another is never missing.
+	wanted := slices.Clone(out.Slices)
+	slices.SortStableFunc(wanted, func(a, b *discoveryv1.EndpointSlice) int {
+		return cmp.Compare(exists(byName, a), exists(byName, b))
+	})
 	var errs []error
-	for _, want := range out.Slices {
+	for _, want := range wanted {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
 			AddressType: want.AddressType,
@@ -125,6 +131,13 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 		errs = append(errs, r.local.remove(ctx, s))
 	}
 	return errors.Join(errs...)
+}
+
+func exists(byName map[string]*discoveryv1.EndpointSlice, s *discoveryv1.EndpointSlice) int {
+	if byName[s.Name] == nil {
+		return 0
+	}
+	return 1
 }
 
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {

@@ -26,6 +26,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 	}
 	change := func(s *corev1.Service) {
 		s.Labels = desired.MergeKeys(s.Labels, want.Labels, nil)
+		s.Annotations = desired.MergeKeys(s.Annotations, want.Annotations, nil)
 		s.OwnerReferences = owner
 		had := s.Spec
 		want.Spec.DeepCopyInto(&s.Spec)

@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -38,14 +39,17 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	return nil
 }
 
-// gatherMembers reads the MemberClusters of the clusters that the records come from.
-func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) error {
-	in.Members = map[string]*clustersetv1alpha1.MemberCluster{}
+// gatherMembers reads the MemberClusters of the clusters that the records come from, and this cluster's. again is when one of
+// them has been back for long enough, 0 where none is awaited.
+func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
+	in.Members, in.Returning = map[string]*clustersetv1alpha1.MemberCluster{}, map[string]bool{}
+	clusters := []string{in.Cluster}
 	for _, s := range in.Services {
-		cluster, ok := s.SourceCluster()
-		if !ok {
-			continue
+		if cluster, ok := s.SourceCluster(); ok {
+			clusters = append(clusters, cluster)
 		}
+	}
+	for _, cluster := range clusters {
 		member := &clustersetv1alpha1.MemberCluster{}
 		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member)
 		if apierrors.IsNotFound(err) {
@@ -54,26 +58,34 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) error
 			err = r.local.cache.Get(ctx, client.ObjectKey{Name: cluster}, member)
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+			return 0, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 		}
 		if err == nil {
 			in.Members[cluster] = usable(ctx, member)
 		}
+		if left := r.returning.left(cluster); left > 0 && cluster != in.Cluster {
+			in.Returning[cluster] = true
+			if again == 0 || left < again {
+				again = left
+			}
+		}
 	}
-	return nil
+	return again, nil
 }
 
-// usable returns a MemberCluster as far as it can be used. Of one that isn't valid that is its networks: a slip of the hand
-// in its zone, or in one of the networks, mustn't let the cluster export any address. confine passes over what is no network.
+// usable returns a MemberCluster as far as it can be used. Of one that isn't valid that is its networks, and its health: a slip
+// of the hand in its zone, or in one of the networks, mustn't let the cluster export any address. confine passes over what is no
+// network.
 func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
 	errs := member.Validate()
 	if len(errs) == 0 {
 		return member
 	}
-	logf.FromContext(ctx).V(1).Info("Took only the networks of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
+	logf.FromContext(ctx).V(1).Info("Took only networks and health of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
 	return &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: member.Name},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Drain: member.Spec.Drain},
+		Status:     member.Status,
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Options are what a person decides about importing. Only Cluster has to be set.
@@ -18,6 +19,9 @@ type Options struct {
 
 	// DataPath says what ClusterSetIPs lead to. Default: pods.
 	DataPath desired.DataPath
+
+	// Policy is which endpoints ClusterSetIPs lead to, where a service doesn't say. Default: as the DNS servers' default.
+	Policy topology.Policy
 
 	// IncludeNamespaces are the namespaces to import services into, as names or patterns with *, ? and [a-z]. Default:
 	// all.

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"time"
 
-	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,6 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
 )
 
 // foreignRetry is when to look again whether a foreign object is out of the way. Usually its own event says so, but the name
@@ -23,17 +24,22 @@ const foreignRetry = 5 * time.Minute
 // reconciler makes the local objects of one service what its records on the hub come to. It runs only once the hub's caches
 // have synced.
 type reconciler struct {
-	options  Options
-	hub      client.Reader // the hub's cache
-	hold     *hold.Hold
-	local    *local
-	report   *reporter
-	families *familyMemory
+	options   Options
+	hub       client.Reader // the hub's cache
+	hold      *hold.Hold
+	local     *local
+	report    *reporter
+	families  *familyMemory
+	nodes     *nodes
+	returning *returning
 }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	in := desired.Input{Key: req.NamespacedName, DataPath: r.options.DataPath}
+	in := desired.Input{
+		Key: req.NamespacedName, DataPath: r.options.DataPath, Cluster: r.options.Cluster,
+		Nodes: r.nodes.places(), Policy: r.options.Policy,
+	}
 	if err := r.gatherHub(ctx, in.Key, &in); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -50,7 +56,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
 		in.Derived = cur.Derived
 	}
-	out, err := r.compute(ctx, &in)
+	out, returns, err := r.compute(ctx, &in)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -62,7 +68,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 			return reconcile.Result{RequeueAfter: held.Retry}, nil // nobody changes anything
 		}
 		hold.Retain(&in, cur, held.Retained)
-		if out, err = r.compute(ctx, &in); err != nil {
+		if out, returns, err = r.compute(ctx, &in); err != nil {
 			return reconcile.Result{}, err
 		}
 		if held.Refused && hold.RemovalOf(in, cur, out).Any() {
@@ -91,19 +97,30 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	result, err := r.finish(ctx, in.Key, r.apply(ctx, in, out, cur))
 	if err == nil && held.Why != nil {
 		r.report.outcome(in.Key, stateHeld)
-		if result.RequeueAfter == 0 || held.Retry < result.RequeueAfter {
-			result.RequeueAfter = held.Retry
-		}
+		result.RequeueAfter = sooner(result.RequeueAfter, held.Retry)
+	}
+	if err == nil {
+		result.RequeueAfter = sooner(result.RequeueAfter, returns)
 	}
 	return result, err
 }
 
-// compute returns what the objects of a service should be.
-func (r *reconciler) compute(ctx context.Context, in *desired.Input) (desired.Output, error) {
-	if err := r.gatherMembers(ctx, in); err != nil {
-		return desired.Output{}, err
+// compute returns what the objects of a service should be, and when that changes by itself: a cluster has been back for long
+// enough. 0 is never.
+func (r *reconciler) compute(ctx context.Context, in *desired.Input) (desired.Output, time.Duration, error) {
+	again, err := r.gatherMembers(ctx, in)
+	if err != nil {
+		return desired.Output{}, 0, err
 	}
-	return desired.Compute(*in), nil
+	return desired.Compute(*in), again, nil
+}
+
+// sooner returns the sooner of two times to look again, of which 0 is never.
+func sooner(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }
 
 // finish turns what applying came to into a state and, where trying again makes sense, an error.

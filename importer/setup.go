@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -115,9 +117,21 @@ func (i *importer) Start(ctx context.Context) error {
 	held := &hold.Hold{
 		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Clock: clock.RealClock{},
 	}
+	places := make(chan event.GenericEvent, 1)
+	nodes := newNodes(func() {
+		select {
+		case places <- event.GenericEvent{Object: &corev1.Node{}}:
+		default: // one is on its way that sees the latest
+		}
+	})
+	if err := nodes.start(ctx, i.mgr); err != nil {
+		return err
+	}
+	back := newReturning(clock.RealClock{})
 	services, err := i.controller("importer", &reconciler{
 		options: i.options, hub: hub, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone))
+		nodes: nodes, returning: back,
+	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone, back, i.options.Cluster, places))
 	if err != nil {
 		return err
 	}

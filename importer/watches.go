@@ -3,10 +3,11 @@ package importer
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -67,7 +68,9 @@ func (i index) add(ctx context.Context) error {
 
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
 // everything we write, so that what someone else changes or deletes comes back.
-func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *hold.Departures) []source.Source {
+func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *hold.Departures, returning *returning,
+	own string, places <-chan event.GenericEvent,
+) []source.Source {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		if key, ok := desired.ServiceOf(o); ok {
 			return []reconcile.Request{{NamespacedName: key}}
@@ -77,7 +80,8 @@ func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bo
 	sources := []source.Source{
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
-		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, exportedBy(hub), placeChanged()),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{affectedBy(hub, own), returning}, memberChanged()),
+		source.Channel(places, allExported(hub)),
 		source.Kind(local, version.empty(), enqueue),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),
 		source.Kind[client.Object](local, &corev1.Service{}, enqueue),
@@ -89,12 +93,22 @@ func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bo
 	return sources
 }
 
-// exportedBy enqueues the services that a cluster exports.
-func exportedBy(hub client.Reader) handler.EventHandler {
+// affectedBy enqueues the services that a cluster exports; where it is this one, all: they are ranked as seen from its place.
+func affectedBy(hub client.Reader, own string) handler.EventHandler {
 	return enqueueListed(hub, func(o client.Object) client.ListOption {
+		if o.GetName() == own {
+			return everywhere
+		}
 		return client.InNamespace(api.MemberNamespace(o.GetName()))
 	})
 }
+
+// allExported enqueues all services.
+func allExported(hub client.Reader) handler.EventHandler {
+	return enqueueListed(hub, func(client.Object) client.ListOption { return everywhere })
+}
+
+const everywhere = client.InNamespace(metav1.NamespaceAll)
 
 // exportedInto enqueues the services that lie in a namespace.
 func exportedInto(hub client.Reader) handler.EventHandler {
@@ -121,13 +135,13 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 	})
 }
 
-// placeChanged lets through what changes objects here: a cluster's place and networks. Its health, which changes every
-// minute, doesn't: DNS ranks by the mirrored MemberCluster.
-func placeChanged() predicate.Predicate {
+// memberChanged lets through what changes objects here: a cluster's place, networks and health. Its status, which changes every
+// minute, is more than that.
+func memberChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
-			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster).Spec, e.ObjectNew.(*clustersetv1alpha1.MemberCluster).Spec
-			return was.Zone != is.Zone || was.Region != is.Region || !slices.Equal(was.CIDRs, is.CIDRs)
+			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
+			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

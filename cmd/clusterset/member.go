@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/importer"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // member is `clusterset member`.
@@ -29,6 +30,8 @@ type member struct {
 	hubSecret     string
 	cluster       string
 	dataPath      string
+	prefer        string
+	boundary      string
 	heartbeat     time.Duration
 	workers       int
 	imports       importer.Options
@@ -68,6 +71,9 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export at a time")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
+	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
+		"which endpoints ClusterSetIPs lead to where a service doesn't say: `tiers` from the most to the least wanted, cluster, zone and region, or none. Give the DNS servers the same")
+	flags.StringVar(&m.boundary, "boundary", "", "the `tier` (cluster, zone or region) outside of which ClusterSetIPs lead to no endpoint where a service doesn't say (default: no limit)")
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
@@ -93,6 +99,14 @@ func (m *member) complete() error {
 	m.imports.DataPath = dataPath
 	if dataPath == desired.DataPathNone && m.imports.SkipGlobalServices {
 		return usagef("--data-path none and --skip-global-services: %w", importer.ErrNoAddresses)
+	}
+	if m.imports.Policy.Prefer, err = topology.ParsePrefer(m.prefer); err != nil {
+		return usagef("--prefer %q: %w", m.prefer, err)
+	}
+	if m.boundary != "" {
+		if m.imports.Policy.Boundary, err = topology.ParseTier(m.boundary); err != nil {
+			return usagef("--boundary: %w", err)
+		}
 	}
 	if m.heartbeat < time.Second {
 		return usagef("--heartbeat-interval is %s; want a second at least", m.heartbeat)

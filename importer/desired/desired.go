@@ -15,18 +15,27 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Input is everything the objects of one service depend on.
 type Input struct {
 	Key      types.NamespacedName
 	DataPath DataPath
+	// Cluster is the name of the cluster that the objects are for.
+	Cluster string
+	// Nodes are where its nodes lie, sorted and without repetitions. Empty: unknown.
+	Nodes []NodePlace
+	// Policy has what the service's own leaves open.
+	Policy topology.Policy
 
 	// Services and Endpoints are the hub's records of the service, as they are.
 	Services  []*clustersetv1alpha1.ExportedService
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
-	// Members are the MemberClusters of the clusters that the records come from, where there are any.
+	// Members are the MemberClusters of the clusters that the records come from, and of this cluster, where there are any.
 	Members map[string]*clustersetv1alpha1.MemberCluster
+	// Returning are clusters that are Ready again, but not yet for long enough to be used as such.
+	Returning map[string]bool
 
 	// Retained has, for those of Endpoints that only say what an EndpointSlice here does, by "<cluster>/<record's name>", the
 	// slice's name. See hold.Retain.
@@ -89,7 +98,7 @@ func Compute(in Input) Output {
 		}
 	}
 
-	w := work{in: in, resolved: out.Resolved, exports: exports, endpoints: endpoints}
+	w := &work{in: &in, resolved: out.Resolved, exports: exports, endpoints: endpoints}
 	out.Derived = w.derivedService()
 	out.Slices = w.endpointSlices()
 	out.ServiceImport = w.serviceImport(len(out.Slices) > 0)
@@ -99,10 +108,13 @@ func Compute(in Input) Output {
 
 // work is what the builders of the single objects share.
 type work struct {
-	in        Input
+	in        *Input
 	resolved  merge.Resolved
 	exports   []merge.Export
 	endpoints []merge.Endpoints
+
+	seen    []topology.View             // see views
+	members map[string]*topology.Member // see member
 }
 
 func (w *work) objectMeta(name string) metav1.ObjectMeta {

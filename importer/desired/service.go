@@ -23,14 +23,15 @@ func (w *work) derivedService() *corev1.Service {
 		svc.Spec = *w.in.Derived.Spec.DeepCopy()
 	}
 	svc.Labels[api.LabelServiceName] = w.in.Key.Name
+	// kube-proxy up to Kubernetes 1.30, and others, go by hints only where a Service asks for it.
+	svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
 	s := &svc.Spec
 	s.Type = corev1.ServiceTypeClusterIP
 	s.Selector = nil
 	s.SessionAffinity = r.SessionAffinity
 	s.SessionAffinityConfig = affinityConfig(r.SessionAffinity, r.SessionAffinityConfig)
 	s.InternalTrafficPolicy = r.InternalTrafficPolicy
-	// Without hints in the slices, which only the built-in EndpointSlice controller makes, kube-proxy has nothing to go by,
-	// and an older API server would refuse the newer values, and with them the whole Service.
+	// The hints are ours (steer). An older API server would refuse the newer values, and with them the whole Service.
 	s.TrafficDistribution = nil
 	s.Ports = make([]corev1.ServicePort, 0, len(r.Ports))
 	for _, p := range r.Ports {

@@ -15,58 +15,93 @@ import (
 
 // endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one
 // cluster's slice is a change in one slice here, and with --data-path=clusterips also one for each cluster and family that
-// holds its ClusterIP.
+// holds its ClusterIP. Where kube-proxy is to use some of one's endpoints and not the others, or differently for different
+// ports, it comes in pieces.
 //
 // Where kube-proxy is to send a VIP's traffic to pods, the slices that DNS and gateways read by the MCS labels carry the
 // derived Service's name as well. A second set with the same content would double what etcd stores and every node
 // watches. The slices that are not for kube-proxy say so by LabelHeadless: it watches all others, and would log an error
 // about each that names no Service.
 func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
-	var all []*discoveryv1.EndpointSlice
+	var all, routed []*discoveryv1.EndpointSlice
+	var behind []int
 	for _, e := range w.endpoints {
 		slice := w.slice(e.Cluster, e.Endpoints.Name, e.Endpoints.Spec.AddressType)
 		slice.Labels[api.LabelServiceName] = w.in.Key.Name
-		if w.hasVIP() && w.in.DataPath == DataPathPods {
-			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
-		} else {
-			slice.Labels[corev1.IsHeadlessService] = ""
-		}
 		slice.Ports = renamed(e.Endpoints.Spec.Ports, w.exposed(e.Cluster))
-		slice.Endpoints = e.Endpoints.Spec.Endpoints
-		all = append(all, slice)
+		slice.Endpoints = w.placed(e.Cluster, e.Endpoints.Spec.Endpoints)
+		if w.hasVIP() && w.in.DataPath == DataPathPods {
+			routed, behind = append(routed, slice), append(behind, 0)
+		} else {
+			unroute(slice)
+			all = append(all, slice)
+		}
 	}
 	if w.hasVIP() && w.in.DataPath == DataPathClusterIPs {
-		all = append(all, w.clusterIPSlices()...)
+		routed, behind = w.clusterIPSlices()
 	}
+	all = append(all, w.steered(routed, behind)...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
 
-// clusterIPSlices returns slices whose endpoints are the exporting Services' ClusterIPs. They carry no MCS service name:
-// that would promise backends to whoever reads slices by it. A cluster that exports a Headless Service, and lost, has no
-// ClusterIP and gets no traffic.
-func (w *work) clusterIPSlices() []*discoveryv1.EndpointSlice {
-	var all []*discoveryv1.EndpointSlice
+// placed fills in the zone of endpoints that don't say theirs, where their cluster lies in one alone: some of those who go by
+// hints (kube-proxies of before, Cilium) want to know it.
+func (w *work) placed(cluster string, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
+	if zones := w.member(cluster).Zones; len(zones) == 1 {
+		for i := range endpoints { // of a sanitized copy
+			if endpoints[i].Zone == nil {
+				endpoints[i].Zone = &zones[0]
+			}
+		}
+	}
+	return endpoints
+}
+
+// unroute keeps a slice from kube-proxy. Without the Service's name alone kube-proxy would keep what it had of the slice: it
+// refuses an update that names no Service, unless the other label says that it isn't meant.
+func unroute(s *discoveryv1.EndpointSlice) {
+	delete(s.Labels, api.LabelKubernetesServiceName)
+	s.Labels[corev1.IsHeadlessService] = ""
+}
+
+// clusterIPSlices returns slices whose endpoints are the exporting Services' ClusterIPs, and how many endpoints are behind
+// each. They carry no MCS service name: that would promise backends to whoever reads slices by it. A cluster that exports a
+// Headless Service, and lost, has no ClusterIP and gets no traffic.
+func (w *work) clusterIPSlices() (all []*discoveryv1.EndpointSlice, behind []int) {
 	for _, e := range w.exports {
 		ports := w.exposed(e.Cluster)
 		for _, ip := range e.Service.Spec.ClusterIPs {
 			family := discoveryv1.AddressType(familyOf(ip))
 			slice := w.slice(e.Cluster, "clusterip/"+string(family), family)
-			slice.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName(w.in.Key.Namespace, w.in.Key.Name)
 			ready := !w.without(e.Cluster)
-			slice.Endpoints = []discoveryv1.Endpoint{{
+			slice.Endpoints = w.placed(e.Cluster, []discoveryv1.Endpoint{{
 				Addresses:  []string{ip},
 				Conditions: discoveryv1.EndpointConditions{Ready: &ready},
-			}}
+			}})
 			for _, p := range ports {
 				slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{
 					Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol,
 				})
 			}
-			all = append(all, slice)
+			all, behind = append(all, slice), append(behind, w.readyEndpoints(e.Cluster, family))
 		}
 	}
-	return all
+	return all, behind
+}
+
+// readyEndpoints counts a cluster's, of one family.
+func (w *work) readyEndpoints(cluster string, family discoveryv1.AddressType) (n int) {
+	for _, e := range w.endpoints {
+		if e.Cluster == cluster && e.Endpoints.Spec.AddressType == family {
+			for i := range e.Endpoints.Spec.Endpoints {
+				if isReady(&e.Endpoints.Spec.Endpoints[i]) {
+					n++
+				}
+			}
+		}
+	}
+	return n
 }
 
 // slice returns an empty EndpointSlice whose name follows from where its content comes from.

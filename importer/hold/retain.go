@@ -64,13 +64,18 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
 		r.Other = r.Other || out.ServiceImport == nil
 	}
+	whole := map[string]bool{} // what out has of it is all there is
+	for _, s := range out.Slices {
+		whole[desired.WholeSlice(s.Name)] = true
+	}
 	for _, s := range cur.StaleSlices(out) {
-		cluster := s.Labels[api.LabelSourceCluster]
+		cluster, name := s.Labels[api.LabelSourceCluster], desired.WholeSlice(s.Name)
 		switch full := fromRecord(s) && len(s.Endpoints) > 0; {
+		case whole[name]:
 		case full && !exporting[cluster] && cluster != "":
 			missing[Part{Service: in.Key, Cluster: cluster}] = true
-		case full && !records[s.Name] && cluster != "":
-			missing[Part{Service: in.Key, Cluster: cluster, Slice: s.Name}] = true
+		case full && !records[name] && cluster != "":
+			missing[Part{Service: in.Key, Cluster: cluster, Slice: name}] = true
 		default:
 			r.Other = true
 		}
@@ -93,10 +98,15 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 				in.Services = append(in.Services, s)
 			}
 		}
+		pieces := map[string][]*discoveryv1.EndpointSlice{}
 		for _, s := range cur.Slices {
-			if fromRecord(s) && s.Labels[api.LabelSourceCluster] == p.Cluster && (p.Slice == "" || p.Slice == s.Name) {
-				in.Endpoints = append(in.Endpoints, rememberedEndpoints(in, s, names))
+			whole := desired.WholeSlice(s.Name)
+			if fromRecord(s) && s.Labels[api.LabelSourceCluster] == p.Cluster && (p.Slice == "" || p.Slice == whole) {
+				pieces[whole] = append(pieces[whole], s)
 			}
+		}
+		for _, whole := range slices.Sorted(maps.Keys(pieces)) {
+			in.Endpoints = append(in.Endpoints, rememberedEndpoints(in, whole, pieces[whole], names))
 		}
 	}
 }
@@ -218,22 +228,34 @@ func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 	return names
 }
 
-// rememberedEndpoints returns the record that one of our slices came from, as far as it can be told.
-func rememberedEndpoints(in *desired.Input, s *discoveryv1.EndpointSlice, names map[string]string) *clustersetv1alpha1.ExportedEndpoints {
-	cluster := s.Labels[api.LabelSourceCluster]
-	name := api.ExportedServiceName(in.Key.Namespace, in.Key.Name) + "." + s.Name
-	in.Retained[cluster+"/"+name] = s.Name
+// rememberedEndpoints returns the record that the pieces of one of our slices came from, as far as it can be told. The hints
+// and node names in them are ours and not the exporter's, which Sanitized leaves out.
+func rememberedEndpoints(in *desired.Input, whole string, pieces []*discoveryv1.EndpointSlice, names map[string]string) *clustersetv1alpha1.ExportedEndpoints {
+	cluster := pieces[0].Labels[api.LabelSourceCluster]
+	name := api.ExportedServiceName(in.Key.Namespace, in.Key.Name) + "." + whole
+	in.Retained[cluster+"/"+name] = whole
 	e := &clustersetv1alpha1.ExportedEndpoints{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name},
 		Spec: clustersetv1alpha1.ExportedEndpointsSpec{
-			ServiceNamespace: in.Key.Namespace, ServiceName: in.Key.Name,
-			AddressType: s.AddressType, Endpoints: s.Endpoints,
+			ServiceNamespace: in.Key.Namespace, ServiceName: in.Key.Name, AddressType: pieces[0].AddressType,
 		},
 	}
-	for _, p := range s.Ports {
-		port := renamedBack(*p.Name, names)
-		p.Name = &port
-		e.Spec.Ports = append(e.Spec.Ports, p)
+	seen := map[string]bool{}
+	for _, s := range pieces {
+		for _, p := range s.Ports {
+			port := renamedBack(*p.Name, names)
+			p.Name = &port
+			if key := "port/" + port; !seen[key] {
+				seen[key] = true
+				e.Spec.Ports = append(e.Spec.Ports, p)
+			}
+		}
+		for _, endpoint := range s.Endpoints {
+			if !seen[endpoint.Addresses[0]] {
+				seen[endpoint.Addresses[0]] = true
+				e.Spec.Endpoints = append(e.Spec.Endpoints, endpoint)
+			}
+		}
 	}
 	return e
 }

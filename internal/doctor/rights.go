@@ -43,7 +43,7 @@ var roles = map[string][]rbacv1.PolicyRule{
 	},
 	"member": {
 		rule("", []string{"services"}, slices.Concat(read, write)),
-		rule("", []string{"namespaces"}, read),
+		rule("", []string{"namespaces", "nodes"}, read),
 		rule("discovery.k8s.io", []string{"endpointslices"}, slices.Concat(read, write)),
 		rule(mcsGroup, []string{"serviceexports"}, slices.Concat(read, []string{"create", "delete"})),
 		rule(mcsGroup, []string{"serviceexports/status"}, []string{"patch"}),

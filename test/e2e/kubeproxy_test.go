@@ -83,8 +83,15 @@ func (f *fleet) proxiedService(ns string) {
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 			endpoint("10.200.8.1"), endpoint("10.200.8.2", "conditions: {ready: false}")))
 	a.letASecondPass(ns, "web")
-	b.apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8888}, {name: grpc, port: 51}]"),
+	// The tests are about ports: every cluster uses every endpoint.
+	a.apply(unranked(ns, "web"))
+	b.apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8888}, {name: grpc, port: 51}]"), unranked(ns, "web"),
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8888}, {name: grpc, port: 51}", endpoint("10.202.8.1"), endpoint("10.202.8.2", "zone: shanghai")))
+}
+
+// unranked makes all of an exported service's endpoints alike.
+func unranked(ns, name string) string {
+	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, annotations: {clusterset.dev/prefer: none}}}", ns, name)
 }
 
 // In a flat pod network the ClusterSetIP leads to the pods of every cluster that exposes exactly the port.

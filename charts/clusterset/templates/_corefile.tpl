@@ -69,14 +69,14 @@ shed
 
 {{- define "clusterset.corefile.options" -}}
 location {$CLUSTERSET_CLUSTER} {$CLUSTERSET_ZONE} {$CLUSTERSET_REGION}
-{{- with .Values.dns }}
-lameduck {{ int .lameduckSeconds }}s
-{{- with .prefer }}
+lameduck {{ int .Values.dns.lameduckSeconds }}s
+{{- with .Values.prefer }}
 prefer {{ join " " . }}
 {{- end }}
-{{- with .boundary }}
+{{- with .Values.boundary }}
 boundary {{ . }}
 {{- end }}
+{{- with .Values.dns }}
 {{- with .namespaces }}
 namespaces {{ join " " . }}
 {{- end }}

@@ -9,6 +9,9 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- fail "nothing to install: set one of dns.enabled, member.enabled, hub.enabled and crds.enabled" }}
 {{- end }}
 {{- include "clusterset.validate.texts" $ }}
+{{- if and (has "none" .prefer) (gt (len .prefer) 1) }}
+{{- fail (printf "prefer is %s; none stands alone, or name tiers" (toJson .prefer)) }}
+{{- end }}
 {{- if .dns.enabled }}
 {{- include "clusterset.validate.zones" $ }}
 {{- include "clusterset.validate.location" $ }}
@@ -69,20 +72,20 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- /* CoreDNS doesn't start with a boundary that nothing lies within. */}}
 {{- define "clusterset.validate.location" -}}
 {{- $location := .Values.location }}
-{{- $wanted := .Values.dns.prefer }}
-{{- with .Values.dns.boundary }}
+{{- $wanted := .Values.prefer }}
+{{- with .Values.boundary }}
 {{- $wanted = append $wanted . }}
 {{- if and (ne . "cluster") (not (index $location .)) }}
 {{- if not $location.fromNode }}
-{{- fail (printf "dns.boundary is %s, but location.%s is empty and location.fromNode is false: nothing would lie within; set one of them" . .) }}
+{{- fail (printf "boundary is %s, but location.%s is empty and location.fromNode is false: nothing would lie within; set one of them" . .) }}
 {{- end }}
 {{- if semverCompare "<1.35.0-0" $.Capabilities.KubeVersion.Version }}
-{{- fail (printf "dns.boundary is %s, but location.%s is empty and Kubernetes %s doesn't copy topology labels to pods (1.35 does); set location.%s" . . $.Capabilities.KubeVersion.Version .) }}
+{{- fail (printf "boundary is %s, but location.%s is empty and Kubernetes %s doesn't copy topology labels to pods (1.35 does); set location.%s" . . $.Capabilities.KubeVersion.Version .) }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- if and (has "cluster" $wanted) (not $location.cluster) }}
-{{- fail "dns.prefer or dns.boundary says cluster, but the servers don't know theirs; set location.cluster to this cluster's name in the set" }}
+{{- fail "prefer or boundary says cluster, but the servers don't know theirs; set location.cluster to this cluster's name in the set" }}
 {{- end }}
 {{- end }}
 

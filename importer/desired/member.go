@@ -1,0 +1,34 @@
+package desired
+
+import (
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// NodePlace is where some of this cluster's nodes lie, by their labels. Either may be empty.
+type NodePlace struct{ Zone, Region string }
+
+// member is what ranking needs of a cluster. One that is Ready again, but not yet for long enough, counts as Suspect.
+func (w *work) member(cluster string) *topology.Member {
+	if m := w.members[cluster]; m != nil {
+		return m
+	}
+	m := &topology.Member{}
+	if from := w.in.Members[cluster]; from != nil {
+		m.Zones, m.Region, m.Drain = from.Spec.AllZones(), from.Spec.Region, from.Spec.Drain
+		switch from.Status.Phase {
+		case clustersetv1alpha1.MemberSuspect:
+			m.Phase = topology.Suspect
+		case clustersetv1alpha1.MemberExpired:
+			m.Phase = topology.Expired
+		}
+	}
+	if w.in.Returning[cluster] {
+		m.Phase = topology.Suspect
+	}
+	if w.members == nil {
+		w.members = map[string]*topology.Member{}
+	}
+	w.members[cluster] = m
+	return m
+}

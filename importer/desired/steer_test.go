@@ -1,0 +1,239 @@
+package desired_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// steered says how kube-proxy is told to use each endpoint: "10.1.0.1 a,b" with its hints, "-" in front where it isn't in a slice
+// that kube-proxy reads. An endpoint in several slices comes with the ports of each.
+func steered(out desired.Output) []string {
+	ports := map[string]int{}
+	for _, s := range out.Slices {
+		for _, e := range s.Endpoints {
+			ports[e.Addresses[0]]++
+		}
+	}
+	var all []string
+	for _, s := range out.Slices {
+		_, routed := s.Labels[api.LabelKubernetesServiceName]
+		if _, headless := s.Labels["service.kubernetes.io/headless"]; routed == headless {
+			all = append(all, fmt.Sprintf("%s has labels %v", s.Name, s.Labels))
+		}
+		for _, e := range s.Endpoints {
+			text := e.Addresses[0]
+			if ports[text] > 1 {
+				text += ":" + *s.Ports[0].Name
+			}
+			if !routed {
+				text = "-" + text
+			}
+			if e.Hints != nil {
+				var zones []string
+				for _, z := range e.Hints.ForZones {
+					zones = append(zones, strings.TrimSuffix(z.Name, ".clusterset.dev"))
+				}
+				text += " " + strings.Join(zones, ",")
+			}
+			all = append(all, text)
+		}
+	}
+	slices.SortFunc(all, func(a, b string) int { return strings.Compare(strings.TrimPrefix(a, "-"), strings.TrimPrefix(b, "-")) })
+	return all
+}
+
+// member is a MemberCluster; more is a part of its spec, phase its status.
+func member(name, zone, region, phase, more string) string {
+	return fmt.Sprintf("apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: %s}\nspec: {zone: %q, region: %q%s}\nstatus: {phase: %q}\n",
+		name, zone, region, more, phase)
+}
+
+// endpoints adds to a cluster's record endpoints "<address>@<zone>", with "!" in front where they aren't ready.
+func endpoints(in *desired.Input, cluster string, of ...string) {
+	for _, e := range in.Endpoints {
+		if e.Namespace != api.MemberNamespace(cluster) {
+			continue
+		}
+		e.Spec.Endpoints = nil
+		for _, text := range of {
+			text, notReady := strings.CutPrefix(text, "!")
+			ready := !notReady
+			address, zone, _ := strings.Cut(text, "@")
+			endpoint := discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+			if zone != "" {
+				endpoint.Zone = &zone
+			}
+			e.Spec.Endpoints = append(e.Spec.Endpoints, endpoint)
+		}
+	}
+}
+
+// TestSteering has a, whose nodes lie in zones a1 and a2, import from itself, b beside it in the region, and c far away.
+func TestSteering(t *testing.T) {
+	base := func(t *testing.T, more ...string) desired.Input {
+		in := records.Input(t, desired.DataPathPods, append([]string{
+			records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"),
+			records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"),
+			records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
+			member("a", "", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "south", "Ready", ""),
+		}, more...)...)
+		in.Cluster, in.Nodes = "a", []desired.NodePlace{{Zone: "a1"}, {Zone: "a2"}}
+		endpoints(&in, "a", "10.1.1.1@a1", "10.1.1.2@a2")
+		return in
+	}
+	for _, c := range []struct {
+		name   string
+		change func(*desired.Input)
+		more   []string
+		want   []string
+	}{
+		{"each zone its own", nil, nil, []string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"}},
+		{
+			"a zone without an endpoint gets its region's", func(in *desired.Input) { endpoints(in, "a", "10.1.1.1@a1", "!10.1.1.2@a2") }, nil,
+			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a2", "10.2.1.1 a2", "10.3.1.1 none"},
+		},
+		{
+			"another region where the own has none", func(in *desired.Input) { endpoints(in, "a"); endpoints(in, "b", "!10.2.1.1") }, nil,
+			[]string{"10.2.1.1", "10.3.1.1"}, // of which one is ready: kube-proxy needs no hints for that
+		},
+		{"none prefers nothing", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{} }, nil, []string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "10.3.1.1"}},
+		{
+			"the own cluster first", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{topology.Cluster} }, nil,
+			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 none", "10.3.1.1 none"},
+		},
+		{
+			"min-ready joins the next tier", func(in *desired.Input) { in.Policy.MinReady = 2 }, nil,
+			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 none"},
+		},
+		{
+			"beyond the boundary nothing is routed", func(in *desired.Input) { in.Policy.Boundary = topology.Region }, nil,
+			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "-10.3.1.1"},
+		},
+		{
+			"a boundary within a slice cuts it",
+			func(in *desired.Input) {
+				in.Policy.Boundary = topology.Zone
+				endpoints(in, "b", "10.2.1.1@a1", "10.2.1.2@b1")
+			}, nil,
+			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 a1", "-10.2.1.2", "-10.3.1.1"},
+		},
+		{
+			"drained: only what is left", nil, []string{member("a", "", "north", "Ready", ", drain: true")},
+			[]string{"10.1.1.1 none", "10.1.1.2 none", "10.2.1.1 a1,a2", "10.3.1.1 none"},
+		},
+		{
+			"Suspect and drained, with nothing else ready",
+			func(in *desired.Input) { endpoints(in, "a") },
+			[]string{member("b", "b1", "north", "Suspect", ""), member("c", "c1", "south", "Ready", ", drain: true")},
+			[]string{"10.2.1.1 a1,a2", "10.3.1.1 none"},
+		},
+		{
+			"Expired is not routed while others are ready", nil, []string{member("b", "b1", "north", "Expired", "")},
+			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "-10.2.1.1", "10.3.1.1 none"},
+		},
+		{
+			"Expired is the last resort", func(in *desired.Input) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") }, []string{member("b", "b1", "north", "Expired", "")},
+			[]string{"10.1.1.1", "10.2.1.1"},
+		},
+		{
+			"to itself a cluster is never Expired", nil, []string{member("a", "", "north", "Expired", "")},
+			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
+		},
+		{
+			"one that is back waits", func(in *desired.Input) {
+				endpoints(in, "a")
+				in.Returning = map[string]bool{"b": true}
+			}, nil,
+			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
+		},
+		{
+			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{}, {Zone: "a1"}} }, []string{member("a", "a1", "north", "Ready", "")},
+			[]string{"10.1.1.1", "-10.1.1.2", "-10.2.1.1", "-10.3.1.1"},
+		},
+		{
+			"nodes without zones, nothing ready: all that might be", func(in *desired.Input) {
+				in.Nodes = nil
+				in.Policy.Boundary = topology.Region
+				endpoints(in, "a", "!10.1.1.1")
+				endpoints(in, "b", "!10.2.1.1")
+			}, nil,
+			[]string{"10.1.1.1", "10.2.1.1", "-10.3.1.1"},
+		},
+		{
+			"a port that only some have is steered by itself", func(in *desired.Input) {
+				name, port := "admin", int32(9000)
+				for i, cluster := range []string{"a", "b", "c"} {
+					if cluster != "a" {
+						in.Services[i].Spec.Ports = append(in.Services[i].Spec.Ports, in.Services[i].Spec.Ports[0])
+						in.Services[i].Spec.Ports[1].Name, in.Services[i].Spec.Ports[1].Port = name, 9000
+						in.Endpoints[i].Spec.Ports = append(in.Endpoints[i].Spec.Ports, discoveryv1.EndpointPort{Name: &name, Port: &port})
+					}
+				}
+			}, nil,
+			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1:admin a1,a2", "10.2.1.1:http none", "10.3.1.1 none"},
+		},
+		{
+			"more zones than hints: dealt out", func(in *desired.Input) {
+				in.Nodes = nil
+				for i := range 10 {
+					in.Nodes = append(in.Nodes, desired.NodePlace{Zone: fmt.Sprintf("z%d", i)})
+				}
+			}, nil,
+			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z8,z9", "10.2.1.1 z0,z1,z2,z3,z6,z7,z8,z9", "10.3.1.1 none"},
+		},
+		{
+			"too many zones: labels", func(in *desired.Input) {
+				in.Nodes = nil
+				for i := range 25 {
+					in.Nodes = append(in.Nodes, desired.NodePlace{Zone: fmt.Sprintf("z%02d", i)})
+				}
+			}, nil,
+			[]string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "-10.3.1.1"},
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := base(t, c.more...)
+			if c.change != nil {
+				c.change(&in)
+			}
+			out := desired.Compute(in)
+			if got := steered(out); !slices.Equal(got, c.want) {
+				t.Errorf("got %q\nwant %q", got, c.want)
+			}
+			for _, s := range out.Slices {
+				checkSlice(t, s)
+			}
+		})
+	}
+}
+
+// With --data-path=clusterips the choice is among clusters, and min-ready counts what is behind each.
+func TestSteeringClusterIPs(t *testing.T) {
+	in := records.Input(t, desired.DataPathClusterIPs,
+		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
+		member("a", "b1", "north", "Ready", ""), member("b", "b1", "north", "Ready", ""), member("c", "c1", "north", "Ready", ""))
+	in.Cluster, in.Nodes = "a", []desired.NodePlace{{Zone: "b1"}}
+	vips := func() []string {
+		return slices.DeleteFunc(steered(desired.Compute(in)), func(s string) bool { return strings.HasPrefix(s, "-") })
+	}
+	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	in.Policy.MinReady = 2
+	if got, want := vips(), []string{"10.2.0.1", "10.3.0.1"}; !slices.Equal(got, want) {
+		t.Errorf("one ready endpoint behind it is too few: got %q, want %q", got, want)
+	}
+	endpoints(&in, "b", "10.2.1.1", "10.2.1.2")
+	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 none"}; !slices.Equal(got, want) {
+		t.Errorf("two behind it are enough: got %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,118 @@
+package importer
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+const (
+	// returnAfter is how long a cluster that was Suspect or Expired has to be Ready before ClusterSetIPs lead to it again.
+	// It doubles each time that the cluster goes down again, up to maxReturnAfter.
+	returnAfter    = 10 * time.Second
+	maxReturnAfter = 5 * time.Minute
+	// steadyAfter is how long it has to be Ready for that to be forgotten.
+	steadyAfter = 2 * maxReturnAfter
+)
+
+// returning makes clusters that come back wait: down at once, back with patience. A cluster that flaps would else move all
+// traffic each time. Whether a cluster is drained is a person's word, which counts at once.
+type returning struct {
+	clock clock.PassiveClock
+	mu    sync.Mutex
+	of    map[string]*flaps
+}
+
+type flaps struct {
+	down  bool
+	since time.Time // when it was Ready again
+	times int
+}
+
+func newReturning(c clock.PassiveClock) *returning {
+	return &returning{clock: c, of: map[string]*flaps{}}
+}
+
+// note takes in a cluster's phase.
+func (r *returning) note(cluster string, phase clustersetv1alpha1.MemberClusterPhase) {
+	down := phase == clustersetv1alpha1.MemberSuspect || phase == clustersetv1alpha1.MemberExpired
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.of[cluster]
+	switch {
+	case f == nil && down:
+		r.of[cluster] = &flaps{down: true}
+	case f == nil || f.down == down:
+	case down:
+		f.down = true
+		if r.clock.Since(f.since) >= steadyAfter {
+			f.times = 0
+		}
+	default:
+		f.down, f.since = false, r.clock.Now()
+		f.times++
+	}
+}
+
+// forget is for clusters that left.
+func (r *returning) forget(cluster string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.of, cluster)
+}
+
+// left returns how long the cluster still has to be Ready. 0: it may be used.
+func (r *returning) left(cluster string) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	f := r.of[cluster]
+	if f == nil || f.down {
+		return 0
+	}
+	after := returnAfter
+	for i := 1; i < f.times && after < maxReturnAfter; i++ {
+		after *= 2
+	}
+	return max(0, min(after, maxReturnAfter)-r.clock.Since(f.since))
+}
+
+type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+// observing wraps a handler of the hub's MemberClusters so that a phase is known before services are worked on.
+type observing struct {
+	handler.EventHandler
+	returning *returning
+}
+
+// Create implements handler.EventHandler.
+func (o observing) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	o.note(e.Object)
+	o.EventHandler.Create(ctx, e, q)
+}
+
+// Update implements handler.EventHandler.
+func (o observing) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	o.note(e.ObjectNew)
+	o.EventHandler.Update(ctx, e, q)
+}
+
+// Delete implements handler.EventHandler.
+func (o observing) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	o.returning.forget(e.Object.GetName())
+	o.EventHandler.Delete(ctx, e, q)
+}
+
+func (o observing) note(m client.Object) {
+	if m, ok := m.(*clustersetv1alpha1.MemberCluster); ok {
+		o.returning.note(m.Name, m.Status.Phase)
+	}
+}

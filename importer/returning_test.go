@@ -1,0 +1,45 @@
+package importer
+
+import (
+	"testing"
+	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+func TestReturning(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
+	r := newReturning(clock)
+	is := func(phase clustersetv1alpha1.MemberClusterPhase, want time.Duration) {
+		t.Helper()
+		r.note("b", phase)
+		if got := r.left("b"); got != want {
+			t.Errorf("%s: has to wait %s, want %s", phase, got, want)
+		}
+	}
+	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
+
+	is(clustersetv1alpha1.MemberReady, 0) // as found at the start
+	is(clustersetv1alpha1.MemberSuspect, 0)
+	is(clustersetv1alpha1.MemberExpired, 0)
+	is(clustersetv1alpha1.MemberReady, 10*time.Second)
+	pass(4 * time.Second)
+	is(clustersetv1alpha1.MemberReady, 6*time.Second)
+	pass(6 * time.Second)
+	is(clustersetv1alpha1.MemberReady, 0)
+	for _, want := range []time.Duration{20, 40, 80, 160, 300, 300} {
+		is(clustersetv1alpha1.MemberSuspect, 0)
+		is(clustersetv1alpha1.MemberReady, want*time.Second)
+	}
+	pass(steadyAfter)
+	is(clustersetv1alpha1.MemberSuspect, 0)
+	is(clustersetv1alpha1.MemberReady, 10*time.Second)
+	is("", 10*time.Second) // a hub that has forgotten its phase takes it for one that is there
+	r.forget("b")
+	is(clustersetv1alpha1.MemberReady, 0)
+	r.forget("b")
+	is(clustersetv1alpha1.MemberSuspect, 0) // as found at the start
+	is(clustersetv1alpha1.MemberReady, 10*time.Second)
+}

@@ -1,0 +1,139 @@
+package importer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+func node(name, zone string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {topology.kubernetes.io/zone: %q}}}", name, zone)
+}
+
+// steered says of each of a service's clusters how kube-proxy is told to use its endpoints.
+func (w *world) steered(ns, name string) string {
+	var all []string
+	for _, s := range w.objects(ns, name).slices {
+		how := "unrouted"
+		if s.Labels[discoveryv1.LabelServiceName] != "" {
+			how = "routed"
+		}
+		for _, e := range s.Endpoints {
+			if e.Hints != nil {
+				for _, z := range e.Hints.ForZones {
+					how += " " + strings.TrimSuffix(z.Name, ".clusterset.dev")
+				}
+			}
+		}
+		all = append(all, s.Labels[api.LabelSourceCluster]+" "+how)
+	}
+	slices.Sort(all)
+	return strings.Join(all, ", ")
+}
+
+// TestKubeProxyIsTold follows what beijing's kube-proxies are told of a service of beijing and shanghai.
+func TestKubeProxyIsTold(t *testing.T) {
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"), node("n1", "beijing-1"))
+	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	run := w.start(Options{})
+	becomes := func(what, want string) {
+		t.Helper()
+		kube.Eventually(t, soon, func() error {
+			if got := w.steered("shop", "web"); got != want {
+				return fmt.Errorf("%s: %q, want %q", what, got, want)
+			}
+			return nil
+		})
+		w.quiet(run, 1)
+	}
+	phase := func(cluster string, is clustersetv1alpha1.MemberClusterPhase) {
+		w.hub.ApplyStatus(t, fmt.Appendf(nil, "{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %s}, status: {phase: %q}}", cluster, is))
+	}
+	becomes("each zone its own", "beijing routed beijing-1, shanghai routed none")
+	if o := w.objects("shop", "web"); o.derived.Annotations["service.kubernetes.io/topology-mode"] != "Auto" {
+		t.Errorf("the derived Service has annotations %v", o.derived.Annotations)
+	}
+
+	t.Run("a node's heartbeat writes nothing", func(t *testing.T) {
+		before, done := run.local.written(), reconciles(t)
+		w.member.ApplyStatus(t, []byte("{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, status: 'True', lastHeartbeatTime: 2026-01-01T00:00:00Z}]}}"))
+		w.here(node("n2", "beijing-1"))
+		w.quiet(run, 1)
+		if after := run.local.written(); len(after) != len(before) || reconciles(t) != done {
+			t.Errorf("wrote %v, worked on %v services", after[len(before):], reconciles(t)-done)
+		}
+		for path := range run.local.watched() {
+			if strings.HasSuffix(path, "/nodes") {
+				return
+			}
+		}
+		t.Error("it doesn't watch nodes")
+	})
+	t.Run("a node in another zone", func(*testing.T) {
+		w.here(node("n2", "beijing-2"))
+		becomes("a zone without endpoints gets its region's", "beijing routed beijing-1 beijing-2, shanghai routed beijing-2")
+		w.member.Delete(t, []byte(node("n2", "")))
+		becomes("it is gone", "beijing routed beijing-1, shanghai routed none")
+	})
+	t.Run("health", func(t *testing.T) {
+		phase("beijing", clustersetv1alpha1.MemberExpired)
+		phase("shanghai", clustersetv1alpha1.MemberReady)
+		becomes("to itself a cluster is never Expired", "beijing routed beijing-1, shanghai routed none")
+		drained := strings.Replace(memberOf("beijing"), "region: cn", "region: cn, drain: true", 1)
+		before := run.local.written()
+		w.onHub(drained)
+		becomes("drained", "beijing routed none, shanghai routed beijing-1")
+		writes := map[string]int{}
+		for _, write := range run.local.written()[len(before):] {
+			if !strings.Contains(write, "/memberclusters/") {
+				writes[write]++
+			}
+		}
+		for write, n := range writes {
+			if n > 1 || !strings.Contains(write, "/endpointslices/") {
+				t.Errorf("wrote %s %d times", write, n)
+			}
+		}
+		if len(writes) != 2 {
+			t.Errorf("wrote %v, want both slices", writes)
+		}
+		phase("shanghai", clustersetv1alpha1.MemberExpired)
+		becomes("Expired and drained", "beijing routed, shanghai unrouted")
+		w.onHub(memberOf("beijing"))
+		becomes("Expired", "beijing routed, shanghai unrouted")
+		phase("shanghai", clustersetv1alpha1.MemberReady)
+		becomes("back", "beijing routed beijing-1, shanghai routed none")
+	})
+	t.Run("nodes without zones", func(*testing.T) {
+		w.here("{apiVersion: v1, kind: Node, metadata: {name: edge}}")
+		becomes("labels", "beijing routed, shanghai unrouted")
+		if err := w.client.Delete(t.Context(), w.objects("shop", "web").derived); client.IgnoreNotFound(err) != nil {
+			t.Fatal(err)
+		}
+		w.member.Delete(t, []byte("{apiVersion: v1, kind: Node, metadata: {name: edge}}"))
+		becomes("hints again", "beijing routed beijing-1, shanghai routed none")
+	})
+	t.Run("a place that is no label value", func(*testing.T) {
+		w.onHub(strings.Replace(memberOf("shanghai"), "shanghai-1", "'Pudong, 上海 (2)'", 1))
+		becomes("it is no hint", "beijing routed beijing-1, shanghai routed none")
+		kube.Eventually(t, soon, func() error {
+			for _, s := range w.objects("shop", "web").slices {
+				if e := s.Endpoints[0]; s.Labels[api.LabelSourceCluster] == "shanghai" && (e.Zone == nil || *e.Zone != "Pudong, 上海 (2)") {
+					return fmt.Errorf("shanghai's zone is %v", e.Zone)
+				}
+			}
+			return nil
+		})
+	})
+}
