@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/netip"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,7 +20,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// way is how connections are made: from which nodes, over "tcp" or "udp", to which port of the ClusterSetIPs.
+// way is how connections are made: from which nodes, over "tcp" or "udp" ("tcp4", … over one family alone), to which port of the
+// ClusterSetIPs.
 type way struct {
 	from    []*node
 	network string
@@ -45,6 +48,9 @@ func (s *service) isAnswered(w way, want pods) error {
 			return err
 		}
 		for _, vip := range vips {
+			if strings.HasSuffix(w.network, "4") && vip.Is6() || strings.HasSuffix(w.network, "6") && vip.Is4() {
+				continue
+			}
 			names := want.names(vip.Is6())
 			// So many that, where all have the same share, one is missed once in ten thousand million times.
 			got, err := n.ask(w.network, netip.AddrPortFrom(vip, w.port), n.client(vip.Is6(), 250), 12+25*len(names))
@@ -60,6 +66,46 @@ func (s *service) isAnswered(w way, want pods) error {
 		}
 	}
 	return nil
+}
+
+// only has connections made from every node of a cluster, one after the other, until the function that it returns is called,
+// which fails the test if any of them was answered by nobody or by another than the pods.
+func (s *service) only(cluster string, allowed ...*pod) (end func()) {
+	s.Helper()
+	nodes := s.w.cluster(cluster).nodes
+	vips, err := s.vips(nodes[0].cluster)
+	if err != nil {
+		s.Fatal(err)
+	}
+	var stop atomic.Bool
+	done := make(chan error, 1)
+	go func() {
+		connections, names := 0, pods(allowed).names(false)
+		for ; !stop.Load(); time.Sleep(5 * time.Millisecond) {
+			for _, n := range nodes {
+				got, err := n.ask("tcp", netip.AddrPortFrom(vips[0], 80), n.client(vips[0].Is6(), 251), 1)
+				for who := range got {
+					if !slices.Contains(names, who) {
+						err = fmt.Errorf("%s (%s): connection %d was answered by %s, want one of %v", n.name, n.mode, connections, who, names)
+					}
+				}
+				if err != nil {
+					done <- err
+					return
+				}
+				connections++
+			}
+		}
+		s.Logf("%d connections were answered as wanted", connections)
+		done <- nil
+	}()
+	return func() {
+		s.Helper()
+		stop.Store(true)
+		if err := <-done; err != nil {
+			s.Error(err)
+		}
+	}
 }
 
 // vips returns the ClusterSetIPs that a cluster has for the service, one of each family.
@@ -133,21 +179,37 @@ func askOnce(network string, to netip.AddrPort, source netip.Addr) (string, erro
 }
 
 func exchange(network string, to netip.AddrPort, source netip.Addr) (string, error) {
-	dialer := net.Dialer{Deadline: time.Now().Add(patience)}
-	if network == "udp" {
-		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
-	} else {
-		dialer.LocalAddr = net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
-	}
-	conn, err := dialer.Dial(network, to.String())
+	conn, err := dial(network, to, source)
 	if err != nil {
 		return "", err
 	}
 	defer func() { _ = conn.Close() }()
-	if err := conn.SetDeadline(dialer.Deadline); err != nil {
+	return whoAnswers(conn)
+}
+
+// dial makes a connection from the node.
+func (n *node) dial(network string, to netip.AddrPort, source netip.Addr) (conn net.Conn, err error) {
+	err = n.ns.do(func() error {
+		conn, err = dial(network, to, source)
+		return err
+	})
+	return conn, err
+}
+
+func dial(network string, to netip.AddrPort, source netip.Addr) (net.Conn, error) {
+	dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(source, 0))}
+	if strings.HasPrefix(network, "udp") {
+		dialer.LocalAddr = net.UDPAddrFromAddrPort(netip.AddrPortFrom(source, 0))
+	}
+	return dialer.Dial(network, to.String())
+}
+
+// whoAnswers reads who is at the other end. Over UDP it has to ask.
+func whoAnswers(conn net.Conn) (string, error) {
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return "", err
 	}
-	if network == "udp" {
+	if _, isUDP := conn.(*net.UDPConn); isUDP {
 		if _, err := io.WriteString(conn, "who?"); err != nil {
 			return "", err
 		}

@@ -1,7 +1,6 @@
 package datapath
 
 import (
-	"context"
 	"slices"
 	"testing"
 )
@@ -11,8 +10,7 @@ func TestClusterIPsFromABystander(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "minhang")
 	xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)
 	s.publish()
-	s.w.network.hidePods(t, s.w.cluster("chaoyang"))
-	s.w.cluster("chaoyang").restartAgent(t, "--data-path", "clusterips")
+	s.w.routesServices(t, "chaoyang")
 	s.answered("chaoyang", slices.Concat(xicheng, minhang)...)
 	// An exporter without a ready pod is left out, and one that has lost one of two isn't.
 	xicheng.ready(false)
@@ -21,17 +19,28 @@ func TestClusterIPsFromABystander(t *testing.T) {
 	s.answered("chaoyang", minhang[1])
 }
 
-// restartAgent restarts a cluster's agent with more flags, for the time of the test.
-func (c *cluster) restartAgent(t *testing.T, flags ...string) {
+// The nearest of the exporters is used, while it has as many endpoints as are asked for.
+func TestTiersOfClusterIPs(t *testing.T) {
+	s := set(t).service(t, export{annotations: `clusterset.dev/min-ready: "2"`}, "xicheng", "minhang")
+	xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)
+	s.publish()
+	s.w.routesServices(t, "chaoyang")
+	s.answered("chaoyang", xicheng...)
+	xicheng[0].notReady = true
+	s.publish()
+	s.answered("chaoyang", slices.Concat(xicheng[1:], minhang)...)
+	xicheng[0].notReady = false
+	s.publish()
+	s.answered("chaoyang", xicheng...)
+	s.drain("xicheng")
+	s.answered("chaoyang", minhang...)
+}
+
+// routesServices has a cluster reach others' Services and not their pods, for the time of the test.
+func (w *world) routesServices(t *testing.T, cluster string) {
 	t.Helper()
-	restart := func(flags ...string) {
-		t.Helper()
-		c.Agent.Stop()
-		c.AgentFlags = flags
-		if err := c.Agent.Start(context.Background()); err != nil { // t's has ended when this is the cleanup
-			t.Fatal(err)
-		}
-	}
-	restart(flags...)
-	t.Cleanup(func() { restart() })
+	c := w.cluster(cluster)
+	w.network.hidePods(t, c)
+	c.restartAgent(t, "--data-path", "clusterips")
+	t.Cleanup(func() { c.restartAgent(t) })
 }

@@ -2,11 +2,10 @@
 // (test/kube, test/fleet); each node of a cluster is a network namespace with a real kube-proxy, which reads the cluster's API
 // server and programs the namespace's packet filter. Endpoints are small TCP and UDP servers that answer with their name.
 //
-//	s := set(t).service(t, "", "xicheng", "minhang") // exported by both
-//	own := s.pods("xicheng", 2)
-//	far := s.pods("minhang", 1)
+//	s := set(t).service(t, export{}, "xicheng", "minhang") // exported by both
+//	own, far := s.pods("xicheng", 2), s.pods("minhang", 1)
 //	s.publish()
-//	s.answered("xicheng", own...)                    // by each of these, and by no other
+//	s.answered("xicheng", own...)                          // by each of these, and by no other
 //	own.ready(false)
 //	s.publish()
 //	s.answered("xicheng", far...)

@@ -9,9 +9,11 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/test/fleet"
@@ -40,17 +42,55 @@ type node struct {
 	ns      *namespace
 	proxy   *fleet.Program
 	given   int // addresses of pods
+	api     net.Listener
 }
 
-// addNode makes a node and starts its kube-proxy.
+// addNode makes a node and starts its kube-proxy. What there is of it is returned beside an error too.
 func (c *cluster) addNode(ctx context.Context, spec nodeSpec) (*node, error) {
 	n := &node{nodeSpec: spec, cluster: c, number: len(c.nodes) + 1}
 	n.name = fmt.Sprintf("%s-%d", c.Name, n.number)
 	c.nodes = append(c.nodes, n)
 	if err := n.start(ctx); err != nil {
-		return nil, fmt.Errorf("start node %s: %w", n.name, err)
+		return n, fmt.Errorf("start node %s: %w", n.name, err)
 	}
 	return n, nil
+}
+
+// node adds a node to the cluster for the time of the test.
+func (c *cluster) node(t *testing.T, spec nodeSpec) *node {
+	t.Helper()
+	n, err := c.addNode(t.Context(), spec)
+	t.Cleanup(func() {
+		c.nodes = c.nodes[:len(c.nodes)-1]
+		n.stop()
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// stop ends the node and removes what stands for it. Its namespace takes its end of the cable with it.
+func (n *node) stop() {
+	if n.proxy != nil {
+		n.proxy.Kill()
+	}
+	if n.api != nil {
+		_ = n.api.Close()
+	}
+	_ = n.cluster.Client.Delete(context.Background(), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.name}})
+	if n.ns != nil {
+		_ = n.cluster.network.router.run("ip link del " + port(n.cluster.number, n.number))
+		n.ns.close()
+	}
+}
+
+// relabel changes the node's zone.
+func (n *node) relabel(t *testing.T, zone string) {
+	t.Helper()
+	if err := n.setZone(context.Background(), zone); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (n *node) start(ctx context.Context) (err error) {
@@ -169,7 +209,7 @@ func (n *node) forward(server string) error {
 	}); err != nil {
 		return err
 	}
-	n.cluster.closers = append(n.cluster.closers, listener)
+	n.api = listener
 	go func() {
 		for {
 			conn, err := listener.Accept()

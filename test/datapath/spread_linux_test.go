@@ -116,3 +116,40 @@ func (s *service) sticks(c *cluster, want pods) error {
 	}
 	return nil
 }
+
+// A flow of UDP moves on when its endpoint goes, though it never pauses for long enough to be forgotten.
+func TestUDPFlowMovesOn(t *testing.T) {
+	s := set(t).service(t, everywhere, "xicheng", "minhang")
+	all := append(s.pods("xicheng", 2), s.pods("minhang", 1)...)
+	s.publish()
+	for _, n := range s.w.cluster("xicheng").nodes {
+		s.answeredBy(way{[]*node{n}, "udp4", 80}, all...)
+		vips, err := s.vips(n.cluster)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flow, err := n.dial("udp4", netip.AddrPortFrom(vips[0], 80), n.client(vips[0].Is6(), 252))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = flow.Close() }()
+		first, err := whoAnswers(flow)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if again, err := whoAnswers(flow); again != first {
+			t.Errorf("%s (%s): one flow was answered by %s and by %s, %v", n.name, n.mode, first, again, err)
+		}
+		gone := all[slices.IndexFunc(all, func(p *pod) bool { return p.name == first })]
+		gone.notReady = true
+		s.publish()
+		kube.Eventually(t, soon, func() error {
+			if who, err := whoAnswers(flow); err != nil || who == first {
+				return fmt.Errorf("%s (%s): the flow is answered by %q, %v", n.name, n.mode, who, err)
+			}
+			return nil
+		})
+		gone.notReady = false
+		s.publish()
+	}
+}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"strings"
-	"testing"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -38,8 +35,9 @@ type cluster struct {
 	number  int // 1, 2, …
 	nodes   []*node
 
+	cut bool // off from the other clusters
+
 	dir, kubeProxy, nsenter string
-	closers                 []io.Closer
 }
 
 // clusters of the set. xicheng and chaoyang share a region, no two share a zone.
@@ -198,19 +196,7 @@ func (w *world) stop() {
 	var group errgroup.Group
 	group.Go(func() error { w.hub.Stop(); return nil })
 	for _, c := range w.clusters {
-		for _, closer := range c.closers {
-			_ = closer.Close()
-		}
 		group.Go(func() error { c.Stop(); return nil })
 	}
 	_ = group.Wait()
-}
-
-// clusterset runs a command of the CLI on the hub.
-func (w *world) clusterset(t testing.TB, args ...string) {
-	t.Helper()
-	args = append(args, "--hub-kubeconfig", w.hub.Plane.Kubeconfig())
-	if out, err := w.bin.Command(t.Context(), w.dir, args...).CombinedOutput(); err != nil {
-		t.Fatalf("clusterset %s: %v\n%s", strings.Join(args, " "), err, out)
-	}
 }

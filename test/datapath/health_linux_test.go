@@ -1,0 +1,96 @@
+package datapath
+
+import (
+	"slices"
+	"testing"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// A drained cluster is used, by itself too, where nothing else is left.
+func TestDrain(t *testing.T) {
+	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	s.drain("xicheng")
+	s.answered("xicheng", chaoyang...)
+	s.answered("chaoyang", chaoyang...)
+	s.drain("chaoyang")
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, minhang...)
+	}
+	minhang.ready(false)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	s.answered("chaoyang", chaoyang...)
+	s.answered("minhang", slices.Concat(xicheng, chaoyang)...)
+	minhang.ready(true)
+	s.publish()
+	s.answered("xicheng", minhang...)
+	s.undrain("xicheng")
+	s.answered("xicheng", xicheng...)
+	s.answered("chaoyang", xicheng...)
+	s.undrain("chaoyang")
+	s.answered("chaoyang", chaoyang...)
+}
+
+// drain drains a cluster, until undrain or the end of the test.
+func (s *service) drain(cluster string) {
+	s.Helper()
+	s.Cleanup(func() { s.undrain(cluster) })
+	s.w.clusterset(s, "drain", cluster)
+}
+
+func (s *service) undrain(cluster string) {
+	s.Helper()
+	s.w.clusterset(s, "undrain", cluster)
+}
+
+// A cluster that is silent is used after all others, then only where nothing else is left, and soon after it is back.
+func TestDeadCluster(t *testing.T) {
+	w := set(t)
+	w.hurryHub(t)
+	s := w.service(t, export{}, "chaoyang", "minhang")
+	chaoyang, minhang := s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	dead := w.cluster("chaoyang")
+	s.answered("xicheng", chaoyang...)
+
+	dead.die(t)
+	w.eventuallyPhase(t, dead, clustersetv1alpha1.MemberSuspect)
+	s.answered("xicheng", minhang...)
+	w.eventuallyPhase(t, dead, clustersetv1alpha1.MemberExpired)
+	s.answered("xicheng", minhang...)
+	// Cut off from the hub alone, it is better than nothing.
+	dead.reconnect(t)
+	s.answered("chaoyang", chaoyang...)
+	minhang.ready(false)
+	s.publish()
+	s.answered("xicheng", chaoyang...)
+	minhang.ready(true)
+	s.publish()
+	s.answered("xicheng", minhang...)
+	dead.startAgent(t)
+	w.eventuallyPhase(t, dead, clustersetv1alpha1.MemberReady)
+	s.answered("xicheng", chaoyang...)
+}
+
+// With the agent dead hints stop to count as soon as none of the preferred endpoints is ready: kube-proxy sees to that itself.
+func TestWithoutTheAgent(t *testing.T) {
+	w := set(t)
+	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 1), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	agent := w.cluster("xicheng").Agent
+	t.Cleanup(func() { w.cluster("xicheng").startAgent(t) })
+	agent.Kill()
+	s.answered("xicheng", xicheng...)
+	s.unready("xicheng", xicheng[0])
+	s.answered("xicheng", xicheng[1])
+	s.unready("xicheng", xicheng[1])
+	s.answered("xicheng", slices.Concat(chaoyang, minhang)...)
+	w.cluster("xicheng").startAgent(t)
+	s.answered("xicheng", xicheng...)
+}

@@ -1,0 +1,162 @@
+package datapath
+
+import (
+	"net/netip"
+	"slices"
+	"testing"
+)
+
+// Own zone while it has an endpoint, then the region, then all: as for the names of a service.
+func TestTiers(t *testing.T) {
+	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	s.answered("chaoyang", chaoyang...)
+	s.answered("minhang", minhang...)
+	s.answeredBy(way{s.w.cluster("xicheng").nodes, "udp", 80}, xicheng...)
+
+	xicheng.ready(false)
+	minhang.ready(false)
+	s.publish()
+	s.answered("xicheng", chaoyang...)
+	s.answered("chaoyang", chaoyang...)
+	s.answered("minhang", chaoyang...)
+
+	minhang.ready(true)
+	chaoyang.ready(false)
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, minhang...)
+	}
+
+	xicheng.ready(true)
+	minhang.ready(false)
+	s.publish()
+	for _, c := range s.w.clusters {
+		s.answered(c.Name, xicheng...)
+	}
+}
+
+func TestPrefer(t *testing.T) {
+	for _, tt := range []struct {
+		prefer                     string
+		xicheng, chaoyang, minhang string // who answers there, by the first letters of the clusters
+	}{
+		{"none", "xcm", "xcm", "xcm"},
+		{"region", "xc", "xc", "m"},
+		{"cluster", "x", "c", "m"},
+		{"cluster zone region", "x", "c", "m"},
+	} {
+		t.Run(tt.prefer, func(t *testing.T) {
+			s := set(t).service(t, export{annotations: "clusterset.dev/prefer: " + tt.prefer}, "xicheng", "chaoyang", "minhang")
+			of := map[rune]pods{'x': s.pods("xicheng", 2), 'c': s.pods("chaoyang", 1), 'm': s.pods("minhang", 1)}
+			s.publish()
+			for cluster, want := range map[string]string{"xicheng": tt.xicheng, "chaoyang": tt.chaoyang, "minhang": tt.minhang} {
+				var all pods
+				for _, c := range want {
+					all = append(all, of[c]...)
+				}
+				s.answered(cluster, all...)
+			}
+		})
+	}
+}
+
+// A tier with fewer endpoints than min-ready is joined by the next.
+func TestMinReady(t *testing.T) {
+	s := set(t).service(t, export{annotations: `clusterset.dev/min-ready: "2"`}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	s.answered("minhang", slices.Concat(xicheng, chaoyang, minhang)...)
+	xicheng[0].notReady = true
+	s.publish()
+	s.answered("xicheng", slices.Concat(xicheng[1:], chaoyang)...)
+	xicheng[0].notReady = false
+	s.publish()
+	s.answered("xicheng", xicheng...)
+}
+
+// Endpoints beyond the boundary are not used, also where no other is left.
+func TestBoundary(t *testing.T) {
+	s := set(t).service(t, export{annotations: "clusterset.dev/boundary: region"}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	s.answered("minhang", minhang...)
+	xicheng.ready(false)
+	s.publish()
+	s.answered("xicheng", chaoyang...)
+	chaoyang.ready(false)
+	s.publish()
+	s.answered("xicheng")
+	s.answered("chaoyang")
+	s.answered("minhang", minhang...)
+	xicheng.ready(true)
+	minhang.ready(false)
+	s.publish()
+	s.answered("chaoyang", xicheng...)
+	s.answered("minhang")
+}
+
+// Each port and each family goes by the endpoints that it has.
+func TestTiersOfPortsAndFamilies(t *testing.T) {
+	s := set(t).service(t, export{}, "xicheng", "minhang")
+	s.export(export{ports: []servicePort{httpPort, adminPort}}, "chaoyang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 1), s.pods("chaoyang", 1), s.pods("minhang", 1)
+	xicheng[0].v6 = netip.Addr{}
+	s.publish()
+	nodes := s.w.cluster("xicheng").nodes
+	s.answeredBy(way{nodes, "tcp4", 80}, xicheng...)
+	s.answeredBy(way{nodes, "tcp6", 80}, chaoyang...)
+	s.answeredBy(way{nodes, "tcp", 9000}, chaoyang...)
+	s.answeredBy(way{nodes, "udp4", 80}, xicheng...)
+	s.answeredBy(way{nodes, "udp6", 80}, minhang...)
+}
+
+// The nodes of a cluster that lies in several zones each go to their own.
+func TestNodeInANewZone(t *testing.T) {
+	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang := s.pods("xicheng", 2), s.pods("chaoyang", 2)
+	s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	old := slices.Clone(s.w.cluster("xicheng").nodes)
+	joined := s.w.cluster("xicheng").node(t, nodeSpec{"hebei", nftables})
+	s.answeredBy(way{[]*node{joined}, "tcp", 80}, chaoyang...)
+	s.answeredBy(way{old, "tcp", 80}, xicheng...)
+	// Pods of its own lie in its zone too.
+	there := s.podOn(joined)
+	s.publish()
+	s.answeredBy(way{[]*node{joined}, "tcp", 80}, append(chaoyang, there)...)
+	s.answeredBy(way{old, "tcp", 80}, xicheng...)
+	chaoyang.ready(false)
+	there.notReady = true
+	s.publish()
+	s.answered("xicheng", xicheng...)
+}
+
+// A node without a zone label ignores every hint, so that a cluster that has one goes by its MemberCluster's place.
+func TestNodeWithoutAZone(t *testing.T) {
+	w := set(t)
+	unlabelled := w.cluster("xicheng").nodes[1]
+	zone := unlabelled.zone
+	t.Cleanup(func() { unlabelled.relabel(t, zone) })
+	unlabelled.relabel(t, "")
+	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	xicheng.ready(false)
+	s.publish()
+	s.answered("xicheng", chaoyang...)
+	chaoyang.ready(false)
+	s.publish()
+	s.answered("xicheng", minhang...)
+	xicheng.ready(true)
+	s.publish()
+	s.answered("xicheng", xicheng...)
+	unlabelled.relabel(t, zone)
+	s.answered("xicheng", xicheng...)
+}
