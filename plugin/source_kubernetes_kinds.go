@@ -19,7 +19,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
-	"github.com/clusterset/clusterset/internal/manifests"
 )
 
 // watchedKind says where a kind is found and how its objects are read.
@@ -62,7 +61,7 @@ var watchedKinds = []*watchedKind{
 }
 
 // codecs reads the kinds that we watch. A ServiceImport of v1alpha1 has the fields of v1beta1 and is read as one.
-var codecs = serializer.NewCodecFactory(manifests.NewScheme())
+var codecs = serializer.NewCodecFactory(index.NewScheme())
 
 // client returns a client for one version of the kind. Custom resources come as JSON only; EndpointSlices as protobuf,
 // which takes a fraction of the time to read.
@@ -107,7 +106,7 @@ func (s *store) convert(o any) (converted, error) {
 	if err != nil {
 		return converted{}, err
 	}
-	object, errs, ok := manifests.Convert(o.(runtime.Object))
+	object, errs, ok := index.Convert(o.(runtime.Object))
 	if !ok {
 		return converted{}, fmt.Errorf("%T is not a kind that is watched", o)
 	}

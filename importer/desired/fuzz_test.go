@@ -9,7 +9,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/index"
 )
 
 // FuzzHubRecords has a member write JSON of its choice as its records, metadata and all, beside an honest member's. What is
@@ -56,11 +56,11 @@ func FuzzHubRecords(f *testing.F) {
 		checkImport(t, out)
 		for _, slice := range out.Slices {
 			checkSlice(t, slice)
-			if _, errs, _ := manifests.Convert(slice); len(errs) > 0 {
+			if _, errs, _ := index.Convert(slice); len(errs) > 0 {
 				t.Errorf("the DNS servers find in a slice: %v", errs.ToAggregate())
 			}
 		}
-		if _, errs, _ := manifests.Convert(out.ServiceImport); len(errs) > 0 {
+		if _, errs, _ := index.Convert(out.ServiceImport); len(errs) > 0 {
 			t.Errorf("the DNS servers find in the ServiceImport: %v", errs.ToAggregate())
 		}
 		if errs := out.Global.Validate(); len(errs) > 0 {

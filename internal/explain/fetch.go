@@ -100,7 +100,7 @@ func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key in
 
 // add takes an object up and notes what of it can't be served.
 func (f *Facts) add(o runtime.Object) {
-	object, errs, _ := manifests.Convert(o)
+	object, errs, _ := index.Convert(o)
 	for _, err := range errs {
 		f.Notes = append(f.Notes, f.note(o, err))
 	}

@@ -96,26 +96,24 @@ func FromEndpointSlice(o *discoveryv1.EndpointSlice) (*EndpointSlice, field.Erro
 	return out, errs
 }
 
-// FromGlobalService reads a GlobalService as FabDNS or our importer writes it.
+// FromGlobalService reads a GlobalService as FabDNS or our importer writes it. Its rules are those of Sanitized, which has checked
+// all that stands here.
 func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.ErrorList) {
 	o, errs := o.Sanitized()
 	if o == nil {
 		return nil, errs
 	}
-	out := &GlobalService{
-		Service:  NewServiceKey(o.Namespace, o.Name),
-		Headless: o.Spec.Type == fabedgev1alpha1.Headless,
+	out := &GlobalService{Service: NewServiceKey(o.Namespace, o.Name), Headless: o.Spec.Type == fabedgev1alpha1.Headless}
+	for _, p := range o.Spec.Ports {
+		out.Ports = append(out.Ports, Port{intern(p.Name), uint16(p.Port), protocols[p.Protocol]}) //nolint:gosec // a port number
 	}
-	ports := portReader{path: field.NewPath("spec", "ports")}
-	for i, p := range o.Spec.Ports {
-		ports.read(i, p.Name, p.Protocol, p.Port)
-	}
-	out.Ports = ports.ports
 	for i := range o.Spec.Endpoints {
 		e := &o.Spec.Endpoints[i]
-		path := field.NewPath("spec", "endpoints").Index(i)
-		group := out.group(e, endpointPorts(e, out.Ports, path))
-		group.Endpoints = appendEndpoints(group.Endpoints, e.Addresses, deref(e.Hostname), e.Zone, e.IsReady(), path, &errs)
+		group := out.group(e, endpointPorts(e, out.Ports))
+		for _, s := range e.Addresses {
+			addr, _ := netip.ParseAddr(s)
+			group.Endpoints = append(group.Endpoints, Endpoint{Addr: addr, Hostname: deref(e.Hostname), Zone: intern(e.Zone), Ready: e.IsReady()})
+		}
 	}
 	for i := range out.Groups {
 		out.Groups[i].Endpoints = slices.Clip(out.Groups[i].Endpoints)
@@ -123,16 +121,16 @@ func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.
 	return out, errs
 }
 
-// endpointPorts returns the ports an endpoint listens on: its own where it names any, be they all unusable, else the service's.
-func endpointPorts(e *fabedgev1alpha1.Endpoint, service []Port, path *field.Path) []Port {
+// endpointPorts returns the ports an endpoint listens on: its own where it names any, even if none is usable, else the service's.
+func endpointPorts(e *fabedgev1alpha1.Endpoint, service []Port) []Port {
 	if e.Ports == nil {
 		return service
 	}
-	ports := portReader{path: path.Child("ports")}
-	for i, p := range e.Ports {
-		ports.read(i, p.Name, p.Protocol, p.Port)
+	var ports []Port
+	for _, p := range e.Ports {
+		ports = append(ports, Port{intern(p.Name), uint16(p.Port), protocols[p.Protocol]}) //nolint:gosec // a port number
 	}
-	return ports.ports
+	return ports
 }
 
 // group returns the group that an endpoint of that cluster, region and ports goes to. Endpoints come sorted by cluster from
@@ -204,6 +202,9 @@ func parseAddr(s string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
+// protocols are those of the API. None is TCP.
+var protocols = map[corev1.Protocol]Protocol{"": TCP, corev1.ProtocolTCP: TCP, corev1.ProtocolUDP: UDP, corev1.ProtocolSCTP: SCTP}
+
 // portReader gathers the ports of an object.
 type portReader struct {
 	path  *field.Path
@@ -223,19 +224,13 @@ func (r *portReader) read(i int, name string, protocol corev1.Protocol, number i
 			return
 		}
 	}
-	p := Port{Name: intern(name), Number: uint16(number)}
-	switch protocol {
-	case "", corev1.ProtocolTCP:
-		p.Protocol = TCP
-	case corev1.ProtocolUDP:
-		p.Protocol = UDP
-	case corev1.ProtocolSCTP:
-		p.Protocol = SCTP
-	default:
+	known, ok := protocols[protocol]
+	if !ok {
 		r.errs = append(r.errs, field.NotSupported(r.path.Index(i).Child("protocol"), protocol,
 			[]corev1.Protocol{corev1.ProtocolTCP, corev1.ProtocolUDP, corev1.ProtocolSCTP}))
 		return
 	}
+	p := Port{Name: intern(name), Number: uint16(number), Protocol: known}
 	if slices.Contains(r.ports, p) {
 		return
 	}

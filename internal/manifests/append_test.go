@@ -118,7 +118,7 @@ func ptr[T any](v T) *T { return &v }
 func TestAppendIsTheInverseOfConversion(t *testing.T) {
 	for seed := range uint64(3000) {
 		o := chance{rand.New(rand.NewPCG(seed, 1))}.object()
-		object, _, _ := Convert(o)
+		object, _, _ := index.Convert(o)
 		if object == nil {
 			continue
 		}
@@ -181,7 +181,7 @@ func TestAppendKeepsWithinTheLimits(t *testing.T) {
 			}
 			o.Spec.Endpoints = append(o.Spec.Endpoints, e)
 		}
-		object, errs, _ := Convert(o)
+		object, errs, _ := index.Convert(o)
 		if len(errs) > 0 {
 			t.Fatal(errs)
 		}
@@ -198,7 +198,7 @@ func TestAppendKeepsWithinTheLimits(t *testing.T) {
 func TestAppendLeavesNoGarbage(t *testing.T) {
 	var objects []index.Object
 	for seed := range uint64(200) {
-		if o, _, _ := Convert(chance{rand.New(rand.NewPCG(seed, 2))}.object()); o != nil {
+		if o, _, _ := index.Convert(chance{rand.New(rand.NewPCG(seed, 2))}.object()); o != nil {
 			objects = append(objects, o)
 		}
 	}
@@ -217,7 +217,7 @@ func TestAppendLeavesNoGarbage(t *testing.T) {
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte(first))
 	for seed := range uint64(40) {
-		if o, _, _ := Convert(chance{rand.New(rand.NewPCG(seed, 3))}.object()); o != nil {
+		if o, _, _ := index.Convert(chance{rand.New(rand.NewPCG(seed, 3))}.object()); o != nil {
 			f.Add(Append(nil, o))
 		}
 	}

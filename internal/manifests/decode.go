@@ -129,7 +129,7 @@ func defaultNamespace(o runtime.Object) {
 
 // convert reads an object and gives a reason wherever nothing comes of it.
 func convert(o runtime.Object) (index.Object, []error) {
-	object, errs, ok := Convert(o)
+	object, errs, ok := index.Convert(o)
 	if !ok {
 		return nil, []error{errors.New("ignored: not a kind that is served")}
 	}

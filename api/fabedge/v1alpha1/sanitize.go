@@ -31,13 +31,14 @@ func (g *GlobalService) Validate() field.ErrorList {
 // Some things are not wrong, just several ways to say the same, and come out as one: a type or protocol left out is filled
 // in, cluster, hostname and port names become lower case (RFC 4343), addresses take their canonical form and appear once.
 //
-// The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed; the
-// copy shares none of its memory.
+// The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed. The copy's spec
+// shares none of its memory; its metadata and status, of which nothing is sanitized, are the object's.
 func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 	if errs := g.validateIdentity(); len(errs) > 0 {
 		return nil, errs
 	}
-	out := g.DeepCopy()
+	out := *g
+	out.Spec = *g.Spec.DeepCopy()
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if out.Spec.Type == "" {
@@ -54,7 +55,7 @@ func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 		}
 	}
 	out.Spec.Endpoints = kept
-	return out, errs
+	return &out, errs
 }
 
 // validateIdentity returns what is wrong with the name, namespace and type, without which there is nothing to serve.

@@ -1,0 +1,32 @@
+package manifests
+
+import (
+	"bytes"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer/json"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// strict reads objects from JSON and says which fields it doesn't know, which are mostly misspelt.
+var (
+	strict = json.NewSerializerWithOptions(headFirst{}, known, known, json.SerializerOptions{Strict: true})
+	known  = index.NewScheme()
+)
+
+// headFirst finds an object's kind where it begins with apiVersion and kind, as those that Append writes do. To look for them in
+// all of it takes a third of the time of reading it.
+type headFirst struct{ json.SimpleMetaFactory }
+
+// Interpret implements json.MetaFactory.
+func (f headFirst) Interpret(data []byte) (*schema.GroupVersionKind, error) {
+	if rest, ok := bytes.CutPrefix(data, []byte(`{"apiVersion":"`)); ok {
+		version, rest, _ := bytes.Cut(rest, []byte(`","kind":"`))
+		kind, _, _ := bytes.Cut(rest, []byte(`"`))
+		if gvk := schema.FromAPIVersionAndKind(string(version), string(kind)); known.Recognizes(gvk) {
+			return &gvk, nil
+		}
+	}
+	return f.SimpleMetaFactory.Interpret(data)
+}
