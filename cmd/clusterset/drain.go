@@ -27,8 +27,8 @@ func newDrain() *cobra.Command {
 		Use:   "drain CLUSTER",
 		Short: "Have a cluster used only as a last resort",
 		Long: `Sets spec.drain of the cluster's MemberCluster on the hub. Within seconds every member ranks the cluster's endpoints behind
-all others, whatever the distance: they serve only services that are ready nowhere else. Connections that exist stay, and so
-do ClusterSetIPs, behind which kube-proxy chooses.
+all others, whatever the distance, in DNS and behind ClusterSetIPs: they serve only services that are ready nowhere else.
+Connections that exist stay.
 
 To drain a cluster that is drained changes nothing. clusterset undrain takes it back.` + exitHelp,
 		Example: `  clusterset drain beijing --hub-kubeconfig hub.yaml

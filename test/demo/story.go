@@ -107,7 +107,7 @@ func (t *tour) why() {
 func (t *tour) standard() {
 	t.title("The standard's names")
 	t.say(`In clusterset.local the Multi-Cluster Services API wants one address per cluster, a ClusterSetIP, that stays as long as
-		anyone exports the service. kube-proxy leads it to the pods of all exporters, so a client that never looks the name
+		anyone exports the service. kube-proxy leads it to the nearest exporters' pods, so a client that never looks the name
 		up again follows all the same. Each cluster has an address of its own for it.`)
 	for _, m := range []*fleet.Member{t.xicheng, t.minhang} {
 		t.dig(m, webSet, dns.TypeA, t.importedWeb(m))
