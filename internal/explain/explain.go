@@ -66,6 +66,8 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	imported, _, _ := svc.Inputs()
 	set := svc.Set(d)
 	switch {
+	case set.Source == index.SourceEndpointSlices && !set.Headless:
+		return "ServiceImport (ClusterSetIP)", "another implementation wrote it without a ClusterSetIP, so the addresses in its EndpointSlices answer"
 	case set.Source == index.SourceEndpointSlices:
 		return "ServiceImport (Headless)", "it goes by its ready endpoints"
 	case set.Source == index.SourceClusterSetIPs && len(set.Addrs) == 0:

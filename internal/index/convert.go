@@ -32,7 +32,10 @@ func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.Error
 	if len(errs) > 0 {
 		return nil, errs
 	}
-	out := &ServiceImport{Service: key, Headless: o.Spec.Type == mcsv1beta1.Headless}
+	out := &ServiceImport{
+		Service: key, Headless: o.Spec.Type == mcsv1beta1.Headless,
+		Ours: o.Labels[api.LabelManagedBy] == api.ManagedByImporter,
+	}
 	ports := portReader{path: field.NewPath("spec", "ports")}
 	for i := range o.Spec.Ports {
 		p := &o.Spec.Ports[i]

@@ -76,7 +76,7 @@ func (e *editor) object(kind Kind) Object {
 	case KindServiceImport:
 		imp := &ServiceImport{Service: key, Headless: e.roll(3) > 0, Ports: e.ports()}
 		if !imp.Headless {
-			imp.IPs = SortAddrs(e.addrs(2))
+			imp.IPs, imp.Ours = SortAddrs(e.addrs(2)), e.roll(2) > 0
 		}
 		o = imp
 	case KindEndpointSlice:

@@ -85,6 +85,8 @@ type ServiceImport struct {
 	Ports    []Port
 	// IPs are the ClusterSetIPs, at most one of each family, IPv4 first.
 	IPs Addrs
+	// Ours is set where our importer wrote it, which adds the IPs as soon as there are any.
+	Ours bool
 }
 
 // EndpointSlice is what DNS needs of a discovery.k8s.io EndpointSlice that carries the MCS labels.
@@ -167,7 +169,7 @@ func (o *Cluster) ID() ObjectID { return ObjectID{Name: o.Name} }
 // The equal methods report whether the object held, nil for none, says what another says.
 
 func (o *ServiceImport) equal(p *ServiceImport) bool {
-	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.Equal(o.IPs, p.IPs)
+	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.Equal(o.IPs, p.IPs) && o.Ours == p.Ours
 }
 
 func (o *EndpointSlice) equal(p *EndpointSlice) bool {

@@ -112,18 +112,23 @@ func (w *world) mcs(id ObjectID) facts {
 	case imp == nil, !imp.Headless && len(imp.IPs) == 0 && global != nil:
 		return w.ranked(id, global.Headless, global.Ports, global.Groups)
 	case imp.Headless:
-		var groups []Group
-		for _, at := range w.ids(KindEndpointSlice) {
-			if w.slices[at].Service == NewServiceKey(id.Namespace, id.Name) {
-				groups = append(groups, w.slices[at].Group)
-			}
-		}
-		return w.ranked(id, true, imp.Ports, groups)
+		return w.ranked(id, true, imp.Ports, w.groupsOf(id))
+	case len(imp.IPs) == 0 && !imp.Ours:
+		return w.ranked(id, false, imp.Ports, w.groupsOf(id))
 	default:
 		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), live: true, ports: map[string][]string{}}
 		f.setPorts(imp.Ports)
 		return f
 	}
+}
+
+func (w *world) groupsOf(id ObjectID) (groups []Group) {
+	for _, at := range w.ids(KindEndpointSlice) {
+		if w.slices[at].Service == NewServiceKey(id.Namespace, id.Name) {
+			groups = append(groups, w.slices[at].Group)
+		}
+	}
+	return groups
 }
 
 // global is the service as names below svc.global tell it.

@@ -18,7 +18,7 @@ type Service struct {
 func (s *Service) Key() ServiceKey { return s.key }
 
 // Set returns what the service comes to in a dialect. For MCS its ServiceImport counts, or its GlobalService where there is no
-// import or the import has no ClusterSetIP yet; for Global its GlobalService, or its ServiceImport where there is none.
+// import or the import has no ClusterSetIP yet, or the import's EndpointSlices where another implementation gives none; for Global its GlobalService, or its ServiceImport where there is none.
 func (s *Service) Set(d Dialect) *Set { return s.sets[d] }
 
 // Inputs returns the objects that the service was built from, each nil or empty where there is none.
@@ -43,6 +43,9 @@ func (s *Service) build(r *ranker) {
 		mcs = r.rank(s.key, SourceEndpointSlices, true, s.imported.Ports, s.groups())
 	case len(s.imported.IPs) == 0 && s.global != nil:
 		mcs = global
+	case len(s.imported.IPs) == 0 && !s.imported.Ours:
+		// Submariner's Lighthouse, by default, has no ClusterSetIPs: its slices carry the exporters' ClusterIPs.
+		mcs = r.rank(s.key, SourceEndpointSlices, false, s.imported.Ports, s.groups())
 	default:
 		mcs = clusterSetIPs(s.imported)
 	}

@@ -36,6 +36,9 @@ func Append(b []byte, o index.Object) []byte {
 
 func appendServiceImport(b []byte, o *index.ServiceImport) []byte {
 	b = appendHead(b, mcsv1beta1.GroupVersion.String(), o)
+	if o.Ours {
+		b = append(b, `,"labels":{"`+api.LabelManagedBy+`":"`+api.ManagedByImporter+`"}`...)
+	}
 	b = append(b, `},"spec":{"type":`...)
 	if o.Headless {
 		b = appendString(b, string(mcsv1beta1.Headless))

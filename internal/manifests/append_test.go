@@ -69,6 +69,7 @@ func (c chance) object() runtime.Object {
 	switch c.IntN(4) {
 	case 0:
 		o := &mcsv1beta1.ServiceImport{ObjectMeta: meta}
+		o.Labels = pick(c, nil, map[string]string{api.LabelManagedBy: api.ManagedByImporter})
 		o.Spec.Type = pick(c, mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless)
 		o.Spec.IPs = c.addresses()
 		for range c.IntN(4) {
@@ -138,7 +139,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 	regional.Region = "r1"
 	for _, o := range []index.Object{
 		&index.ServiceImport{Service: "a.n", Ports: []index.Port{port}, IPs: index.Addrs{netip.MustParseAddr("10.0.0.1")}},
-		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}},
+		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Ours: true},
 		&index.EndpointSlice{Namespace: "n", Name: "a-1", Service: "a.n", Group: group},
 		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}},
 		&index.Cluster{Name: "c1", Zone: "z1", Region: "r1", Health: index.Gone},
@@ -146,7 +147,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {
 			switch field {
-			case "ServiceImport.Headless", "ServiceImport.IPs", "EndpointSlice.Group.Region": // in the other one, or never set
+			case "ServiceImport.Headless", "ServiceImport.IPs", "ServiceImport.Ours", "EndpointSlice.Group.Region": // in the other one, or never set
 			default:
 				t.Errorf("%s is not tested: set it here, to something that Convert makes of an API object", field)
 			}
