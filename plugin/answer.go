@@ -1,6 +1,8 @@
 package clusterset
 
 import (
+	"math/rand/v2"
+
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
@@ -79,9 +81,9 @@ func (c *ClusterSet) positiveReply(r *dns.Msg, z *zone, snapshot *index.Snapshot
 	case l.Kind == index.Version:
 		return c.replyVersion(r)
 	case l.Kind == index.NameServer && (qtype == dns.TypeA || qtype == dns.TypeAAAA):
-		return c.replyAddrs(r, c.self.load(), fits)
+		return c.replyAddrs(r, c.self.load(), nil, fits)
 	case qtype == dns.TypeA || qtype == dns.TypeAAAA:
-		return c.replyAddrs(r, l.Addrs, fits)
+		return c.replyAddrs(r, l.Addrs, l.Weights, fits)
 	case qtype == dns.TypeSRV:
 		return c.replySRV(r, l, fits)
 	}
@@ -118,38 +120,60 @@ func (c *ClusterSet) header(name string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: c.ttl}
 }
 
-// limited caps what a reply lists at max_answers.
-func limited[T any](c *ClusterSet, s []T) []T {
-	if c.maxAnswers > 0 && len(s) > c.maxAnswers {
-		return s[:c.maxAnswers]
+// most returns how many elements of a list a reply may have.
+func (c *ClusterSet) most(n int) int {
+	if c.maxAnswers > 0 {
+		return min(n, c.maxAnswers)
 	}
-	return s
+	return n
+}
+
+// roll returns the number that max_answers picks by, where it picks at all.
+func (c *ClusterSet) roll(n int, fits *room) uint64 {
+	switch {
+	case c.maxAnswers == 0 || n <= c.maxAnswers || fits.steady:
+		return 0
+	case c.random != nil:
+		return c.random()
+	}
+	return rand.Uint64()
+}
+
+// sample picks the IPv4 or the IPv6 addresses for a reply.
+func (c *ClusterSet) sample(addrs index.Addrs, weights index.Weights, v6 bool, fits *room) index.Sample {
+	v4s, v6s := addrs.Split()
+	from, to := 0, len(v4s)
+	if v6 {
+		from, to = len(v4s), len(v4s)+len(v6s)
+	}
+	return weights.Sample(from, to, c.most(to-from), c.roll(to-from, fits))
 }
 
 // replyAddrs answers A or AAAA, or returns nil where there is no address of that family.
-func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, fits *room) *dns.Msg {
-	v4, v6 := addrs.Split()
+func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Weights, fits *room) *dns.Msg {
 	name := r.Question[0].Name
-	if r.Question[0].Qtype == dns.TypeA {
-		addrs = limited(c, v4)
-		addrs = addrs[:fits.take(len(addrs), sizeA)]
-	} else {
-		addrs = limited(c, v6)
-		addrs = addrs[:fits.take(len(addrs), sizeAAAA)]
+	a := r.Question[0].Qtype == dns.TypeA
+	s := c.sample(addrs, weights, !a, fits)
+	v4, v6 := addrs.Split()
+	size := sizeA
+	if addrs = v4; !a {
+		addrs, size = v6, sizeAAAA
 	}
-	switch len(addrs) {
+	switch n := fits.take(s.Len(), size); n {
 	case 0:
 		return nil
 	case 1:
-		return c.replyAddr(r, name, addrs)
+		i := s.Next()
+		return c.replyAddr(r, name, addrs[i:i+1])
+	default:
+		p := newReply(r, n, 0)
+		if a {
+			c.fillA(p.Answer, name, addrs, s)
+		} else {
+			c.fillAAAA(p.Answer, name, addrs, s)
+		}
+		return &p.Msg
 	}
-	p := newReply(r, len(addrs), 0)
-	if r.Question[0].Qtype == dns.TypeA {
-		c.fillA(p.Answer, name, addrs)
-	} else {
-		c.fillAAAA(p.Answer, name, addrs)
-	}
-	return &p.Msg
 }
 
 // replyAddr answers A or AAAA with the one address of its family.
@@ -166,20 +190,45 @@ func (c *ClusterSet) replyAddr(r *dns.Msg, name string, addr index.Addrs) *dns.M
 	return &one.Msg
 }
 
-// fillA sets rrs to A records of the addresses.
-func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs) {
-	records := make([]recordA, len(addrs))
+// fillA sets rrs to A records of the addresses picked.
+func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs, s index.Sample) {
+	records := make([]recordA, len(rrs))
 	for i := range records {
-		rrs[i] = c.setA(&records[i], name, addrs[i:i+1])
+		at := s.Next()
+		rrs[i] = c.setA(&records[i], name, addrs[at:at+1])
 	}
 }
 
-// fillAAAA sets rrs to AAAA records of the addresses.
-func (c *ClusterSet) fillAAAA(rrs []dns.RR, name string, addrs index.Addrs) {
-	records := make([]recordAAAA, len(addrs))
+// fillAAAA sets rrs to AAAA records of the addresses picked.
+func (c *ClusterSet) fillAAAA(rrs []dns.RR, name string, addrs index.Addrs, s index.Sample) {
+	records := make([]recordAAAA, len(rrs))
 	for i := range records {
-		rrs[i] = c.setAAAA(&records[i], name, addrs[i:i+1])
+		at := s.Next()
+		rrs[i] = c.setAAAA(&records[i], name, addrs[at:at+1])
 	}
+}
+
+// extras are the addresses of one name that a reply has room for.
+type extras struct {
+	v4, v6 index.Addrs
+	s4, s6 index.Sample
+	n4, n6 int
+}
+
+// takeExtras picks the addresses at a service's name for an additional section or a transfer.
+func (c *ClusterSet) takeExtras(addrs index.Addrs, weights index.Weights, fits *room) (e extras) {
+	e.v4, e.v6 = addrs.Split()
+	e.s4, e.s6 = c.sample(addrs, weights, false, fits), c.sample(addrs, weights, true, fits)
+	e.n4, e.n6 = fits.take(e.s4.Len(), sizeA), fits.take(e.s6.Len(), sizeAAAA)
+	return e
+}
+
+func (e *extras) len() int { return e.n4 + e.n6 }
+
+// fillExtras sets rrs, as many as there are, to the records.
+func (c *ClusterSet) fillExtras(rrs []dns.RR, name string, e *extras) {
+	c.fillA(rrs[:e.n4], name, e.v4, e.s4)
+	c.fillAAAA(rrs[e.n4:], name, e.v6, e.s6)
 }
 
 func (c *ClusterSet) setA(rec *recordA, name string, addr index.Addrs) dns.RR {

@@ -56,11 +56,10 @@ func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot, fi
 		p.Answer[0] = soa
 		return &p.Msg
 	case dns.TypeNS:
-		v4, v6 := fits.takeAddrs(c.self.load().Split())
-		p := newReply(r, 1, len(v4)+len(v6))
+		extra := c.takeExtras(c.self.load(), nil, fits)
+		p := newReply(r, 1, extra.len())
 		p.Answer[0] = &dns.NS{Hdr: c.header(name, dns.TypeNS), Ns: z.ns}
-		c.fillA(p.Extra, z.ns, v4)
-		c.fillAAAA(p.Extra[len(v4):], z.ns, v6)
+		c.fillExtras(p.Extra, z.ns, &extra)
 		return &p.Msg
 	default:
 		return nil

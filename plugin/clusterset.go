@@ -28,7 +28,8 @@ type ClusterSet struct {
 
 	zones      zones
 	ttl        uint32
-	maxAnswers int // 0 for no limit
+	maxAnswers int           // 0 for no limit
+	random     func() uint64 // what max_answers picks by; nil for a random number
 	index      *index.Index
 	source     *source
 	self       selfAddrs

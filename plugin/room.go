@@ -25,6 +25,8 @@ type room struct {
 	r    *dns.Msg
 	max  int // 0 until it matters: most replies fit into any packet
 	used int
+	// steady is set for a transfer, which has the same records every time.
+	steady bool
 }
 
 // newRoom counts the header and the question.

@@ -12,69 +12,107 @@ import (
 // where there is nothing to point to.
 func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup, fits *room) *dns.Msg {
 	n := l.Targets.Len()
-	if c.maxAnswers > 0 {
-		n = min(n, c.maxAnswers)
-	}
-	switch {
-	case n == 0:
+	if n == 0 {
 		return nil
-	case l.Set.Headless:
-		return c.replyHostSRV(r, l, n, fits)
 	}
-	return c.replyServiceSRV(r, l, n, fits)
+	picks := l.Targets.Sample(c.most(n), c.roll(n, fits))
+	if l.Set.Headless {
+		return c.replyHostSRV(r, l, picks, fits)
+	}
+	return c.replyServiceSRV(r, l, picks, fits)
 }
 
 // replyServiceSRV points at the service's own name, whose addresses go into the additional section.
-func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, n int, fits *room) *dns.Msg {
+func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks index.Sample, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	target := serviceName(l, name)
-	records := make([]dns.SRV, fits.take(n, sizeSRV+len(target)))
-	v4, v6 := c.serviceAddrs(l, fits)
-	p := newReply(r, len(records), len(v4)+len(v6))
+	records := make([]dns.SRV, fits.take(picks.Len(), sizeSRV+len(target)))
+	extra := c.takeExtras(l.Set.Addrs, l.Set.Weights, fits)
+	p := newReply(r, len(records), extra.len())
 	for i := range records {
-		c.setSRV(&records[i], name, target, l.Targets.At(i).Port, n)
+		t := l.Targets.At(picks.Next())
+		c.setSRV(&records[i], name, target, t.Port, weightOf(l, t, &picks))
 		p.Answer[i] = &records[i]
 	}
-	c.fillA(p.Extra, target, v4)
-	c.fillAAAA(p.Extra[len(v4):], target, v6)
+	c.fillExtras(p.Extra, target, &extra)
 	return &p.Msg
 }
 
-// serviceAddrs returns the addresses at the service's own name that an additional section has.
-func (c *ClusterSet) serviceAddrs(l *index.Lookup, fits *room) (v4, v6 index.Addrs) {
-	v4, v6 = l.Set.Addrs.Split()
-	return fits.takeAddrs(limited(c, v4), limited(c, v6))
+// weightOf shares 100 out among the targets. Where clusters differ in weight it is the cluster's, unless the targets were picked
+// by it already.
+func weightOf(l *index.Lookup, t index.Target, picks *index.Sample) uint16 {
+	if l.Set.HostWeights != nil && t.Host != index.ServiceItself && !picks.Cut() {
+		return uint16(l.Set.HostWeights[t.Host])
+	}
+	return uint16(max(1, 100/picks.Len())) //nolint:gosec // at most 100
 }
 
 // replyHostSRV points at the endpoints of a headless service. A record and its target's addresses lie in one array
-// element; only a host with several addresses of one family needs more.
-func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, n int, fits *room) *dns.Msg {
+// element; only a host with several addresses of one family needs more. The targets are gone through three times, each with its
+// copy of picks: to see how many there is room for, how many of their addresses, and to make the records.
+func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks index.Sample, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	var names hostNames
-	built := names.init(l, name, n, fits)
-	// An endpoint without a cluster has no name of its own; the service's stands for it. Such targets sort first.
-	var v4, v6 index.Addrs
-	if l.Targets.At(0).Host == index.ServiceItself {
-		v4, v6 = c.serviceAddrs(l, fits)
-	}
-	p := newReply(r, built, takeHosts(l, built, fits)+len(v4)+len(v6))
-	c.fillA(p.Extra, serviceName(l, name), v4)
-	c.fillAAAA(p.Extra[len(v4):], serviceName(l, name), v6)
+	built := names.init(l, name, picks, fits)
+	var service extras
+	p := newReply(r, built, c.takeHosts(l, built, picks, &service, fits))
 	records := make([]recordSRV, built)
-	extra, room := p.Extra[:len(v4)+len(v6)], len(p.Extra)
-	last, target := int32(index.ServiceItself), serviceName(l, name)
+	extra, room := p.Extra[:0], len(p.Extra)
+	var run hostRun
+	target, first := "", ""
 	for i := range records {
-		rec, t := &records[i], l.Targets.At(i)
+		rec, t := &records[i], l.Targets.At(picks.Next())
 		p.Answer[i] = &rec.SRV
-		if t.Host != last {
-			host := &l.Set.Hosts[t.Host]
-			last, target = t.Host, names.make(host.Key)
-			extra = c.appendHost(extra, rec, target, host.Addrs[:min(len(host.Addrs), room-len(extra))])
+		switch run.next(t.Host) {
+		case again:
+			target = first
+		case another:
+			if t.Host == index.ServiceItself {
+				target = serviceName(l, name)
+				from := len(extra)
+				extra = extra[:from+service.len()]
+				c.fillExtras(extra[from:], target, &service)
+			} else {
+				host := &l.Set.Hosts[t.Host]
+				target = names.make(host.Key)
+				extra = c.appendHost(extra, rec, target, host.Addrs[:min(len(host.Addrs), room-len(extra))])
+			}
 		}
-		c.setSRV(&rec.SRV, name, target, t.Port, n)
+		if i == 0 {
+			first = target
+		}
+		c.setSRV(&rec.SRV, name, target, t.Port, weightOf(l, t, &picks))
 	}
 	p.Extra = extra
 	return &p.Msg
+}
+
+// hostRun tells the targets' hosts apart, which come in order from any of them on: the first may come again as the last.
+type hostRun struct {
+	begun       bool
+	first, last int32
+}
+
+// What hostRun.next finds.
+const (
+	same = iota
+	another
+	again
+)
+
+func (h *hostRun) next(host int32) int {
+	switch {
+	case !h.begun:
+		*h = hostRun{true, host, host}
+		return another
+	case host == h.last:
+		return same
+	}
+	h.last = host
+	if host == h.first {
+		return again
+	}
+	return another
 }
 
 // serviceName returns the part of the question's name that is the service's own.
@@ -92,29 +130,43 @@ type hostNames struct {
 	service string
 }
 
-// init makes the names' buffer for a reply to a question about qname, and returns for how many of the first n targets there is
-// room.
-func (n *hostNames) init(l *index.Lookup, qname string, targets int, fits *room) (built int) {
+// init makes the names' buffer for a reply to a question about qname, and returns for how many of the targets there is room.
+func (n *hostNames) init(l *index.Lookup, qname string, picks index.Sample, fits *room) (built int) {
 	n.service = lower(serviceName(l, qname))
-	size, last, length := 0, int32(index.ServiceItself), len(n.service)
-	for built < targets && !fits.full() {
-		if t := l.Targets.At(built); t.Host != last {
-			last, length = t.Host, len(l.Set.Hosts[t.Host].Key)+len(".")+len(n.service)
-			size += length
+	var run hostRun
+	size, length, first := 0, 0, 0
+	for ; built < picks.Len() && !fits.full(); built++ {
+		t := l.Targets.At(picks.Next())
+		switch run.next(t.Host) {
+		case again:
+			length = first
+		case another:
+			length = len(n.service)
+			if t.Host != index.ServiceItself {
+				length += len(l.Set.Hosts[t.Host].Key) + len(".")
+				size += length
+			}
+		}
+		if built == 0 {
+			first = length
 		}
 		fits.take(1, sizeSRV+length)
-		built++
 	}
 	n.buf.Grow(size)
 	return built
 }
 
-// takeHosts counts the addresses of the first targets' hosts that there is room for.
-func takeHosts(l *index.Lookup, targets int, fits *room) (addrs int) {
-	last := int32(index.ServiceItself)
+// takeHosts counts the addresses of the first targets' hosts that there is room for, those of the service itself in service.
+func (c *ClusterSet) takeHosts(l *index.Lookup, targets int, picks index.Sample, service *extras, fits *room) (addrs int) {
+	var run hostRun
 	for i := 0; i < targets && !fits.full(); i++ {
-		if t := l.Targets.At(i); t.Host != last {
-			last = t.Host
+		t := l.Targets.At(picks.Next())
+		switch {
+		case run.next(t.Host) != another:
+		case t.Host == index.ServiceItself:
+			*service = c.takeExtras(l.Set.Addrs, l.Set.Weights, fits)
+			addrs += service.len()
+		default:
 			v4, v6 := fits.takeAddrs(l.Set.Hosts[t.Host].Addrs.Split())
 			addrs += len(v4) + len(v6)
 		}
@@ -150,10 +202,7 @@ func (c *ClusterSet) appendHost(extra []dns.RR, rec *recordSRV, target string, a
 	return extra
 }
 
-// setSRV makes an SRV record, one of n of equal priority, among which the weight is shared out.
-func (c *ClusterSet) setSRV(srv *dns.SRV, name, target string, port uint16, n int) {
-	*srv = dns.SRV{
-		Hdr: c.header(name, dns.TypeSRV), Weight: uint16(max(1, 100/n)), //nolint:gosec // at most 100
-		Port: port, Target: target,
-	}
+// setSRV makes an SRV record.
+func (c *ClusterSet) setSRV(srv *dns.SRV, name, target string, port, weight uint16) {
+	*srv = dns.SRV{Hdr: c.header(name, dns.TypeSRV), Weight: weight, Port: port, Target: target}
 }

@@ -77,7 +77,7 @@ func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snaps
 	var l index.Lookup
 	z.lookup(&l, snapshot, name)
 	q := &dns.Msg{Question: []dns.Question{{Name: name, Qtype: dns.TypeSRV, Qclass: dns.ClassINET}}}
-	if m := c.replySRV(q, &l, &room{max: dns.MaxMsgSize}); m != nil {
+	if m := c.replySRV(q, &l, &room{max: dns.MaxMsgSize, steady: true}); m != nil {
 		ch.send(m.Answer)
 	}
 }
@@ -85,12 +85,11 @@ func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snaps
 // addrRecords makes the A and AAAA records of a name, those that queries get over TCP.
 func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	v4, v6 := addrs.Split()
-	v4, v6 = limited(c, v4), limited(c, v6)
 	fits4, fits6 := room{max: dns.MaxMsgSize}, room{max: dns.MaxMsgSize}
-	v4, v6 = v4[:fits4.take(len(v4), sizeA)], v6[:fits6.take(len(v6), sizeAAAA)]
+	v4, v6 = v4[:fits4.take(c.most(len(v4)), sizeA)], v6[:fits6.take(c.most(len(v6)), sizeAAAA)]
 	rrs := make([]dns.RR, len(v4)+len(v6))
-	c.fillA(rrs, name, v4)
-	c.fillAAAA(rrs[len(v4):], name, v6)
+	c.fillA(rrs[:len(v4)], name, v4, index.First(len(v4)))
+	c.fillAAAA(rrs[len(v4):], name, v6, index.First(len(v6)))
 	return rrs
 }
 

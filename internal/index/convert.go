@@ -162,6 +162,12 @@ func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.Err
 	case o.Status.Phase == clustersetv1alpha1.MemberSuspect || o.Spec.Drain:
 		out.Health = Degraded
 	}
+	if w := o.Spec.Weight; w != nil {
+		if *w < 1 || *w > clustersetv1alpha1.DefaultWeight {
+			return out, field.ErrorList{field.Invalid(field.NewPath("spec", "weight"), *w, "must be 1 to 100; to send no traffic, set drain")}
+		}
+		out.Weight = uint8(*w % clustersetv1alpha1.DefaultWeight) //nolint:gosec // checked above
+	}
 	return out, nil
 }
 

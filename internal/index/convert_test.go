@@ -300,7 +300,7 @@ func TestFromMemberCluster(t *testing.T) {
 			Status:     clustersetv1alpha1.MemberClusterStatus{Phase: tt.phase},
 		}
 		got, errs := FromMemberCluster(o)
-		if want := (Cluster{"c1", "z1", "r1", tt.want}); len(errs) > 0 || *got != want {
+		if want := (Cluster{"c1", "z1", "r1", tt.want, 0}); len(errs) > 0 || *got != want {
 			t.Errorf("%s: %+v, %v, want %+v", tt.name, got, errs, want)
 		}
 	}

@@ -32,8 +32,9 @@ type Lookup struct {
 	Set *Set
 	// Labels are what stands in front of the service's name, empty at that name itself. They are a part of the name looked up.
 	Labels string
-	// Addrs are the addresses at a ServiceName or HostName.
-	Addrs Addrs
+	// Addrs are the addresses at a ServiceName or HostName, Weights theirs where they differ.
+	Addrs   Addrs
+	Weights Weights
 	// Port is the one at a PortName.
 	Port *PortTargets
 	// Targets are what the SRV records at a ServiceName or PortName point to: none where nothing at the name has an address.
@@ -101,7 +102,7 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	switch {
 	case l.Set.Absent():
 	case key == 0:
-		l.Kind, l.Addrs, l.Targets = ServiceName, l.Set.Addrs, l.Set.Targets
+		l.Kind, l.Addrs, l.Weights, l.Targets = ServiceName, l.Set.Addrs, l.Set.Weights, l.Set.Targets
 	case l.Labels != "" && l.Labels[0] == '_':
 		l.findPort()
 	default:

@@ -140,6 +140,8 @@ const (
 type Cluster struct {
 	Name, Zone, Region string
 	Health             Health
+	// Weight is the cluster's share against others, from 1 to 99. 0 is the usual one, 100.
+	Weight uint8
 }
 
 // Kind implements Object.

@@ -52,8 +52,8 @@ type portRanking struct {
 	build      targetBuilder
 }
 
-func headlessPorts(declared []Port, candidates []candidate) (ports []PortTargets, all Targets) {
-	r := &portRanking{candidates: candidates, ports: map[Port]int{}}
+func headlessPorts(declared []Port, candidates []candidate, weights []uint8) (ports []PortTargets, all Targets) {
+	r := &portRanking{candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}}
 	r.readGroups()
 	for _, p := range declared {
 		r.port(p)

@@ -27,9 +27,13 @@ type ranker struct {
 type candidate struct {
 	*Endpoint
 	judgement
-	group *Group
-	host  int32
+	group  *Group
+	host   int32
+	weight uint8
 }
+
+// usualWeight is that of a cluster which states none (MemberCluster, spec.weight).
+const usualWeight = 100
 
 // judgement is what the ranking makes of an endpoint, seen by itself.
 type judgement struct {
@@ -91,10 +95,22 @@ func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port
 		}
 	}
 	s.Addrs = SortAddrs(addrs)
+	weighted := r.weigh(candidates)
+	if weighted {
+		s.Weights = addrWeights(s.Addrs, candidates, best)
+	}
 	s.Clusters = hostsBy(candidates, func(i int) string { return candidates[i].group.Cluster })
 	if headless {
 		r.nameHosts(s, key, candidates)
-		s.Ports, s.Targets = headlessPorts(ports, candidates)
+		if weighted {
+			s.HostWeights = make([]uint8, len(s.Hosts))
+			for i := range candidates {
+				if c := &candidates[i]; c.host != ServiceItself {
+					s.HostWeights[c.host] = c.weight // a host is in one cluster
+				}
+			}
+		}
+		s.Ports, s.Targets = headlessPorts(ports, candidates, s.HostWeights)
 	} else {
 		s.Ports, s.Targets = servicePorts(ports)
 	}
@@ -120,6 +136,34 @@ func (r *ranker) candidates(groups []Group) (candidates []candidate, live bool) 
 		}
 	}
 	return candidates, live
+}
+
+// weigh tells each candidate its cluster's weight, and reports whether they differ.
+func (r *ranker) weigh(candidates []candidate) (differ bool) {
+	for i := range candidates {
+		c := &candidates[i]
+		c.weight = usualWeight
+		if cluster := r.clusters[c.group.Cluster]; cluster != nil && cluster.Weight != 0 {
+			c.weight = cluster.Weight
+		}
+		differ = differ || c.weight != candidates[0].weight
+	}
+	return differ
+}
+
+// addrWeights sums the weights of the addresses that candidates of that rank have. An address of two clusters has the larger.
+func addrWeights(addrs Addrs, candidates []candidate, rank int) Weights {
+	weights := make(Weights, len(addrs))
+	for i := range candidates {
+		if c := &candidates[i]; c.rank == rank {
+			at, _ := slices.BinarySearchFunc(addrs, c.Addr, netip.Addr.Compare)
+			weights[at] = max(weights[at], uint32(c.weight))
+		}
+	}
+	for i := 1; i < len(weights); i++ {
+		weights[i] += weights[i-1]
+	}
+	return weights
 }
 
 // bestOf returns the best rank among the candidates that have what it takes, or -1.

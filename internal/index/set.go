@@ -31,6 +31,10 @@ type Set struct {
 	Degraded bool
 	// Addrs are the addresses at the service's own name: those of the best tier, or the ClusterSetIPs.
 	Addrs Addrs
+	// Weights are those of Addrs' clusters, for replies that can't have all of them.
+	Weights Weights
+	// HostWeights are the weights of Hosts, 1 to 100, nil where they are alike.
+	HostWeights []uint8
 	// Hosts are the endpoints that have a name of their own, of every tier within the boundary, sorted by Key. Only headless
 	// services have any.
 	Hosts []Host
@@ -108,7 +112,7 @@ func (s *Set) equal(o *Set) bool {
 		return s.Absent() && o.Absent()
 	}
 	return s.Headless == o.Headless &&
-		slices.Equal(s.Addrs, o.Addrs) && slices.EqualFunc(s.Hosts, o.Hosts, Host.equal) &&
+		slices.Equal(s.Addrs, o.Addrs) && slices.Equal(s.Weights, o.Weights) && slices.Equal(s.HostWeights, o.HostWeights) && slices.EqualFunc(s.Hosts, o.Hosts, Host.equal) &&
 		slices.EqualFunc(s.Clusters, o.Clusters, Host.equal) && slices.EqualFunc(s.Ports, o.Ports, PortTargets.equal) &&
 		s.Targets.equal(o.Targets)
 }

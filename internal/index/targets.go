@@ -26,6 +26,43 @@ type hostList struct {
 	// numbers are those of every host or, where there are ends, hosts[i] has those from ends[i-1] to ends[i].
 	numbers []uint16
 	ends    []int32
+	// sums are those of the targets' weights up to each host. Nil where all clusters have the same.
+	sums []uint32
+}
+
+// numbersOf returns the first target of a host, and how many it has.
+func (h *hostList) numbersOf(host int) (first, n int) {
+	switch {
+	case h.ends != nil && host > 0:
+		return int(h.ends[host-1]), int(h.ends[host] - h.ends[host-1])
+	case h.ends != nil:
+		return 0, int(h.ends[0])
+	}
+	n = max(1, len(h.numbers))
+	return host * n, n
+}
+
+// weigh sets sums from the weight of each host.
+func (h *hostList) weigh(weights []uint8) *hostList {
+	if weights == nil {
+		return h
+	}
+	sum := uint32(0)
+	h.sums = make([]uint32, len(h.hosts))
+	for i, host := range h.hosts {
+		_, n := h.numbersOf(i)
+		sum += uint32(n) * uint32(weightOf(weights, host)) //nolint:gosec // at most maxPorts
+		h.sums[i] = sum
+	}
+	return h
+}
+
+// weightOf returns a host's weight. The service itself has the usual one.
+func weightOf(weights []uint8, host int32) uint8 {
+	if host == ServiceItself {
+		return usualWeight
+	}
+	return weights[host]
 }
 
 // Len returns how many targets there are.
@@ -52,7 +89,8 @@ func (t Targets) equal(o Targets) bool {
 		return t == o
 	}
 	return t.hosts == o.hosts || slices.Equal(t.hosts.hosts, o.hosts.hosts) &&
-		slices.Equal(t.hosts.numbers, o.hosts.numbers) && slices.Equal(t.hosts.ends, o.hosts.ends)
+		slices.Equal(t.hosts.numbers, o.hosts.numbers) && slices.Equal(t.hosts.ends, o.hosts.ends) &&
+		slices.Equal(t.hosts.sums, o.hosts.sums)
 }
 
 // targetBuilder makes Targets of hosts that come in order. It can be used again after build.
@@ -60,6 +98,7 @@ type targetBuilder struct {
 	hosts   []int32
 	numbers [][]uint16 // of each host, sorted; not changed, and copied by build
 	last    *hostList  // of one number a host, to be shared
+	weights []uint8    // of all hosts; nil where they are alike
 }
 
 // add adds a host with its port numbers. The same host may come again, directly after.
@@ -96,6 +135,7 @@ func (b *targetBuilder) build() (t Targets) {
 		} else {
 			t.hosts.list(b.numbers, total)
 		}
+		t.hosts.weigh(b.weights)
 	}
 	b.hosts, b.numbers = b.hosts[:0], b.numbers[:0]
 	return t
@@ -104,7 +144,7 @@ func (b *targetBuilder) build() (t Targets) {
 // share returns the hosts, those of the last Targets where they are the same.
 func (b *targetBuilder) share() *hostList {
 	if b.last == nil || !slices.Equal(b.last.hosts, b.hosts) {
-		b.last = &hostList{hosts: slices.Clone(b.hosts)}
+		b.last = (&hostList{hosts: slices.Clone(b.hosts)}).weigh(b.weights)
 	}
 	return b.last
 }

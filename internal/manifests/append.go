@@ -124,15 +124,13 @@ func alike(endpoints []index.Endpoint) int {
 func appendMemberCluster(b []byte, o *index.Cluster) []byte {
 	b = appendHead(b, clustersetv1alpha1.GroupVersion.String(), o)
 	b = append(b, `},"spec":{`...)
-	if o.Zone != "" {
-		b = appendString(append(b, `"zone":`...), o.Zone)
+	weight := int64(o.Weight)
+	if weight == 0 {
+		weight = int64(clustersetv1alpha1.DefaultWeight)
 	}
-	if o.Region != "" {
-		if o.Zone != "" {
-			b = append(b, ',')
-		}
-		b = appendString(append(b, `"region":`...), o.Region)
-	}
+	b = strconv.AppendInt(append(b, `"weight":`...), weight, 10)
+	b = appendField(b, "zone", o.Zone)
+	b = appendField(b, "region", o.Region)
 	b = append(b, `},"status":{`...)
 	switch o.Health {
 	case index.Degraded:

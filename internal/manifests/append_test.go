@@ -108,6 +108,7 @@ func (c chance) object() runtime.Object {
 	default:
 		o := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: pick(c, "c1", "C2", "a.b")}}
 		o.Spec.Zone, o.Spec.Region, o.Spec.Drain = location(), location(), c.IntN(2) > 0
+		o.Spec.Weight = pick(c, nil, ptr(int32(1)), ptr(int32(50)), ptr(int32(100)), ptr(int32(0)))
 		o.Status.Phase = pick(c, "", clustersetv1alpha1.MemberReady, clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired)
 		return o
 	}
@@ -142,7 +143,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Ours: true},
 		&index.EndpointSlice{Namespace: "n", Name: "a-1", Service: "a.n", Group: group},
 		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}},
-		&index.Cluster{Name: "c1", Zone: "z1", Region: "r1", Health: index.Gone},
+		&index.Cluster{Name: "c1", Zone: "z1", Region: "r1", Health: index.Gone, Weight: 50},
 	} {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {

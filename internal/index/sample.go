@@ -1,0 +1,106 @@
+package index
+
+import "slices"
+
+// Sample picks elements of a list for a reply that may not have all of them: each time others, so that all serve. Without
+// weights they are a run that begins anywhere. With weights they are spread over the list so that the chance of each is in
+// proportion to its weight, as far as it can't be picked twice. A copy of a Sample picks the same again.
+type Sample struct {
+	of, n, picked int
+	first, next   int // as if the list were followed by itself
+
+	sums   []uint32 // nil without weights
+	base   uint64   // the sum before the first
+	hosts  *hostList
+	random uint64
+}
+
+// First is the Sample of a list's first n elements.
+func First(n int) Sample { return Sample{of: n, n: n} }
+
+// Sample picks up to n of the targets. Random is any number.
+func (t *Targets) Sample(n int, random uint64) Sample {
+	if t.hosts == nil || t.hosts.sums == nil {
+		return newSample(t.Len(), n, random, nil, 0)
+	}
+	s := newSample(t.Len(), n, random, t.hosts.sums, 0)
+	s.hosts = t.hosts
+	return s
+}
+
+// Weights are the weights of a Set's addresses, nil where they are alike: the sums of them up to each address.
+type Weights []uint32
+
+// Sample picks up to n of the addresses from one number to the one before another. Random is any number.
+func (w Weights) Sample(from, to, n int, random uint64) Sample {
+	if w == nil {
+		return newSample(to-from, n, random, nil, 0)
+	}
+	base := uint64(0)
+	if from > 0 {
+		base = uint64(w[from-1])
+	}
+	return newSample(to-from, n, random, w[from:to], base)
+}
+
+func newSample(of, n int, random uint64, sums []uint32, base uint64) Sample {
+	switch {
+	case n >= of:
+		return First(of)
+	case sums == nil:
+		return Sample{of: of, n: n, next: int(random % uint64(of))} //nolint:gosec // lengths are positive
+	}
+	s := Sample{of: of, n: n, sums: sums, base: base}
+	s.random = random % s.total()
+	return s
+}
+
+// Len returns how many elements it picks.
+func (s *Sample) Len() int { return s.n }
+
+// Cut reports whether it leaves elements out.
+func (s *Sample) Cut() bool { return s.n < s.of }
+
+// Next returns the next element.
+func (s *Sample) Next() int {
+	i := s.next
+	if s.sums != nil {
+		i = s.nextWeighted()
+	}
+	s.next, s.picked = i+1, s.picked+1
+	if i >= s.of {
+		return i - s.of
+	}
+	return i
+}
+
+// nextWeighted takes equal steps over the weights from a random one on. An element at which several steps end is picked once,
+// and its neighbours in its place.
+func (s *Sample) nextWeighted() int {
+	at, round := s.random+s.total()*uint64(s.picked)/uint64(s.n), 0 //nolint:gosec // lengths are positive
+	if at >= s.total() {
+		at, round = at-s.total(), s.of
+	}
+	i := s.find(at+s.base) + round
+	if s.picked == 0 {
+		s.first = i
+		return i
+	}
+	return min(max(i, s.next), s.first+s.of-s.n+s.picked)
+}
+
+func (s *Sample) total() uint64 { return uint64(s.sums[len(s.sums)-1]) - s.base }
+
+// find returns the element that the weights from the sum before it up to its own belong to.
+func (s *Sample) find(at uint64) int {
+	i, _ := slices.BinarySearch(s.sums, uint32(at)+1) //nolint:gosec // below the last sum
+	if s.hosts == nil {
+		return i
+	}
+	before := uint64(0)
+	if i > 0 {
+		before = uint64(s.sums[i-1])
+	}
+	from, numbers := s.hosts.numbersOf(i)
+	return from + int((at-before)*uint64(numbers)/(uint64(s.sums[i])-before)) //nolint:gosec // lengths are positive
+}
