@@ -210,7 +210,7 @@ func TestAppendLeavesNoGarbage(t *testing.T) {
 			line = Append(line[:0], o)
 		}
 	})
-	if each := allocs / float64(len(objects)); each > 2 { // of places that have to be quoted
+	if each := allocs / float64(len(objects)); each > 8 { // of places that have to be quoted, and more of them with the race detector
 		t.Errorf("%v allocations for each object", each)
 	}
 }
