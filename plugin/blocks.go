@@ -7,16 +7,15 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 )
 
-// otherZones lists the zones of the other server blocks that share an address with c's, whichever plugins serve them. It is for
-// OnStartup, when bind has said where each block listens.
-func otherZones(c *caddy.Controller) []string {
-	var mine, others []*dnsserver.Config
+// serverBlocks returns the configs of c's own server block, one for each key, and those of all others. It is for OnStartup, when bind has said
+// where each block listens.
+func serverBlocks(c *caddy.Controller) (mine, others []*dnsserver.Config) {
 	at := *c
 	for at.ServerBlockIndex = 0; ; at.ServerBlockIndex++ {
 		block := blockConfigs(at)
 		switch {
 		case len(block) == 0:
-			return zonesBeside(mine, others)
+			return mine, others
 		case at.ServerBlockIndex == c.ServerBlockIndex:
 			mine = block
 		default:
@@ -38,7 +37,9 @@ func blockConfigs(at caddy.Controller) []*dnsserver.Config {
 	}
 }
 
-func zonesBeside(mine, others []*dnsserver.Config) []string {
+// otherZones lists the zones of the other server blocks that share an address with c's, whichever plugins serve them.
+func otherZones(c *caddy.Controller) []string {
+	mine, others := serverBlocks(c)
 	var zones []string
 	for _, other := range others {
 		if slices.ContainsFunc(mine, func(m *dnsserver.Config) bool { return sameAddress(m, other) }) {

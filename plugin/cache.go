@@ -13,15 +13,25 @@ import (
 func (c *ClusterSet) CacheBypassZones() []string {
 	var names []string
 	for _, z := range c.zones {
-		name := z.name
-		if name == public {
-			name = publicOurs
+		if c.mayFallThrough(z) {
+			continue
 		}
-		if !slices.ContainsFunc(c.Fall.Zones, func(through string) bool {
-			return dns.IsSubDomain(through, name) || dns.IsSubDomain(name, through)
-		}) {
-			names = append(names, name)
+		if z.name == public {
+			names = append(names, publicOurs)
+		} else {
+			names = append(names, z.name)
 		}
 	}
 	return names
+}
+
+// mayFallThrough reports whether a name of the zone can be passed on to the next plugin.
+func (c *ClusterSet) mayFallThrough(z *zone) bool {
+	name := z.name
+	if name == public {
+		name = publicOurs // the rest is passed on in any case
+	}
+	return slices.ContainsFunc(c.Fall.Zones, func(through string) bool {
+		return dns.IsSubDomain(through, name) || dns.IsSubDomain(name, through)
+	})
 }

@@ -51,6 +51,11 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
 	})
 
+	expressEnabled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "express_enabled",
+		Help: "Gauge that is 1 for a server whose queries over UDP are answered by the express path, where they can be, and 0 for one where the log says why they are not.",
+	}, []string{"server"})
+
 	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
 		Help: "Gauge that is 1 while queries are answered from a state file, because the source has not been read since the start.",
@@ -76,7 +81,7 @@ var (
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
-		staleGauge, staleAnswers, stateReads, stateWrites,
+		expressEnabled, staleGauge, staleAnswers, stateReads, stateWrites,
 	}
 }
 

@@ -46,6 +46,7 @@ type options struct {
 	startupTimeout time.Duration
 	lameduck       time.Duration
 	snapshot       snapshotOptions
+	express        bool
 	fall           fall.F
 }
 
@@ -59,7 +60,7 @@ func (o *options) sourceKey() string {
 
 // parse reads the one clusterset stanza of a server block. Its errors name the line.
 func parse(c *caddy.Controller) (*options, error) {
-	o := &options{ttl: defaultTTL, startupTimeout: defaultStartupTimeout}
+	o := &options{ttl: defaultTTL, express: true, startupTimeout: defaultStartupTimeout}
 	p := parser{Controller: c, options: o, seen: map[string]bool{}}
 	c.Next()
 	args := c.RemainingArgs()
@@ -141,10 +142,11 @@ func (p *parser) option() error {
 		"startup_timeout": p.durationOption(&p.startupTimeout),
 		"lameduck":        p.durationOption(&p.lameduck),
 		"snapshot":        p.snapshotOption,
+		"express":         p.expressOption,
 		"fallthrough":     p.fallthroughOption,
 	}[name]
 	if !known {
-		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot or fallthrough", name)
+		return fmt.Errorf("unknown option %q: want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot, express or fallthrough", name)
 	}
 	if p.seen[name] && name != "dialect" {
 		return fmt.Errorf("%s is set twice", name)
@@ -324,6 +326,14 @@ func (p *parser) snapshotOption(args []string) error {
 		}
 		p.snapshot.maxAge = d
 	}
+	return nil
+}
+
+func (p *parser) expressOption(args []string) error {
+	if len(args) != 1 || args[0] != "auto" && args[0] != "off" {
+		return fmt.Errorf("want auto or off, not %q", strings.Join(args, " "))
+	}
+	p.express = args[0] == "auto"
 	return nil
 }
 

@@ -56,6 +56,7 @@ func setup(c *caddy.Controller) error {
 		s.start()
 		return nil
 	})
+	cs.setupExpress(c, o.express)
 	c.OnRestartFailed(closeAbandoned)
 	var waits sync.Once
 	config.AddPlugin(func(next plugin.Handler) plugin.Handler {

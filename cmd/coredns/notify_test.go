@@ -11,10 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/miekg/dns"
-
 	"github.com/clusterset/clusterset/test/fleet"
-	"github.com/clusterset/clusterset/test/kube"
 )
 
 // soon bounds how long a change may take to arrive: half of REFRESH, and many times what it takes.
@@ -60,12 +57,12 @@ spec:
     }
 }
 `, secondary, primary))
-	expectAt(t, secondary, "10.0.0.1")
+	expectAddress(t, secondary, "web.test.svc.clusterset.local.", "10.0.0.1")
 	for i := range 3 {
 		before := notifications(t, secondaryLog)
 		ip := fmt.Sprintf("10.0.1.%d", i)
 		objects(ip)
-		expectAt(t, secondary, ip)
+		expectAddress(t, secondary, "web.test.svc.clusterset.local.", ip)
 		if notifications(t, secondaryLog) == before {
 			t.Errorf("change %d came without a NOTIFY", i)
 		}
@@ -74,7 +71,7 @@ spec:
 	objects("10.0.0.2")
 	before := notifications(t, secondaryLog)
 	startCoreDNS(t, primaryFile)
-	expectAt(t, secondary, "10.0.0.2")
+	expectAddress(t, secondary, "web.test.svc.clusterset.local.", "10.0.0.2")
 	if notifications(t, secondaryLog) == before {
 		t.Error("the change while the primary was away came without a NOTIFY")
 	}
@@ -99,50 +96,46 @@ func freePort(t *testing.T) string {
 	return port
 }
 
+// coreDNS is a process. corefile is its path, log what it writes.
+type coreDNS struct {
+	cmd           *exec.Cmd
+	corefile, log string
+	stop          func()
+}
+
 // startCoreDNS starts the command with a Corefile, until stop or the test's end. It returns the file that the log is in.
 func startCoreDNS(t *testing.T, corefile string) (stop func(), log string) {
 	t.Helper()
+	s := runCoreDNS(t, corefile)
+	return s.stop, s.log
+}
+
+func runCoreDNS(t *testing.T, corefile string) *coreDNS {
+	t.Helper()
 	dir := t.TempDir()
-	path, log := filepath.Join(dir, "Corefile"), filepath.Join(dir, "log")
-	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
+	s := &coreDNS{corefile: filepath.Join(dir, "Corefile"), log: filepath.Join(dir, "log")}
+	if err := os.WriteFile(s.corefile, []byte(corefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := os.Create(log)
+	out, err := os.Create(s.log)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	cmd := exec.CommandContext(ctx, os.Args[0], "-conf", path)
-	cmd.Env = append(os.Environ(), asCommand+"=1")
-	cmd.Stdout, cmd.Stderr = out, out
-	if err := cmd.Start(); err != nil {
+	s.cmd = exec.CommandContext(ctx, os.Args[0], "-conf", s.corefile)
+	s.cmd.Env = append(os.Environ(), asCommand+"=1")
+	s.cmd.Stdout, s.cmd.Stderr = out, out
+	if err := s.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	stop = sync.OnceFunc(func() {
+	s.stop = sync.OnceFunc(func() {
 		cancel()
-		_ = cmd.Wait()
+		_ = s.cmd.Wait()
 		_ = out.Close()
-		if text, err := os.ReadFile(log); err == nil && t.Failed() {
+		if text, err := os.ReadFile(s.log); err == nil && t.Failed() {
 			t.Logf("%s\n%s", corefile, text)
 		}
 	})
-	t.Cleanup(stop)
-	return stop, log
-}
-
-// expectAt waits until the server on that port answers with the address.
-func expectAt(t *testing.T, port, ip string) {
-	t.Helper()
-	kube.Eventually(t, soon, func() error {
-		m, err := dns.Exchange(new(dns.Msg).SetQuestion("web.test.svc.clusterset.local.", dns.TypeA), "127.0.0.1:"+port)
-		if err != nil {
-			return err
-		}
-		for _, rr := range m.Answer {
-			if a, ok := rr.(*dns.A); ok && a.A.String() == ip {
-				return nil
-			}
-		}
-		return fmt.Errorf("got %v, want %s", m.Answer, ip)
-	})
+	t.Cleanup(s.stop)
+	return s
 }

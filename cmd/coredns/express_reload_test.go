@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// TestExpressReloads reloads a server that is being asked: to another TTL, to a Corefile without an express path and back, and to one that is
+// wrong. No question goes without its answer, and sockets neither leak nor stay where they aren't wanted. There is no shed here: what waits in
+// it when the old server ends is lost.
+func TestExpressReloads(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port, metrics := freePort(t), freePort(t)
+	s := runCoreDNS(t, expressCorefile(port, metrics, dir, "", "ttl 1"))
+	expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
+	expectLog(t, s.log, "express: on at")
+	sockets := udpSockets(t, s)
+	if sockets < 2 {
+		t.Fatalf("%d sockets for UDP: want CoreDNS's own and more", sockets)
+	}
+
+	stop := askAlong(t, port)
+	for i := range 5 {
+		ttl := 10 * (i + 1)
+		s.reload(t, expressCorefile(port, metrics, dir, "", fmt.Sprintf("ttl %d", ttl)))
+		expectTTL(t, port, ttl)
+		expectSockets(t, s, sockets)
+
+		s.reload(t, expressCorefile(port, metrics, dir, "minimal", fmt.Sprintf("ttl %d", ttl+1)))
+		expectTTL(t, port, ttl+1)
+		expectSockets(t, s, 1)
+
+		s.reload(t, expressCorefile(port, metrics, dir, "", fmt.Sprintf("ttl %d", ttl+2)))
+		expectTTL(t, port, ttl+2)
+		expectSockets(t, s, sockets)
+
+		failures := strings.Count(s.text(t), "Restart failed")
+		s.reload(t, expressCorefile(port, metrics, dir, "nosuchplugin", "ttl 999"))
+		kube.Eventually(t, soon, func() error {
+			if strings.Count(s.text(t), "Restart failed") == failures {
+				return fmt.Errorf("the reload didn't fail:\n%s", s.text(t))
+			}
+			return nil
+		})
+		expectTTL(t, port, ttl+2)
+		expectSockets(t, s, sockets)
+	}
+	moved := freePort(t)
+	stop() // whoever asks at the old port gets no answer from here on, as without the express path
+	s.reload(t, expressCorefile(moved, metrics, dir, "", "ttl 7"))
+	expectTTL(t, moved, 7)
+	expectSockets(t, s, sockets)
+	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Wait(); err != nil {
+		t.Errorf("after SIGTERM: %v", err)
+	}
+}
+
+// reload has the process read another Corefile.
+func (s *coreDNS) reload(t *testing.T, corefile string) {
+	t.Helper()
+	if err := os.WriteFile(s.corefile, []byte(corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (s *coreDNS) text(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(s.log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// askAlong asks questions of express and chain over and over, until stop.
+func askAlong(t *testing.T, port string) (stop func()) {
+	t.Helper()
+	var stopping atomic.Bool
+	done := make(chan string, 3)
+	for _, q := range []struct {
+		name  string
+		qtype uint16
+	}{{"web.test.svc.clusterset.local.", dns.TypeA}, {"db.test.svc.global.", dns.TypeA}, {"none.test.svc.global.", dns.TypeAAAA}} {
+		go func() { done <- ask(port, q.name, q.qtype, &stopping) }()
+	}
+	return func() {
+		t.Helper()
+		stopping.Store(true)
+		for range 3 {
+			if problem := <-done; problem != "" {
+				t.Error(problem)
+			}
+		}
+	}
+}
+
+func ask(port, name string, qtype uint16, stopping *atomic.Bool) (problem string) {
+	for n := 0; ; n++ {
+		if stopping.Load() {
+			if n < 100 {
+				return fmt.Sprintf("only %d questions were asked", n)
+			}
+			return ""
+		}
+		conn, err := net.Dial("udp", "127.0.0.1:"+port)
+		if err != nil {
+			return err.Error()
+		}
+		m, _, err := (&dns.Client{Timeout: soon}).ExchangeWithConn(new(dns.Msg).SetQuestion(name, qtype), &dns.Conn{Conn: conn})
+		conn.Close()
+		if err != nil {
+			return fmt.Sprintf("question %d for %s: %v", n, name, err)
+		}
+		if qtype == dns.TypeA && len(m.Answer) == 0 || qtype != dns.TypeA && m.Rcode != dns.RcodeNameError {
+			return fmt.Sprintf("question %d for %s got\n%v", n, name, m)
+		}
+	}
+}
+
+func expectTTL(t *testing.T, port string, want int) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		m, _, err := (&dns.Client{Timeout: 2 * time.Second}).Exchange(new(dns.Msg).SetQuestion("web.test.svc.clusterset.local.", dns.TypeA), "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		if len(m.Answer) != 1 || int(m.Answer[0].Header().Ttl) != want {
+			return fmt.Errorf("want TTL %d in\n%v", want, m)
+		}
+		return nil
+	})
+}
+
+func expectSockets(t *testing.T, s *coreDNS, want int) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		if got := udpSockets(t, s); got != want {
+			return fmt.Errorf("%d sockets for UDP, want %d", got, want)
+		}
+		return nil
+	})
+}
+
+// udpSockets counts the process's sockets for UDP.
+func udpSockets(t *testing.T, s *coreDNS) int {
+	t.Helper()
+	dir := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
+	inodes := map[string]bool{}
+	for _, file := range []string{"/net/udp", "/net/udp6"} {
+		table, err := os.ReadFile(dir + file)
+		if err != nil {
+			t.Skipf("no table of sockets: %v", err)
+		}
+		for line := range strings.Lines(string(table)) {
+			if fields := strings.Fields(line); len(fields) > 9 {
+				inodes["socket:["+fields[9]+"]"] = true
+			}
+		}
+	}
+	descriptors, err := os.ReadDir(dir + "/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := map[string]bool{}
+	for _, d := range descriptors {
+		if to, err := os.Readlink(filepath.Join(dir, "fd", d.Name())); err == nil && inodes[to] {
+			seen[to] = true
+		}
+	}
+	return len(seen)
+}

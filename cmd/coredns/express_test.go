@@ -1,0 +1,268 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// expressServer is a process with the Corefile that people run, with or without the express path.
+type expressServer struct{ dns, metrics, log string }
+
+const expressObjects = `apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: web, namespace: test}
+spec:
+  type: ClusterSetIP
+  ips: [10.42.0.1, "fd00:42::1"]
+  ports: [{name: http, protocol: TCP, port: 80}]
+---
+apiVersion: multicluster.x-k8s.io/v1beta1
+kind: ServiceImport
+metadata: {name: db, namespace: test}
+spec:
+  type: Headless
+  ports: [{name: pg, protocol: TCP, port: 5432}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: db-east
+  namespace: test
+  labels: {multicluster.kubernetes.io/service-name: db, multicluster.kubernetes.io/source-cluster: east}
+addressType: IPv4
+ports: [{name: pg, protocol: TCP, port: 5432}]
+endpoints:
+  - {addresses: [10.3.0.1], hostname: db-0}
+  - {addresses: [10.3.0.2], hostname: db-1}
+  - {addresses: [10.3.0.3], hostname: db-2}
+`
+
+func expressCorefile(dns, metrics, objects, more, option string) string {
+	return fmt.Sprintf(`.:%s {
+    bind 127.0.0.1
+    errors
+    prometheus 127.0.0.1:%s
+    bufsize 1232
+    clusterset clusterset.local svc.global {
+        manifests %s
+        startup_timeout 30s
+        %s
+    }
+    loadbalance
+    reload 2s 1s
+    %s
+    erratic {
+        drop 0
+    }
+}
+`, dns, metrics, objects, option, more)
+}
+
+// expressAllowed are directives that leave the express path on. loop does as well, but asks a question of its own at some moment.
+const expressAllowed = `root /
+    shed
+    cache 30
+    metadata
+    cancel 2s
+    timeouts {
+        read 2s
+    }
+    nsid a-name
+    any
+    chaos a-version
+    multisocket 2
+    transfer clusterset.local {
+        to 192.0.2.1
+    }
+    file nosuchfile example.net`
+
+func startExpress(t *testing.T, more, option string) *expressServer {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := &expressServer{dns: freePort(t), metrics: freePort(t)}
+	_, s.log = startCoreDNS(t, expressCorefile(s.dns, s.metrics, dir, more, option))
+	expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
+	return s
+}
+
+// TestExpressAnswersLikeTheChain asks two processes that differ in nothing but the express path the same questions. Their replies are the
+// same, and so is what their metrics count.
+func TestExpressAnswersLikeTheChain(t *testing.T) {
+	for _, c := range []struct{ name, more, options string }{
+		{"production", "shed\n    cache 30", ""},
+		{"every directive that is allowed", expressAllowed, ""},
+		{"options", "cache 30", "max_answers 2\n        ttl 3600\n        location c1 z1 r1"},
+		{"fallthrough", "", "fallthrough test.svc.global"},
+	} {
+		t.Run(c.name, func(t *testing.T) { compareWithChain(t, c.more, c.options) })
+	}
+}
+
+func compareWithChain(t *testing.T, more, options string) {
+	on, off := startExpress(t, more, options+"\n        express auto"), startExpress(t, more, options+"\n        express off")
+	expectLog(t, on.log, "express: on at dns://127.0.0.1:"+on.dns)
+	expectLog(t, off.log, "express: off at dns://127.0.0.1:"+off.dns)
+	// From here on both count: what they were asked until they were up differs.
+	before := [2]map[string]float64{on.counts(t), off.counts(t)}
+	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for questions
+	names := strings.Fields(`web.test.svc.clusterset.local. WEB.Test.svc.ClusterSet.local. db.test.svc.clusterset.local. db-0.east.db.test.svc.clusterset.local.
+		east.db.test.svc.global. none.test.svc.global. test.svc.global. ns.svc.global. ns.dns.svc.global. ns.dns.clusterset.local. clusterset.local. dns-version.svc.global. svc.global. www.company.global. _http._tcp.web.test.svc.clusterset.local.
+		_pg._tcp.db.test.svc.clusterset.local. www.example.org. . a\.b.svc.global.`)
+	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypeANY, dns.TypeSOA, dns.TypeDS}
+	sockets := [2]*dns.Conn{dial(t, on.dns), dial(t, off.dns)}
+	for i := range 2500 {
+		q := new(dns.Msg).SetQuestion(names[random.IntN(len(names))], types[random.IntN(len(types))])
+		q.Id = uint16(i) //nolint:gosec // wraps
+		q.RecursionDesired, q.CheckingDisabled, q.AuthenticatedData = random.IntN(2) == 0, random.IntN(8) == 0, random.IntN(8) == 0
+		if random.IntN(2) == 0 {
+			q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
+			if random.IntN(4) == 0 {
+				opt := q.IsEdns0()
+				opt.Option = append(opt.Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0011223344556677"})
+			}
+		}
+		packet, err := q.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if random.IntN(10) == 0 {
+			packet[2+random.IntN(len(packet)-2)] ^= 1 << random.IntN(8)
+			packet[2] &^= 0x80 // a response gets none
+		}
+		var got [2]string
+		for j, socket := range sockets {
+			got[j] = exchange(t, socket, packet)
+		}
+		if got[0] != got[1] {
+			t.Fatalf("question %d, %x:\nexpress %s\nchain %s", i, packet, got[0], got[1])
+		}
+	}
+	after := [2]map[string]float64{on.counts(t), off.counts(t)}
+	for j := range after {
+		for name, n := range before[j] {
+			after[j][name] -= n
+		}
+	}
+	for name, n := range after[1] {
+		if after[0][name] != n {
+			t.Errorf("%s: express counts %v, the chain %v", name, after[0][name], n)
+		}
+		delete(after[0], name)
+	}
+	for name, n := range after[0] {
+		if n != 0 {
+			t.Errorf("%s: express counts %v, the chain nothing", name, n)
+		}
+	}
+}
+
+// exchange returns a reply as text, without what may differ: the serial, which follows the clock, and the order of records.
+func exchange(t *testing.T, conn *dns.Conn, packet []byte) string {
+	t.Helper()
+	if err := conn.SetDeadline(time.Now().Add(soon)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Conn.Write(packet); err != nil {
+		t.Fatal(err)
+	}
+	b := make([]byte, dns.MaxMsgSize)
+	n, err := conn.Conn.Read(b)
+	if err != nil {
+		t.Fatalf("%x: %v", packet, err)
+	}
+	m := new(dns.Msg)
+	if err := m.Unpack(b[:n]); err != nil {
+		t.Fatalf("%x: %v", b[:n], err)
+	}
+	for _, rrs := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
+		for _, rr := range rrs {
+			if soa, ok := rr.(*dns.SOA); ok {
+				soa.Serial = 0
+			}
+		}
+		slices.SortFunc(rrs, func(a, b dns.RR) int { return strings.Compare(a.String(), b.String()) })
+	}
+	return fmt.Sprintf("%d bytes\n%s", n, m)
+}
+
+func dial(t *testing.T, port string) *dns.Conn {
+	t.Helper()
+	conn, err := net.Dial("udp", "127.0.0.1:"+port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &dns.Conn{Conn: conn}
+}
+
+// counts returns the counters of queries, and how much the histograms have of each bucket but those of time.
+func (s *expressServer) counts(t *testing.T) map[string]float64 {
+	t.Helper()
+	counts := map[string]float64{}
+	resp, err := http.Get("http://127.0.0.1:" + s.metrics + "/metrics") //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(body)) {
+		name, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
+		if !ok || !strings.HasPrefix(name, "coredns_dns_") && !strings.HasPrefix(name, "coredns_clusterset_answers") && !strings.HasPrefix(name, "coredns_shed") && !strings.HasPrefix(name, "coredns_cache") ||
+			strings.HasPrefix(name, "coredns_dns_request_duration_seconds") && !strings.Contains(name, "_count") || strings.Contains(name, "cache_entries") {
+			continue
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		counts[strings.ReplaceAll(name, s.dns, "PORT")] = n
+	}
+	return counts
+}
+
+func expectAddress(t *testing.T, port, name, ip string) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), "127.0.0.1:"+port)
+		if err != nil {
+			return err
+		}
+		for _, rr := range m.Answer {
+			if a, ok := rr.(*dns.A); ok && a.A.String() == ip {
+				return nil
+			}
+		}
+		return fmt.Errorf("got %v, want %s", m.Answer, ip)
+	})
+}
+
+func expectLog(t *testing.T, file, text string) {
+	t.Helper()
+	kube.Eventually(t, soon, func() error {
+		log, err := os.ReadFile(file)
+		if err == nil && !strings.Contains(string(log), text) {
+			err = fmt.Errorf("no %q in\n%s", text, log)
+		}
+		return err
+	})
+}

@@ -1,0 +1,120 @@
+package clusterset
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+
+	"github.com/coredns/caddy"
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/plugin/express"
+)
+
+// expressAnswers says how the express path answers for this server block. cached is whether the block has a cache.
+func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
+	a := &express.Answers{
+		TTL: c.ttl, Refresh: soaRefresh, Retry: soaRetry, Expire: soaExpire, MaxAnswers: c.maxAnswers,
+		Snapshot: c.index.Snapshot,
+		Self:     c.self.load,
+		Count:    func(set *index.Set) { c.tiers.count(set) },
+	}
+	for _, z := range c.zones {
+		through := c.mayFallThrough(z)
+		a.Zones = append(a.Zones, express.Zone{
+			Name: z.name, Origin: z.origin, NameServer: z.ns, Mailbox: z.mbox, Kind: z.kind(),
+			Chain:      cached && (through || z.name == public),
+			NameErrors: through || len(z.nested) > 0 || z.name == public,
+		})
+	}
+	return a
+}
+
+// setupExpress has the server block's queries over UDP answered where they are read, at each of its addresses where the replies are certain to
+// be the chain's.
+func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
+	config := dnsserver.GetConfig(ctl)
+	plan := express.PlanOf(ctl)
+	ctl.OnStartup(func() error {
+		mine, others := serverBlocks(ctl)
+		block := express.Block{Configs: mine, Others: others}
+		reason := "the Corefile says express off"
+		var answers *express.Answers
+		if auto {
+			var err error
+			if block.Tokens, err = blockTokens(ctl); err != nil {
+				reason = err.Error()
+			} else {
+				_, cached := block.Tokens["cache"]
+				answers = c.expressAnswers(cached)
+				answers.Imitate = block.Imitates()
+				if err := answers.Prepare(); err != nil {
+					return err
+				}
+			}
+		}
+		for _, addr := range block.Addresses() {
+			if answers != nil {
+				reason = block.Refuse(addr, answers)
+			}
+			if reason == "" {
+				plan.Want(addr, answers)
+				continue
+			}
+			showExpress("dns://"+addr, false)
+			log.Infof("express: off at dns://%s: %s", addr, reason)
+		}
+		return nil
+	})
+	decorate := config.UDPDecorateWriterFunc
+	config.UDPDecorateWriterFunc = func(s *dnsserver.Server) dns.DecorateWriter {
+		var w dns.DecorateWriter
+		if decorate != nil {
+			w = decorate(s)
+		}
+		m, _ := config.Handler("prometheus").(*metrics.Metrics)
+		on, err := plan.Attach(s.Addr[len("dns://"):], max(config.NumSockets, 1), s, w, m)
+		switch {
+		case err != nil:
+			log.Warningf("express: off at %s: %v", s.Addr, err)
+		case on:
+			log.Infof("express: on at %s", s.Addr)
+		}
+		showExpress(s.Addr, on)
+		return w
+	}
+}
+
+// showExpress sets the gauge of a server.
+func showExpress(server string, on bool) {
+	value := 0.0
+	if on {
+		value = 1
+	}
+	expressEnabled.WithLabelValues(server).Set(value)
+}
+
+// blockTokens returns the directives of the server block as the Corefile has them. Handlers don't say all that they were told.
+func blockTokens(c *caddy.Controller) (map[string][]caddyfile.Token, error) {
+	for _, instance := range caddy.Instances() {
+		instance.StorageMu.RLock()
+		same := instance.Storage[sourcesKey{}] == c.Get(sourcesKey{})
+		instance.StorageMu.RUnlock()
+		if !same || instance.Caddyfile() == nil {
+			continue
+		}
+		blocks, err := caddyfile.Parse(instance.Caddyfile().Path(), bytes.NewReader(instance.Caddyfile().Body()), caddy.ValidDirectives(c.ServerType()))
+		if err == nil && c.ServerBlockIndex >= len(blocks) {
+			err = fmt.Errorf("it has %d server blocks", len(blocks))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("the Corefile can't be read again: %w", err)
+		}
+		return blocks[c.ServerBlockIndex].Tokens, nil
+	}
+	return nil, errors.New("the Corefile isn't known")
+}

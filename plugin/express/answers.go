@@ -1,0 +1,184 @@
+package express
+
+import (
+	"encoding/binary"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Zone is a zone that is answered.
+type Zone struct {
+	// Name is in lower case, with its final dot. Origin is what follows the label svc in the names of services.
+	Name, Origin string
+	// NameServer and Mailbox are the names in its SOA.
+	NameServer, Mailbox string
+	Kind                index.Zone
+	// Chain leaves the whole zone to the plugin chain, NameErrors what doesn't exist: it may fall through, or lie above a zone within.
+	Chain, NameErrors bool
+
+	wire, soa []byte // the name, and the data of the SOA up to its serial
+}
+
+// Answers is all that a server block's replies depend on. It doesn't change.
+type Answers struct {
+	Zones []Zone // closest first
+	TTL   uint32
+	// Refresh, Retry and Expire are the SOA's timers.
+	Refresh, Retry, Expire uint32
+	// MaxAnswers is the most addresses that a reply may have here, 0 for no limit: the chain chooses among more.
+	MaxAnswers int
+	// Snapshot returns what is known at this moment, nil for nothing yet.
+	Snapshot func() *index.Snapshot
+	// Self returns the addresses at the zones' name server.
+	Self func() index.Addrs
+	// Count counts a positive answer at a service's own name.
+	Count func(*index.Set)
+
+	Imitate
+}
+
+// Imitate is what plugins in front of ours do to replies.
+type Imitate struct {
+	// Bufsize is the largest UDP payload size that the plugin bufsize accepts, 65535 without it.
+	Bufsize uint16
+	// Shuffle mixes addresses, as loadbalance does.
+	Shuffle bool
+	// Options answers queries with EDNS options that CoreDNS drops.
+	Options bool
+}
+
+// MaxReply is the longest reply written here: longer ones are rare, and the chain knows how to shorten them.
+const MaxReply = 1472
+
+// Responder is what one reader needs to answer, so that nothing is allocated. It is for one goroutine.
+type Responder struct {
+	name   [256]byte // the name asked for, as text in lower case
+	order  [MaxReply / 12]uint8
+	lookup index.Lookup
+}
+
+// Prepare packs the names of the zones. It comes before the first reply.
+func (a *Answers) Prepare() error {
+	for i := range a.Zones {
+		z := &a.Zones[i]
+		var err error
+		if z.wire, err = packNames(z.Name); err == nil {
+			z.soa, err = packNames(z.NameServer, z.Mailbox)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func packNames(names ...string) ([]byte, error) {
+	b, end := make([]byte, 512), 0
+	for _, name := range names {
+		n, err := dns.PackDomainName(name, b, end, nil, false)
+		if err != nil {
+			return nil, err
+		}
+		end = n
+	}
+	return b[:end:end], nil
+}
+
+// Reply is a reply that was written.
+type Reply struct {
+	// Size is its length, 0 for none: the chain's turn.
+	Size int
+
+	// The rest is what the metrics count.
+	length int // as the chain counts it: without compression and OPT
+	zone   int // the index of the zone
+	qtype  qtype
+	rcode  byte
+	do     bool
+}
+
+// match returns the closest zone of a name, or -1. The name is plain: a dot in it separates labels.
+func (a *Answers) match(name []byte) int {
+	for i := range a.Zones {
+		z := a.Zones[i].Name
+		at := len(name) - len(z)
+		if at >= 0 && string(name[at:]) == z && (at == 0 || z == "." || name[at-1] == '.') {
+			return i
+		}
+	}
+	return -1
+}
+
+// Reply writes the reply to a packet from an IPv4 or IPv6 address into out, which has room for MaxReply bytes. It writes none to what
+// the chain has to answer.
+func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
+	var q query
+	if !q.parse(s, packet, a.Options) {
+		return r
+	}
+	r.zone = a.match(s.name[:q.nameLen])
+	if r.zone < 0 || a.Zones[r.zone].Chain {
+		return r
+	}
+	z := &a.Zones[r.zone]
+	snapshot := a.Snapshot()
+	if snapshot == nil || snapshot.Stale() {
+		return r
+	}
+	l := &s.lookup
+	*l = index.Lookup{}
+	snapshot.Lookup(l, z.Kind, s.below(&q, z))
+	addrs := l.Addrs
+	switch l.Kind {
+	case index.NameError:
+		if z.NameErrors {
+			return r
+		}
+	case index.Empty, index.PortName, index.ServiceName, index.HostName:
+	case index.NameServer:
+		addrs = a.Self()
+	default:
+		return r
+	}
+	w := writer{out: out, query: &q, size: q.limit(a.Bufsize), ipv6: ipv6}
+	v4, v6 := addrs.Split()
+	switch {
+	case q.qtype == typeA && len(v4) > 0:
+		addrs = v4
+	case q.qtype == typeAAAA && len(v6) > 0:
+		addrs = v6
+	case q.qtype == typeSRV && l.Targets.Len() > 0:
+		return r
+	default:
+		if l.Kind == index.NameError {
+			r.rcode = dns.RcodeNameError
+		}
+		if !w.negative(a, z, snapshot.Serial(), r.rcode) {
+			return r
+		}
+		addrs = nil
+	}
+	if len(addrs) > 0 {
+		if a.MaxAnswers > 0 && len(addrs) > a.MaxAnswers || !w.addresses(a, s, addrs) {
+			return r
+		}
+		if l.Kind == index.ServiceName {
+			a.Count(l.Set)
+		}
+	}
+	r.Size, r.length, r.qtype, r.do = w.end(), w.length, q.qtype, q.flags&0x80 != 0
+	return r
+}
+
+// limit returns how long a reply may be.
+func (q *query) limit(bufsize uint16) int {
+	if q.payload > bufsize {
+		q.payload = bufsize
+	}
+	return max(dns.MinMsgSize, int(q.payload))
+}
+
+// be is the order of bytes on the wire.
+var be = binary.BigEndian

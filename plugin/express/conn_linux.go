@@ -1,0 +1,298 @@
+//go:build linux && (amd64 || arm64)
+
+package express
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"github.com/coredns/coredns/plugin/metrics/vars"
+	"github.com/miekg/dns"
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// batch is how many packets one system call reads.
+	batch = 32
+	// oobSize holds the address that a packet was sent to, of either family.
+	oobSize = 40
+)
+
+// conn is a net.PacketConn whose ReadFrom answers what it can, and returns the rest to a dns.Server.
+type conn struct {
+	*net.UDPConn
+	listener *listener
+	raw      syscall.RawConn
+	pktinfo  bool // where the socket is bound to all addresses, a reply has to leave from the one asked
+	stopped  atomic.Bool
+
+	responder Responder
+	target    *target // that the counters are for
+	counters  *counters
+
+	in, out      [batch]mmsghdr
+	inIov        [batch]unix.Iovec
+	outIov       [batch]unix.Iovec
+	names        [batch]unix.RawSockaddrInet6
+	oob          [batch][oobSize]byte
+	packets      [batch][dns.MinMsgSize]byte // the most that a dns.Server reads
+	replies      [batch][MaxReply]byte
+	zones        [batch]int
+	waiting      [batch]int // packets for the chain, by index
+	first, count int        // of those
+	read         func(fd uintptr) bool
+}
+
+// mmsghdr is struct mmsghdr of recvmmsg(2).
+type mmsghdr struct {
+	hdr    unix.Msghdr
+	length uint32
+	_      uint32
+}
+
+// newConn prepares a socket. It fails where the system doesn't let it read many packets at once.
+func newConn(l *listener, udp *net.UDPConn) (*conn, error) {
+	raw, err := udp.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{UDPConn: udp, listener: l, raw: raw}
+	c.read = c.answerAll
+	if local, ok := udp.LocalAddr().(*net.UDPAddr); ok {
+		c.pktinfo = local.IP.IsUnspecified()
+	}
+	for i := range c.in {
+		c.inIov[i] = unix.Iovec{Base: &c.packets[i][0], Len: dns.MinMsgSize}
+		c.in[i].hdr = unix.Msghdr{Name: (*byte)(unsafe.Pointer(&c.names[i])), Iov: &c.inIov[i], Iovlen: 1, Control: &c.oob[i][0]}
+		c.outIov[i].Base = &c.replies[i][0]
+		c.out[i].hdr = unix.Msghdr{Iov: &c.outIov[i], Iovlen: 1}
+	}
+	var setErr error
+	err = raw.Control(func(fd uintptr) { setErr = c.prepare(int(fd)) }) //nolint:gosec // a descriptor
+	if err == nil {
+		err = setErr
+	}
+	return c, err
+}
+
+func (c *conn) prepare(fd int) error {
+	if c.pktinfo {
+		domain, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_DOMAIN)
+		if err != nil {
+			return os.NewSyscallError("getsockopt", err)
+		}
+		if domain == unix.AF_INET6 {
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_IPV6, unix.IPV6_RECVPKTINFO, 1)
+		} else {
+			err = unix.SetsockoptInt(fd, unix.IPPROTO_IP, unix.IP_PKTINFO, 1)
+		}
+		if err != nil {
+			return os.NewSyscallError("setsockopt", err)
+		}
+	}
+	// A seccomp profile may know neither call. With room for no message they do nothing.
+	if _, errno := mmsg(unix.SYS_RECVMMSG, uintptr(fd), c.in[:], 0); errno != 0 && errno != unix.EAGAIN { //nolint:gosec // a descriptor
+		return os.NewSyscallError("recvmmsg", errno)
+	}
+	if _, errno := mmsg(unix.SYS_SENDMMSG, uintptr(fd), c.out[:], 0); errno != 0 { //nolint:gosec // a descriptor
+		return os.NewSyscallError("sendmmsg", errno)
+	}
+	return nil
+}
+
+// mmsg calls recvmmsg or sendmmsg for the first n messages, and never waits.
+func mmsg(trap, fd uintptr, messages []mmsghdr, n int) (int, syscall.Errno) {
+	done, _, errno := syscall.RawSyscall6(trap, fd, uintptr(unsafe.Pointer(&messages[0])), uintptr(n), unix.MSG_DONTWAIT, 0, 0)
+	return int(done), errno //nolint:gosec // at most n
+}
+
+// SetReadDeadline implements net.PacketConn. A dns.Server sets one for each packet, but nothing depends on it.
+func (*conn) SetReadDeadline(time.Time) error { return nil }
+
+// stop makes ReadFrom answer what has arrived and then fail.
+func (c *conn) stop() {
+	c.stopped.Store(true)
+	_ = c.UDPConn.SetReadDeadline(time.Unix(1, 0))
+}
+
+// ReadFrom implements net.PacketConn. It answers packets until one is for the plugin chain, and returns that.
+func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
+	for {
+		if c.first < c.count {
+			i := c.waiting[c.first]
+			c.first++
+			return copy(b, c.packets[i][:c.in[i].length]), c.remote(i), nil
+		}
+		err := c.raw.Read(c.read)
+		if err == nil {
+			continue
+		}
+		if c.stopped.Load() {
+			// The deadline comes before what has arrived.
+			if controlErr := c.raw.Control(func(fd uintptr) { c.read(fd) }); controlErr == nil && c.first < c.count {
+				continue
+			}
+			return 0, nil, net.ErrClosed
+		}
+		return 0, nil, err
+	}
+}
+
+// answerAll reads and answers until nothing is left, and then returns false, or until packets wait for the chain.
+func (c *conn) answerAll(fd uintptr) bool {
+	for failures := 0; failures < 1000; {
+		for i := range c.in {
+			h := &c.in[i].hdr
+			h.Namelen = unix.SizeofSockaddrInet6
+			if c.pktinfo {
+				h.SetControllen(oobSize)
+			}
+		}
+		n, errno := mmsg(unix.SYS_RECVMMSG, fd, c.in[:], batch)
+		switch {
+		case errno == unix.EINTR:
+			continue
+		case errno == unix.EAGAIN:
+			return false
+		case errno != 0:
+			failures++ // the error of an earlier reply, say, which reading takes away
+			continue
+		}
+		began := time.Now()
+		c.first, c.count = 0, 0
+		t := c.listener.target.Load()
+		if t != c.target {
+			c.target, c.counters = t, newCounters(t.server.Addr, t.metrics, t.answers)
+		}
+		answered := 0
+		for i := range n {
+			size, zone := c.answer(t.answers, i, answered)
+			if size == 0 {
+				c.waiting[c.count] = i
+				c.count++
+				continue
+			}
+			c.zones[answered] = zone
+			c.address(i, answered, size)
+			answered++
+		}
+		c.send(fd, answered)
+		c.counters.took(c.zones[:answered], time.Since(began))
+		if c.count > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// answer writes the reply to packet i as reply j. A packet that makes it panic is the chain's.
+func (c *conn) answer(a *Answers, i, j int) (size, zone int) {
+	defer func() {
+		if r := recover(); r != nil {
+			vars.Panic.Inc()
+			log.Errorf("express: recovered from a panic: %v", r)
+			size = 0
+		}
+	}()
+	packet, ipv6 := c.packets[i][:c.in[i].length], c.isIPv6(i)
+	r := c.responder.Reply(a, c.replies[j][:], packet, ipv6)
+	if r.Size > 0 {
+		c.counters.count(&r, len(packet), ipv6)
+	}
+	return r.Size, r.zone
+}
+
+// address sends reply j back to where packet i came from, and from where it was sent to.
+func (c *conn) address(i, j, size int) {
+	c.outIov[j].SetLen(size)
+	h, from := &c.out[j].hdr, &c.in[i].hdr
+	h.Name, h.Namelen = from.Name, from.Namelen
+	if c.pktinfo {
+		h.Control = from.Control
+		h.SetControllen(source(c.oob[i][:from.Controllen]))
+	}
+}
+
+// send sends the first n replies. One that can't be sent is lost, as a datagram may be.
+func (c *conn) send(fd uintptr, n int) {
+	for sent := 0; sent < n; {
+		done, errno := mmsg(unix.SYS_SENDMMSG, fd, c.out[sent:], n-sent)
+		if errno == unix.EINTR {
+			continue
+		}
+		sent += max(done, 1)
+	}
+}
+
+// source turns the control message about where a packet was sent to into one that says where the reply comes from, on whichever interface.
+// It returns its length, 0 for none.
+func source(oob []byte) int {
+	const v4, v6 = unix.SizeofCmsghdr + unix.SizeofInet4Pktinfo, unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo
+	if len(oob) < v4 {
+		return 0
+	}
+	switch h := (*unix.Cmsghdr)(unsafe.Pointer(&oob[0])); {
+	case h.Level == unix.IPPROTO_IP && h.Type == unix.IP_PKTINFO:
+		(*unix.Inet4Pktinfo)(unsafe.Pointer(&oob[unix.SizeofCmsghdr])).Ifindex = 0
+		return unix.CmsgSpace(unix.SizeofInet4Pktinfo)
+	case h.Level == unix.IPPROTO_IPV6 && h.Type == unix.IPV6_PKTINFO && len(oob) >= v6:
+		(*unix.Inet6Pktinfo)(unsafe.Pointer(&oob[unix.SizeofCmsghdr])).Ifindex = 0
+		return unix.CmsgSpace(unix.SizeofInet6Pktinfo)
+	default:
+		return 0
+	}
+}
+
+// isIPv6 reports whether packet i came by IPv6.
+func (c *conn) isIPv6(i int) bool {
+	n := &c.names[i]
+	return n.Family == unix.AF_INET6 && !net.IP(n.Addr[:]).Equal(net.IP(n.Addr[:]).To4())
+}
+
+// addr is where a packet came from, with the control message that makes the reply leave from where it was sent to.
+type addr struct {
+	*net.UDPAddr
+	oob []byte
+}
+
+// Unwrap makes CoreDNS see an address of UDP.
+func (a *addr) Unwrap() net.Addr { return a.UDPAddr }
+
+// remote returns where packet i came from.
+func (c *conn) remote(i int) net.Addr {
+	n := &c.names[i]
+	port := (*[2]byte)(unsafe.Pointer(&n.Port))
+	udp := &net.UDPAddr{Port: int(be.Uint16(port[:]))}
+	if n.Family == unix.AF_INET {
+		udp.IP = append(net.IP(nil), (*unix.RawSockaddrInet4)(unsafe.Pointer(n)).Addr[:]...)
+	} else {
+		udp.IP = append(net.IP(nil), n.Addr[:]...)
+		if n.Scope_id != 0 {
+			udp.Zone = strconv.FormatUint(uint64(n.Scope_id), 10)
+		}
+	}
+	if !c.pktinfo {
+		return udp
+	}
+	oob := append([]byte(nil), c.oob[i][:c.in[i].hdr.Controllen]...)
+	return &addr{udp, oob[:min(source(oob), len(oob))]}
+}
+
+// WriteTo implements net.PacketConn, for replies of the chain.
+func (c *conn) WriteTo(b []byte, to net.Addr) (int, error) {
+	switch to := to.(type) {
+	case *addr:
+		n, _, err := c.UDPConn.WriteMsgUDP(b, to.oob, to.UDPAddr)
+		return n, err
+	case *net.UDPAddr:
+		return c.UDPConn.WriteToUDP(b, to)
+	default:
+		return 0, fmt.Errorf("write to %v: not an address of UDP", to)
+	}
+}

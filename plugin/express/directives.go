@@ -1,0 +1,64 @@
+package express
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/coredns/caddy/caddyfile"
+)
+
+// effect is what a directive in a server block means for what the express path answers there.
+type effect uint8
+
+const (
+	// off changes replies, reads them or decides about queries.
+	off effect = iota
+	// none leaves replies to plain queries over UDP as they are, or is about something else.
+	none
+	// behind stands behind our plugin in the chain: it is never asked for what ours answers.
+	behind
+	// imitated is done here as well.
+	imitated
+)
+
+// directives are those of CoreDNS 1.15 and ours. One that isn't here turns the express path off.
+var directives = map[string]effect{
+	"root": none, "metadata": none, "cancel": none, "quic": none, "grpc_server": none, "https": none, "https3": none,
+	"timeouts": none, "multisocket": none, "reload": none, "bind": none, "ready": none, "health": none, "pprof": none,
+	"errors": none, "tls": none, "on": none, "sign": none,
+	"nsid":     none, // who asks for it is left to the chain
+	"any":      none, // ANY is
+	"chaos":    none, // class CH is
+	"transfer": none, // AXFR and IXFR are
+	"loop":     none, // its HINFO query is
+	"shed":     none, // replies are written where queries are read: nothing piles up
+	"cache":    none, // our zones bypass it, but those from which names fall through
+
+	"bufsize": imitated, "prometheus": imitated, "loadbalance": imitated, "clusterset": imitated,
+
+	"kubernetes": behind, "file": behind, "auto": behind, "secondary": behind, "etcd": behind, "forward": behind, "grpc": behind,
+	"erratic": behind, "whoami": behind, "nomad": behind,
+
+	"geoip": off, "proxyproto": off, "debug": off, "trace": off, "log": off, "dnstap": off, "local": off, "dns64": off, "siit": off,
+	"tsig": off, "rewrite": off, "autopath": off, "acl": off, "header": off, "dnssec": off, "minimal": off, "template": off,
+	"dynupdate": off, "hosts": off, "route53": off, "azure": off, "clouddns": off, "k8s_external": off, "view": off,
+}
+
+// refuse returns why a server block with these directives has no express path, or "".
+func refuse(tokens map[string][]caddyfile.Token) string {
+	for _, name := range slices.Sorted(maps.Keys(tokens)) {
+		switch e, known := directives[name]; {
+		case !known:
+			return fmt.Sprintf("it doesn't know what %s does to replies", name)
+		case e == off:
+			return name + " has a part in replies"
+		}
+	}
+	for i, token := range tokens["loadbalance"] {
+		if i > 0 && token.Text != "round_robin" {
+			return "loadbalance does more than round_robin"
+		}
+	}
+	return ""
+}

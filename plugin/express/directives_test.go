@@ -1,0 +1,74 @@
+package express
+
+import (
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/core/dnsserver"
+)
+
+// What a new version of CoreDNS brings has to be classified before it is built with.
+func TestEveryDirectiveIsClassified(t *testing.T) {
+	ours := slices.Index(dnsserver.Directives, "kubernetes") // clusterset stands right in front of it
+	for i, name := range dnsserver.Directives {
+		e, known := directives[name]
+		switch {
+		case !known:
+			t.Errorf("what does %s do to replies?", name)
+		case e == behind && i < ours:
+			t.Errorf("%s stands in front of clusterset", name)
+		}
+	}
+	for name := range directives {
+		if name != "clusterset" && !slices.Contains(dnsserver.Directives, name) {
+			t.Errorf("CoreDNS knows no %s", name)
+		}
+	}
+}
+
+func TestRefusalsNameTheDirective(t *testing.T) {
+	for _, c := range []struct{ directives, want string }{
+		{"clusterset", ""},
+		{"errors\nprometheus\nloadbalance\nbufsize 1232\ncache 30\nforward . 192.0.2.1", ""},
+		{"loadbalance round_robin", ""},
+		{"loadbalance weighted weights", "loadbalance does more than round_robin"},
+		{"loadbalance {\nprefer 10.0.0.0/8\n}", "loadbalance does more than round_robin"},
+		{"rewrite name a b", "rewrite has a part in replies"},
+		{"log", "log has a part in replies"},
+		{"novelty", "it doesn't know what novelty does to replies"},
+	} {
+		if got := refuse(parseBlock(t, ".:53 {\n"+c.directives+"\n}\n")); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.directives, got, c.want)
+		}
+	}
+}
+
+func TestTheExampleCorefileHasAnExpressPath(t *testing.T) {
+	corefile, err := os.ReadFile("../../corefile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if reason := refuse(parseBlock(t, string(corefile))); reason != "" {
+		t.Error(reason)
+	}
+}
+
+func parseBlock(t *testing.T, corefile string) map[string][]caddyfile.Token {
+	t.Helper()
+	path := t.TempDir() + "/Corefile"
+	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	blocks, err := caddyfile.Parse(path, f, nil)
+	if err != nil || len(blocks) != 1 {
+		t.Fatalf("%d blocks, %v", len(blocks), err)
+	}
+	return blocks[0].Tokens
+}

@@ -1,0 +1,124 @@
+package express
+
+import (
+	"net"
+	"slices"
+
+	"github.com/coredns/caddy/caddyfile"
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin/bufsize"
+	"github.com/coredns/coredns/plugin/metrics"
+	"github.com/coredns/coredns/plugin/pkg/edns"
+	"github.com/miekg/dns"
+)
+
+// Block is a server block with our plugin, when its servers are made.
+type Block struct {
+	// Configs are its own, one for each key, and Others those of all other blocks of the Corefile.
+	Configs, Others []*dnsserver.Config
+	// Tokens are its directives as the Corefile has them.
+	Tokens map[string][]caddyfile.Token
+}
+
+// Addresses are those that it answers plain DNS at.
+func (b *Block) Addresses() []string {
+	var all []string
+	for _, c := range b.Configs {
+		for _, host := range c.ListenHosts {
+			addr := net.JoinHostPort(host, c.Port)
+			if c.Transport == "dns" && !slices.Contains(all, addr) {
+				all = append(all, addr)
+			}
+		}
+	}
+	return all
+}
+
+// at returns those of the configs that listen at an address.
+func at(configs []*dnsserver.Config, addr string) []*dnsserver.Config {
+	var found []*dnsserver.Config
+	for _, c := range configs {
+		if c.Transport == "dns" && slices.ContainsFunc(c.ListenHosts, func(host string) bool { return net.JoinHostPort(host, c.Port) == addr }) {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+// Refuse returns why there can be no express path at an address of the block, or "".
+func (b *Block) Refuse(addr string, a *Answers) string {
+	if reason := refuse(b.Tokens); reason != "" {
+		return reason
+	}
+	mine, others := at(b.Configs, addr), at(b.Others, addr)
+	if mine[0].Port == "0" {
+		return "the port is not a fixed one"
+	}
+	for _, c := range append(slices.Clone(mine), others...) {
+		switch {
+		case c.Debug:
+			return "debug is on"
+		case len(c.TsigSecret) > 0:
+			return "a server block at this address has tsig"
+		case c.ProxyProtoConnPolicy != nil:
+			return "a server block at this address has proxyproto"
+		case len(c.FilterFuncs) > 0:
+			return "a server block at this address has a view"
+		}
+	}
+	for _, c := range others {
+		if c.UDPDecorateWriterFunc != nil {
+			return "another server block at this address writes its replies in its own way, as clusterset and shed do"
+		}
+	}
+	for i := range a.Zones {
+		if reason := refuseZone(a.Zones[i].Name, mine, others); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+// refuseZone looks for other zones that have a part in ours: names of it that the server, or the metrics, take for another's.
+func refuseZone(zone string, mine, others []*dnsserver.Config) string {
+	closest := ""
+	for _, c := range mine {
+		if dns.IsSubDomain(c.Zone, zone) && len(c.Zone) > len(closest) {
+			closest = c.Zone
+		}
+	}
+	if closest == "" {
+		return "queries for " + zone + " don't reach the server block"
+	}
+	for _, c := range others {
+		if dns.IsSubDomain(zone, c.Zone) || dns.IsSubDomain(c.Zone, zone) && len(c.Zone) >= len(closest) {
+			return "another server block at this address has the zone " + c.Zone
+		}
+	}
+	names := make([]string, 0, len(mine))
+	for _, c := range mine {
+		names = append(names, c.Zone)
+	}
+	if m, ok := mine[0].Handler("prometheus").(*metrics.Metrics); ok {
+		names = append(names, m.ZoneNames()...)
+	}
+	for _, name := range names {
+		if name != zone && dns.IsSubDomain(zone, name) {
+			return "prometheus counts " + name + " apart from " + zone
+		}
+	}
+	return ""
+}
+
+// Imitates returns what the plugins in front of ours do to replies.
+func (b *Block) Imitates() Imitate {
+	i := Imitate{Bufsize: dns.MaxMsgSize - 1, Options: !edns.SupportedOption(dns.EDNS0COOKIE) && !edns.SupportedOption(dns.EDNS0PADDING)}
+	switch h := b.Configs[0].Handler("bufsize").(type) {
+	case bufsize.Bufsize:
+		i.Bufsize = uint16(h.Size) //nolint:gosec // bufsize checks it
+	case *bufsize.Bufsize:
+		i.Bufsize = uint16(h.Size) //nolint:gosec // bufsize checks it
+	}
+	_, i.Shuffle = b.Tokens["loadbalance"]
+	return i
+}

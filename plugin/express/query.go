@@ -1,0 +1,158 @@
+package express
+
+import (
+	"strings"
+	"unsafe"
+
+	"github.com/miekg/dns"
+)
+
+// qtype is a type of record that is answered here, or of which its absence is.
+type qtype uint8
+
+const (
+	typeA qtype = iota
+	typeAAAA
+	typeSRV
+	typeHTTPS
+	typeTXT
+	typeMX
+	qtypes
+)
+
+// qtypeOf reads the type of a question.
+func qtypeOf(t uint16) (qtype, bool) {
+	switch t {
+	case dns.TypeA:
+		return typeA, true
+	case dns.TypeAAAA:
+		return typeAAAA, true
+	case dns.TypeSRV:
+		return typeSRV, true
+	case dns.TypeHTTPS:
+		return typeHTTPS, true
+	case dns.TypeTXT:
+		return typeTXT, true
+	case dns.TypeMX:
+		return typeMX, true
+	default:
+		return 0, false
+	}
+}
+
+// query is a packet that may be answered here: one question of class IN for a name of plain letters, with flags and an OPT record that
+// ask for nothing special.
+type query struct {
+	packet  []byte
+	nameLen int    // of the name as text
+	name    []byte // in wire form, in the case asked
+	end     int    // of the question
+	qtype   qtype
+	edns    bool
+	payload uint16 // the UDP payload size in the OPT record
+	flags   byte   // the upper byte of the OPT record's flags, DO first
+}
+
+const (
+	headerSize = 12
+	optSize    = 11 // without options
+)
+
+// parse reads a packet. It returns false for one that is the chain's.
+func (q *query) parse(s *Responder, b []byte, options bool) bool {
+	// QR, opcode, AA and TC are clear, RD is free; RA, Z and the rcode are clear, AD and CD are free; one question, no answer, no
+	// authority, and OPT at most.
+	if len(b) < headerSize+1+4 || b[2]&^1 != 0 || b[3]&^0x30 != 0 || be.Uint64(b[4:])>>16 != 0x0001_0000_0000 || be.Uint16(b[10:]) > 1 {
+		return false
+	}
+	q.packet = b
+	if !q.parseName(s) {
+		return false
+	}
+	known := false
+	if q.qtype, known = qtypeOf(be.Uint16(b[q.end-4:])); !known || be.Uint16(b[q.end-2:]) != dns.ClassINET {
+		return false
+	}
+	if b[11] == 0 {
+		return len(b) == q.end
+	}
+	return q.parseOPT(options)
+}
+
+// parseName reads the name asked for, as text in lower case.
+func (q *query) parseName(s *Responder) bool {
+	b, at, n := q.packet, headerSize, 0
+	for {
+		if at >= len(b) {
+			return false
+		}
+		length := int(b[at])
+		at++
+		if length == 0 {
+			break
+		}
+		if length > 63 || at+length > len(b) || n+length+1 > 254 {
+			return false // a pointer, among others
+		}
+		for _, c := range b[at : at+length] {
+			c = plain[c]
+			if c == 0 {
+				return false
+			}
+			s.name[n] = c
+			n++
+		}
+		s.name[n] = '.'
+		n++
+		at += length
+	}
+	q.nameLen, q.name, q.end = n, b[headerSize:at], at+4
+	return n > 0 && q.end <= len(b)
+}
+
+// parseOPT reads an OPT record of version 0 that ends the packet, with no options or with such as change nothing.
+func (q *query) parseOPT(options bool) bool {
+	o := q.packet[q.end:]
+	if len(o) < optSize || o[0] != 0 || be.Uint16(o[1:]) != dns.TypeOPT || o[5] != 0 || o[6] != 0 {
+		return false
+	}
+	q.edns, q.payload, q.flags = true, be.Uint16(o[3:]), o[7]
+	data := o[optSize:]
+	if int(be.Uint16(o[9:])) != len(data) || len(data) > 0 && !options {
+		return false
+	}
+	for len(data) > 0 {
+		if len(data) < 4 {
+			return false
+		}
+		code, length := be.Uint16(data), int(be.Uint16(data[2:]))
+		if code != dns.EDNS0COOKIE && code != dns.EDNS0PADDING || len(data) < 4+length {
+			return false
+		}
+		data = data[4+length:]
+	}
+	return true
+}
+
+// plain maps the bytes of names that are answered here to lower case, all others to 0.
+var plain = func() (t [256]byte) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_") {
+		t[c] = c
+		t[strings.ToUpper(string(c))[0]] = c
+	}
+	return t
+}()
+
+// below returns the labels of the name in front of the zone's origin, without a final dot. It is a view of the responder's, for as long as the reply
+// is made.
+func (s *Responder) below(q *query, z *Zone) string {
+	n := q.nameLen - len(z.Origin)
+	if n > 0 && z.Origin != "." {
+		n--
+	}
+	return unsafe.String(&s.name[0], n)
+}
+
+var qtypeNames = [qtypes]string{"A", "AAAA", "SRV", "HTTPS", "TXT", "MX"}
+
+func (q qtype) String() string { return qtypeNames[q] }

@@ -1,0 +1,135 @@
+package express
+
+import (
+	"math/rand/v2"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// writer writes a reply as CoreDNS would: uncompressed where that fits, else with the owner's names as pointers to the question.
+type writer struct {
+	out    []byte
+	query  *query
+	size   int // the longest reply that the client takes
+	ipv6   bool
+	at     int
+	length int // uncompressed and without OPT
+}
+
+// recordSize is that of a record without its owner and data.
+const recordSize = 10
+
+var toQuestion = [2]byte{0xc0, headerSize}
+
+// compressed tells what CoreDNS does with a reply of that length with OPT: it compresses it where it is too long for the client or would
+// be fragmented (request.Scrub, dns.Truncate).
+func (w *writer) compressed(length int) bool {
+	limit := 1480
+	if w.ipv6 {
+		limit = 1220
+	}
+	return length > w.size || length > limit
+}
+
+func (w *writer) optSize() int {
+	if w.query.edns {
+		return optSize
+	}
+	return 0
+}
+
+// start writes the header and the question.
+func (w *writer) start(rcode byte, answers, authorities int) {
+	b := w.query.packet
+	w.at = copy(w.out, b[:w.query.end])
+	w.out[2] = 0x84 | b[2]&1                              // QR, AA, and RD as asked
+	w.out[3] = b[3]&0x10 | rcode                          // CD as asked
+	be.PutUint16(w.out[6:], uint16(answers))              //nolint:gosec // bounded by MaxReply
+	be.PutUint16(w.out[8:], uint16(authorities))          //nolint:gosec // 0 or 1
+	be.PutUint16(w.out[10:], uint16(w.optSize()/optSize)) //nolint:gosec // 0 or 1
+}
+
+func (w *writer) record(owner []byte, rrtype uint16, ttl uint32, size int) {
+	w.at += copy(w.out[w.at:], owner)
+	b := w.out[w.at : w.at+recordSize]
+	be.PutUint16(b, rrtype)
+	be.PutUint16(b[2:], dns.ClassINET)
+	be.PutUint32(b[4:], ttl)
+	be.PutUint16(b[8:], uint16(size)) //nolint:gosec // at most a SOA's
+	w.at += recordSize
+}
+
+// addresses writes an answer of addresses of one family. It returns false if they don't fit.
+func (w *writer) addresses(a *Answers, s *Responder, addrs index.Addrs) bool {
+	owner, size, rrtype := w.query.name, 4, dns.TypeA
+	if !addrs[0].Is4() {
+		size, rrtype = 16, dns.TypeAAAA
+	}
+	w.length = w.query.end + len(addrs)*(len(owner)+recordSize+size)
+	total := w.length + w.optSize()
+	if w.compressed(total) {
+		owner = toQuestion[:]
+		total = w.query.end + len(addrs)*(len(owner)+recordSize+size) + w.optSize()
+		if total > w.size {
+			return false
+		}
+	}
+	if total > MaxReply || len(addrs) > len(s.order) {
+		return false
+	}
+	w.start(dns.RcodeSuccess, len(addrs), 0)
+	order := s.order[:len(addrs)]
+	for i := range order {
+		order[i] = uint8(i) //nolint:gosec // at most len(s.order)
+	}
+	if a.Shuffle {
+		for i := len(order) - 1; i > 0; i-- {
+			j := rand.IntN(i + 1) //nolint:gosec // to share load
+			order[i], order[j] = order[j], order[i]
+		}
+	}
+	for _, i := range order {
+		w.record(owner, rrtype, a.TTL, size)
+		if size == 4 {
+			ip := addrs[i].As4()
+			w.at += copy(w.out[w.at:], ip[:])
+		} else {
+			ip := addrs[i].As16()
+			w.at += copy(w.out[w.at:], ip[:])
+		}
+	}
+	return true
+}
+
+// negative writes NXDOMAIN or NODATA, with the zone's SOA (RFC 2308). It returns false if that has to be shortened.
+func (w *writer) negative(a *Answers, z *Zone, serial uint32, rcode byte) bool {
+	owner := w.query.name[len(w.query.name)-len(z.wire):] // in the question's case
+	size := len(z.soa) + 5*4
+	w.length = w.query.end + len(owner) + recordSize + size
+	if total := w.length + w.optSize(); w.compressed(total) || total > MaxReply {
+		return false
+	}
+	w.start(rcode, 0, 1)
+	w.record(owner, dns.TypeSOA, a.TTL, size)
+	w.at += copy(w.out[w.at:], z.soa)
+	for _, v := range [5]uint32{serial, a.Refresh, a.Retry, a.Expire, a.TTL} {
+		be.PutUint32(w.out[w.at:], v)
+		w.at += 4
+	}
+	return true
+}
+
+// end writes the OPT record, which echoes the client's, and returns the length of the reply.
+func (w *writer) end() int {
+	if w.query.edns {
+		o := w.out[w.at : w.at+optSize]
+		clear(o)
+		be.PutUint16(o[1:], dns.TypeOPT)
+		be.PutUint16(o[3:], w.query.payload)
+		o[7] = w.query.flags
+		w.at += optSize
+	}
+	return w.at
+}

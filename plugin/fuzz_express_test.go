@@ -1,0 +1,256 @@
+package clusterset
+
+import (
+	"bytes"
+	"context"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/coredns/coredns/plugin"
+	"github.com/coredns/coredns/plugin/bufsize"
+	"github.com/coredns/coredns/plugin/pkg/fall"
+	"github.com/coredns/coredns/plugin/test"
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/plugin/express"
+)
+
+// expressCase is a server with and without the express path.
+type expressCase struct {
+	plugin  *ClusterSet
+	answers *express.Answers
+	server  *dnsserver.Server
+}
+
+func newExpressCase(tb testing.TB, c *ClusterSet, size uint16, shuffle bool) *expressCase {
+	tb.Helper()
+	config := &dnsserver.Config{Zone: ".", ListenHosts: []string{"127.0.0.1"}, Port: "53", Transport: "dns"}
+	a := c.expressAnswers(false)
+	a.Bufsize, a.Shuffle, a.Options = 65535, shuffle, true
+	if size > 0 {
+		a.Bufsize = size
+		config.AddPlugin(func(next plugin.Handler) plugin.Handler { return bufsize.Bufsize{Next: next, Size: int(size)} })
+	}
+	config.AddPlugin(func(plugin.Handler) plugin.Handler { return c })
+	if err := a.Prepare(); err != nil {
+		tb.Fatal(err)
+	}
+	server, err := dnsserver.NewServer("dns://127.0.0.1:53", []*dnsserver.Config{config})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &expressCase{c, a, server}
+}
+
+// expressCases are the states that a server can be in.
+func expressCases(tb testing.TB) []*expressCase {
+	capped, through, unready := newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
+	capped.maxAnswers = 1
+	through.Fall, through.Next = fall.Root, nextPlugin{}
+	passing := newFuzzPlugin("global.")
+	passing.Next = nextPlugin{}
+	unready.index = index.New(index.Options{})
+	stale := newFuzzPlugin("clusterset.local.", "global.")
+	stale.index = index.New(index.Options{})
+	stale.index.Restore(fuzzObjects(), 7)
+	return []*expressCase{
+		newExpressCase(tb, newFuzzPlugin("clusterset.local.", "global."), 1232, false),
+		newExpressCase(tb, newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local."), 0, true),
+		newExpressCase(tb, newFuzzPlugin("."), 1232, true),
+		newExpressCase(tb, newFuzzPlugin("svc.global.", "clusterset.local."), 1232, false),
+		newExpressCase(tb, passing, 1232, false),
+		newExpressCase(tb, capped, 512, false),
+		newExpressCase(tb, through, 0, false),
+		newExpressCase(tb, unready, 1232, false),
+		newExpressCase(tb, stale, 1232, false),
+	}
+}
+
+// packetWriter keeps what the chain writes as a packet.
+type packetWriter struct {
+	test.ResponseWriter
+	packed []byte
+}
+
+func (w *packetWriter) WriteMsg(m *dns.Msg) (err error) {
+	w.packed, err = m.Pack()
+	return err
+}
+
+// chain returns the reply of the plugin chain to a packet.
+func (e *expressCase) chain(packet []byte, remote string) []byte {
+	r := new(dns.Msg)
+	if r.Unpack(packet) != nil {
+		return nil
+	}
+	w := &packetWriter{ResponseWriter: test.ResponseWriter{RemoteIP: remote}}
+	e.server.ServeDNS(context.Background(), w, r)
+	return w.packed
+}
+
+// inOrder sorts the answers of a reply that may be shuffled: records that differ in their address only, of one length.
+func inOrder(packet []byte) []byte {
+	m := new(dns.Msg)
+	if m.Unpack(packet) != nil || len(m.Answer) < 2 {
+		return packet
+	}
+	slices.SortFunc(m.Answer, func(a, b dns.RR) int { return strings.Compare(a.String(), b.String()) })
+	m.Compress = bytes.Contains(packet[12:], []byte{0xc0, 12, 0, byte(m.Question[0].Qtype), 0, 1}) //nolint:gosec // A or AAAA
+	packed, _ := m.Pack()
+	return packed
+}
+
+// FuzzExpress compares the express path with the plugin chain, byte by byte: what it answers, the chain answers alike.
+func FuzzExpress(f *testing.F) {
+	for i, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeANY, dns.TypeMX} {
+		for _, zone := range []string{"Clusterset.local.", "global."} {
+			for _, name := range fuzzBases() {
+				q := new(dns.Msg).SetQuestion(strings.TrimPrefix(name+"."+zone, "."), qtype)
+				if i%2 == 1 {
+					q.SetEdns0(uint16(400*i), i%3 == 0) //nolint:gosec // small
+				}
+				packed, _ := q.Pack()
+				f.Add(packed, uint8(i)) //nolint:gosec // few types
+			}
+		}
+	}
+	addOddQueries(f)
+	cases := expressCases(f)
+	f.Fuzz(func(t *testing.T, packet []byte, which uint8) {
+		compareExpress(t, cases[int(which>>1)%len(cases)], packet, which&1 == 1)
+	})
+}
+
+// compareExpress reports whether the express path answered.
+func compareExpress(t *testing.T, e *expressCase, packet []byte, ipv6 bool) bool {
+	t.Helper()
+	remote := "192.0.2.1"
+	if ipv6 {
+		remote = "2001:db8::1"
+	}
+	var responder express.Responder
+	out := make([]byte, express.MaxReply)
+	reply := responder.Reply(e.answers, out, packet, ipv6)
+	if reply.Size == 0 {
+		return false
+	}
+	got, want := out[:reply.Size], e.chain(packet, remote)
+	if e.answers.Shuffle {
+		got, want = inOrder(got), inOrder(want)
+	}
+	if !bytes.Equal(got, want) {
+		a, b := new(dns.Msg), new(dns.Msg)
+		t.Errorf("express, then the chain (%v, %v):\n%x\n%x\n%s\n%s", a.Unpack(got), b.Unpack(want), got, want, a, b)
+	}
+	return true
+}
+
+// TestExpressAnswersWhatIsAskedMost guards the comparison against being about nothing.
+func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
+	cases := expressCases(t)
+	ask := func(e *expressCase, name string, qtype uint16, change func(*dns.Msg)) bool {
+		q := new(dns.Msg).SetQuestion(name, qtype)
+		if change != nil {
+			change(q)
+		}
+		packed, err := q.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return compareExpress(t, e, packed, false)
+	}
+	edns := func(q *dns.Msg) { q.SetEdns0(4096, true) }
+	cookie := func(q *dns.Msg) {
+		q.SetEdns0(1232, false)
+		opt := q.IsEdns0()
+		opt.Option = append(opt.Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef"}, &dns.EDNS0_PADDING{Padding: make([]byte, 20)})
+	}
+	for _, c := range []struct {
+		name   string
+		qtype  uint16
+		change func(*dns.Msg)
+		want   bool
+	}{
+		{"vip.ns.svc.clusterset.local.", dns.TypeA, nil, true},
+		{"VIP.ns.Svc.clusterset.Local.", dns.TypeA, edns, true},
+		{"vip.ns.svc.clusterset.local.", dns.TypeA, cookie, true},
+		{"hl.ns.svc.clusterset.local.", dns.TypeA, edns, true},
+		{"hl.ns.svc.clusterset.local.", dns.TypeAAAA, nil, true},
+		{"hl.ns.svc.clusterset.local.", dns.TypeTXT, nil, true},
+		{"gone.ns.svc.clusterset.local.", dns.TypeA, edns, true},
+		{"ns.svc.clusterset.local.", dns.TypeA, nil, true},
+		{"ns.dns.clusterset.local.", dns.TypeAAAA, nil, true},
+		{"vip.ns.svc.clusterset.local.", dns.TypeANY, nil, false},
+		{"clusterset.local.", dns.TypeSOA, nil, false},
+		{"vip.ns.svc.clusterset.local.", dns.TypeA, func(q *dns.Msg) { q.SetTsig("key.", dns.HmacSHA256, 300, 1) }, false},
+		{"www.example.org.", dns.TypeA, nil, false},
+	} {
+		if got := ask(cases[0], c.name, c.qtype, c.change); got != c.want {
+			t.Errorf("%s %s: answered %v, want %v", dns.TypeToString[c.qtype], c.name, got, c.want)
+		}
+	}
+	for _, e := range cases[len(cases)-2:] {
+		if ask(e, "vip.ns.svc.global.", dns.TypeA, nil) {
+			t.Error("a server that isn't synced answers by the express path")
+		}
+	}
+}
+
+func TestExpressAllocatesNothing(t *testing.T) {
+	e := newExpressCase(t, newFuzzPlugin("clusterset.local.", "global."), 1232, true)
+	var responder express.Responder
+	out := make([]byte, express.MaxReply)
+	for _, name := range []string{"vip.ns.svc.clusterset.local.", "HL.ns.svc.clusterset.local.", "none.ns.svc.clusterset.local."} {
+		q := new(dns.Msg).SetQuestion(name, dns.TypeA)
+		q.SetEdns0(1232, true)
+		packed, _ := q.Pack()
+		answered := true
+		allocs := testing.AllocsPerRun(100, func() { answered = responder.Reply(e.answers, out, packed, false).Size > 0 && answered })
+		if allocs != 0 || !answered {
+			t.Errorf("%s: %v allocations, answered %v", name, allocs, answered)
+		}
+	}
+}
+
+// TestExpressIsTheChainForRandomPackets does what the fuzzer does, faster and from a seed.
+func TestExpressIsTheChainForRandomPackets(t *testing.T) {
+	cases, seed := expressCases(t), uint64(time.Now().UnixNano()) //nolint:gosec // any
+	random := rand.New(rand.NewPCG(seed, 0))                      //nolint:gosec // for packets
+	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypeANY, dns.TypeSOA}
+	zones, bases := []string{"Clusterset.local.", "global.", "svc.global.", "in.clusterset.local.", "example."}, fuzzBases()
+	answered := 0
+	const packets = 20_000
+	for range packets {
+		name := bases[random.IntN(len(bases))] + "." + zones[random.IntN(len(zones))]
+		if random.IntN(8) == 0 {
+			name = fuzzLabels[random.IntN(len(fuzzLabels))] + "." + name
+		}
+		q := new(dns.Msg).SetQuestion(strings.TrimPrefix(name, "."), types[random.IntN(len(types))])
+		q.CheckingDisabled, q.AuthenticatedData, q.RecursionDesired = random.IntN(4) == 0, random.IntN(4) == 0, random.IntN(2) == 0
+		if random.IntN(2) == 0 {
+			q.SetEdns0(uint16(random.IntN(3000)), random.IntN(2) == 0) //nolint:gosec // small
+		}
+		packet, err := q.Pack()
+		if err != nil {
+			continue
+		}
+		for range random.IntN(3) {
+			packet[2+random.IntN(len(packet)-2)] ^= 1 << random.IntN(8)
+		}
+		if compareExpress(t, cases[random.IntN(len(cases))], packet, random.IntN(2) == 0) {
+			answered++
+		}
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if answered < packets/10 {
+		t.Errorf("%d of %d packets were answered by the express path: is this still about it?", answered, packets)
+	}
+	t.Logf("%d of %d packets were answered by the express path", answered, packets)
+}
