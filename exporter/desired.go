@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -14,6 +13,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // Source is all that the records of one service are computed from: what the member's API server has of it now.
@@ -62,17 +62,17 @@ func desired(src Source) Desired {
 	if refusal := refuse(src); refusal != nil {
 		return Desired{Refused: refusal}
 	}
-	record := exportedService(src)
+	exported := exportedService(src)
 	stated, wrong := statedPolicy(src)
-	record.Spec.Policy = policy.Export(stated)
-	service, left := record.Sanitized()
+	exported.Spec.Policy = policy.Export(stated)
+	service, left := exported.Sanitized()
 	if service == nil {
 		// It can't be: the API server has checked the names, and the type and the time are ours. If it is, say so.
 		return Desired{Refused: &Refusal{mcsv1beta1.ServiceExportReasonInvalidServiceType, left.ToAggregate().Error()}}
 	}
 	d := Desired{Service: service, LeftOut: append(wrong, left...)}
-	for _, slice := range exportable(src.Slices) {
-		for _, part := range exportedEndpoints(src, slice) {
+	for _, slice := range record.Exportable(src.Slices) {
+		for _, part := range record.Endpoints(src.Cluster, src.Key, slice) {
 			endpoints, left := part.Sanitized()
 			d.LeftOut = append(d.LeftOut, left...)
 			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {
@@ -118,8 +118,8 @@ func imported(svc *corev1.Service) bool {
 // exportedService returns the record of the Service as it is, before anything unfit is taken out.
 func exportedService(src Source) *clustersetv1alpha1.ExportedService {
 	svc, export := src.Service, src.Export
-	record := &clustersetv1alpha1.ExportedService{
-		ObjectMeta: recordMeta(src, api.ExportedServiceName(src.Key.Namespace, src.Key.Name)),
+	exported := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: record.Meta(src.Cluster, src.Key, api.ExportedServiceName(src.Key.Namespace, src.Key.Name)),
 		Spec: clustersetv1alpha1.ExportedServiceSpec{
 			ServiceNamespace:      src.Key.Namespace,
 			ServiceName:           src.Key.Name,
@@ -137,33 +137,15 @@ func exportedService(src Source) *clustersetv1alpha1.ExportedService {
 		},
 	}
 	if svc.Spec.ClusterIP == corev1.ClusterIPNone {
-		record.Spec.Type = mcsv1beta1.Headless
-		record.Spec.ClusterIPs = nil
+		exported.Spec.Type = mcsv1beta1.Headless
+		exported.Spec.ClusterIPs = nil
 	}
 	for _, p := range svc.Spec.Ports {
 		port := clustersetv1alpha1.ServicePort{Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port}
 		if p.TargetPort != intstr.FromInt32(0) {
 			port.TargetPort = &p.TargetPort
 		}
-		record.Spec.Ports = append(record.Spec.Ports, port)
+		exported.Spec.Ports = append(exported.Spec.Ports, port)
 	}
-	return record
-}
-
-// recordMeta is the metadata of one of our records on the hub.
-func recordMeta(src Source, name string) metav1.ObjectMeta {
-	return metav1.ObjectMeta{
-		Namespace: api.MemberNamespace(src.Cluster),
-		Name:      name,
-		Labels:    recordLabels(src),
-	}
-}
-
-func recordLabels(src Source) map[string]string {
-	return map[string]string{
-		api.LabelManagedBy:         api.ManagedByExporter,
-		api.LabelCluster:           src.Cluster,
-		api.LabelExportedNamespace: src.Key.Namespace,
-		api.LabelExportedName:      src.Key.Name,
-	}
+	return exported
 }

@@ -17,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // gatherHub reads a service's records from the hub's cache.
@@ -113,9 +114,37 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 		return cur, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
 	}
 	for i := range slices.Items {
-		cur.Slices = append(cur.Slices, &slices.Items[i])
+		if desired.Owned(&slices.Items[i]) {
+			cur.Slices = append(cur.Slices, &slices.Items[i])
+		}
 	}
 	return cur, nil
+}
+
+// gatherOwn reads what this cluster's own objects say of a service. It returns nil where there is no such Service: then what the
+// hub says stands until the exporter has told it.
+func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName) (*desired.Own, error) {
+	svc := &corev1.Service{}
+	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
+		return nil, err
+	}
+	var all discoveryv1.EndpointSliceList
+	if err := r.local.cache.List(ctx, &all, client.InNamespace(key.Namespace), byService(key)); err != nil {
+		return nil, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
+	}
+	own := &desired.Own{ClusterIPs: desired.ClusterIPs(svc), Nodes: map[string]string{}}
+	for _, slice := range record.Exportable(all.Items) {
+		records := record.Endpoints(r.options.Cluster, key, slice)
+		for i := range records {
+			own.Endpoints = append(own.Endpoints, &records[i])
+		}
+		for i := range slice.Endpoints {
+			if e := &slice.Endpoints[i]; e.NodeName != nil && len(e.Addresses) > 0 {
+				own.Nodes[e.Addresses[0]] = *e.NodeName
+			}
+		}
+	}
+	return own, nil
 }
 
 // byService is a query of the indexes that watches.go makes.

@@ -25,7 +25,7 @@ import (
 func TestImporter(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
-	w.here(namespace("shop"), namespace("other"))
+	w.here(namespace("shop"), namespace("other"), node("n1", "beijing-1"))
 
 	// What an importer of before left behind, without a record on the hub, is found at the start.
 	w.here(`

@@ -56,6 +56,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
 		in.Derived = cur.Derived
 	}
+	if in.Own, err = r.gatherOwn(ctx, in.Key); err != nil {
+		return reconcile.Result{}, err
+	}
 	out, returns, err := r.compute(ctx, &in)
 	if err != nil {
 		return reconcile.Result{}, err

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -26,7 +27,7 @@ import (
 
 // Indexes of the two caches. The exporter may index the same kinds: the names are ours alone.
 const (
-	// indexService finds records, and our EndpointSlices, by the "namespace/name" of their service.
+	// indexService finds records, our EndpointSlices, and those of this cluster's Services, by the "namespace/name" of their service.
 	indexService = "importer.service"
 	// indexNamespace finds ExportedServices by the namespace of their service.
 	indexNamespace = "importer.namespace"
@@ -51,7 +52,12 @@ func indexes(hub, local cache.Cache) []index {
 		return []string{o.(*clustersetv1alpha1.ExportedService).Spec.ServiceNamespace}
 	}
 	return []index{
-		{local, &discoveryv1.EndpointSlice{}, indexService, byService},
+		{local, &discoveryv1.EndpointSlice{}, indexService, func(o client.Object) []string {
+			if key, ok := backedBy(o); ok {
+				return []string{key.String()}
+			}
+			return byService(o)
+		}},
 		{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
 		{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
 		{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
@@ -64,6 +70,12 @@ func (i index) add(ctx context.Context) error {
 		return fmt.Errorf("index %s by %s: %w", kindOf(i.kind), i.name, err)
 	}
 	return nil
+}
+
+// backedBy returns the Service of this cluster that an EndpointSlice, which isn't ours, is of.
+func backedBy(o client.Object) (types.NamespacedName, bool) {
+	name := o.GetLabels()[discoveryv1.LabelServiceName]
+	return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && !desired.Owned(o)
 }
 
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
@@ -85,12 +97,31 @@ func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bo
 		source.Kind(local, version.empty(), enqueue),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),
 		source.Kind[client.Object](local, &corev1.Service{}, enqueue),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(hub, own, backedBy)),
+		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(hub, own, func(o client.Object) (types.NamespacedName, bool) {
+			return client.ObjectKeyFromObject(o), !desired.Owned(o)
+		})),
 		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(hub), appearedOrWent()),
 	}
 	if !skipGlobal {
 		sources = append(sources, source.Kind[client.Object](local, &fabedgev1alpha1.GlobalService{}, enqueue))
 	}
 	return sources
+}
+
+// exportedHere enqueues the services that objects of this cluster belong to, as far as it exports them.
+func exportedHere(hub client.Reader, own string, service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		key, ok := service(o)
+		if !ok {
+			return nil
+		}
+		record := client.ObjectKey{Namespace: api.MemberNamespace(own), Name: api.ExportedServiceName(key.Namespace, key.Name)}
+		if err := hub.Get(ctx, record, &clustersetv1alpha1.ExportedService{}, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // it isn't exported, or its record is yet to come, with an event of its own
+		}
+		return []reconcile.Request{{NamespacedName: key}}
+	})
 }
 
 // affectedBy enqueues the services that a cluster exports; where it is this one, all: they are ranked as seen from its place.

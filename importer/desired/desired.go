@@ -32,6 +32,10 @@ type Input struct {
 	// Services and Endpoints are the hub's records of the service, as they are.
 	Services  []*clustersetv1alpha1.ExportedService
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	// Own is what this cluster's objects say of the service, nil where it has no such Service. Where it exports the service that
+	// counts, and not what the hub says of its addresses: the hub may be away or behind. What is merged stays as the hub has it
+	// of everyone, so that all clusters come to the same.
+	Own *Own
 	// Members are the MemberClusters of the clusters that the records come from, and of this cluster, where there are any.
 	Members map[string]*clustersetv1alpha1.MemberCluster
 	// Returning are clusters that are Ready again, but not yet for long enough to be used as such.
@@ -45,6 +49,14 @@ type Input struct {
 	Derived *corev1.Service
 	// Unsupported says that this cluster has no addresses of the families the service has.
 	Unsupported bool
+}
+
+// Own is what a cluster's own objects say of a service.
+type Own struct {
+	ClusterIPs []string
+	Endpoints  []*clustersetv1alpha1.ExportedEndpoints
+	// Nodes has the names of the nodes that endpoints are on, by address.
+	Nodes map[string]string
 }
 
 // Output is what the objects should be. It has no ServiceImport where nobody exports the service.
@@ -83,6 +95,7 @@ func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
 // Compute returns the objects that a service's records come to. It is pure, and it depends on no order: lists come out
 // sorted, because an object that only changes its order is written and watched for nothing.
 func Compute(in Input) Output {
+	in.localFirst()
 	exports, drops := merge.Sanitize(in.Services)
 	endpoints, more := merge.SanitizeEndpoints(in.Endpoints)
 	out := Output{Resolved: merge.Resolve(exports), Drops: append(drops, more...)}
@@ -105,6 +118,32 @@ func Compute(in Input) Output {
 	out.Global = w.globalService()
 	return out
 }
+
+// localFirst replaces the addresses that the hub has of this cluster by those that are here.
+func (in *Input) localFirst() {
+	i := slices.IndexFunc(in.Services, func(s *clustersetv1alpha1.ExportedService) bool {
+		cluster, ok := s.SourceCluster()
+		return ok && cluster == in.Cluster
+	})
+	if in.Own == nil || i < 0 {
+		in.Own = nil
+		return
+	}
+	in.Services = slices.Clone(in.Services)
+	own := *in.Services[i]
+	if own.Spec.Type == mcsv1beta1.ClusterSetIP {
+		own.Spec.ClusterIPs = in.Own.ClusterIPs
+	}
+	in.Services[i] = &own
+	in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), func(e *clustersetv1alpha1.ExportedEndpoints) bool {
+		cluster, ok := e.SourceCluster()
+		return ok && cluster == in.Cluster
+	})
+	in.Endpoints = append(in.Endpoints, in.Own.Endpoints...)
+}
+
+// isOwn says whether the cluster is this one, and its endpoints are those that are here.
+func (w *work) isOwn(cluster string) bool { return w.in.Own != nil && cluster == w.in.Cluster }
 
 // work is what the builders of the single objects share.
 type work struct {

@@ -30,7 +30,7 @@ func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
 		slice.Labels[api.LabelServiceName] = w.in.Key.Name
 		slice.Ports = renamed(e.Endpoints.Spec.Ports, w.exposed(e.Cluster))
 		slice.Endpoints = w.placed(e.Cluster, e.Endpoints.Spec.Endpoints)
-		if w.hasVIP() && w.in.DataPath == DataPathPods {
+		if w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && w.isOwn(e.Cluster)) {
 			routed, behind = append(routed, slice), append(behind, 0)
 		} else {
 			unroute(slice)
@@ -38,7 +38,8 @@ func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
 		}
 	}
 	if w.hasVIP() && w.in.DataPath == DataPathClusterIPs {
-		routed, behind = w.clusterIPSlices()
+		ips, counts := w.clusterIPSlices()
+		routed, behind = append(routed, ips...), append(behind, counts...)
 	}
 	all = append(all, w.steered(routed, behind)...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
@@ -46,8 +47,16 @@ func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
 }
 
 // placed fills in the zone of endpoints that don't say theirs, where their cluster lies in one alone: some of those who go by
-// hints (kube-proxies of before, Cilium) want to know it.
+// hints (kube-proxies of before, Cilium) want to know it. This cluster's get their nodes' names back, by which kube-proxy knows
+// local ones (internalTrafficPolicy).
 func (w *work) placed(cluster string, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
+	if w.isOwn(cluster) {
+		for i := range endpoints {
+			if node, ok := w.in.Own.Nodes[endpoints[i].Addresses[0]]; ok {
+				endpoints[i].NodeName = &node
+			}
+		}
+	}
 	if zones := w.member(cluster).Zones; len(zones) == 1 {
 		for i := range endpoints { // of a sanitized copy
 			if endpoints[i].Zone == nil {
@@ -70,6 +79,9 @@ func unroute(s *discoveryv1.EndpointSlice) {
 // Headless Service, and lost, has no ClusterIP and gets no traffic.
 func (w *work) clusterIPSlices() (all []*discoveryv1.EndpointSlice, behind []int) {
 	for _, e := range w.exports {
+		if w.isOwn(e.Cluster) {
+			continue // its own ClusterIP behind our ClusterSetIP would be a second translation, which happens once per connection
+		}
 		ports := w.exposed(e.Cluster)
 		for _, ip := range e.Service.Spec.ClusterIPs {
 			family := discoveryv1.AddressType(familyOf(ip))

@@ -237,3 +237,48 @@ func TestSteeringClusterIPs(t *testing.T) {
 		t.Errorf("two behind it are enough: got %q, want %q", got, want)
 	}
 }
+
+// A cluster's own endpoints and ClusterIPs are those that are here, whatever the hub says. With --data-path=clusterips its
+// ClusterSetIP leads to its pods, and not to its ClusterIP, which would be a second translation.
+func TestLocalFirst(t *testing.T) {
+	for path, want := range map[desired.DataPath][]string{
+		desired.DataPathPods:       {"10.1.1.7 on n7", "10.2.1.1"},
+		desired.DataPathClusterIPs: {"-10.2.1.1", "10.1.1.7 on n7", "10.2.0.1"},
+	} {
+		t.Run(string(path), func(t *testing.T) {
+			in := records.Input(t, path, records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"))
+			here := records.Input(t, path, records.Exported("a", "shop", "web", "10.1.0.9", "10.1.1.7"))
+			in.Own = &desired.Own{ClusterIPs: []string{"10.1.0.9"}, Endpoints: here.Endpoints, Nodes: map[string]string{"10.1.1.7": "n7", "10.2.1.1": "n1"}}
+			if out := desired.Compute(in); strings.Contains(fmt.Sprint(steered(out)), "10.1.1.7") {
+				t.Error("another cluster's addresses were replaced")
+			}
+			in.Cluster = "a"
+			out := desired.Compute(in)
+			var got []string
+			for _, s := range out.Slices {
+				for _, e := range s.Endpoints {
+					text := e.Addresses[0]
+					if e.NodeName != nil {
+						text += " on " + *e.NodeName
+					}
+					if s.Labels[api.LabelKubernetesServiceName] == "" {
+						text = "-" + text
+					}
+					got = append(got, text)
+				}
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if ips := out.Global.Spec.Endpoints[0].Addresses; !slices.Equal(ips, []string{"10.1.0.9"}) {
+				t.Errorf("the GlobalService has %v", ips)
+			}
+			// Un-exported: what the hub has of nobody is nobody's.
+			in.Services = in.Services[1:]
+			if got := fmt.Sprint(steered(desired.Compute(in))); strings.Contains(got, "10.1.") {
+				t.Errorf("not exported, and still %s", got)
+			}
+		})
+	}
+}

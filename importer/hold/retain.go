@@ -71,7 +71,7 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 	for _, s := range cur.StaleSlices(out) {
 		cluster, name := s.Labels[api.LabelSourceCluster], desired.WholeSlice(s.Name)
 		switch full := fromRecord(s) && len(s.Endpoints) > 0; {
-		case whole[name]:
+		case whole[name], in.Own != nil && cluster == in.Cluster: // what is here says so, not the hub
 		case full && !exporting[cluster] && cluster != "":
 			missing[Part{Service: in.Key, Cluster: cluster}] = true
 		case full && !records[name] && cluster != "":

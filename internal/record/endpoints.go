@@ -1,19 +1,21 @@
-package exporter
+package record
 
 import (
 	"slices"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// exportable returns those of a Service's EndpointSlices that hold this cluster's own endpoints, by IP address.
+// Exportable returns those of a Service's EndpointSlices that hold this cluster's own endpoints, by IP address.
 //
 // Slices that came from another cluster must stay out: exported again, they would be imported again where they came from,
 // as endpoints of ours, for ever. Slices of type FQDN have no addresses to answer a query with.
-func exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
+func Exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool {
 		_, imported := s.Labels[api.LabelServiceName]
 		return imported ||
@@ -22,18 +24,18 @@ func exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
 	})
 }
 
-// exportedEndpoints returns the records of one slice, before anything unfit is taken out: one for every
+// Endpoints returns the records of one slice of a cluster's service, before anything unfit is taken out: one for every
 // api.MaxExportedEndpoints of its endpoints, so that none gets larger than a watch event should be. Of an endpoint goes
 // what means the same in every cluster; nodes and pods are names in this one only.
-func exportedEndpoints(src Source, slice discoveryv1.EndpointSlice) []clustersetv1alpha1.ExportedEndpoints {
+func Endpoints(cluster string, service types.NamespacedName, slice discoveryv1.EndpointSlice) []clustersetv1alpha1.ExportedEndpoints {
 	var records []clustersetv1alpha1.ExportedEndpoints
 	for part := range slices.Chunk(slice.Endpoints, api.MaxExportedEndpoints) {
-		name := api.ExportedEndpointsName(src.Key.Namespace, src.Key.Name, slice.Name, len(records))
+		name := api.ExportedEndpointsName(service.Namespace, service.Name, slice.Name, len(records))
 		record := clustersetv1alpha1.ExportedEndpoints{
-			ObjectMeta: recordMeta(src, name),
+			ObjectMeta: Meta(cluster, service, name),
 			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
-				ServiceNamespace: src.Key.Namespace,
-				ServiceName:      src.Key.Name,
+				ServiceNamespace: service.Namespace,
+				ServiceName:      service.Name,
 				AddressType:      slice.AddressType,
 				Ports:            slice.Ports,
 			},
@@ -49,4 +51,18 @@ func exportedEndpoints(src Source, slice discoveryv1.EndpointSlice) []clusterset
 		records = append(records, record)
 	}
 	return records
+}
+
+// Meta is the metadata of a record on the hub.
+func Meta(cluster string, service types.NamespacedName, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Namespace: api.MemberNamespace(cluster),
+		Name:      name,
+		Labels: map[string]string{
+			api.LabelManagedBy:         api.ManagedByExporter,
+			api.LabelCluster:           cluster,
+			api.LabelExportedNamespace: service.Namespace,
+			api.LabelExportedName:      service.Name,
+		},
+	}
 }
