@@ -133,6 +133,7 @@ func TestStateFileIsNotWrittenForWhatNoAnswerShows(t *testing.T) {
 		s.start()
 		syncAll(s, numberedVIP(0))
 		pass(time.Minute)
+		synctest.Wait()
 		writes = 0
 		for i := range 50 {
 			o := numberedVIP(0)
@@ -140,11 +141,13 @@ func TestStateFileIsNotWrittenForWhatNoAnswerShows(t *testing.T) {
 			s.put(index.KindServiceImport, index.ObjectID{}, o, nil)
 			pass(time.Minute)
 		}
+		synctest.Wait()
 		if writes > 1 {
 			t.Errorf("%d writes", writes)
 		}
 		s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(1), nil)
 		pass(time.Minute)
+		synctest.Wait()
 		if writes > 2 {
 			t.Errorf("%d writes of one change", writes)
 		}
@@ -171,6 +174,7 @@ func TestASlowWriteIsFollowedByALongRest(t *testing.T) {
 			s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(i+1), nil)
 			pass(time.Second)
 		}
+		synctest.Wait()
 		if len(began) != 18 {
 			t.Errorf("%d writes in an hour", len(began))
 		}
