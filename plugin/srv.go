@@ -16,7 +16,7 @@ func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup, fits *room) *dns.Msg 
 		return nil
 	}
 	picks := l.Targets.Sample(c.most(n), c.roll(n, fits))
-	if l.Set.Headless {
+	if l.Targets.AtHosts() {
 		return c.replyHostSRV(r, l, picks, fits)
 	}
 	return c.replyServiceSRV(r, l, picks, fits)
@@ -47,7 +47,7 @@ func weightOf(l *index.Lookup, t index.Target, picks *index.Sample) uint16 {
 	return uint16(max(1, 100/picks.Len())) //nolint:gosec // at most 100
 }
 
-// replyHostSRV points at the endpoints of a headless service. A record and its target's addresses lie in one array
+// replyHostSRV points at the endpoints of a headless service, or at clusters. A record and its target's addresses lie in one array
 // element; only a host with several addresses of one family needs more. The targets are gone through three times, each with its
 // copy of picks: to see how many there is room for, how many of their addresses, and to make the records.
 func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks index.Sample, fits *room) *dns.Msg {
@@ -73,7 +73,7 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks index.Sampl
 				extra = extra[:from+service.len()]
 				c.fillExtras(extra[from:], target, &service)
 			} else {
-				host := &l.Set.Hosts[t.Host]
+				host := &l.Set.TargetHosts()[t.Host]
 				target = names.make(host.Key)
 				extra = c.appendHost(extra, rec, target, host.Addrs[:min(len(host.Addrs), room-len(extra))])
 			}
@@ -143,7 +143,7 @@ func (n *hostNames) init(l *index.Lookup, qname string, picks index.Sample, fits
 		case another:
 			length = len(n.service)
 			if t.Host != index.ServiceItself {
-				length += len(l.Set.Hosts[t.Host].Key) + len(".")
+				length += len(l.Set.TargetHosts()[t.Host].Key) + len(".")
 				size += length
 			}
 		}
@@ -167,7 +167,7 @@ func (c *ClusterSet) takeHosts(l *index.Lookup, targets int, picks index.Sample,
 			*service = c.takeExtras(l.Set.Addrs, l.Set.Weights, fits)
 			addrs += service.len()
 		default:
-			v4, v6 := fits.takeAddrs(l.Set.Hosts[t.Host].Addrs.Split())
+			v4, v6 := fits.takeAddrs(l.Set.TargetHosts()[t.Host].Addrs.Split())
 			addrs += len(v4) + len(v6)
 		}
 	}

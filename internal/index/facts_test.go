@@ -131,7 +131,7 @@ func (s *Set) targetTexts(t *testing.T, key string, targets Targets) []string {
 		}
 		host := "*"
 		if target.Host != ServiceItself {
-			host = s.Hosts[target.Host].Key
+			host = s.TargetHosts()[target.Host].Key
 		}
 		texts = append(texts, fmt.Sprintf("%s:%d", host, target.Port))
 	}

@@ -173,6 +173,57 @@ func (f *facts) setHeadlessPort(w *world, p Port, inside []backend) {
 	}
 }
 
+// setClusterPorts points the ports of a ClusterIP service at the service's own name, where all clusters behind it offer them at one
+// number, and else at the best of the clusters that have them.
+func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
+	f.ports, f.union = map[string][]string{}, nil
+	var inside []backend
+	for _, b := range w.backends(id, g.Groups) {
+		if w.matches(w.opts.Policy.Boundary, b.place) {
+			inside = append(inside, b)
+		}
+	}
+	served, tier := w.best(inside)
+	set := func(p Port) {
+		if p.Name == "" || f.ports[portText(p)] != nil {
+			return
+		}
+		f.ports[portText(p)] = []string{}
+		var having []backend
+		numbers := map[uint16]bool{}
+		for _, b := range inside {
+			if b.port(p) != 0 {
+				having = append(having, b)
+			}
+		}
+		best, its := w.best(having)
+		for _, b := range best {
+			numbers[b.port(p)] = true
+		}
+		for _, b := range best {
+			host := b.place.Cluster
+			if its == tier && len(best) == len(served) && len(numbers) == 1 || host == "" || w.tooLong(id, host) {
+				host = "*"
+			}
+			f.addTarget(p, fmt.Sprintf("%s:%d", host, b.port(p)))
+		}
+	}
+	for _, p := range g.Ports {
+		set(p)
+	}
+	for _, b := range inside {
+		for _, p := range b.declaredPorts {
+			set(p)
+		}
+	}
+	f.setUnion()
+}
+
+// tooLong reports whether a cluster's name in front of a service's would be no DNS name.
+func (w *world) tooLong(id ObjectID, cluster string) bool {
+	return len(strings.Join([]string{cluster, id.Name, id.Namespace, "svc", strings.Repeat("z", w.opts.LongestZone)}, ".")) > 254
+}
+
 func (b backend) port(p Port) uint16 {
 	for _, q := range b.declaredPorts {
 		if q.Name == p.Name && q.Protocol == p.Protocol {

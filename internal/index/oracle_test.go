@@ -134,7 +134,11 @@ func (w *world) groupsOf(id ObjectID) (groups []Group) {
 // global is the service as names below svc.global tell it.
 func (w *world) global(id ObjectID) facts {
 	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
-		return w.ranked(id, g.Headless, g.Ports, g.Groups)
+		f := w.ranked(id, g.Headless, g.Ports, g.Groups)
+		if !g.Headless && slices.ContainsFunc(g.Groups, func(o Group) bool { return !slices.Equal(o.Ports, g.Ports) }) {
+			w.setClusterPorts(&f, id, g)
+		}
+		return f
 	}
 	return w.mcs(id)
 }

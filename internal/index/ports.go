@@ -38,6 +38,9 @@ type offer struct {
 // portRanking finds for each named port of a headless service the endpoints that offer it: those of the best tier among them,
 // which need not be the tier that the addresses came from. Where some clusters lack a port, those that have it answer.
 //
+// Below a service with addresses of its own, whose hosts are clusters, a port that all the clusters behind those addresses offer at
+// one number is at the service's own name.
+//
 // The time it takes is that of ports times candidates, in a loop of a few instructions: what is looked up by name is looked
 // up once for each group, and what has to be sorted is sorted once.
 type portRanking struct {
@@ -49,12 +52,21 @@ type portRanking struct {
 	ports      map[Port]int
 	offers     [][]offer // of each port
 	ranks      []int     // of each port, the rank that won
+	itself     []uint16  // of each port, the number at the service's own name, or 0
 	build      targetBuilder
+	// serviceRank is that of the service's own addresses, and behind how many candidates have it: 0 for a headless service.
+	serviceRank, behind int
 }
 
-func headlessPorts(declared []Port, candidates []candidate, weights []uint8) (ports []PortTargets, all Targets) {
+// hostPorts ranks the candidates for each named port. Own says that the service has addresses of its own, of that rank.
+func hostPorts(declared []Port, candidates []candidate, weights []uint8, own bool, rank int) (ports []PortTargets, all Targets) {
 	r := &portRanking{candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}}
 	r.readGroups()
+	for i := range candidates {
+		if r.serviceRank = rank; own && candidates[i].rank == rank {
+			r.behind++
+		}
+	}
 	for _, p := range declared {
 		r.port(p)
 	}
@@ -67,7 +79,7 @@ func headlessPorts(declared []Port, candidates []candidate, weights []uint8) (po
 			r.offers[at] = append(r.offers[at], offer{int32(i), p.Number}) //nolint:gosec // few groups
 		}
 	}
-	r.ranks = make([]int, len(r.offers))
+	r.ranks, r.itself = make([]int, len(r.offers)), make([]uint16, len(r.offers))
 	ports = make([]PortTargets, 0, len(r.ports))
 	for p, at := range r.ports {
 		ports = append(ports, PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: Targets{n: int32(at)}}) //nolint:gosec // below maxPorts
@@ -128,12 +140,23 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 		}
 	}
 	r.ranks[port] = rank
+	found, one := 0, uint16(0)
 	for _, i := range r.byHost {
-		if group := r.groupOf[i]; numbers[group] != 0 && r.candidates[i].rank == rank {
+		group := r.groupOf[i]
+		if n := numbers[group]; n != 0 && r.candidates[i].rank == rank {
 			r.build.add(r.candidates[i].host, numbers[group:group+1])
+			if found++; found == 1 {
+				one = n
+			} else if n != one {
+				one = 0
+			}
 		}
 	}
 	t := r.build.build()
+	if one != 0 && rank == r.serviceRank && found == r.behind {
+		r.itself[port] = one
+		t = Targets{n: 1, number: one}
+	}
 	for _, o := range r.offers[port] {
 		numbers[o.group] = 0
 	}
@@ -153,12 +176,14 @@ func (r *portRanking) all() Targets {
 		}
 	}
 	lists := map[key][]uint16{}
+	itself := slices.DeleteFunc(slices.Clone(r.itself), func(n uint16) bool { return n == 0 })
+	r.build.add(ServiceItself, sortedNumbers(itself))
 	for _, i := range r.byHost {
 		at := key{r.groupOf[i], r.candidates[i].rank}
 		numbers, ok := lists[at]
 		if !ok {
 			for _, o := range offered[at.group] {
-				if r.ranks[o.group] == at.rank {
+				if r.ranks[o.group] == at.rank && r.itself[o.group] == 0 {
 					numbers = append(numbers, o.number)
 				}
 			}

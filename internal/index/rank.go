@@ -110,7 +110,10 @@ func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port
 				}
 			}
 		}
-		s.Ports, s.Targets = headlessPorts(ports, candidates, s.HostWeights)
+		s.Ports, s.Targets = hostPorts(ports, candidates, s.HostWeights, false, best)
+	} else if source == SourceGlobalService && portsDiffer(ports, groups) {
+		r.nameClusters(s, key, candidates, weighted)
+		s.Ports, s.Targets = hostPorts(ports, candidates, s.HostWeights, true, best)
 	} else {
 		s.Ports, s.Targets = servicePorts(ports)
 	}
@@ -237,6 +240,25 @@ func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 		}
 		at, _ := slices.BinarySearchFunc(s.Hosts, keys[i], func(h Host, key string) int { return strings.Compare(h.Key, key) })
 		candidates[i].host = int32(at) //nolint:gosec // an index into a slice of at most some thousand hosts
+	}
+}
+
+// nameClusters tells each candidate the number of its cluster, which SRV records of a ClusterIP service can point at in the dialect
+// Global.
+func (r *ranker) nameClusters(s *Set, key ServiceKey, candidates []candidate, weighted bool) {
+	room := maxName - len(".") - len(key) - len(".svc.") - r.longest
+	if weighted {
+		s.HostWeights = make([]uint8, len(s.Clusters))
+	}
+	for i := range candidates {
+		c := &candidates[i]
+		at, ok := slices.BinarySearchFunc(s.Clusters, c.group.Cluster, func(h Host, key string) int { return strings.Compare(h.Key, key) })
+		if ok && weighted {
+			s.HostWeights[at] = c.weight
+		}
+		if ok && len(c.group.Cluster) <= room {
+			c.host = int32(at) //nolint:gosec // few clusters
+		}
 	}
 }
 

@@ -32,17 +32,20 @@ func (s *Service) empty() bool { return !s.exists() && len(s.slices) == 0 }
 
 // build derives the Sets from the inputs.
 func (s *Service) build(r *ranker) {
-	var mcs, global *Set
+	var mcs, global, own *Set
 	if s.global != nil {
 		global = r.rank(s.key, SourceGlobalService, s.global.Headless, s.global.Ports, s.global.Groups)
+		if own = global; !s.global.Headless && portsDiffer(s.global.Ports, s.global.Groups) {
+			own = global.withoutClusters(s.global.Ports)
+		}
 	}
 	switch {
 	case s.imported == nil:
-		mcs = global
+		mcs = own
 	case s.imported.Headless:
 		mcs = r.rank(s.key, SourceEndpointSlices, true, s.imported.Ports, s.groups())
 	case len(s.imported.IPs) == 0 && s.global != nil:
-		mcs = global
+		mcs = own
 	case len(s.imported.IPs) == 0 && !s.imported.Ours:
 		// Submariner's Lighthouse, by default, has no ClusterSetIPs: its slices carry the exporters' ClusterIPs.
 		mcs = r.rank(s.key, SourceEndpointSlices, false, s.imported.Ports, s.groups())
@@ -53,6 +56,25 @@ func (s *Service) build(r *ranker) {
 		global = mcs
 	}
 	s.sets = [...]*Set{MCS: mcs, Global: global}
+}
+
+// portsDiffer reports whether some endpoints don't have the ports of their service.
+func portsDiffer(service []Port, groups []Group) bool {
+	for i := range groups {
+		if ports := groups[i].Ports; len(ports) != len(service) || len(ports) > 0 && &ports[0] != &service[0] && !slices.Equal(ports, service) {
+			return true
+		}
+	}
+	return false
+}
+
+// withoutClusters returns a ClusterIP service as MCS has it, where nothing lies below its name that SRV records could point at
+// (specification 2.3.4).
+func (s *Set) withoutClusters(declared []Port) *Set {
+	c := *s
+	c.HostWeights = nil
+	c.Ports, c.Targets = servicePorts(declared)
+	return &c
 }
 
 // clusterSetIPs is the Set of a service that kube-proxy balances: its addresses are served whatever the readiness of the

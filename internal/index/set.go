@@ -33,7 +33,7 @@ type Set struct {
 	Addrs Addrs
 	// Weights are those of Addrs' clusters, for replies that can't have all of them.
 	Weights Weights
-	// HostWeights are the weights of Hosts, 1 to 100, nil where they are alike.
+	// HostWeights are the weights of TargetHosts, 1 to 100, nil where they are alike.
 	HostWeights []uint8
 	// Hosts are the endpoints that have a name of their own, of every tier within the boundary, sorted by Key. Only headless
 	// services have any.
@@ -77,6 +77,14 @@ type PortTargets struct {
 
 // Host returns the endpoint of that key, "<hostname>.<cluster>", or nil.
 func (s *Set) Host(key string) *Host { return findHost(s.Hosts, key) }
+
+// TargetHosts are what Targets have as hosts: the Hosts of a headless service, the Clusters of any other.
+func (s *Set) TargetHosts() []Host {
+	if s.Headless {
+		return s.Hosts
+	}
+	return s.Clusters
+}
 
 // Cluster returns the cluster of that name with its addresses, or nil.
 func (s *Set) Cluster(name string) *Host { return findHost(s.Clusters, name) }

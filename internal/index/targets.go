@@ -5,7 +5,7 @@ import "slices"
 // ServiceItself as a Target's Host stands for the service's own name.
 const ServiceItself = -1
 
-// Target is what an SRV record points to: Host is an index into Set.Hosts, or ServiceItself.
+// Target is what an SRV record points to: Host is an index into Set.TargetHosts, or ServiceItself.
 type Target struct {
 	Host int32
 	Port uint16
@@ -67,6 +67,11 @@ func weightOf(weights []uint8, host int32) uint8 {
 
 // Len returns how many targets there are.
 func (t *Targets) Len() int { return int(t.n) }
+
+// AtHosts reports whether any target is another than the service itself.
+func (t *Targets) AtHosts() bool {
+	return t.hosts != nil && t.hosts.hosts[len(t.hosts.hosts)-1] != ServiceItself
+}
 
 // At returns the target of that number, from 0 to Len()-1.
 func (t *Targets) At(i int) Target {
