@@ -36,7 +36,7 @@ func (w *world) hurryHub(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { restart() })
-	restart("--suspect-after", "6s", "--expire-after", "15s")
+	restart("--suspect-after", "10s", "--expire-after", "20s")
 }
 
 // startHub starts the hub's API server, if it doesn't run.

@@ -63,6 +63,23 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
+// What a service doesn't say the agent's flags do; its trafficDistribution says it as well.
+func TestDefaultsOfTheAgent(t *testing.T) {
+	w := set(t)
+	t.Cleanup(func() { w.cluster("xicheng").restartAgent(t) })
+	w.cluster("xicheng").restartAgent(t, "--prefer", "none", "--boundary", "region")
+	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")
+	near := w.service(t, export{spec: "trafficDistribution: PreferClose"}, "xicheng", "chaoyang", "minhang")
+	for _, svc := range []*service{s, near} {
+		svc.pods("xicheng", 2)
+		svc.pods("chaoyang", 1)
+		svc.pods("minhang", 1)
+		svc.publish()
+	}
+	s.answered("xicheng", s.all[:3]...)
+	near.answered("xicheng", near.all[:2]...)
+}
+
 // A tier with fewer endpoints than min-ready is joined by the next.
 func TestMinReady(t *testing.T) {
 	s := set(t).service(t, export{annotations: `clusterset.dev/min-ready: "2"`}, "xicheng", "chaoyang", "minhang")
