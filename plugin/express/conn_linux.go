@@ -219,14 +219,25 @@ func (c *conn) address(i, j, size int) {
 	}
 }
 
+// sendWait is how many milliseconds the replies of a batch wait at most for room in the socket's buffer.
+const sendWait = 20
+
 // send sends the first n replies. One that can't be sent is lost, as a datagram may be.
 func (c *conn) send(fd uintptr, n int) {
+	waited := false
 	for sent := 0; sent < n; {
 		done, errno := mmsg(unix.SYS_SENDMMSG, fd, c.out[sent:], n-sent)
-		if errno == unix.EINTR {
+		switch {
+		case errno == unix.EINTR:
 			continue
+		case errno == unix.EAGAIN && !waited:
+			waited = true
+			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, sendWait) //nolint:gosec // a descriptor
+			continue
+		case errno != 0:
+			done = 1 // that one
 		}
-		sent += max(done, 1)
+		sent += done
 	}
 }
 
