@@ -108,7 +108,7 @@ func TestExpressAnswersLikeTheChain(t *testing.T) {
 	for _, c := range []struct{ name, more, options string }{
 		{"production", "shed\n    cache 30", ""},
 		{"every directive that is allowed", expressAllowed, ""},
-		{"options", "cache 30", "max_answers 2\n        ttl 3600\n        location c1 z1 r1"},
+		{"options", "cache 30", "max_answers 3\n        ttl 3600\n        location c1 z1 r1"},
 		{"fallthrough", "", "fallthrough test.svc.global"},
 	} {
 		t.Run(c.name, func(t *testing.T) { compareWithChain(t, c.more, c.options) })
