@@ -105,11 +105,11 @@ func TestFilesOfThisVersionAndTheLastAreRead(t *testing.T) {
 
 // A file is a manifest like any other, for explain and for people.
 func TestAFileIsAManifest(t *testing.T) {
-	dir := t.TempDir()
-	if err := Write(filepath.Join(dir, "state.json"), sample()); err != nil {
+	path := filepath.Join(t.TempDir(), "dns.snapshot") // of a name that isn't read in a directory
+	if err := Write(path, sample()); err != nil {
 		t.Fatal(err)
 	}
-	found, notes, err := manifests.Read(dir)
+	found, notes, err := manifests.Read(path)
 	if err != nil || len(notes) > 0 {
 		t.Fatal(err, notes)
 	}
