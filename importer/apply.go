@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,7 +40,8 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		owner := r.ownerOf(imp)
 		derived, unsupported, err := r.applyDerived(ctx, in, out, cur, owner)
 		errs = append(errs, err)
-		if in.Derived, in.Unsupported = derived, unsupported; derived != cur.Derived || unsupported {
+		in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(err)
+		if derived != cur.Derived || unsupported || in.Refused != "" {
 			out = desired.Compute(in)
 		}
 		errs = append(errs, r.applySlices(ctx, out, cur, owner))
@@ -52,6 +54,20 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	errs = append(errs, r.applyGlobal(ctx, out, cur))
 	return errors.Join(errs...)
+}
+
+// refusal returns what an API server says that won't take an object, whoever asks again: it is invalid, or a quota, a policy or a
+// role forbids it. Empty: err is none of these.
+func refusal(err error) string {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return ""
+	}
+	switch status.Status().Reason {
+	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
+		return clip(status.Status().Message)
+	}
+	return ""
 }
 
 // ownerOf has the API server's garbage collector remove what belongs to a ServiceImport that someone deletes.

@@ -8,9 +8,11 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -306,6 +308,55 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 		w.imported("later", "web", 1)
 		w.onHub(memberOf("beijing"))
 		w.gone("later", "web")
+	})
+	t.Run("says why the API server refuses a Service", func(t *testing.T) {
+		w.here(`
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-more}
+spec:
+  failurePolicy: Fail
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [services]}]}
+  validations: [{expression: "object.metadata.namespace != 'other'", message: "this namespace has enough Services"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-more}
+spec: {policyName: no-more, validationActions: [Deny]}
+`)
+		trial := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "trial"},
+			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}
+		kube.Eventually(t, soon, func() error {
+			if err := w.client.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); err == nil {
+				return errors.New("the policy is not in force yet")
+			}
+			return nil
+		})
+		w.onHub(records.Exported("beijing", "other", "refused", "10.1.0.12", "10.11.0.12"))
+		kube.Eventually(t, soon, func() error {
+			o := w.objects("other", "refused")
+			if o.serviceImport == nil {
+				return errors.New("there is no ServiceImport")
+			}
+			c := meta.FindStatusCondition(o.serviceImport.Status.Conditions, "Ready")
+			if c == nil || c.Status != metav1.ConditionFalse || !strings.Contains(c.Message, "this namespace has enough Services") {
+				return fmt.Errorf("condition %+v", c)
+			}
+			var events eventsv1.EventList
+			if err := w.client.List(t.Context(), &events, client.InNamespace("other")); err != nil {
+				return err
+			}
+			for _, e := range events.Items {
+				if e.Reason == reasonRefused && e.Regarding.Name == "refused" && strings.Contains(e.Note, "enough Services") {
+					return nil
+				}
+			}
+			return fmt.Errorf("no such Event among %d", len(events.Items))
+		})
+		w.member.Delete(t, []byte("{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata: {name: no-more}}"))
+		w.imported("other", "refused", 1)
 	})
 	t.Run("deletes its GlobalServices when told to skip them", func(t *testing.T) {
 		w.onHub(records.Exported("beijing", "shop", "skipped", "10.1.0.11", "10.11.0.11"))

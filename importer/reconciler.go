@@ -141,8 +141,10 @@ func (r *reconciler) finish(ctx context.Context, key types.NamespacedName, err e
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	default:
 		r.report.outcome(key, stateFailed)
+		r.report.refused(key, refusal(err))
 		return reconcile.Result{}, err
 	}
+	r.report.refused(key, "")
 	return reconcile.Result{}, nil
 }
 

@@ -9,10 +9,12 @@ import (
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -42,6 +44,8 @@ const (
 	reasonHubComplete = "HubComplete"
 	// reasonNotRejoined: a cluster is missing on a hub that has lost its data, and is waited for.
 	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
+	// reasonRefused: the API server doesn't take one of our objects.
+	reasonRefused = "ImportRefused"
 	// reasonInvalidExport: parts of what clusters exported can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -96,6 +100,7 @@ type reported struct {
 	foreign   map[string]types.UID // by kind
 	drops     uint64               // a hash
 	truncated int
+	refused   string
 }
 
 func newReporter(recorder events.EventRecorder) *reporter {
@@ -186,6 +191,22 @@ func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regardin
 		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonInvalidExport, "Import",
 			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(len(drops), "part"), clip(drops[0].String()))
 	}
+}
+
+// refused mentions why the API server won't take a service's objects, once until that changes; empty: it takes them. The Event
+// stands on the ServiceImport even where that is what is refused.
+func (r *reporter) refused(key types.NamespacedName, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	rep := r.get(key)
+	if why != "" && why != rep.refused {
+		imp := &mcsv1beta1.ServiceImport{
+			TypeMeta:   metav1.TypeMeta{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName},
+			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
+		}
+		r.events.Eventf(imp, nil, corev1.EventTypeWarning, reasonRefused, "Import", "the API server doesn't take what is imported: %s", why)
+	}
+	rep.refused = why
 }
 
 // truncated records how many endpoints found no room in a service's GlobalService.

@@ -49,6 +49,8 @@ type Input struct {
 	Derived *corev1.Service
 	// Unsupported says that this cluster has no addresses of the families the service has.
 	Unsupported bool
+	// Refused is why the API server refused the derived Service, in its own words. Empty: it didn't.
+	Refused string
 }
 
 // Own is what a cluster's own objects say of a service.

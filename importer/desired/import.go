@@ -107,6 +107,9 @@ func (w *work) ready(ips []string) metav1.Condition {
 	case len(w.resolved.Ports) == 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "no ClusterSetIP: the exports have no port that can be imported"
+	case w.in.Refused != "":
+		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
+		message = "the API server refuses the derived Service as it should be: " + w.in.Refused
 	case len(ips) > 0:
 	case w.in.Unsupported || w.in.Derived != nil && len(ClusterIPs(w.in.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
