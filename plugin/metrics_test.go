@@ -32,11 +32,11 @@ func tieredPlugin(t *testing.T) *ClusterSet {
 		LongestZone: zs.longest(),
 	})}
 	c.index.Put(
-		&index.Cluster{Name: "here", Zone: "z", Region: "r"},
-		&index.Cluster{Name: "inzone", Zone: "z", Region: "r"},
-		&index.Cluster{Name: "inregion", Zone: "y", Region: "r"},
-		&index.Cluster{Name: "far", Zone: "x", Region: "q"},
-		&index.Cluster{Name: "drained", Zone: "z", Region: "r", Health: index.Degraded},
+		&index.Cluster{Name: "here", Member: topology.Member{Zones: []string{"z"}, Region: "r"}},
+		&index.Cluster{Name: "inzone", Member: topology.Member{Zones: []string{"z"}, Region: "r"}},
+		&index.Cluster{Name: "inregion", Member: topology.Member{Zones: []string{"y"}, Region: "r"}},
+		&index.Cluster{Name: "far", Member: topology.Member{Zones: []string{"x"}, Region: "q"}},
+		&index.Cluster{Name: "drained", Member: topology.Member{Zones: []string{"z"}, Region: "r", Drain: true}},
 		vip("vip", "10.0.0.1"),
 	)
 	for service, cluster := range map[string]string{"cluster": "here", "zone": "inzone", "region": "inregion", "any": "far", "degraded": "drained"} {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -16,7 +15,8 @@ type judge struct {
 	query    Query
 	at       found
 	clusters map[string]*index.Cluster
-	members  []clustersetv1alpha1.MemberCluster
+	// nearest is the tier of the nearest endpoints in use.
+	nearest topology.Tier
 }
 
 func endpoints(j judge, all []index.Ranked) []Endpoint {
@@ -28,10 +28,10 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 		}
 		cluster := cmp.Or(j.clusters[p.Cluster], &index.Cluster{})
 		e := Endpoint{
-			Place:   Place{p.Cluster, cmp.Or(p.Zone, cluster.Zone), cmp.Or(p.Region, cluster.Region)},
+			Place:   Place{p.Cluster, cmp.Or(p.Zone, zones(cluster)), cmp.Or(p.Region, cluster.Region)},
 			Address: p.Addr.String(), Hostname: p.Hostname,
 		}
-		if p.Verdict == index.Eligible {
+		if p.Ready && p.Rank.Usable() {
 			e.Tier = p.Tier.String()
 		}
 		e.Answered, e.Reason = j.verdict(p, cluster)
@@ -58,11 +58,11 @@ func (j judge) ranks() map[string]int {
 // verdict says whether an endpoint is in the answer, and why.
 func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, reason string) {
 	switch {
-	case p.Verdict == index.Expired:
+	case p.Rank == topology.Gone:
 		return false, "its cluster has expired: no heartbeat for long"
-	case p.Verdict == index.NotReady:
+	case !p.Ready:
 		return false, "not ready"
-	case p.Verdict == index.Outside:
+	case p.Rank == topology.Outside:
 		return false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
 	case j.at.vip:
 		return false, "behind the ClusterSetIP, where kube-proxy chooses"
@@ -72,27 +72,32 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, 
 		return true, "it is what the name stands for"
 	}
 	switch {
-	case p.Degraded && !j.at.Set.Degraded:
-		return false, "its cluster is " + j.ailment(cluster) + ", so every healthy endpoint comes first"
-	case !p.Best:
+	case p.Rank.Degraded() && !j.at.Set.Degraded:
+		return false, "its cluster is " + ailment(cluster) + ", so every healthy endpoint comes first"
+	case !p.Used:
 		return false, farther(p.Tier, j.at.Set.Tier)
-	case p.Degraded:
-		return true, "its cluster is " + j.ailment(cluster) + ", but no healthy one is left"
+	case p.Rank.Degraded():
+		return true, "its cluster is " + ailment(cluster) + ", but no healthy one is left"
+	case j.alike():
+		return true, "no tier is preferred"
+	case p.Tier != j.nearest:
+		return true, fmt.Sprintf("fewer than %d are nearer", j.query.Policy.MinReady)
 	case p.Tier == topology.Any:
 		return true, "nothing nearer is ready"
 	}
 	return true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
-// ailment is why a cluster is degraded. The index keeps no more than that it is.
-func (j judge) ailment(cluster *index.Cluster) string {
-	for i := range j.members {
-		if mc := &j.members[i]; strings.EqualFold(mc.Name, cluster.Name) && mc.Spec.Drain {
-			return "drained"
-		}
+// ailment is why a cluster is degraded.
+func ailment(cluster *index.Cluster) string {
+	if cluster.Drain {
+		return "drained"
 	}
 	return "Suspect"
 }
+
+// zones lists the zones of a cluster.
+func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, ",") }
 
 func farther(own, best topology.Tier) string {
 	if own == topology.Any {

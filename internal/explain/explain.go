@@ -20,9 +20,12 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	if svc == nil {
 		return nil, &NotFoundError{q.Name, near(q.Name.Key, x.Snapshot().Services())}
 	}
+	stated := svc.Policy(q.Name.Dialect)
+	q.Policy = stated.Or(q.Policy)
 	e := &Explanation{
 		Name: q.Name.String(), Dialect: q.Name.Dialect, Time: f.Now, From: Place(q.From),
-		Prefer: tiers(q.Policy), Conflicts: f.Conflicts, Notes: f.Notes,
+		Prefer: tiers(q.Policy), MinReady: q.Policy.MinReady, Stated: stated.String(),
+		Conflicts: f.Conflicts, Notes: f.Notes,
 	}
 	if q.Policy.Boundary != topology.Any {
 		e.Boundary = q.Policy.Boundary.String()
@@ -42,9 +45,10 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	e.Source, why = source(q.Name.Dialect, svc)
 	all := x.Ranking(svc, q.Name.Dialect)
 	clusters := clustersOf(f.Objects)
-	e.Endpoints = endpoints(judge{q, at, clusters, f.Members}, all)
+	j := judge{q, at, clusters, nearest(all)}
+	e.Endpoints = endpoints(j, all)
 	e.Clusters = states(f, clusters, all)
-	e.Because = because(why, at, len(all))
+	e.Because = because(why, j, len(all))
 	return e, nil
 }
 
@@ -84,8 +88,8 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 }
 
 // because says in a sentence or two why the result is what it is.
-func because(why string, at found, endpoints int) string {
-	set := at.Set
+func because(why string, j judge, endpoints int) string {
+	at, set := j.at, j.at.Set
 	switch {
 	case at.why != "":
 		return at.why
@@ -100,18 +104,41 @@ func because(why string, at found, endpoints int) string {
 	case !at.ranked:
 		return why + "; a name below the service's has its addresses at whatever distance"
 	}
-	why += "; " + nearness(set.Tier)
+	why += "; " + j.nearness(set.Tier)
 	if set.Degraded {
 		why += ", among drained and Suspect clusters only, because no healthy one has a ready endpoint"
 	}
 	return why
 }
 
-func nearness(t topology.Tier) string {
-	if t == topology.Any {
-		return "none is near, so all that are ready answer"
+func (j judge) nearness(t topology.Tier) string {
+	widened := ""
+	if j.nearest != topology.Any && j.nearest != t {
+		widened = fmt.Sprintf(", because nearer ones are fewer than %d (min-ready)", j.query.Policy.MinReady)
 	}
-	return fmt.Sprintf("those of the server's own %s answer", t)
+	switch {
+	case j.alike():
+		return "no tier is preferred, so all that are ready answer"
+	case t != topology.Any:
+		return fmt.Sprintf("those of the server's own %s answer", t) + widened
+	case widened != "":
+		return "all that are ready answer" + widened
+	}
+	return "none is near, so all that are ready answer"
+}
+
+// alike says that the policy prefers no tier.
+func (j judge) alike() bool { return j.query.Policy.Prefer != nil && len(j.query.Policy.Prefer) == 0 }
+
+// nearest returns the tier of the nearest endpoints in use.
+func nearest(all []index.Ranked) topology.Tier {
+	best, tier := topology.Gone, topology.Any
+	for i := range all {
+		if p := &all[i]; p.Used && p.Rank < best {
+			best, tier = p.Rank, p.Tier
+		}
+	}
+	return tier
 }
 
 func clustersOf(objects []index.Object) map[string]*index.Cluster {
@@ -138,7 +165,7 @@ func states(f Facts, clusters map[string]*index.Cluster, endpoints []index.Ranke
 	for i, name := range names {
 		out[i] = Cluster{Place: Place{Cluster: name}, Phase: "no MemberCluster, so taken as healthy"}
 		if c := clusters[name]; c != nil {
-			out[i].Zone, out[i].Region = c.Zone, c.Region
+			out[i].Zone, out[i].Region = zones(c), c.Region
 		}
 		for j := range f.Members {
 			if mc := &f.Members[j]; strings.EqualFold(mc.Name, name) {

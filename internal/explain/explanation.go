@@ -48,6 +48,10 @@ type Explanation struct {
 	// Prefer are the tiers from the most to the least wanted, Boundary the one that is never left.
 	Prefer   []string `json:"prefer"`
 	Boundary string   `json:"boundary,omitempty"`
+	// MinReady is how many ready endpoints make a tier enough; 0 is 1.
+	MinReady int `json:"minReady,omitempty"`
+	// Stated is what of these the service itself states; the rest is the server's.
+	Stated string `json:"stated,omitempty"`
 
 	Result    Result   `json:"result"`
 	Addresses []string `json:"addresses,omitempty"`

@@ -25,7 +25,13 @@ func (s Screen) Render(e *Explanation) string {
 	if e.Boundary != "" {
 		order += "; never outside the own " + e.Boundary
 	}
+	if e.MinReady > 1 {
+		order += fmt.Sprintf("; the next joins one of fewer than %d ready endpoints", e.MinReady)
+	}
 	w.Line(label("Tiers"), screen.Cell{Text: order})
+	if e.Stated != "" {
+		w.Line(label("Policy"), screen.Cell{Text: e.Stated + ", as the service states; the rest is the server's"})
+	}
 	w.Line(label("Answer"), answer(e))
 	w.Line(label("From"), screen.Cell{Text: e.Source})
 	w.Line(label("Because"), screen.Cell{Text: e.Because})

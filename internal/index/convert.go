@@ -14,6 +14,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // The functions here read API objects that anyone may have written: no API server stands between a manifests directory and
@@ -36,12 +38,14 @@ func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.Error
 		Service: key, Headless: o.Spec.Type == mcsv1beta1.Headless,
 		Ours: o.Labels[api.LabelManagedBy] == api.ManagedByImporter,
 	}
+	stated, wrong := policy.FromAnnotations(o.Annotations, field.NewPath("metadata", "annotations"))
+	out.Policy = orNone(policy.WithTrafficDistribution(stated, o.Spec.TrafficDistribution))
 	ports := portReader{path: field.NewPath("spec", "ports")}
 	for i := range o.Spec.Ports {
 		p := &o.Spec.Ports[i]
 		ports.read(i, p.Name, p.Protocol, p.Port)
 	}
-	out.Ports, errs = ports.ports, ports.errs
+	out.Ports, errs = ports.ports, append(wrong, ports.errs...)
 	if out.Headless {
 		return out, errs // a Headless import has no IPs; should it claim any, they mean nothing
 	}
@@ -106,7 +110,13 @@ func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.
 	if o == nil {
 		return nil, errs
 	}
-	out := &GlobalService{Service: NewServiceKey(o.Namespace, o.Name), Headless: o.Spec.Type == fabedgev1alpha1.Headless}
+	stated, wrong := policy.FromAnnotations(o.Annotations, field.NewPath("metadata", "annotations"))
+	errs = append(errs, wrong...)
+	out := &GlobalService{
+		Service:  NewServiceKey(o.Namespace, o.Name),
+		Headless: o.Spec.Type == fabedgev1alpha1.Headless,
+		Policy:   orNone(stated),
+	}
 	for _, p := range o.Spec.Ports {
 		out.Ports = append(out.Ports, Port{intern(p.Name), uint16(p.Port), protocols[p.Protocol]}) //nolint:gosec // a port number
 	}
@@ -148,19 +158,22 @@ func (g *GlobalService) group(e *fabedgev1alpha1.Endpoint, ports []Port) *Group 
 	return &g.Groups[len(g.Groups)-1]
 }
 
-// FromMemberCluster reads a MemberCluster: a cluster's place, and what its phase and drain mean for its endpoints. An
-// unknown phase counts as healthy: a newer hub must not take a cluster's names away by a word we don't know.
+// FromMemberCluster reads a MemberCluster: a cluster's place, its phase, and whether it is drained. An unknown phase counts as
+// Ready: a newer hub must not take a cluster's names away by a word we don't know.
 func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.ErrorList) {
 	name := strings.ToLower(o.Name)
 	if err := api.CheckClusterName(name); err != nil {
 		return nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), o.Name, err.Error())}
 	}
-	out := &Cluster{Name: intern(name), Zone: intern(o.Spec.Zone), Region: intern(o.Spec.Region)}
-	switch {
-	case o.Status.Phase == clustersetv1alpha1.MemberExpired:
-		out.Health = Gone
-	case o.Status.Phase == clustersetv1alpha1.MemberSuspect || o.Spec.Drain:
-		out.Health = Degraded
+	out := &Cluster{Name: intern(name), Member: topology.Member{Region: intern(o.Spec.Region), Drain: o.Spec.Drain}}
+	for _, zone := range o.Spec.AllZones() {
+		out.Zones = append(out.Zones, intern(zone))
+	}
+	switch o.Status.Phase {
+	case clustersetv1alpha1.MemberExpired:
+		out.Phase = topology.Expired
+	case clustersetv1alpha1.MemberSuspect:
+		out.Phase = topology.Suspect
 	}
 	if w := o.Spec.Weight; w != nil {
 		if *w < 1 || *w > clustersetv1alpha1.DefaultWeight {
@@ -169,6 +182,14 @@ func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.Err
 		out.Weight = uint8(*w % clustersetv1alpha1.DefaultWeight) //nolint:gosec // checked above
 	}
 	return out, nil
+}
+
+// orNone returns nil for a policy that states nothing, as most do.
+func orNone(p topology.Policy) *topology.Policy {
+	if p.IsZero() {
+		return nil
+	}
+	return &p
 }
 
 func serviceKey(namespace, name string, namePath *field.Path) (ServiceKey, field.ErrorList) {

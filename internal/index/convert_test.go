@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // wantErrors expects one error for each of want, "<path>: <part of the message>".
@@ -99,7 +100,7 @@ func wantValue[T any](t *testing.T, name string, got *T, want string) {
 	t.Helper()
 	text := ""
 	if got != nil {
-		text = fmt.Sprintf("%+v", *got)
+		text = strings.Replace(fmt.Sprintf("%+v", *got), " Policy:<nil>", "", 1)
 	}
 	if text != want {
 		t.Errorf("%s:\n got %s\nwant %s", name, text, want)
@@ -284,28 +285,26 @@ func TestFromMemberCluster(t *testing.T) {
 	tests := []struct {
 		name  string
 		phase clustersetv1alpha1.MemberClusterPhase
-		drain bool
-		want  Health
+		want  topology.Phase
 	}{
-		{"never seen a heartbeat", "", false, Healthy},
-		{"ready", clustersetv1alpha1.MemberReady, false, Healthy},
-		{"suspect", clustersetv1alpha1.MemberSuspect, false, Degraded},
-		{"drained", clustersetv1alpha1.MemberReady, true, Degraded},
-		{"suspect and drained", clustersetv1alpha1.MemberSuspect, true, Degraded},
-		{"expired", clustersetv1alpha1.MemberExpired, false, Gone},
-		{"expired and drained", clustersetv1alpha1.MemberExpired, true, Gone},
-		{"a phase of a newer hub", "Resting", false, Healthy},
-		{"a phase of a newer hub, drained", "Resting", true, Degraded},
+		{"never seen a heartbeat", "", topology.Ready},
+		{"ready", clustersetv1alpha1.MemberReady, topology.Ready},
+		{"suspect", clustersetv1alpha1.MemberSuspect, topology.Suspect},
+		{"expired", clustersetv1alpha1.MemberExpired, topology.Expired},
+		{"a phase of a newer hub", "Resting", topology.Ready},
 	}
 	for _, tt := range tests {
-		o := &clustersetv1alpha1.MemberCluster{
-			ObjectMeta: metav1.ObjectMeta{Name: "C1"},
-			Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: "z1", Region: "r1", Drain: tt.drain},
-			Status:     clustersetv1alpha1.MemberClusterStatus{Phase: tt.phase},
-		}
-		got, errs := FromMemberCluster(o)
-		if want := (Cluster{"c1", "z1", "r1", tt.want, 0}); len(errs) > 0 || *got != want {
-			t.Errorf("%s: %+v, %v, want %+v", tt.name, got, errs, want)
+		for _, drain := range []bool{false, true} {
+			o := &clustersetv1alpha1.MemberCluster{
+				ObjectMeta: metav1.ObjectMeta{Name: "C1"},
+				Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: "z2", Zones: []string{"z3", "", "z1", "z3"}, Region: "r1", Drain: drain},
+				Status:     clustersetv1alpha1.MemberClusterStatus{Phase: tt.phase},
+			}
+			got, errs := FromMemberCluster(o)
+			want := &Cluster{"c1", topology.Member{Zones: []string{"z1", "z2", "z3"}, Region: "r1", Phase: tt.want, Drain: drain}, 0}
+			if len(errs) > 0 || !want.equal(got) {
+				t.Errorf("%s: %+v, %v, want %+v", tt.name, got, errs, want)
+			}
 		}
 	}
 	for _, name := range []string{"", "a_b", "a.b.c", "-", strings.Repeat("a", 64)} {
@@ -313,4 +312,72 @@ func TestFromMemberCluster(t *testing.T) {
 		wantValue(t, name, got, "")
 		wantErrors(t, name, errs, []string{"metadata.name: must be a cluster name"})
 	}
+}
+
+// The policy of an object that anyone may have written: what is wrong is left unstated and reported, the rest of the object serves.
+func TestPolicyIsRead(t *testing.T) {
+	zoneRegion := []topology.Tier{topology.Zone, topology.Region}
+	for _, tt := range []struct {
+		name         string
+		annotations  map[string]string
+		distribution string
+		// onImport and onGlobal are what either says; onGlobal is onImport where there is no trafficDistribution.
+		onImport, onGlobal topology.Policy
+		errs               []string
+	}{
+		{name: "nothing stated"},
+		{
+			name:        "all stated",
+			annotations: map[string]string{api.AnnotationPrefer: "none", api.AnnotationBoundary: "region", api.AnnotationMinReady: "2"},
+			onImport:    topology.Policy{Prefer: []topology.Tier{}, Boundary: topology.Region, MinReady: 2},
+			onGlobal:    topology.Policy{Prefer: []topology.Tier{}, Boundary: topology.Region, MinReady: 2},
+		},
+		{
+			name:        "garbage in each",
+			annotations: map[string]string{api.AnnotationPrefer: "near", api.AnnotationBoundary: "planet", api.AnnotationMinReady: "-2"},
+			errs: []string{
+				`metadata.annotations[clusterset.dev/prefer]: unknown tier "near": want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none`,
+				`metadata.annotations[clusterset.dev/boundary]: unknown tier "planet": want cluster, zone or region`,
+				`metadata.annotations[clusterset.dev/min-ready]: want a whole number from 1 to 100000`,
+			},
+		},
+		{
+			name:        "garbage in one",
+			annotations: map[string]string{api.AnnotationPrefer: "zone zone", api.AnnotationMinReady: "2"},
+			onImport:    topology.Policy{MinReady: 2}, onGlobal: topology.Policy{MinReady: 2},
+			errs: []string{`metadata.annotations[clusterset.dev/prefer]: zone is listed twice: want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none`},
+		},
+		{name: "a trafficDistribution", distribution: "PreferSameZone", onImport: topology.Policy{Prefer: zoneRegion}},
+		{name: "one that nobody knows yet", distribution: "PreferPlanet"},
+		{
+			name: "an annotation goes before a trafficDistribution", distribution: "PreferClose",
+			annotations: map[string]string{api.AnnotationPrefer: "cluster"},
+			onImport:    topology.Policy{Prefer: []topology.Tier{topology.Cluster}}, onGlobal: topology.Policy{Prefer: []topology.Tier{topology.Cluster}},
+		},
+	} {
+		imp := &mcsv1beta1.ServiceImport{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a", Annotations: tt.annotations},
+			Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.Headless},
+		}
+		if tt.distribution != "" {
+			imp.Spec.TrafficDistribution = &tt.distribution
+		}
+		read, errs := FromServiceImport(imp)
+		wantErrors(t, tt.name, errs, tt.errs)
+		if got := orZero(read.Policy); !got.Equal(tt.onImport) {
+			t.Errorf("%s: a ServiceImport states %v, want %v", tt.name, got, tt.onImport)
+		}
+		global, errs := FromGlobalService(&fabedgev1alpha1.GlobalService{ObjectMeta: imp.ObjectMeta})
+		wantErrors(t, tt.name, errs, tt.errs)
+		if got := orZero(global.Policy); !got.Equal(tt.onGlobal) {
+			t.Errorf("%s: a GlobalService states %v, want %v", tt.name, got, tt.onGlobal)
+		}
+	}
+}
+
+func orZero(p *topology.Policy) topology.Policy {
+	if p == nil {
+		return topology.Policy{}
+	}
+	return *p
 }

@@ -48,6 +48,7 @@ func newEditor(t *testing.T, data []byte) *editor {
 				{},
 			}),
 			Boundary: pick(e, []topology.Tier{topology.Any, topology.Any, topology.Region, topology.Zone, topology.Cluster}),
+			MinReady: pick(e, []int{0, 0, 1, 2}),
 		},
 		Namespaces: pick(e, [][]string{nil, nil, {"n0"}, {"n0", long}, {}}),
 		Now:        func() time.Time { return e.now },
@@ -74,7 +75,7 @@ func (e *editor) object(kind Kind) Object {
 	var o Object
 	switch kind {
 	case KindServiceImport:
-		imp := &ServiceImport{Service: key, Headless: e.roll(3) > 0, Ports: e.ports()}
+		imp := &ServiceImport{Service: key, Headless: e.roll(3) > 0, Ports: e.ports(), Policy: e.policy()}
 		if !imp.Headless {
 			imp.IPs, imp.Ours = SortAddrs(e.addrs(2)), e.roll(2) > 0
 		}
@@ -83,7 +84,7 @@ func (e *editor) object(kind Kind) Object {
 		// Four slices a namespace and three services: a slice is often put again as another service's.
 		o = &EndpointSlice{Namespace: ns, Name: pick(e, []string{"s1", "s2", "s3", "s4"}), Service: key, Group: e.group()}
 	case KindGlobalService:
-		g := &GlobalService{Service: key, Headless: e.roll(2) > 0, Ports: e.ports()}
+		g := &GlobalService{Service: key, Headless: e.roll(2) > 0, Ports: e.ports(), Policy: e.policy()}
 		for range e.roll(4) {
 			g.Groups = append(g.Groups, e.group())
 		}
@@ -93,10 +94,30 @@ func (e *editor) object(kind Kind) Object {
 		if name == "" {
 			name = "c1" // a MemberCluster has a name
 		}
-		o = &Cluster{Name: name, Zone: pick(e, editZones), Region: pick(e, editRegions), Health: Health(e.roll(3))}
+		c := &Cluster{Name: name}
+		if zone := pick(e, editZones); zone != "" {
+			c.Zones = append(c.Zones, zone)
+		}
+		if e.roll(4) == 3 {
+			c.Zones = []string{"z1", "z2"}
+		}
+		c.Region, c.Phase, c.Drain = pick(e, editRegions), topology.Phase(e.roll(3)), e.roll(4) == 3
+		o = c
 	}
 	e.given[o] = describe(o)
 	return o
+}
+
+// policy is what a service states, nothing for half of them.
+func (e *editor) policy() *topology.Policy {
+	if e.roll(2) == 0 {
+		return nil
+	}
+	return &topology.Policy{
+		Prefer:   pick(e, [][]topology.Tier{nil, {}, {topology.Cluster}, {topology.Zone, topology.Region}, {topology.Region}}),
+		Boundary: pick(e, []topology.Tier{topology.Any, topology.Any, topology.Region, topology.Zone, topology.Cluster}),
+		MinReady: pick(e, []int{0, 1, 2, 3}),
+	}
 }
 
 func (e *editor) group() Group {

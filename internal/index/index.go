@@ -239,7 +239,7 @@ func (x *Index) put(o Object) Object {
 		return x.putSlice(o)
 	case *Cluster:
 		old := x.clusters[o.Name]
-		if old != nil && *old == *o {
+		if old.equal(o) {
 			return old
 		}
 		x.count(KindMemberCluster, old == nil)

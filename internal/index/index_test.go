@@ -37,13 +37,13 @@ func TestFourCities(t *testing.T) {
 	}}
 	cities := []Object{
 		nginx,
-		&Cluster{Name: "xicheng", Zone: "beijing", Region: "north"},
-		&Cluster{Name: "chaoyang", Zone: "beijing", Region: "north"},
-		&Cluster{Name: "minhang", Zone: "shanghai", Region: "south"},
-		&Cluster{Name: "shijiazhuang", Zone: "hebei", Region: "north"},
+		&Cluster{Name: "xicheng", Member: topology.Member{Zones: []string{"beijing"}, Region: "north"}},
+		&Cluster{Name: "chaoyang", Member: topology.Member{Zones: []string{"beijing"}, Region: "north"}},
+		&Cluster{Name: "minhang", Member: topology.Member{Zones: []string{"shanghai"}, Region: "south"}},
+		&Cluster{Name: "shijiazhuang", Member: topology.Member{Zones: []string{"hebei"}, Region: "north"}},
 	}
-	without := func(city string, h Health) []Object {
-		return append(cities[:len(cities):len(cities)], &Cluster{Name: city, Zone: "beijing", Region: "north", Health: h})
+	without := func(city string, phase topology.Phase) []Object {
+		return append(cities[:len(cities):len(cities)], &Cluster{Name: city, Member: topology.Member{Zones: []string{"beijing"}, Region: "north", Phase: phase}})
 	}
 	tests := []struct {
 		name    string
@@ -59,8 +59,8 @@ func TestFourCities(t *testing.T) {
 		{"from nowhere", topology.Location{}, cities, "[10.1.0.1 10.2.0.1 10.3.0.1 10.4.0.1]", "[fd02::1]", topology.Any},
 		{"from a beijing of another region", topology.Location{Zone: "beijing", Region: "south"}, cities, "[10.3.0.1]", "[]", topology.Region},
 		{"from a beijing of an unknown region", topology.Location{Zone: "beijing"}, cities, "[10.1.0.1 10.2.0.1]", "[fd02::1]", topology.Zone},
-		{"from beijing, chaoyang silent", topology.Location{Zone: "beijing", Region: "north"}, without("chaoyang", Degraded), "[10.1.0.1]", "[]", topology.Zone},
-		{"from beijing, chaoyang gone", topology.Location{Zone: "beijing", Region: "north"}, without("chaoyang", Gone), "[10.1.0.1]", "[]", topology.Zone},
+		{"from beijing, chaoyang silent", topology.Location{Zone: "beijing", Region: "north"}, without("chaoyang", topology.Suspect), "[10.1.0.1]", "[]", topology.Zone},
+		{"from beijing, chaoyang gone", topology.Location{Zone: "beijing", Region: "north"}, without("chaoyang", topology.Expired), "[10.1.0.1]", "[]", topology.Zone},
 	}
 	for _, tt := range tests {
 		set := published(tt.self, tt.objects...).Snapshot().Service("nginx.default").Set(Global)
@@ -129,11 +129,11 @@ func TestUpdateRebuildsOneService(t *testing.T) {
 	}
 	x.Put(&EndpointSlice{Namespace: "n0", Name: "s7", Service: "s7.n0", Group: Group{Cluster: "c7", Endpoints: endpoints("10.0.0.2")}})
 	sameBut("one slice", 1, func(s *Service) bool { return s.Key() == "s7.n0" })
-	x.Put(&Cluster{Name: "c7", Health: Degraded})
+	x.Put(&Cluster{Name: "c7", Member: topology.Member{Phase: topology.Suspect}})
 	sameBut("one cluster", 10, func(s *Service) bool { return s.slices[0].Cluster == "c7" })
-	x.Put(&Cluster{Name: "c7", Health: Degraded})
+	x.Put(&Cluster{Name: "c7", Member: topology.Member{Phase: topology.Suspect}})
 	sameBut("the cluster again", 0, func(*Service) bool { return false })
-	x.Put(&Cluster{Name: "elsewhere", Health: Gone})
+	x.Put(&Cluster{Name: "elsewhere", Member: topology.Member{Phase: topology.Expired}})
 	sameBut("a cluster that no service uses", 0, func(*Service) bool { return false })
 	x.Delete(KindEndpointSlice, ObjectID{"n0", "absent"})
 	x.Delete(KindServiceImport, ObjectID{"n0", "absent"})

@@ -4,6 +4,8 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // ServiceKey names a service as DNS does: "<name>.<namespace>". Neither part contains a dot, so the key is also the part of
@@ -87,6 +89,8 @@ type ServiceImport struct {
 	IPs Addrs
 	// Ours is set where our importer wrote it, which adds the IPs as soon as there are any.
 	Ours bool
+	// Policy is what the object states of how endpoints are chosen, nil for nothing: then the server's own holds.
+	Policy *topology.Policy
 }
 
 // EndpointSlice is what DNS needs of a discovery.k8s.io EndpointSlice that carries the MCS labels.
@@ -122,24 +126,14 @@ type GlobalService struct {
 	Headless bool
 	Ports    []Port
 	Groups   []Group
+	// Policy is what the object states of how endpoints are chosen, nil for nothing: then the server's own holds.
+	Policy *topology.Policy
 }
-
-// Health is what a cluster's state means for its endpoints.
-type Health uint8
-
-const (
-	// Healthy endpoints are ranked by their tier.
-	Healthy Health = iota
-	// Degraded endpoints rank behind every healthy one of any tier: a Suspect or drained cluster.
-	Degraded
-	// Gone endpoints are as if they didn't exist: an Expired cluster.
-	Gone
-)
 
 // Cluster is what DNS needs of a clusterset.dev MemberCluster.
 type Cluster struct {
-	Name, Zone, Region string
-	Health             Health
+	Name string
+	topology.Member
 	// Weight is the cluster's share against others, from 1 to 99. 0 is the usual one, 100.
 	Weight uint8
 }
@@ -171,7 +165,8 @@ func (o *Cluster) ID() ObjectID { return ObjectID{Name: o.Name} }
 // The equal methods report whether the object held, nil for none, says what another says.
 
 func (o *ServiceImport) equal(p *ServiceImport) bool {
-	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.Equal(o.IPs, p.IPs) && o.Ours == p.Ours
+	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.Equal(o.IPs, p.IPs) &&
+		o.Ours == p.Ours && samePolicy(o.Policy, p.Policy)
 }
 
 func (o *EndpointSlice) equal(p *EndpointSlice) bool {
@@ -179,7 +174,16 @@ func (o *EndpointSlice) equal(p *EndpointSlice) bool {
 }
 
 func (o *GlobalService) equal(p *GlobalService) bool {
-	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.EqualFunc(o.Groups, p.Groups, Group.equal)
+	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.EqualFunc(o.Groups, p.Groups, Group.equal) &&
+		samePolicy(o.Policy, p.Policy)
+}
+
+func (o *Cluster) equal(p *Cluster) bool {
+	return o != nil && o.Name == p.Name && o.Member.Equal(p.Member) && o.Weight == p.Weight
+}
+
+func samePolicy(p, q *topology.Policy) bool {
+	return p == q || p != nil && q != nil && p.Equal(*q)
 }
 
 func (g Group) equal(h Group) bool {

@@ -11,27 +11,31 @@ import (
 
 // backend is an endpoint with all that counts for it.
 type backend struct {
-	addr          netip.Addr
-	host          string // "<hostname>.<cluster>", empty where it can't have a name
-	place         topology.Location
-	degraded      bool
-	declaredPorts []Port
+	addr            netip.Addr
+	host            string // "<hostname>.<cluster>", empty where it can't have a name
+	cluster, region string
+	zones           []string // the endpoint's own, or all of its cluster's
+	ownClusterIP    bool     // it is the ClusterIP of the server's own cluster
+	behind          int      // how many ready endpoints it leads to
+	degraded        bool
+	declaredPorts   []Port
 }
 
-func (w *world) ranked(id ObjectID, headless bool, declared []Port, groups []Group) facts {
+func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, declared []Port, groups []Group) facts {
 	f := facts{exists: true, headless: headless, hosts: map[string][]string{}, clusters: map[string][]string{}, ports: map[string][]string{}}
+	p := w.policy(stated)
 	var inside []backend
-	for _, b := range w.backends(id, groups) {
+	for _, b := range w.backends(id, headless, groups) {
 		f.live = true
-		if w.matches(w.opts.Policy.Boundary, b.place) {
+		if w.matches(p.Boundary, b) {
 			inside = append(inside, b)
 		}
 	}
-	best, tier := w.best(inside)
+	best, tier := w.best(p, inside)
 	f.tier, f.addrs = tier, addrsOf(best)
 	for _, b := range inside {
-		if c := b.place.Cluster; c != "" {
-			f.clusters[c] = addrsOf(inside, func(o backend) bool { return o.place.Cluster == c })
+		if c := b.cluster; c != "" {
+			f.clusters[c] = addrsOf(inside, func(o backend) bool { return o.cluster == c })
 		}
 		if headless && b.host != "" {
 			f.hosts[b.host] = addrsOf(inside, func(o backend) bool { return o.host == b.host })
@@ -41,43 +45,81 @@ func (w *world) ranked(id ObjectID, headless bool, declared []Port, groups []Gro
 		f.setPorts(declared)
 		return f
 	}
-	for _, p := range declared {
-		f.setHeadlessPort(w, p, inside)
+	for _, port := range declared {
+		f.setHeadlessPort(w, p, port, inside)
 	}
 	for _, b := range inside {
-		for _, p := range b.declaredPorts {
-			f.setHeadlessPort(w, p, inside)
+		for _, port := range b.declaredPorts {
+			f.setHeadlessPort(w, p, port, inside)
 		}
 	}
 	f.setUnion()
 	return f
 }
 
-// backends lists the endpoints that are ready and whose cluster isn't gone.
-func (w *world) backends(id ObjectID, groups []Group) []backend {
+// policy is what counts for a service: field by field what it states, else what the server is configured with, else the default.
+func (w *world) policy(stated *topology.Policy) topology.Policy {
+	p := topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, MinReady: 1}
+	for _, more := range []*topology.Policy{&w.opts.Policy, stated} {
+		if more == nil {
+			continue
+		}
+		if more.Prefer != nil {
+			p.Prefer = more.Prefer
+		}
+		if more.Boundary != topology.Any {
+			p.Boundary = more.Boundary
+		}
+		if more.MinReady != 0 {
+			p.MinReady = more.MinReady
+		}
+	}
+	return p
+}
+
+// backends lists the endpoints that are ready and whose cluster isn't Expired, which a cluster never is to itself.
+func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	var all []backend
 	for _, g := range groups {
 		c := Cluster{}
 		if known := w.clusters[ObjectID{Name: g.Cluster}]; known != nil {
 			c = *known
 		}
+		own := g.Cluster != "" && g.Cluster == w.opts.Self.Cluster
 		for _, e := range g.Endpoints {
-			if !e.Ready || c.Health == Gone {
+			if !e.Ready || c.Phase == topology.Expired && !own {
 				continue
 			}
-			b := backend{addr: e.Addr, degraded: c.Health == Degraded, declaredPorts: g.Ports}
-			b.place = topology.Location{Cluster: g.Cluster, Zone: c.Zone, Region: c.Region}
+			b := backend{addr: e.Addr, cluster: g.Cluster, region: c.Region, zones: c.Zones, behind: 1, declaredPorts: g.Ports}
+			b.degraded = c.Drain || c.Phase == topology.Suspect && !own
 			if e.Zone != "" {
-				b.place.Zone = e.Zone
+				b.zones = []string{e.Zone}
 			}
 			if g.Region != "" {
-				b.place.Region = g.Region
+				b.region = g.Region
+			}
+			if !headless {
+				b.ownClusterIP = own
+				b.behind = max(1, w.readyIn(id, g.Cluster, false), w.readyIn(id, g.Cluster, true))
 			}
 			b.host = w.hostOf(id, e, g.Cluster)
 			all = append(all, b)
 		}
 	}
 	return all
+}
+
+// readyIn counts the addresses of one family that a cluster's EndpointSlices have ready for the service.
+func (w *world) readyIn(id ObjectID, cluster string, v4 bool) int {
+	ready := map[netip.Addr]bool{}
+	for _, slice := range w.slices {
+		for _, e := range slice.Endpoints {
+			if slice.Service == NewServiceKey(id.Namespace, id.Name) && slice.Cluster == cluster && e.Ready && e.Addr.Is4() == v4 {
+				ready[e.Addr] = true
+			}
+		}
+	}
+	return len(ready)
 }
 
 // hostOf returns the endpoint's name in front of the service's, or "" where it would be no DNS name in one of the zones
@@ -100,44 +142,58 @@ func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 	return hostname + "." + cluster
 }
 
-// best returns the backends of the best tier, healthy ones before all others.
-func (w *world) best(all []backend) (best []backend, name string) {
-	prefer := []topology.Tier{topology.Zone, topology.Region}
-	if w.opts.Policy.Prefer != nil {
-		prefer = slices.Clone(w.opts.Policy.Prefer)
-	}
+// best returns the backends in use, healthy ones before all others: those of the best tier, and where they are too few those
+// of the next as well, and so on. The name is that of the last tier that has any.
+func (w *world) best(p topology.Policy, all []backend) (best []backend, name string) {
 	for _, degraded := range []bool{false, true} {
-		for _, tier := range append(prefer, topology.Any) {
-			for _, b := range all {
-				if b.degraded == degraded && w.matches(tier, b.place) {
+		used := map[int]bool{}
+		for _, tier := range append(slices.Clone(p.Prefer), topology.Any) {
+			counted := map[bool]map[netip.Addr]int{true: {}, false: {}} // by family
+			for i, b := range all {
+				if b.degraded == degraded && w.matches(tier, b) && !used[i] {
+					used[i] = true
 					best = append(best, b)
+					name = map[topology.Tier]string{topology.Cluster: "cluster", topology.Zone: "zone", topology.Region: "region", topology.Any: "any"}[tier]
 				}
 			}
-			if len(best) > 0 {
-				name = map[topology.Tier]string{topology.Cluster: "cluster", topology.Zone: "zone", topology.Region: "region", topology.Any: "any"}[tier]
-				if degraded {
-					name = "degraded " + name
-				}
-				return best, name
+			for _, b := range best {
+				counted[b.addr.Is4()][b.addr] = max(counted[b.addr.Is4()][b.addr], b.behind)
 			}
+			if n := max(sum(counted[true]), sum(counted[false])); n > 0 && n >= p.MinReady {
+				break
+			}
+		}
+		if len(best) > 0 && degraded {
+			name = "degraded " + name
+		}
+		if len(best) > 0 {
+			return best, name
 		}
 	}
 	return nil, ""
 }
 
-// matches reports whether a place is as near as a tier asks. What is unknown matches nothing.
-func (w *world) matches(t topology.Tier, at topology.Location) bool {
+func sum(counted map[netip.Addr]int) (n int) {
+	for _, behind := range counted {
+		n += behind
+	}
+	return n
+}
+
+// matches reports whether a backend is as near as a tier asks. What is unknown matches nothing. The own cluster's ClusterIP is
+// as near as can be.
+func (w *world) matches(t topology.Tier, at backend) bool {
 	me := w.opts.Self
-	switch t {
-	case topology.Cluster:
-		return me.Cluster == at.Cluster && me.Cluster != ""
-	case topology.Zone:
-		contradicted := me.Region != "" && at.Region != "" && me.Region != at.Region
-		return me.Zone == at.Zone && me.Zone != "" && !contradicted
-	case topology.Region:
-		return me.Region == at.Region && me.Region != ""
-	default:
+	switch {
+	case t == topology.Any || at.ownClusterIP:
 		return true
+	case t == topology.Cluster:
+		return me.Cluster == at.cluster && me.Cluster != ""
+	case t == topology.Zone:
+		contradicted := me.Region != "" && at.region != "" && me.Region != at.region
+		return me.Zone != "" && slices.Contains(at.zones, me.Zone) && !contradicted
+	default:
+		return me.Region == at.region && me.Region != ""
 	}
 }
 
@@ -152,7 +208,7 @@ func (f *facts) setPorts(declared []Port) {
 }
 
 // setHeadlessPort points a named port at the best of the endpoints that have it.
-func (f *facts) setHeadlessPort(w *world, p Port, inside []backend) {
+func (f *facts) setHeadlessPort(w *world, policy topology.Policy, p Port, inside []backend) {
 	if p.Name == "" || f.ports[portText(p)] != nil {
 		return
 	}
@@ -163,7 +219,7 @@ func (f *facts) setHeadlessPort(w *world, p Port, inside []backend) {
 			having = append(having, b)
 		}
 	}
-	best, _ := w.best(having)
+	best, _ := w.best(policy, having)
 	for _, b := range best {
 		host := b.host
 		if host == "" {
@@ -177,13 +233,14 @@ func (f *facts) setHeadlessPort(w *world, p Port, inside []backend) {
 // number, and else at the best of the clusters that have them.
 func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.ports, f.union = map[string][]string{}, nil
+	policy := w.policy(g.Policy)
 	var inside []backend
-	for _, b := range w.backends(id, g.Groups) {
-		if w.matches(w.opts.Policy.Boundary, b.place) {
+	for _, b := range w.backends(id, false, g.Groups) {
+		if w.matches(policy.Boundary, b) {
 			inside = append(inside, b)
 		}
 	}
-	served, tier := w.best(inside)
+	served, tier := w.best(policy, inside)
 	set := func(p Port) {
 		if p.Name == "" || f.ports[portText(p)] != nil {
 			return
@@ -196,12 +253,12 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 				having = append(having, b)
 			}
 		}
-		best, its := w.best(having)
+		best, its := w.best(policy, having)
 		for _, b := range best {
 			numbers[b.port(p)] = true
 		}
 		for _, b := range best {
-			host := b.place.Cluster
+			host := b.cluster
 			if its == tier && len(best) == len(served) && len(numbers) == 1 || host == "" || w.tooLong(id, host) {
 				host = "*"
 			}

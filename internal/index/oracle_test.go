@@ -110,11 +110,11 @@ func (w *world) mcs(id ObjectID) facts {
 	case imp == nil && global == nil:
 		return facts{}
 	case imp == nil, !imp.Headless && len(imp.IPs) == 0 && global != nil:
-		return w.ranked(id, global.Headless, global.Ports, global.Groups)
+		return w.ranked(id, global.Policy, global.Headless, global.Ports, global.Groups)
 	case imp.Headless:
-		return w.ranked(id, true, imp.Ports, w.groupsOf(id))
+		return w.ranked(id, imp.Policy, true, imp.Ports, w.groupsOf(id))
 	case len(imp.IPs) == 0 && !imp.Ours:
-		return w.ranked(id, false, imp.Ports, w.groupsOf(id))
+		return w.ranked(id, imp.Policy, false, imp.Ports, w.groupsOf(id))
 	default:
 		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), live: true, ports: map[string][]string{}}
 		f.setPorts(imp.Ports)
@@ -134,7 +134,7 @@ func (w *world) groupsOf(id ObjectID) (groups []Group) {
 // global is the service as names below svc.global tell it.
 func (w *world) global(id ObjectID) facts {
 	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
-		f := w.ranked(id, g.Headless, g.Ports, g.Groups)
+		f := w.ranked(id, g.Policy, g.Headless, g.Ports, g.Groups)
 		if !g.Headless && slices.ContainsFunc(g.Groups, func(o Group) bool { return !slices.Equal(o.Ports, g.Ports) }) {
 			w.setClusterPorts(&f, id, g)
 		}

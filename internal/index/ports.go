@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // maxPorts is how many named ports of a service are served, those that the service itself declares before those that only
@@ -36,7 +38,8 @@ type offer struct {
 }
 
 // portRanking finds for each named port of a headless service the endpoints that offer it: those of the best tier among them,
-// which need not be the tier that the addresses came from. Where some clusters lack a port, those that have it answer.
+// which need not be the tier that the addresses came from, and of the next where they are too few. Where some clusters lack a
+// port, those that have it answer.
 //
 // Below a service with addresses of its own, whose hosts are clusters, a port that all the clusters behind those addresses offer at
 // one number is at the service's own name.
@@ -44,26 +47,29 @@ type offer struct {
 // The time it takes is that of ports times candidates, in a loop of a few instructions: what is looked up by name is looked
 // up once for each group, and what has to be sorted is sorted once.
 type portRanking struct {
+	view       *topology.View
 	candidates []candidate
 	byHost     []int32 // candidates in order of their hosts
 	groups     []*Group
-	groupOf    []int32 // of each candidate
-	best       []int   // the best rank in each group
+	groupOf    []int32         // of each candidate
+	best       []topology.Rank // the best in each group
 	ports      map[Port]int
-	offers     [][]offer // of each port
-	ranks      []int     // of each port, the rank that won
-	itself     []uint16  // of each port, the number at the service's own name, or 0
+	offers     [][]offer       // of each port
+	ranks      []topology.Rank // of each port, the last in use
+	itself     []uint16        // of each port, the number at the service's own name, or 0
 	build      targetBuilder
-	// serviceRank is that of the service's own addresses, and behind how many candidates have it: 0 for a headless service.
-	serviceRank, behind int
+	// serviceRank is the last of the service's own addresses, and behind how many candidates are up to it: 0 for a headless
+	// service.
+	serviceRank topology.Rank
+	behind      int
 }
 
-// hostPorts ranks the candidates for each named port. Own says that the service has addresses of its own, of that rank.
-func hostPorts(declared []Port, candidates []candidate, weights []uint8, own bool, rank int) (ports []PortTargets, all Targets) {
-	r := &portRanking{candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}}
+// hostPorts ranks the candidates for each named port. Own says that the service has addresses of its own, of ranks up to last.
+func hostPorts(v *topology.View, declared []Port, candidates []candidate, weights []uint8, own bool, last topology.Rank) (ports []PortTargets, all Targets) {
+	r := &portRanking{view: v, candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}, serviceRank: last}
 	r.readGroups()
 	for i := range candidates {
-		if r.serviceRank = rank; own && candidates[i].rank == rank {
+		if own && candidates[i].rank <= last {
 			r.behind++
 		}
 	}
@@ -79,7 +85,7 @@ func hostPorts(declared []Port, candidates []candidate, weights []uint8, own boo
 			r.offers[at] = append(r.offers[at], offer{int32(i), p.Number}) //nolint:gosec // few groups
 		}
 	}
-	r.ranks, r.itself = make([]int, len(r.offers)), make([]uint16, len(r.offers))
+	r.ranks, r.itself = make([]topology.Rank, len(r.offers)), make([]uint16, len(r.offers))
 	ports = make([]PortTargets, 0, len(r.ports))
 	for p, at := range r.ports {
 		ports = append(ports, PortTargets{Name: p.Name, Protocol: p.Protocol, Targets: Targets{n: int32(at)}}) //nolint:gosec // below maxPorts
@@ -132,18 +138,19 @@ func (r *portRanking) port(p Port) int {
 
 // targets returns who offers a port. numbers is a number for each group, all 0, and is left so.
 func (r *portRanking) targets(port int, numbers []uint16) Targets {
-	rank := -1
+	last := topology.Gone
 	for _, o := range r.offers[port] {
 		numbers[o.group] = o.number
-		if best := r.best[o.group]; rank < 0 || best < rank {
-			rank = best
-		}
+		last = min(last, r.best[o.group])
 	}
-	r.ranks[port] = rank
+	if r.view.Policy.MinReady > 1 {
+		last = lastOf(r.view, r.candidates, func(i int) bool { return numbers[r.groupOf[i]] != 0 })
+	}
+	r.ranks[port] = last
 	found, one := 0, uint16(0)
 	for _, i := range r.byHost {
 		group := r.groupOf[i]
-		if n := numbers[group]; n != 0 && r.candidates[i].rank == rank {
+		if n := numbers[group]; n != 0 && r.candidates[i].rank <= last {
 			r.build.add(r.candidates[i].host, numbers[group:group+1])
 			if found++; found == 1 {
 				one = n
@@ -153,7 +160,7 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 		}
 	}
 	t := r.build.build()
-	if one != 0 && rank == r.serviceRank && found == r.behind {
+	if one != 0 && last == r.serviceRank && found == r.behind {
 		r.itself[port] = one
 		t = Targets{n: 1, number: one}
 	}
@@ -167,7 +174,7 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 func (r *portRanking) all() Targets {
 	type key struct {
 		group int32
-		rank  int
+		rank  topology.Rank
 	}
 	offered := make([][]offer, len(r.groups)) // by group: offer.group is the port's number here
 	for port, offers := range r.offers {
@@ -183,7 +190,7 @@ func (r *portRanking) all() Targets {
 		numbers, ok := lists[at]
 		if !ok {
 			for _, o := range offered[at.group] {
-				if r.ranks[o.group] == at.rank && r.itself[o.group] == 0 {
+				if at.rank <= r.ranks[o.group] && r.itself[o.group] == 0 {
 					numbers = append(numbers, o.number)
 				}
 			}

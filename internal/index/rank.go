@@ -9,9 +9,6 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// degradedRank is more than any tier's rank, so that the last healthy endpoint comes before the first degraded one.
-const degradedRank = 16
-
 // maxName is the longest DNS name in text form with its final dot (RFC 1035, 2.3.4).
 const maxName = 254
 
@@ -23,11 +20,31 @@ type ranker struct {
 	clusters map[string]*Cluster
 }
 
-// candidate is an endpoint that may be served.
+// rankable is what a Set is ranked from.
+type rankable struct {
+	service  *Service
+	source   Source
+	policy   *topology.Policy
+	headless bool
+	ports    []Port
+	groups   []Group
+}
+
+// view is how the endpoints are seen from here: by what their service states, and else as the server is configured.
+func (r *ranker) view(in *rankable) topology.View {
+	v := topology.View{Self: r.self, Policy: r.policy}
+	if in.policy != nil {
+		v.Policy = in.policy.Or(r.policy)
+	}
+	return v
+}
+
+// candidate is an endpoint that may be served: it is ready, and its rank usable.
 type candidate struct {
 	*Endpoint
-	judgement
 	group  *Group
+	rank   topology.Rank
+	behind int
 	host   int32
 	weight uint8
 }
@@ -35,73 +52,36 @@ type candidate struct {
 // usualWeight is that of a cluster which states none (MemberCluster, spec.weight).
 const usualWeight = 100
 
-// judgement is what the ranking makes of an endpoint, seen by itself.
-type judgement struct {
-	verdict Verdict
-	rank    int // the lower the better, where the verdict is Eligible
-	tier    topology.Tier
+// rankOf returns an endpoint's rank, whether it is ready or not.
+func (r *ranker) rankOf(v *topology.View, headless bool, group *Group, e *Endpoint) topology.Rank {
+	at := topology.Endpoint{Cluster: group.Cluster, Zone: e.Zone, Region: group.Region, ClusterIP: !headless}
+	if c := r.clusters[group.Cluster]; c != nil {
+		at.Member = &c.Member
+	}
+	return v.Rank(&at)
 }
 
-// Verdict says whether an endpoint may be served.
-type Verdict uint8
-
-const (
-	// Eligible endpoints compete by their tiers.
-	Eligible Verdict = iota
-	// Expired endpoints are in a cluster that is Gone.
-	Expired
-	// NotReady endpoints are not ready.
-	NotReady
-	// Outside endpoints lie outside of the boundary.
-	Outside
-)
-
-// judge ranks an endpoint.
-func (r *ranker) judge(group *Group, e *Endpoint) judgement {
-	cluster := r.clusters[group.Cluster]
-	if cluster == nil {
-		cluster = &Cluster{} // no MemberCluster known: healthy, place unknown
-	}
-	switch {
-	case cluster.Health == Gone:
-		return judgement{verdict: Expired}
-	case !e.Ready:
-		return judgement{verdict: NotReady}
-	}
-	rank, tier, ok := r.policy.Rank(r.self, topology.Location{
-		Cluster: group.Cluster,
-		Zone:    cmp.Or(e.Zone, cluster.Zone),
-		Region:  cmp.Or(group.Region, cluster.Region),
-	})
-	if !ok {
-		return judgement{verdict: Outside}
-	}
-	if cluster.Health == Degraded {
-		rank += degradedRank
-	}
-	return judgement{Eligible, rank, tier}
-}
-
-func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port, groups []Group) *Set {
-	s := &Set{Source: source, Headless: headless}
-	candidates, live := r.candidates(groups)
+func (r *ranker) rank(in rankable) *Set {
+	s := &Set{Source: in.source, Headless: in.headless}
+	v := r.view(&in)
+	candidates, live := r.candidates(&v, &in)
 	s.Live = live
-	best := bestOf(candidates, func(*candidate) bool { return true })
+	last := lastOf(&v, candidates, func(int) bool { return true })
+	s.Tier, s.Degraded = v.Tier(last), last.Degraded()
 	var addrs []netip.Addr
 	for i := range candidates {
-		if c := &candidates[i]; c.rank == best {
+		if c := &candidates[i]; c.rank <= last {
 			addrs = append(addrs, c.Addr)
-			s.Tier, s.Degraded = c.tier, best >= degradedRank
 		}
 	}
 	s.Addrs = SortAddrs(addrs)
 	weighted := r.weigh(candidates)
 	if weighted {
-		s.Weights = addrWeights(s.Addrs, candidates, best)
+		s.Weights = addrWeights(s.Addrs, candidates, last)
 	}
 	s.Clusters = hostsBy(candidates, func(i int) string { return candidates[i].group.Cluster })
-	if headless {
-		r.nameHosts(s, key, candidates)
+	if in.headless {
+		r.nameHosts(s, in.service.key, candidates)
 		if weighted {
 			s.HostWeights = make([]uint8, len(s.Hosts))
 			for i := range candidates {
@@ -110,31 +90,38 @@ func (r *ranker) rank(key ServiceKey, source Source, headless bool, ports []Port
 				}
 			}
 		}
-		s.Ports, s.Targets = hostPorts(ports, candidates, s.HostWeights, false, best)
-	} else if source == SourceGlobalService && portsDiffer(ports, groups) {
-		r.nameClusters(s, key, candidates, weighted)
-		s.Ports, s.Targets = hostPorts(ports, candidates, s.HostWeights, true, best)
+		s.Ports, s.Targets = hostPorts(&v, in.ports, candidates, s.HostWeights, false, last)
+	} else if in.source == SourceGlobalService && portsDiffer(in.ports, in.groups) {
+		r.nameClusters(s, in.service.key, candidates, weighted)
+		s.Ports, s.Targets = hostPorts(&v, in.ports, candidates, s.HostWeights, true, last)
 	} else {
-		s.Ports, s.Targets = servicePorts(ports)
+		s.Ports, s.Targets = servicePorts(in.ports)
 	}
 	return s
 }
 
 // candidates returns the endpoints that may be served, and whether any is ready in a live cluster, boundary or not.
-func (r *ranker) candidates(groups []Group) (candidates []candidate, live bool) {
+func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candidate, live bool) {
 	n := 0
-	for i := range groups {
-		n += len(groups[i].Endpoints)
+	for i := range in.groups {
+		n += len(in.groups[i].Endpoints)
+	}
+	var behind map[string]int
+	if v.Policy.MinReady > 1 && !in.headless {
+		behind = in.service.readyIn()
 	}
 	candidates = make([]candidate, 0, n)
-	for i := range groups {
-		group := &groups[i]
+	for i := range in.groups {
+		group := &in.groups[i]
 		for j := range group.Endpoints {
 			e := &group.Endpoints[j]
-			j := r.judge(group, e)
-			live = live || j.verdict == Eligible || j.verdict == Outside
-			if j.verdict == Eligible {
-				candidates = append(candidates, candidate{Endpoint: e, judgement: j, group: group, host: ServiceItself})
+			if !e.Ready {
+				continue
+			}
+			rank := r.rankOf(v, in.headless, group, e)
+			live = live || rank != topology.Gone
+			if rank.Usable() {
+				candidates = append(candidates, candidate{e, group, rank, behind[group.Cluster], ServiceItself, 0})
 			}
 		}
 	}
@@ -154,11 +141,11 @@ func (r *ranker) weigh(candidates []candidate) (differ bool) {
 	return differ
 }
 
-// addrWeights sums the weights of the addresses that candidates of that rank have. An address of two clusters has the larger.
-func addrWeights(addrs Addrs, candidates []candidate, rank int) Weights {
+// addrWeights sums the weights of the addresses that candidates up to that rank have. An address of two clusters has the larger.
+func addrWeights(addrs Addrs, candidates []candidate, last topology.Rank) Weights {
 	weights := make(Weights, len(addrs))
 	for i := range candidates {
-		if c := &candidates[i]; c.rank == rank {
+		if c := &candidates[i]; c.rank <= last {
 			at, _ := slices.BinarySearchFunc(addrs, c.Addr, netip.Addr.Compare)
 			weights[at] = max(weights[at], uint32(c.weight))
 		}
@@ -169,15 +156,34 @@ func addrWeights(addrs Addrs, candidates []candidate, rank int) Weights {
 	return weights
 }
 
-// bestOf returns the best rank among the candidates that have what it takes, or -1.
-func bestOf(candidates []candidate, fit func(*candidate) bool) int {
-	best := -1
-	for i := range candidates {
-		if c := &candidates[i]; (best < 0 || c.rank < best) && fit(c) {
-			best = c.rank
+// lastOf returns the last rank in use among the candidates that are fit, by their numbers.
+func lastOf(v *topology.View, candidates []candidate, fit func(i int) bool) topology.Rank {
+	return v.Last(len(candidates), func(i int) topology.Ranked {
+		if !fit(i) {
+			return topology.Ranked{Rank: topology.Gone}
+		}
+		c := &candidates[i]
+		return topology.Ranked{Rank: c.rank, Addr: c.Addr, Behind: c.behind}
+	})
+}
+
+// readyIn counts each cluster's ready endpoints in the slices of the service, which are behind its ClusterIP. One with an
+// address of each family is one.
+func (s *Service) readyIn() map[string]int {
+	ready := map[string][]netip.Addr{}
+	for _, slice := range s.slices {
+		for i := range slice.Endpoints {
+			if e := &slice.Endpoints[i]; e.Ready {
+				ready[slice.Cluster] = append(ready[slice.Cluster], e.Addr)
+			}
 		}
 	}
-	return best
+	n := make(map[string]int, len(ready))
+	for cluster, addrs := range ready {
+		v4, v6 := SortAddrs(addrs).Split()
+		n[cluster] = max(len(v4), len(v6))
+	}
+	return n
 }
 
 // hostsBy groups the candidates' addresses by a name, leaving out those that have none.

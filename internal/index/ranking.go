@@ -7,12 +7,11 @@ type Ranked struct {
 	Endpoint
 	// Cluster is the endpoint's, Region its own, empty for the cluster's.
 	Cluster, Region string
-	// Verdict says whether it may be served; Tier and Degraded how well it suits where it may.
-	Verdict  Verdict
-	Tier     topology.Tier
-	Degraded bool
-	// Best endpoints are those whose addresses the Set has.
-	Best bool
+	// Rank is the endpoint's, were it ready, and Tier the one that it would be used in.
+	Rank topology.Rank
+	Tier topology.Tier
+	// Used endpoints are those whose addresses the Set has.
+	Used bool
 }
 
 // Ranking lists the endpoints behind a service in a dialect, as they were ranked. It is for explanations: it ranks them anew and
@@ -21,21 +20,19 @@ func (x *Index) Ranking(svc *Service, d Dialect) []Ranked {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	r := x.ranker()
-	set, groups := svc.Set(d), svc.groups()
-	if set.Source == SourceGlobalService {
-		groups = svc.global.Groups
-	}
-	candidates, _ := r.candidates(groups)
-	best := bestOf(candidates, func(*candidate) bool { return true })
+	in := svc.ranked(svc.Set(d).Source)
+	v := r.view(&in)
+	candidates, _ := r.candidates(&v, &in)
+	last := lastOf(&v, candidates, func(int) bool { return true })
 	var all []Ranked
-	for i := range groups {
-		g := &groups[i]
+	for i := range in.groups {
+		g := &in.groups[i]
 		for k := range g.Endpoints {
-			j := r.judge(g, &g.Endpoints[k])
+			e := &g.Endpoints[k]
+			rank := r.rankOf(&v, in.headless, g, e)
 			all = append(all, Ranked{
-				Endpoint: g.Endpoints[k], Cluster: g.Cluster, Region: g.Region,
-				Verdict: j.verdict, Tier: j.tier, Degraded: j.rank >= degradedRank,
-				Best: set.Source != SourceClusterSetIPs && j.verdict == Eligible && j.rank == best,
+				Endpoint: *e, Cluster: g.Cluster, Region: g.Region, Rank: rank, Tier: v.Tier(rank),
+				Used: in.source != SourceClusterSetIPs && e.Ready && rank.Usable() && rank <= last,
 			})
 		}
 	}

@@ -35,7 +35,7 @@ func listed(services int) (imports, slices []Object) {
 func listedClusters(zone string) []Object {
 	clusters := make([]Object, 50)
 	for i := range clusters {
-		clusters[i] = &Cluster{Name: fmt.Sprintf("cluster-%d", i), Zone: zone, Region: "r1"}
+		clusters[i] = &Cluster{Name: fmt.Sprintf("cluster-%d", i), Member: topology.Member{Zones: []string{zone}, Region: "r1"}}
 	}
 	return clusters
 }
@@ -122,7 +122,7 @@ func TestChangesOfSeveralKindsInterleave(t *testing.T) {
 			clusters := listedClusters("zone-1")
 			for j, o := range clusters {
 				if j%rounds == i {
-					o.(*Cluster).Zone = "zone-2"
+					o.(*Cluster).Zones[0] = "zone-2"
 				}
 			}
 			x.Replace(KindMemberCluster, clusters)
@@ -197,9 +197,16 @@ func TestEqualSeesEveryField(t *testing.T) {
 	group := func() Group {
 		return Group{Cluster: "c1", Region: "r1", Ports: []Port{{"http", 80, TCP}}, Endpoints: endpoints("10.0.0.1")}
 	}
+	policy := func() *topology.Policy {
+		return &topology.Policy{Prefer: []topology.Tier{topology.Zone}, Boundary: topology.Region, MinReady: 2}
+	}
 	for _, made := range []func() (Object, func(Object) bool){
 		func() (Object, func(Object) bool) {
-			o := &ServiceImport{Service: "a.n", Ports: group().Ports, IPs: Addrs{netip.MustParseAddr("10.0.0.1")}}
+			o := &Cluster{"c1", topology.Member{Zones: []string{"z1"}, Region: "r1", Phase: topology.Suspect, Drain: true}, 7}
+			return o, func(p Object) bool { return o.equal(p.(*Cluster)) }
+		},
+		func() (Object, func(Object) bool) {
+			o := &ServiceImport{Service: "a.n", Ports: group().Ports, IPs: Addrs{netip.MustParseAddr("10.0.0.1")}, Policy: policy()}
 			return o, func(p Object) bool { return o.equal(p.(*ServiceImport)) }
 		},
 		func() (Object, func(Object) bool) {
@@ -207,7 +214,7 @@ func TestEqualSeesEveryField(t *testing.T) {
 			return o, func(p Object) bool { return o.equal(p.(*EndpointSlice)) }
 		},
 		func() (Object, func(Object) bool) {
-			o := &GlobalService{Service: "a.n", Ports: group().Ports, Groups: []Group{group()}}
+			o := &GlobalService{Service: "a.n", Ports: group().Ports, Groups: []Group{group()}, Policy: policy()}
 			return o, func(p Object) bool { return o.equal(p.(*GlobalService)) }
 		},
 	} {
@@ -244,6 +251,12 @@ func changeField(v reflect.Value, n *int) bool {
 				return true
 			}
 		}
+	case v.Kind() == reflect.Pointer:
+		if *n--; *n < 0 {
+			v.SetZero()
+			return true
+		}
+		return changeField(v.Elem(), n)
 	case v.Kind() == reflect.Slice:
 		if *n--; *n < 0 {
 			v.SetZero()
@@ -263,6 +276,8 @@ func changeField(v reflect.Value, n *int) bool {
 			v.SetString("changed")
 		case reflect.Bool:
 			v.SetBool(!v.Bool())
+		case reflect.Int:
+			v.SetInt(v.Int() + 1)
 		default:
 			v.SetUint(v.Uint() + 1) // anything else panics: teach it here, and equal
 		}

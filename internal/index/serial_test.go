@@ -51,13 +51,13 @@ func TestSerialIgnoresWhatNoQuerySees(t *testing.T) {
 		was, is  Object
 		clusters []Object // put with the change
 	}{
-		{"the tier that the same addresses come from", topology.Policy{}, headless(true), headless(true), []Object{&Cluster{Name: "c1", Zone: "z1", Region: "r1"}}},
-		{"the health of the only cluster", topology.Policy{}, headless(true), headless(true), []Object{&Cluster{Name: "c1", Health: Degraded}}},
+		{"the tier that the same addresses come from", topology.Policy{}, headless(true), headless(true), []Object{&Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1"}, Region: "r1"}}}},
+		{"the health of the only cluster", topology.Policy{}, headless(true), headless(true), []Object{&Cluster{Name: "c1", Member: topology.Member{Phase: topology.Suspect}}}},
 		{"an unnamed port of a ClusterSetIP", topology.Policy{}, vip(http), vip(http, Port{"", 9, TCP}), nil},
 		{"the order of ports", topology.Policy{}, vip(http, dns), vip(dns, http), nil},
 		{"a port of a headless service that doesn't exist for want of endpoints", topology.Policy{}, headless(false, http), headless(false, http, dns), nil},
 		{"readiness beyond the boundary", topology.Policy{Boundary: topology.Region}, clusterIP(false), clusterIP(true), nil},
-		{"readiness in a cluster that is gone", topology.Policy{}, clusterIP(false), clusterIP(true), []Object{&Cluster{Name: "c1", Health: Gone}}},
+		{"readiness in a cluster that is gone", topology.Policy{}, clusterIP(false), clusterIP(true), []Object{&Cluster{Name: "c1", Member: topology.Member{Phase: topology.Expired}}}},
 	}
 	for _, tt := range tests {
 		x := New(Options{Self: topology.Location{Zone: "z1", Region: "r1"}, Policy: tt.policy, LongestZone: len("global.")})

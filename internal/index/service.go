@@ -1,6 +1,10 @@
 package index
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/clusterset/clusterset/internal/topology"
+)
 
 // Service is everything known of one service and what it comes to. It is immutable once it is part of a Snapshot.
 type Service struct {
@@ -30,11 +34,20 @@ func (s *Service) exists() bool { return s.imported != nil || s.global != nil }
 
 func (s *Service) empty() bool { return !s.exists() && len(s.slices) == 0 }
 
+// Policy is what the object that answers in a dialect states of how endpoints are chosen.
+func (s *Service) Policy(d Dialect) topology.Policy {
+	stated := s.ranked(s.sets[d].Source).policy
+	if stated == nil {
+		return topology.Policy{}
+	}
+	return *stated
+}
+
 // build derives the Sets from the inputs.
 func (s *Service) build(r *ranker) {
 	var mcs, global, own *Set
 	if s.global != nil {
-		global = r.rank(s.key, SourceGlobalService, s.global.Headless, s.global.Ports, s.global.Groups)
+		global = r.rank(s.ranked(SourceGlobalService))
 		if own = global; !s.global.Headless && portsDiffer(s.global.Ports, s.global.Groups) {
 			own = global.withoutClusters(s.global.Ports)
 		}
@@ -43,12 +56,12 @@ func (s *Service) build(r *ranker) {
 	case s.imported == nil:
 		mcs = own
 	case s.imported.Headless:
-		mcs = r.rank(s.key, SourceEndpointSlices, true, s.imported.Ports, s.groups())
+		mcs = r.rank(s.ranked(SourceEndpointSlices))
 	case len(s.imported.IPs) == 0 && s.global != nil:
 		mcs = own
 	case len(s.imported.IPs) == 0 && !s.imported.Ours:
 		// Submariner's Lighthouse, by default, has no ClusterSetIPs: its slices carry the exporters' ClusterIPs.
-		mcs = r.rank(s.key, SourceEndpointSlices, false, s.imported.Ports, s.groups())
+		mcs = r.rank(s.ranked(SourceEndpointSlices))
 	default:
 		mcs = clusterSetIPs(s.imported)
 	}
@@ -85,13 +98,19 @@ func clusterSetIPs(o *ServiceImport) *Set {
 	return s
 }
 
-// groups lists the endpoints of the service's EndpointSlices.
-func (s *Service) groups() []Group {
+// ranked returns what a Set of that source is ranked from. Where that is the ServiceImport, its ClusterSetIPs stand for the
+// endpoints of its slices.
+func (s *Service) ranked(source Source) rankable {
+	if source == SourceGlobalService {
+		g := s.global
+		return rankable{s, source, g.Policy, g.Headless, g.Ports, g.Groups}
+	}
 	groups := make([]Group, len(s.slices))
 	for i, slice := range s.slices {
 		groups[i] = slice.Group
 	}
-	return groups
+	headless := s.imported.Headless || source == SourceClusterSetIPs // what is behind them is no ClusterIP
+	return rankable{s, source, s.imported.Policy, headless, s.imported.Ports, groups}
 }
 
 // uses reports whether the service has endpoints of any of the clusters.

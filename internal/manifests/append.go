@@ -14,11 +14,12 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // Append appends an API object in JSON, without a line break, that Decode reads as o. It is the inverse of conversion: what DNS
-// doesn't need is gone, such as a MemberCluster's reason for being Degraded, and an endpoint of several addresses may come
-// as several. It writes JSON by hand because a DNS server saves hundreds of thousands of objects, and as API objects through
+// doesn't need is gone, such as a MemberCluster's weight, and an endpoint of several addresses may come as several. It writes JSON by hand because a DNS server saves hundreds of thousands of objects, and as API objects through
 // encoding/json they would be ten times the work and all of the garbage.
 func Append(b []byte, o index.Object) []byte {
 	switch o := o.(type) {
@@ -39,6 +40,7 @@ func appendServiceImport(b []byte, o *index.ServiceImport) []byte {
 	if o.Ours {
 		b = append(b, `,"labels":{"`+api.LabelManagedBy+`":"`+api.ManagedByImporter+`"}`...)
 	}
+	b = appendPolicy(b, o.Policy)
 	b = append(b, `},"spec":{"type":`...)
 	if o.Headless {
 		b = appendString(b, string(mcsv1beta1.Headless))
@@ -78,6 +80,7 @@ func appendEndpointSlice(b []byte, o *index.EndpointSlice) []byte {
 
 func appendGlobalService(b []byte, o *index.GlobalService) []byte {
 	b = appendHead(b, fabedgev1alpha1.GroupVersion.String(), o)
+	b = appendPolicy(b, o.Policy)
 	b = append(b, `},"spec":{"type":`...)
 	if o.Headless {
 		b = appendString(b, string(fabedgev1alpha1.Headless))
@@ -129,16 +132,47 @@ func appendMemberCluster(b []byte, o *index.Cluster) []byte {
 		weight = int64(clustersetv1alpha1.DefaultWeight)
 	}
 	b = strconv.AppendInt(append(b, `"weight":`...), weight, 10)
-	b = appendField(b, "zone", o.Zone)
+	if len(o.Zones) == 1 {
+		b = appendField(b, "zone", o.Zones[0])
+	} else if len(o.Zones) > 1 {
+		b = append(b, `,"zones":[`...)
+		for i, zone := range o.Zones {
+			b = appendString(appendComma(b, i), zone)
+		}
+		b = append(b, ']')
+	}
 	b = appendField(b, "region", o.Region)
+	if o.Drain {
+		b = append(b, `,"drain":true`...)
+	}
 	b = append(b, `},"status":{`...)
-	switch o.Health {
-	case index.Degraded:
+	switch o.Phase {
+	case topology.Suspect:
 		b = append(b, `"phase":"`+clustersetv1alpha1.MemberSuspect+`"`...)
-	case index.Gone:
+	case topology.Expired:
 		b = append(b, `"phase":"`+clustersetv1alpha1.MemberExpired+`"`...)
 	}
 	return append(b, "}}"...)
+}
+
+// appendPolicy adds the annotations of a policy to metadata.
+func appendPolicy(b []byte, p *topology.Policy) []byte {
+	if p == nil {
+		return b
+	}
+	open := `,"annotations":{`
+	stated := policy.Annotations(*p)
+	for _, key := range policy.Keys {
+		if text, ok := stated[key]; ok {
+			b = append(append(append(b, open...), '"'), key...)
+			b = appendString(append(b, `":`...), text)
+			open = ","
+		}
+	}
+	if open == "," {
+		b = append(b, '}')
+	}
+	return b
 }
 
 // appendHead begins an object and leaves its metadata open.

@@ -18,6 +18,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // checkAppend expects what Append writes to be read as the same object, with nothing to say against it.
@@ -109,6 +110,9 @@ func (c chance) object() runtime.Object {
 		o := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: pick(c, "c1", "C2", "a.b")}}
 		o.Spec.Zone, o.Spec.Region, o.Spec.Drain = location(), location(), c.IntN(2) > 0
 		o.Spec.Weight = pick(c, nil, ptr(int32(1)), ptr(int32(50)), ptr(int32(100)), ptr(int32(0)))
+		for range max(0, c.IntN(6)-3) {
+			o.Spec.Zones = append(o.Spec.Zones, pick(c, "z1", "z2", ""))
+		}
 		o.Status.Phase = pick(c, "", clustersetv1alpha1.MemberReady, clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired)
 		return o
 	}
@@ -138,12 +142,14 @@ func TestAppendWritesEveryField(t *testing.T) {
 	}}
 	regional := group
 	regional.Region = "r1"
+	stated := &topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, Boundary: topology.Region, MinReady: 2}
 	for _, o := range []index.Object{
-		&index.ServiceImport{Service: "a.n", Ports: []index.Port{port}, IPs: index.Addrs{netip.MustParseAddr("10.0.0.1")}},
-		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Ours: true},
+		&index.ServiceImport{Service: "a.n", Ports: []index.Port{port}, IPs: index.Addrs{netip.MustParseAddr("10.0.0.1")}, Policy: stated},
+		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Policy: &topology.Policy{Prefer: []topology.Tier{}}, Ours: true},
 		&index.EndpointSlice{Namespace: "n", Name: "a-1", Service: "a.n", Group: group},
-		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}},
-		&index.Cluster{Name: "c1", Zone: "z1", Region: "r1", Health: index.Gone, Weight: 50},
+		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}, Policy: stated},
+		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1"}, Region: "r1", Phase: topology.Expired, Drain: true}, Weight: 50},
+		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1", "z2"}, Region: "r1", Phase: topology.Suspect, Drain: true}, Weight: 50},
 	} {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {

@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/policy"
 )
 
 // ReasonPolicyConflict is the reason for Conflict=True where exports state different policies (api.AnnotationPrefer and its
@@ -182,22 +183,8 @@ func sayAffinityConfig(winner, s *clustersetv1alpha1.ExportedServiceSpec) (strin
 
 // sayPolicy compares what is stated. What a trafficDistribution prefers is a conflict of its own.
 func sayPolicy(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-	var words []string
-	if p := s.Policy; p != nil {
-		if p.Prefer != "" {
-			words = append(words, "prefer "+p.Prefer)
-		}
-		if p.Boundary != "" {
-			words = append(words, "boundary "+p.Boundary)
-		}
-		if p.MinReady > 1 { // 1 is what it is where nobody says
-			words = append(words, fmt.Sprintf("min-ready %d", p.MinReady))
-		}
-	}
-	if len(words) == 0 {
-		return "nothing stated", true
-	}
-	return strings.Join(words, ", "), true
+	stated, _ := policy.FromExport(s.Policy, nil) // Sanitize has left nothing wrong
+	return cmp.Or(stated.String(), "nothing stated"), true
 }
 
 func sayMap(m map[string]string) string {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // sample has every kind and every field.
@@ -41,8 +42,8 @@ func sample() *State {
 			&index.EndpointSlice{Namespace: "shop", Name: "db-2", Service: "db.shop", Group: index.Group{Cluster: "shanghai.ctx"}},
 			&index.GlobalService{Service: "nginx.default", Headless: true, Ports: []index.Port{http}, Groups: []index.Group{group("beijing", "r1", 513), group("shanghai", "r1", 1)}},
 			&index.GlobalService{Service: "none.default"},
-			&index.Cluster{Name: "beijing", Zone: "华北", Region: "r1", Health: index.Degraded},
-			&index.Cluster{Name: "shanghai", Health: index.Gone},
+			&index.Cluster{Name: "beijing", Member: topology.Member{Zones: []string{"华北"}, Region: "r1", Phase: topology.Suspect}},
+			&index.Cluster{Name: "shanghai", Member: topology.Member{Phase: topology.Expired}},
 		},
 	}
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // What the release before this one wrote: a first line, CBOR items (RFC 8742), a SHA-256. It is read so that an upgrade while the
@@ -76,10 +77,10 @@ type endpoint1 struct {
 }
 
 type cluster1 struct {
-	Name   string       `cbor:"1,keyasint"`
-	Zone   string       `cbor:"2,keyasint,omitempty"`
-	Region string       `cbor:"3,keyasint,omitempty"`
-	Health index.Health `cbor:"4,keyasint,omitempty"`
+	Name   string `cbor:"1,keyasint"`
+	Zone   string `cbor:"2,keyasint,omitempty"`
+	Region string `cbor:"3,keyasint,omitempty"`
+	Health uint8  `cbor:"4,keyasint,omitempty"` // 1 Suspect or drained, 2 Expired
 }
 
 var decoding1 = func() cbor.DecMode {
@@ -125,8 +126,11 @@ func decodeVersion1(r io.Reader) (*State, []manifests.Note, error) {
 		case it.Global != nil:
 			objects = append(objects, &index.GlobalService{Service: it.Global.Service, Headless: it.Global.Headless, Ports: ports1(it.Global.Ports)})
 		case it.Cluster != nil:
-			o := index.Cluster{Name: it.Cluster.Name, Zone: it.Cluster.Zone, Region: it.Cluster.Region, Health: it.Cluster.Health}
-			objects = append(objects, &o)
+			o := &index.Cluster{Name: it.Cluster.Name, Member: topology.Member{Region: it.Cluster.Region, Phase: topology.Phase(it.Cluster.Health)}}
+			if it.Cluster.Zone != "" {
+				o.Zones = []string{it.Cluster.Zone}
+			}
+			objects = append(objects, o)
 		case it.Group != nil:
 			if len(objects) > 0 {
 				if o, ok := objects[len(objects)-1].(*index.GlobalService); ok {

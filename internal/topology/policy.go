@@ -51,6 +51,21 @@ func (p Policy) Equal(o Policy) bool {
 		(p.Prefer == nil) == (o.Prefer == nil) && slices.Equal(p.Prefer, o.Prefer)
 }
 
+// String says what p states, such as "prefer zone region, min-ready 2"; nothing where that is nothing.
+func (p Policy) String() string {
+	var words []string
+	if p.Prefer != nil {
+		words = append(words, "prefer "+FormatPrefer(p.Prefer))
+	}
+	if p.Boundary != Any {
+		words = append(words, "boundary "+p.Boundary.String())
+	}
+	if p.MinReady > 1 { // 1 is what it is where nobody says
+		words = append(words, fmt.Sprintf("min-ready %d", p.MinReady))
+	}
+	return strings.Join(words, ", ")
+}
+
 func (p *Policy) prefer() []Tier {
 	if p.Prefer == nil {
 		return DefaultPrefer

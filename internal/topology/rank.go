@@ -28,6 +28,11 @@ type Member struct {
 	Drain bool
 }
 
+// Equal reports whether both say the same.
+func (m Member) Equal(o Member) bool {
+	return m.Region == o.Region && m.Phase == o.Phase && m.Drain == o.Drain && slices.Equal(m.Zones, o.Zones)
+}
+
 // Endpoint is a ready endpoint: an address that connections can be sent to.
 type Endpoint struct {
 	// Addr tells endpoints apart.
