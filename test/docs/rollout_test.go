@@ -35,6 +35,7 @@ const rolloutName = "web.shop.svc.clusterset.local."
 
 // TestStopLosesNoQuery tells a server to end while clients ask it over sockets that they keep, as forwarders do. Until other
 // servers get the queries it has to answer, and they get them once it says that it isn't ready.
+// docs/rollouts.md has the figures of the same through a kube-proxy.
 func TestStopLosesNoQuery(t *testing.T) {
 	plane := kube.Start(t)
 	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
