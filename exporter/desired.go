@@ -73,6 +73,9 @@ func desired(src Source) Desired {
 	d := Desired{Service: service, LeftOut: append(wrong, left...)}
 	for _, slice := range record.Exportable(src.Slices) {
 		for _, part := range record.Endpoints(src.Cluster, src.Key, slice) {
+			if at, ok := api.TriggerTime(part.Annotations); ok && at.Before(src.Export.CreationTimestamp.Time) {
+				part.Annotations = nil // the change didn't wait for anything: nobody elsewhere was to see it
+			}
 			endpoints, left := part.Sanitized()
 			d.LeftOut = append(d.LeftOut, left...)
 			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {

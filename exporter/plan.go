@@ -3,6 +3,7 @@ package exporter
 import (
 	"maps"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -39,6 +40,8 @@ type step struct {
 // The order spares importers a service without endpoints: endpoints are there before their service and stay until it is
 // gone, and new ones are there before old ones go, as when an endpoint moves from one slice to another. What goes is withdrawn
 // first: importers wait a moment where it isn't.
+//
+// The time of the change that led to a record's endpoints goes with them, and is no reason to write by itself.
 func plan(have Records, want Desired) []step {
 	var before, after []step
 	wanted := make(map[string]bool, len(want.Endpoints))
@@ -52,10 +55,18 @@ func plan(have Records, want Desired) []step {
 		switch h := current[w.Name]; {
 		case h == nil:
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
-		case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
+		default:
+			same := equality.Semantic.DeepEqual(h.Spec, w.Spec)
+			if same && labelled(h, w) && !withdrawn(h) {
+				continue
+			}
 			u := h.DeepCopy()
-			u.Labels, u.Spec = mergeLabels(h.Labels, w.Labels), *w.Spec.DeepCopy()
+			u.Labels, u.Spec = mergeKeys(h.Labels, w.Labels), *w.Spec.DeepCopy()
 			delete(u.Annotations, api.AnnotationWithdrawn)
+			if !same {
+				delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
+				u.Annotations = mergeKeys(u.Annotations, w.Annotations)
+			}
 			before = append(before, step{verbUpdate, kindEndpoints, u})
 		}
 	}
@@ -78,7 +89,7 @@ func plan(have Records, want Desired) []step {
 		before = append(before, step{verbWithdraw, kindService, h.DeepCopy()}, step{verbDelete, kindService, h.DeepCopy()})
 	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
 		u := h.DeepCopy()
-		u.Labels, u.Spec = mergeLabels(h.Labels, w.Labels), *w.Spec.DeepCopy()
+		u.Labels, u.Spec = mergeKeys(h.Labels, w.Labels), *w.Spec.DeepCopy()
 		delete(u.Annotations, api.AnnotationWithdrawn)
 		before = append(before, step{verbUpdate, kindService, u})
 	}
@@ -101,7 +112,7 @@ func withdrawn(o client.Object) bool {
 	return yes
 }
 
-func mergeLabels(have, want map[string]string) map[string]string {
+func mergeKeys(have, want map[string]string) map[string]string {
 	merged := maps.Clone(have)
 	if merged == nil {
 		merged = make(map[string]string, len(want))

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -109,5 +110,52 @@ func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	}
 	if !slices.ContainsFunc(got, func(s step) bool { _, ok := s.object.(*clustersetv1alpha1.ExportedEndpoints); return ok }) {
 		t.Error("no ExportedEndpoints among the steps")
+	}
+}
+
+// The time of a change goes with the change, to tell how long it took, and wakes nobody by itself.
+func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
+	const key, first, second = corev1.EndpointsLastChangeTriggerTime, "2026-01-02T03:04:05.06Z", "2026-01-02T04:00:00Z"
+	at := func(n int, stated string) Source {
+		return exported(slice("web-1", n, func(s *discoveryv1.EndpointSlice) {
+			if stated != "" {
+				s.Annotations = map[string]string{key: stated}
+			}
+		}))
+	}
+	for _, c := range []struct {
+		name       string
+		have, want Source
+		note       string // on the hub's record before
+		steps      string
+		stated     string
+	}{
+		{"with a new record", exported(), at(1, first), "", "create ExportedEndpoints", first},
+		{"in one form", exported(), at(1, "2026-01-02T04:04:05.060+01:00"), "", "create ExportedEndpoints", first},
+		{"not from before the export", exported(), at(1, "2025-12-31T23:59:59Z"), "", "create ExportedEndpoints", ""},
+		{"not garbage", exported(), at(1, "a moment ago"), "", "create ExportedEndpoints", ""},
+		{"with other endpoints", at(1, first), at(2, second), "", "update ExportedEndpoints", second},
+		{"not alone", at(1, first), at(1, second), "", "", ""},
+		{"and is gone with the next change that has none", at(1, first), at(2, ""), "", "update ExportedEndpoints", ""},
+		{"and stays as it is when something else is mended", at(1, first), at(1, second), api.AnnotationWithdrawn, "update ExportedEndpoints", first},
+		{"beside what others noted", at(1, ""), at(2, second), "note", "update ExportedEndpoints", second},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			have := stored(t, desired(c.have))
+			if c.note != "" {
+				have.Endpoints[0].Annotations = mergeKeys(have.Endpoints[0].Annotations, map[string]string{c.note: "true"})
+			}
+			steps := plan(have, desired(c.want))
+			if text(steps) != c.steps {
+				t.Fatalf("got %q, want %q", text(steps), c.steps)
+			}
+			if len(steps) == 0 {
+				return
+			}
+			got := steps[0].object.GetAnnotations()
+			if got[key] != c.stated || (c.note == "note") != (got["note"] == "true") {
+				t.Errorf("annotations are %v, want the time %q", got, c.stated)
+			}
+		})
 	}
 }

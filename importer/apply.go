@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -120,6 +121,7 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 	slices.SortStableFunc(wanted, func(a, b *discoveryv1.EndpointSlice) int {
 		return cmp.Compare(exists(byName, a), exists(byName, b))
 	})
+	times := desired.TriggerTimes(cur, out, time.Now())
 	var errs []error
 	for _, want := range wanted {
 		fresh := &discoveryv1.EndpointSlice{
@@ -136,10 +138,14 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 			current = nil
 		}
 		_, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
+			was := *s
 			s.Labels = desired.MergeKeys(s.Labels, want.Labels,
 				[]string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService})
 			s.OwnerReferences = owner
 			s.Endpoints, s.Ports = want.Endpoints, want.Ports
+			if !equality.Semantic.DeepEqual(&was, s) { // the annotation is no reason to write by itself
+				s.Annotations = desired.MergeKeys(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
+			}
 		})
 		errs = append(errs, err)
 	}

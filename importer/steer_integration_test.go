@@ -5,8 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -64,6 +68,49 @@ func TestKubeProxyIsTold(t *testing.T) {
 	if o := w.objects("shop", "web"); o.derived.Annotations["service.kubernetes.io/topology-mode"] != "Auto" {
 		t.Errorf("the derived Service has annotations %v", o.derived.Annotations)
 	}
+
+	t.Run("the time of a change comes with the change alone", func(t *testing.T) {
+		const key = corev1.EndpointsLastChangeTriggerTime
+		state := func(address string) (stated string) {
+			t.Helper()
+			stated = time.Now().UTC().Add(-time.Second).Format(time.RFC3339Nano)
+			patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: %q}}, "spec": {"endpoints": [{"addresses": [%q]}]}}`, key, stated, address)
+			o := &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-shanghai", Name: "web.shop.x-0"}}
+			if err := w.hubClient.Patch(t.Context(), o, client.RawPatch(types.MergePatchType, patch)); err != nil {
+				t.Fatal(err)
+			}
+			return stated
+		}
+		note := func(address, want string) {
+			t.Helper()
+			kube.Eventually(t, soon, func() error {
+				for _, s := range w.objects("shop", "web").slices {
+					if s.Labels[api.LabelSourceCluster] == "shanghai" {
+						if s.Endpoints[0].Addresses[0] != address || s.Annotations[key] != want {
+							return fmt.Errorf("%s: annotations %v, want %s and the time %q", s.Endpoints[0].Addresses, s.Annotations, address, want)
+						}
+					}
+				}
+				return nil
+			})
+		}
+		stated := state("10.12.0.6")
+		note("10.12.0.6", stated)
+		w.quiet(run, 1)
+		before := run.local.written()
+		state("10.12.0.6")
+		w.quiet(run, 1)
+		if after := run.local.written(); len(after) != len(before) {
+			t.Errorf("wrote %v for a time alone", after[len(before):])
+		}
+		w.onHub(strings.Replace(memberOf("beijing"), "region: cn", "region: cn, drain: true", 1))
+		becomes("beijing is drained", "beijing routed none, shanghai routed beijing-1")
+		note("10.12.0.6", "")
+		w.onHub(memberOf("beijing"))
+		becomes("each zone its own again", "beijing routed beijing-1, shanghai routed none")
+		note("10.12.0.6", "")
+		note("10.12.0.5", state("10.12.0.5"))
+	})
 
 	t.Run("a node's heartbeat writes nothing", func(t *testing.T) {
 		before, done := run.local.written(), reconciles(t)

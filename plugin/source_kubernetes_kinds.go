@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -16,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
@@ -161,14 +161,16 @@ func (s *store) Replace(list []any, _ string) error {
 // Resync implements cache.ReflectorStore. There is nothing to do again: queries read what was put.
 func (*store) Resync() error { return nil }
 
-// observeChange measures the way of a change from its cause to the answers, where the object says when that was.
+// observeChange measures the way of a change from its cause to the answers, where the object says when that was. What changed
+// before this server began to read is not measured: for how long it was away says nothing about the way.
 func (s *store) observeChange(o any) {
 	slice, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok {
 		return
 	}
-	if at, err := time.Parse(time.RFC3339Nano, slice.Annotations[corev1.EndpointsLastChangeTriggerTime]); err == nil {
-		programmingSeconds.WithLabelValues(s.kind.kind.String()).Observe(time.Since(at).Seconds())
+	now := time.Now()
+	if at, ok := api.RecentTriggerTime(slice.Annotations, now); ok && at.After(s.source.startedAt) {
+		programmingSeconds.WithLabelValues(s.kind.kind.String()).Observe(now.Sub(at).Seconds())
 	}
 }
 

@@ -30,6 +30,7 @@ func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
 		slice.Labels[api.LabelServiceName] = w.in.Key.Name
 		slice.Ports = renamed(e.Endpoints.Spec.Ports, w.exposed(e.Cluster))
 		slice.Endpoints = w.placed(e.Cluster, e.Endpoints.Spec.Endpoints)
+		slice.Annotations = triggerTime(e.Endpoints.Annotations)
 		if w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && w.isOwn(e.Cluster)) {
 			routed, behind = append(routed, slice), append(behind, 0)
 		} else {

@@ -2,7 +2,9 @@ package record
 
 import (
 	"slices"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -39,6 +41,9 @@ func Endpoints(cluster string, service types.NamespacedName, slice discoveryv1.E
 				AddressType:      slice.AddressType,
 				Ports:            slice.Ports,
 			},
+		}
+		if at, ok := api.TriggerTime(slice.Annotations); ok {
+			record.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: at.UTC().Format(time.RFC3339Nano)}
 		}
 		for _, e := range part {
 			record.Spec.Endpoints = append(record.Spec.Endpoints, discoveryv1.Endpoint{

@@ -6,7 +6,9 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -74,6 +76,22 @@ func (m *member) proxied(ns, name string, want map[string][]string) error {
 	return nil
 }
 
+// changedNow adds to a slice when its endpoints changed, as the endpointslice controller does: now.
+func changedNow(slice string) string {
+	return strings.Replace(slice, "labels: {", fmt.Sprintf("annotations: {%s: %q}, labels: {",
+		corev1.EndpointsLastChangeTriggerTime, time.Now().UTC().Format(time.RFC3339Nano)), 1)
+}
+
+// changesMeasured is the number of changes whose way to the member's DNS server was measured.
+func (m *member) changesMeasured() float64 {
+	m.Helper()
+	n, err := m.dns.metric("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
+	if err != nil {
+		m.Fatal(err)
+	}
+	return n
+}
+
 // proxiedService is a service of two clusters for the tests below. Both listen on http, on different ports behind it; only
 // xicheng has admin, and minhang has another number under the name grpc, which loses.
 func (f *fleet) proxiedService(ns string) {
@@ -124,12 +142,23 @@ func TestDerivedService(t *testing.T) {
 		}
 	}
 	// Endpoints that come, go, and change their minds.
-	f.member("xicheng").apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
-		endpoint("10.200.8.2"), endpoint("10.200.8.3")))
+	measured := map[string]float64{}
+	for _, m := range f.members {
+		measured[m.name] = m.changesMeasured()
+	}
+	f.member("xicheng").apply(changedNow(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
+		endpoint("10.200.8.2"), endpoint("10.200.8.3"))))
 	want["http 80/TCP"] = []string{"10.200.8.2:8080", "10.200.8.3:8080", "10.202.8.1:8888", "10.202.8.2:8888"}
 	want["admin 9000/TCP"] = []string{"10.200.8.2:9000", "10.200.8.3:9000"}
 	want["grpc 50/TCP"] = []string{"10.200.8.2:50", "10.200.8.3:50"}
 	f.eventually(func(m *member) error { return m.proxied(ns, "web", want) })
+	// How long that took is a metric of every cluster's DNS servers.
+	f.eventually(func(m *member) error {
+		if m.changesMeasured() == measured[m.name] {
+			return fmt.Errorf("%s: the change's way was not measured", m.name)
+		}
+		return nil
+	})
 	// The winner goes, and the ports are the other's.
 	f.member("xicheng").remove(export(ns, "web", ""))
 	f.eventually(func(m *member) error {

@@ -57,11 +57,15 @@ func dns() *Dashboard {
 		graph("State files", "Reads and writes of state files that failed. A refused file is too old, of other options, or broken; the log says which.", "short", 12,
 			q("writes: {{result}}", `sum by (result) (increase(coredns_clusterset_state_file_writes_total{SEL, result="error"}[RATE]))`),
 			q("reads: {{result}}", `sum by (result) (increase(coredns_clusterset_state_file_reads_total{SEL, result="refused"}[RATE]))`)),
-		graph("From event to answer", "How long it takes from the arrival of a watch event until queries see it.", "s", 12,
+		graph("From change to answer", "How long it takes from a pod's or Service's change, in whichever cluster, until queries see it here. The clusters' clocks must agree.", "s", 8,
+			q("p50", `histogram_quantile(0.5, sum by (le) (rate(coredns_clusterset_programming_duration_seconds_bucket{SEL}[RATE])))`),
+			q("p99", `histogram_quantile(0.99, sum by (le) (rate(coredns_clusterset_programming_duration_seconds_bucket{SEL}[RATE])))`)).
+			from("transparent", 30.0, "red"),
+		graph("From event to answer", "How long it takes from the arrival of a watch event until queries see it.", "s", 8,
 			q("p50", `histogram_quantile(0.5, sum by (le) (rate(coredns_clusterset_apply_duration_seconds_bucket{SEL}[RATE])))`),
 			q("p99", `histogram_quantile(0.99, sum by (le) (rate(coredns_clusterset_apply_duration_seconds_bucket{SEL}[RATE])))`)).
 			from("transparent", 1.0, "red"),
-		graph("Changes", "Watch events that each server takes in. Servers of one cluster take in the same.", "ops", 12,
+		graph("Changes", "Watch events that each server takes in. Servers of one cluster take in the same.", "ops", 8,
 			q("{{instance}}", `sum by (instance) (rate(coredns_clusterset_apply_duration_seconds_count{SEL}[RATE]))`)),
 	)
 	d.processes()

@@ -1,0 +1,79 @@
+package desired
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// triggerTime returns of a record's annotations the one that states when its endpoints changed, nil where none does.
+func triggerTime(annotations map[string]string) map[string]string {
+	if at, ok := api.TriggerTime(annotations); ok {
+		return map[string]string{corev1.EndpointsLastChangeTriggerTime: at.UTC().Format(time.RFC3339Nano)}
+	}
+	return nil
+}
+
+// TriggerTimes returns, by the names of slices, the annotation that states when their endpoints changed, for those that are
+// about to bring such a change here. All others that are written mustn't have it: whoever measures the way of a change, the
+// DNS servers and kube-proxies, takes every write of a slice for the end of the change that it states. So there is none
+// where only rank or hints changed, where the service was not imported before, or where the change was too long ago.
+func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]string {
+	if cur.ServiceImport == nil {
+		return nil
+	}
+	times := map[string]map[string]string{}
+	had, has := pieces(cur.Slices), pieces(out.Slices)
+	for whole, after := range has {
+		if _, ok := api.RecentTriggerTime(after[0].Annotations, now); !ok {
+			continue
+		}
+		before := had[whole]
+		told := slices.ContainsFunc(before, func(s *discoveryv1.EndpointSlice) bool {
+			const key = corev1.EndpointsLastChangeTriggerTime
+			return s.Annotations[key] == after[0].Annotations[key]
+		})
+		if told || maps.Equal(backends(before), backends(after)) {
+			continue
+		}
+		for _, s := range after {
+			times[s.Name] = s.Annotations
+		}
+	}
+	return times
+}
+
+// pieces returns slices by the names of those that they are pieces of.
+func pieces(all []*discoveryv1.EndpointSlice) map[string][]*discoveryv1.EndpointSlice {
+	byName := map[string][]*discoveryv1.EndpointSlice{}
+	for _, s := range all {
+		whole := WholeSlice(s.Name)
+		byName[whole] = append(byName[whole], s)
+	}
+	return byName
+}
+
+// backend is an endpoint as its own cluster has it. Zone and hints may be ours.
+type backend struct{ ready, serving, terminating bool }
+
+// backends returns the endpoints of a slice's pieces by their addresses.
+func backends(pieces []*discoveryv1.EndpointSlice) map[string]backend {
+	all := map[string]backend{}
+	for _, s := range pieces {
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			c := e.Conditions
+			for _, address := range e.Addresses {
+				all[address] = backend{
+					ready: isReady(e), serving: c.Serving == nil || *c.Serving, terminating: c.Terminating != nil && *c.Terminating,
+				}
+			}
+		}
+	}
+	return all
+}

@@ -1,0 +1,75 @@
+package desired_test
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// Every write of a slice that states the time of a change is taken for the end of that change's way, so one that brings
+// something else mustn't state it.
+func TestTriggerTimes(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	const key, stated, before = corev1.EndpointsLastChangeTriggerTime, "2026-01-01T11:59:58.5Z", "2026-01-01T11:50:30Z"
+	for _, c := range []struct {
+		name  string
+		after func(*desired.Input)
+		cur   func(*desired.Current)
+		want  string
+	}{
+		{"an endpoint more", func(in *desired.Input) {
+			e := &in.Endpoints[0].Spec
+			e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.11.0.2"}})
+		}, nil, stated},
+		{"another address", func(in *desired.Input) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, nil, stated},
+		{"no longer ready", func(in *desired.Input) {
+			no := false
+			in.Endpoints[0].Spec.Endpoints[0].Conditions.Ready = &no
+		}, nil, stated},
+		{"a slice more", nil, func(cur *desired.Current) { cur.Slices = nil }, stated},
+		{"the same content", nil, nil, ""},
+		{"another zone, ours or theirs", func(in *desired.Input) {
+			zone := "z"
+			in.Endpoints[0].Spec.Endpoints[0].Zone = &zone
+		}, nil, ""},
+		{"another rank", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{Zone: "z"}} }, nil, ""},
+		{"not imported before", nil, func(cur *desired.Current) { *cur = desired.Current{} }, ""},
+		{"told before", func(in *desired.Input) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, func(cur *desired.Current) {
+			cur.Slices[0].Annotations = map[string]string{key: stated}
+		}, ""},
+		{"too long ago", func(in *desired.Input) {
+			in.Endpoints[0].Annotations[key] = "2026-01-01T11:49:59Z"
+		}, func(cur *desired.Current) { cur.Slices = nil }, ""},
+		{"to come", func(in *desired.Input) { in.Endpoints[0].Annotations[key] = "2026-01-01T12:00:01Z" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
+		{"garbage", func(in *desired.Input) { in.Endpoints[0].Annotations[key] = "soon" }, func(cur *desired.Current) { cur.Slices = nil }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
+			in.Endpoints[0].Annotations = map[string]string{key: before, "other": "note"}
+			had := desired.Compute(in)
+			cur := desired.Current{ServiceImport: had.ServiceImport, Slices: had.Slices}
+			in = records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
+			in.Endpoints[0].Annotations = map[string]string{key: stated, "other": "note"}
+			if c.after != nil {
+				c.after(&in)
+			}
+			if c.cur != nil {
+				c.cur(&cur)
+			}
+			out := desired.Compute(in)
+			got := desired.TriggerTimes(cur, out, now)
+			if len(out.Slices) != 1 {
+				t.Fatalf("%d slices", len(out.Slices))
+			}
+			note := got[out.Slices[0].Name]
+			if note[key] != c.want || c.want == "" && len(got) != 0 || note["other"] != "" {
+				t.Errorf("got %v, want the time %q", got, c.want)
+			}
+		})
+	}
+}
