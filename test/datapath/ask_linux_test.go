@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -77,11 +76,21 @@ func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	var stop atomic.Bool
-	done := make(chan error, 1)
+	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		connections, names := 0, pods(allowed).names(false)
-		for ; !stop.Load(); time.Sleep(5 * time.Millisecond) {
+		pace := time.NewTicker(5 * time.Millisecond)
+		defer pace.Stop()
+		for {
+			select {
+			case <-stop:
+				s.Logf("%d connections were answered as wanted", connections)
+				done <- nil
+				return
+			case <-s.Context().Done(): // the test failed at something else
+				return
+			case <-pace.C:
+			}
 			for _, n := range nodes {
 				got, err := n.ask("tcp", netip.AddrPortFrom(vips[0], 80), n.client(vips[0].Is6(), 251), 1)
 				for who := range got {
@@ -96,12 +105,10 @@ func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 				connections++
 			}
 		}
-		s.Logf("%d connections were answered as wanted", connections)
-		done <- nil
 	}()
 	return func() {
 		s.Helper()
-		stop.Store(true)
+		close(stop)
 		if err := <-done; err != nil {
 			s.Error(err)
 		}

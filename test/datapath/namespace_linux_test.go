@@ -28,7 +28,11 @@ func newNamespace() (*namespace, error) {
 	if err != nil {
 		return nil, fmt.Errorf("make a network namespace: %w", err)
 	}
-	return n, n.run("ip link set lo up")
+	if err := n.run("ip link set lo up"); err != nil {
+		n.close()
+		return nil, err
+	}
+	return n, nil
 }
 
 // do runs f in the namespace. Sockets that f makes, and processes that it starts, stay in it.

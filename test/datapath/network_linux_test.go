@@ -21,6 +21,7 @@ func pods6(c, n int) string     { return fmt.Sprintf("fd00:%d:%d::/64", 200+c, n
 func pod4(c, n, i int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("10.%d.%d.%d", 200+c, n, i))
 }
+
 func pod6(c, n, i int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("fd00:%d:%d::%x", 200+c, n, i))
 }

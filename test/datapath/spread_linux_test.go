@@ -132,7 +132,7 @@ func TestUDPFlowMovesOn(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = flow.Close() }()
+		t.Cleanup(func() { _ = flow.Close() })
 		first, err := whoAnswers(flow)
 		if err != nil {
 			t.Fatal(err)
@@ -144,10 +144,11 @@ func TestUDPFlowMovesOn(t *testing.T) {
 		gone.notReady = true
 		s.publish()
 		kube.Eventually(t, soon, func() error {
-			if who, err := whoAnswers(flow); err != nil || who == first {
-				return fmt.Errorf("%s (%s): the flow is answered by %q, %v", n.name, n.mode, who, err)
+			who, err := whoAnswers(flow)
+			if err == nil && who == first {
+				err = fmt.Errorf("%s (%s): the flow is still answered by %s", n.name, n.mode, who)
 			}
-			return nil
+			return err
 		})
 		gone.notReady = false
 		s.publish()

@@ -53,7 +53,8 @@ var specs = []struct {
 // launch starts the set. What was started is returned beside an error too.
 func launch(ctx context.Context, dir string) (*world, error) {
 	w := &world{dir: dir}
-	return w, w.launch(ctx)
+	err := w.launch(ctx)
+	return w, err
 }
 
 func (w *world) launch(ctx context.Context) error {
