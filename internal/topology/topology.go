@@ -92,18 +92,3 @@ func (l Location) String() string {
 	}
 	return strings.Join(fields, " ")
 }
-
-// Rank returns how well an endpoint at other suits a server at self: 0 for the first preferred tier, counting up, with the
-// tier that decided it. ok is false where the boundary forbids the endpoint.
-func (p Policy) Rank(self, other Location) (rank int, tier Tier, ok bool) {
-	if !self.Within(p.Boundary, other) {
-		return 0, Any, false
-	}
-	prefer := p.prefer()
-	for i, t := range prefer {
-		if self.Within(t, other) {
-			return i, t, true
-		}
-	}
-	return len(prefer), Any, true
-}

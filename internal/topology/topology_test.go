@@ -28,51 +28,26 @@ func TestWithin(t *testing.T) {
 
 // FabDNS's design document ranks four cities; the same ranks must hold here.
 func TestRankFourCities(t *testing.T) {
-	cities := map[string]Location{
-		"xicheng":      {"xicheng", "beijing", "north"},
-		"chaoyang":     {"chaoyang", "beijing", "north"},
-		"minhang":      {"minhang", "shanghai", "south"},
-		"shijiazhuang": {"shijiazhuang", "hebei", "north"},
+	cities := map[string]*Member{
+		"xicheng":      {Zones: []string{"beijing"}, Region: "north"},
+		"chaoyang":     {Zones: []string{"beijing"}, Region: "north"},
+		"minhang":      {Zones: []string{"shanghai"}, Region: "south"},
+		"shijiazhuang": {Zones: []string{"hebei"}, Region: "north"},
 	}
 	tests := []struct {
 		self Location
-		want map[string]int
+		want map[string]Rank
 	}{
-		{Location{"haidian", "beijing", "north"}, map[string]int{"xicheng": 0, "chaoyang": 0, "shijiazhuang": 1, "minhang": 2}},
-		{Location{"tianjin", "tianjin", "north"}, map[string]int{"xicheng": 1, "chaoyang": 1, "shijiazhuang": 1, "minhang": 2}},
-		{Location{"xian", "xian", "west"}, map[string]int{"xicheng": 2, "chaoyang": 2, "shijiazhuang": 2, "minhang": 2}},
+		{Location{"haidian", "beijing", "north"}, map[string]Rank{"xicheng": 0, "chaoyang": 0, "shijiazhuang": 1, "minhang": 2}},
+		{Location{"tianjin", "tianjin", "north"}, map[string]Rank{"xicheng": 1, "chaoyang": 1, "shijiazhuang": 1, "minhang": 2}},
+		{Location{"xian", "xian", "west"}, map[string]Rank{"xicheng": 2, "chaoyang": 2, "shijiazhuang": 2, "minhang": 2}},
 	}
 	for _, tt := range tests {
+		v := View{Self: tt.self}
 		for city, want := range tt.want {
-			if got, _, ok := (Policy{}).Rank(tt.self, cities[city]); got != want || !ok {
-				t.Errorf("from %v: Rank(%s) = %d, %v, want %d", tt.self, city, got, ok, want)
+			if got := v.Rank(&Endpoint{Cluster: city, Member: cities[city], ClusterIP: true}); got != want {
+				t.Errorf("from %v: Rank(%s) = %d, want %d", tt.self, city, got, want)
 			}
-		}
-	}
-}
-
-func TestRankPolicy(t *testing.T) {
-	self := Location{"c1", "z1", "r1"}
-	tests := []struct {
-		name   string
-		policy Policy
-		other  Location
-		rank   int
-		tier   Tier
-		ok     bool
-	}{
-		{"own cluster first where preferred", Policy{Prefer: []Tier{Cluster, Zone}}, Location{"c1", "z2", "r2"}, 0, Cluster, true},
-		{"own cluster counts for nothing by default", Policy{}, Location{"c1", "z2", "r2"}, 2, Any, true},
-		{"zone after cluster", Policy{Prefer: []Tier{Cluster, Zone}}, Location{"c2", "z1", ""}, 1, Zone, true},
-		{"inside the boundary", Policy{Boundary: Region}, Location{"c2", "z2", "r1"}, 1, Region, true},
-		{"outside the boundary", Policy{Boundary: Region}, Location{"c2", "z2", "r2"}, 0, Any, false},
-		{"unknown region is outside a region boundary", Policy{Boundary: Region}, Location{"c2", "z1", ""}, 0, Any, false},
-		{"no preference: all alike", Policy{Prefer: []Tier{}}, Location{"c2", "z1", "r1"}, 0, Any, true},
-	}
-	for _, tt := range tests {
-		rank, tier, ok := tt.policy.Rank(self, tt.other)
-		if rank != tt.rank || tier != tt.tier || ok != tt.ok {
-			t.Errorf("%s: Rank = %d, %v, %v, want %d, %v, %v", tt.name, rank, tier, ok, tt.rank, tt.tier, tt.ok)
 		}
 	}
 }

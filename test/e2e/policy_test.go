@@ -1,0 +1,160 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// exportWith is a ServiceExport with annotations, in YAML's flow style.
+func exportWith(ns, name, annotations string) string {
+	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, annotations: {%s}}}", ns, name, annotations)
+}
+
+const headlessService = "clusterIP: None, ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort
+
+// policyCase is a policy that xicheng's export, the oldest, states, and what comes of it. Each city has one endpoint, 10.<its
+// number>.0.1: xicheng and chaoyang lie in zone beijing, shijiazhuang in their region, minhang far away.
+type policyCase struct {
+	name, annotations string
+	spec              string // of the Service, besides headlessService
+	marked            bool   // exported by a mark on the Service, which has the annotations
+	want              map[string]string
+	fromBeijing       string // the cities that a server in Beijing answers
+	said              string // by the ServiceExport of what is garbage
+}
+
+var policyCases = []policyCase{
+	{name: "nothing", fromBeijing: "xicheng chaoyang"},
+	{name: "prefer-none", annotations: "clusterset.dev/prefer: none", want: map[string]string{api.AnnotationPrefer: "none"}, fromBeijing: "xicheng chaoyang minhang shijiazhuang"},
+	{name: "prefer-cluster", annotations: "clusterset.dev/prefer: cluster zone", want: map[string]string{api.AnnotationPrefer: "cluster zone"}, fromBeijing: "xicheng"},
+	{
+		name: "boundary", annotations: "clusterset.dev/prefer: none, clusterset.dev/boundary: region",
+		want: map[string]string{api.AnnotationPrefer: "none", api.AnnotationBoundary: "region"}, fromBeijing: "xicheng chaoyang shijiazhuang",
+	},
+	{name: "min-ready", annotations: `clusterset.dev/min-ready: "3"`, want: map[string]string{api.AnnotationMinReady: "3"}, fromBeijing: "xicheng chaoyang shijiazhuang"},
+	{name: "distribution", spec: "trafficDistribution: PreferClose, ", want: map[string]string{api.AnnotationPrefer: "zone region"}, fromBeijing: "xicheng chaoyang"},
+	{name: "marked", annotations: "clusterset.dev/prefer: none", marked: true, want: map[string]string{api.AnnotationPrefer: "none"}, fromBeijing: "xicheng chaoyang minhang shijiazhuang"},
+	{
+		name: "bad-prefer", annotations: `clusterset.dev/prefer: near, clusterset.dev/boundary: zone`, want: map[string]string{api.AnnotationBoundary: "zone"}, fromBeijing: "xicheng chaoyang",
+		said: `metadata.annotations[clusterset.dev/prefer]: Invalid value: "near": unknown tier "near": want one or more of cluster, zone and region`,
+	},
+	{
+		name: "bad-boundary", annotations: `clusterset.dev/boundary: planet`, fromBeijing: "xicheng chaoyang",
+		said: `metadata.annotations[clusterset.dev/boundary]: Invalid value: "planet": unknown tier "planet": want cluster, zone or region`,
+	},
+	{
+		name: "bad-min-ready", annotations: `clusterset.dev/min-ready: none`, fromBeijing: "xicheng chaoyang",
+		said: `metadata.annotations[clusterset.dev/min-ready]: Invalid value: "none": want a whole number from 1 to 100000`,
+	},
+}
+
+// A policy travels from the oldest export to everyone's ServiceImport and GlobalService, and DNS obeys it. Garbage is named, and
+// the rest holds.
+func TestPolicy(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("policy")
+	oldest := f.member("xicheng")
+	number := map[string]int{}
+	for i, m := range f.members {
+		number[m.name] = i + 1
+	}
+	for _, c := range policyCases {
+		if c.marked {
+			oldest.apply(strings.Replace(annotated(ns, c.name, c.spec+headlessService), `global-service: "true"`, `global-service: "true", `+c.annotations, 1))
+		} else {
+			oldest.apply(service(ns, c.name, c.spec+headlessService), exportWith(ns, c.name, c.annotations))
+		}
+	}
+	oldest.letASecondPass(ns, "marked") // which the agent makes in its own time
+	oldest.letASecondPass(ns, policyCases[len(policyCases)-1].name)
+	for _, c := range policyCases {
+		for _, m := range f.members {
+			m.apply(slice(ns, c.name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.0.1", number[m.name]))))
+			if m != oldest {
+				m.apply(service(ns, c.name, c.spec+headlessService), export(ns, c.name, ""))
+			}
+		}
+	}
+	beijing := oldest.dns
+	for _, c := range policyCases {
+		t.Run(c.name, func(t *testing.T) {
+			var want []string
+			for _, city := range strings.Fields(c.fromBeijing) {
+				want = append(want, fmt.Sprintf("10.%d.0.1", number[city]))
+			}
+			kube.Eventually(t, soon, func() error {
+				var errs []error
+				for _, m := range f.members {
+					errs = append(errs, m.states(ns, c.name, c.want))
+				}
+				for _, zone := range []string{"clusterset.local", "svc.global"} {
+					name := fmt.Sprintf("%s.%s.%s.", c.name, ns, zone)
+					if zone == "clusterset.local" {
+						name = fmt.Sprintf("%s.%s.svc.%s.", c.name, ns, zone)
+					}
+					errs = append(errs, beijing.answers(name, "A", want...))
+				}
+				return errors.Join(errs...)
+			})
+			reason := "NoConflicts"
+			status := "False"
+			if len(c.want) > 0 && c.spec == "" {
+				status, reason = "True", "PolicyConflict" // the other cities state nothing
+			}
+			kube.Eventually(t, soon, func() error {
+				var errs []error
+				for _, m := range f.members {
+					errs = append(errs, m.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, status, reason))
+				}
+				errs = append(errs, oldest.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionReady, "True", "Exported"))
+				return errors.Join(errs...)
+			})
+			var e mcsv1beta1.ServiceExport
+			if err := oldest.get(ns, c.name, &e); err != nil {
+				t.Fatal(err)
+			}
+			if message := condition(e.Status.Conditions, "Ready").Message; !strings.Contains(message, c.said) || c.said == "" && strings.Contains(message, "except") {
+				t.Errorf("the condition says %q, want %q", message, c.said)
+			}
+		})
+	}
+
+	// What is stated no longer is gone everywhere.
+	oldest.apply(exportWith(ns, "prefer-none", ""))
+	kube.Eventually(t, soon, func() error {
+		var errs []error
+		for _, m := range f.members {
+			errs = append(errs, m.states(ns, "prefer-none", nil))
+		}
+		return errors.Join(append(errs, beijing.answers(fmt.Sprintf("prefer-none.%s.svc.clusterset.local.", ns), "A",
+			fmt.Sprintf("10.%d.0.1", number["xicheng"]), fmt.Sprintf("10.%d.0.1", number["chaoyang"])))...)
+	})
+}
+
+// states returns nil if the ServiceImport and the GlobalService carry just that policy.
+func (m *member) states(ns, name string, want map[string]string) error {
+	var imp mcsv1beta1.ServiceImport
+	var global fabedgev1alpha1.GlobalService
+	if err := errors.Join(m.get(ns, name, &imp), m.get(ns, name, &global)); err != nil {
+		return err
+	}
+	for _, o := range []struct {
+		kind        string
+		annotations map[string]string
+	}{{"ServiceImport", imp.Annotations}, {"GlobalService", global.Annotations}} {
+		for _, key := range []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady} {
+			if got := o.annotations[key]; got != want[key] {
+				return fmt.Errorf("%s: %s of %s says %q, want %q", m.name, o.kind, key, got, want[key])
+			}
+		}
+	}
+	return nil
+}
