@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,13 +21,14 @@ const (
 )
 
 // Whoever forges a victim's address as a query's sender sends the victim our answer. The service here is as large as one
-// GlobalService can be, and its name as short as one can be: nothing that can be asked for is larger beside its query.
+// GlobalService can be, and its name as short as one can be: nothing that can be asked for is larger beside its query. Its hosts'
+// names are of one length, so that any ten that max_answers picks are as large.
 func TestAmplificationIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
 	b.WriteString("apiVersion: dns.fabedge.io/v1alpha1\nkind: GlobalService\nmetadata: {name: a, namespace: b}\nspec:\n  type: Headless\n  ports: [{name: p, port: 1}]\n  endpoints:\n")
 	for i := range 4096 {
-		fmt.Fprintf(&b, "  - {addresses: [10.0.%d.%d, 'fd00::%x'], cluster: c, hostname: h%d}\n", i/256, i%256, i+1, i)
+		fmt.Fprintf(&b, "  - {addresses: [10.0.%d.%d, 'fd00::%x'], cluster: c, hostname: h%s}\n", i/256, i%256, i+1, strconv.FormatInt(int64(36*36+i), 36))
 	}
 	writeFile(t, filepath.Join(dir, "objects", "large.yaml"), []byte(b.String()))
 	start := func(options, plugins string) *liveServer {
@@ -35,7 +37,7 @@ func TestAmplificationIsBounded(t *testing.T) {
 		return s
 	}
 	small, bare, capped := start("", "bufsize 1232"), start("", ""), start("max_answers 10", "")
-	names := []string{"global.", "svc.global.", "b.svc.global.", "a.b.svc.global.", "c.a.b.svc.global.", "h0.c.a.b.svc.global.", "_p._tcp.a.b.svc.global.", "ns.dns.global.", "dns-version.global.", "x.global."}
+	names := []string{"global.", "svc.global.", "b.svc.global.", "a.b.svc.global.", "c.a.b.svc.global.", "h100.c.a.b.svc.global.", "_p._tcp.a.b.svc.global.", "ns.dns.global.", "dns-version.global.", "x.global."}
 	types := []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeANY, dns.TypeTXT, dns.TypeSOA, dns.TypeNS, dns.TypeMX, dns.TypeDNSKEY, dns.TypeAXFR}
 	var worstSmall, worstPlain, worstCapped ratio
 	for _, name := range names {

@@ -218,7 +218,7 @@ func TestPathsAreRelativeToTheRootDirectory(t *testing.T) {
 
 // Every error says where, what is wrong, and what would be right.
 func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
-	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot or fallthrough"
+	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot, express or fallthrough"
 	for _, c := range []struct{ option, want string }{
 		{"ttl", `ttl: want one number from 0 to 3600, not ""`},
 		{"ttl x", `ttl: want one number from 0 to 3600, not "x"`},

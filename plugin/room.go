@@ -5,11 +5,8 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/plugin/express"
 )
-
-// maxUDP is the largest reply over UDP that we build, in bytes: what RFC 6891 section 6.2.5 suggests to ask for at most. A client
-// that could take more is told to ask over TCP.
-const maxUDP = 4096
 
 // The least that records take in a packet, in bytes, where their owner is two bytes that point to a name before.
 const (
@@ -63,7 +60,7 @@ func (m *room) full() bool {
 func sizeOf(w dns.ResponseWriter, r *dns.Msg) int {
 	state := request.Request{W: w, Req: r}
 	if state.Proto() == "udp" {
-		return min(state.Size(), maxUDP)
+		return min(state.Size(), express.MaxUDP)
 	}
 	return state.Size()
 }

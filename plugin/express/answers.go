@@ -172,12 +172,16 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	return r
 }
 
+// MaxUDP is the largest reply over UDP that is built, in bytes: what RFC 6891 section 6.2.5 suggests to ask for at most. A client that
+// could take more is told to ask over TCP.
+const MaxUDP = 4096
+
 // limit returns how long a reply may be.
 func (q *query) limit(bufsize uint16) int {
 	if q.payload > bufsize {
 		q.payload = bufsize
 	}
-	return max(dns.MinMsgSize, int(q.payload))
+	return min(max(dns.MinMsgSize, int(q.payload)), MaxUDP)
 }
 
 // be is the order of bytes on the wire.
