@@ -39,6 +39,7 @@ var parts = []struct {
 }{
 	{"handlers", "ServeDNS of the two plugins, in process", handlers},
 	{"process", "whole servers under dnsperf, pinned to one core", process},
+	{"production", "whole servers with the Corefile that people run, with and without the express path", production},
 	{"memory", "heap that the objects add to a server", memory},
 	{"startup", "time from start to the first right answer", startup},
 	{"updates", "time from a watch event to the answers", updates},
@@ -63,7 +64,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.profiles, "profiles", "", "`directory` for a CPU profile of each server under each load (part process)")
 	flag.IntVar(&b.objects.services, "services", 10000, "ClusterSetIP services")
 	flag.IntVar(&b.objects.headless, "headless", 1000, "headless services of ten endpoints")
-	only := flag.String("only", "", "comma-separated parts to run: handlers, process, memory, startup, updates")
+	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, memory, startup, updates")
 	flag.Parse()
 
 	dir, err := os.MkdirTemp("", "clusterset-bench-")

@@ -75,6 +75,55 @@ func process(ctx context.Context, b *bench) error {
 	return out.Flush()
 }
 
+// productionBody is what people have in front of and behind the plugin that answers (corefile.example).
+const productionBody = `    errors
+    prometheus 127.0.0.1:PORT
+    shed
+    bufsize 1232
+    cache 30
+    loadbalance
+    reload
+`
+
+// production asks servers with the Corefile that people run: ours with and without the express path, and the in-tree plugin.
+func production(ctx context.Context, b *bench) error {
+	servers := make([]*server, 0, 4)
+	defer func() {
+		for _, s := range servers {
+			s.stop()
+		}
+	}()
+	for _, s := range []struct{ name, body string }{
+		{"ours", productionBody + strings.Replace(oursBody, "clusterset {", "clusterset clusterset.local {", 1)},
+		{"ours-off", productionBody + strings.Replace(oursBody, "clusterset {", "clusterset clusterset.local {\n        express off", 1)},
+		{"in-tree", productionBody + inTreeBody}, {"erratic", erraticBody},
+	} {
+		srv, err := b.start(ctx, s.name, ".", s.body)
+		if err != nil {
+			return err
+		}
+		servers = append(servers, srv)
+		if err := srv.await(ctx, b.objects.headlessName(0)); err != nil {
+			return err
+		}
+	}
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "query\texpress µs/q\texpress off\tin-tree\terratic A\toff/express\tin-tree/express\texpress qps\toff qps\tin-tree qps\t")
+	for _, q := range b.queries() {
+		if q.name == "headless 100 A" {
+			continue // over 512 bytes: it measures truncation
+		}
+		result, err := b.contest(ctx, q, servers)
+		if err != nil {
+			return err
+		}
+		ours, off, inTree := result["ours"], result["ours-off"], result["in-tree"]
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t\n", q.name, ours.micros, off.micros, inTree.micros,
+			result["erratic"].micros, off.micros/ours.micros, inTree.micros/ours.micros, ours.qps, off.qps, inTree.qps)
+	}
+	return out.Flush()
+}
+
 // load is what a server did under dnsperf.
 type load struct{ micros, qps float64 }
 

@@ -23,8 +23,8 @@ type server struct {
 	cmd  *exec.Cmd
 }
 
-// start runs coredns with one server block, whose body may hold KUBECONFIG and, for a further port, PORT. The server named
-// ours is our binary, every other the stock one.
+// start runs coredns with one server block, whose body may hold KUBECONFIG and, for a further port, PORT. A server whose
+// name begins with ours is our binary, every other the stock one.
 func (b *bench) start(ctx context.Context, name, zone, body string) (*server, error) {
 	ports, err := freePorts(2)
 	if err != nil {
@@ -38,7 +38,7 @@ func (b *bench) start(ctx context.Context, name, zone, body string) (*server, er
 	}
 	s := &server{name: name, addr: fmt.Sprintf("127.0.0.1:%d", ports[0])}
 	binary := b.stock
-	if name == "ours" {
+	if strings.HasPrefix(name, "ours") {
 		binary = b.coredns
 	}
 	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, "-conf", corefile) //nolint:gosec // our own binary
