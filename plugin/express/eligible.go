@@ -25,7 +25,7 @@ func (b *Block) Addresses() []string {
 	var all []string
 	for _, c := range b.Configs {
 		for _, host := range c.ListenHosts {
-			addr := net.JoinHostPort(host, c.Port)
+			addr := address(host, c.Port)
 			if c.Transport == "dns" && !slices.Contains(all, addr) {
 				all = append(all, addr)
 			}
@@ -34,11 +34,20 @@ func (b *Block) Addresses() []string {
 	return all
 }
 
+// address writes an address as CoreDNS does.
+func address(host, port string) string {
+	addr := net.JoinHostPort(host, port)
+	if resolved, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+		return resolved.String()
+	}
+	return addr
+}
+
 // at returns those of the configs that listen at an address.
 func at(configs []*dnsserver.Config, addr string) []*dnsserver.Config {
 	var found []*dnsserver.Config
 	for _, c := range configs {
-		if c.Transport == "dns" && slices.ContainsFunc(c.ListenHosts, func(host string) bool { return net.JoinHostPort(host, c.Port) == addr }) {
+		if c.Transport == "dns" && slices.ContainsFunc(c.ListenHosts, func(host string) bool { return address(host, c.Port) == addr }) {
 			found = append(found, c)
 		}
 	}
