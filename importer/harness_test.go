@@ -101,28 +101,33 @@ func memberOf(name string) string {
 	return fmt.Sprintf("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %[1]s}, spec: {zone: %[1]s-1, region: cn}}", name)
 }
 
-// traffic counts what goes to an API server.
+// traffic notes what goes to an API server.
 type traffic struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex
-	writes  []string
+	writes  []string // but for those that came too late, as any client's may (409)
 	watches map[string]bool
 }
 
 func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
-	c.mu.Lock()
-	switch {
-	case r.Method == http.MethodGet && r.URL.Query().Has("watch"):
+	watch := r.Method == http.MethodGet && r.URL.Query().Has("watch")
+	if watch {
+		c.mu.Lock()
 		if c.watches == nil {
 			c.watches = map[string]bool{}
 		}
 		c.watches[r.URL.Path] = true
-	case r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !r.URL.Query().Has("dryRun"):
-		c.writes = append(c.writes, r.Method+" "+r.URL.Path)
+		c.mu.Unlock()
 	}
-	c.mu.Unlock()
-	return c.next.RoundTrip(r)
+	response, err := c.next.RoundTrip(r)
+	wrote := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !r.URL.Query().Has("dryRun")
+	if wrote && (err != nil || response.StatusCode != http.StatusConflict) {
+		c.mu.Lock()
+		c.writes = append(c.writes, r.Method+" "+r.URL.Path)
+		c.mu.Unlock()
+	}
+	return response, err
 }
 
 func (c *traffic) written() []string {

@@ -136,4 +136,3 @@ func (n *nodes) event(o any, gone bool) {
 		n.set(m.Name, m.Labels, gone)
 	}
 }
-

@@ -57,7 +57,7 @@ func checkFile(t *testing.T, data []byte) {
 	s, _, err := decode(data)
 	if measure {
 		runtime.ReadMemStats(&after)
-		if cost := after.TotalAlloc - before.TotalAlloc; cost > uint64(len(data))*200+16<<20 {
+		if cost := after.TotalAlloc - before.TotalAlloc; cost > uint64(len(data))*200+32<<20 {
 			t.Errorf("%d bytes cost %d", len(data), cost)
 		}
 	}
