@@ -120,9 +120,10 @@ func (x *Index) change(n int, edit func(i int)) {
 			behind = behind[1:]
 		}
 		x.publish()
-		moved, services := x.moved, x.services
-		if len(moved) > 0 {
-			x.moved = map[string]bool{}
+		services := x.services
+		var moved map[string]bool
+		if len(x.moved) > 0 { // else it stays the others', who write to it once the lock is free
+			moved, x.moved = x.moved, map[string]bool{}
 		}
 		x.mu.Unlock()
 		if len(moved) > 0 {
