@@ -303,7 +303,7 @@ func onLoopback(text, kubeconfig string, ports []string) string {
 	text = headRE.ReplaceAllStringFunc(text, func(head string) string {
 		return zonePortRE.ReplaceAllString(head, ":"+ports[0]) + "\n    bind 127.0.0.1"
 	})
-	text = regexp.MustCompile(`(?m)^( *)ready.*$`).ReplaceAllString(text, "${1}ready 127.0.0.1:"+ports[1])
+	text = regexp.MustCompile(`(?m)^( *)ready\b( :\d+)?`).ReplaceAllString(text, "${1}ready 127.0.0.1:"+ports[1])
 	text = regexp.MustCompile(`(?m)^( *)health( :\d+)?`).ReplaceAllString(text, "${1}health 127.0.0.1:"+ports[3])
 	text = regexp.MustCompile(`prometheus :\d+`).ReplaceAllString(text, "prometheus 127.0.0.1:"+ports[2])
 	text = regexp.MustCompile(`(?m)^ *loop\n`).ReplaceAllString(text, "") // asks its own upstream, which is none here
