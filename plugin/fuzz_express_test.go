@@ -3,7 +3,9 @@ package clusterset
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +49,28 @@ func newExpressCase(tb testing.TB, c *ClusterSet, size uint16, shuffle bool) *ex
 	return &expressCase{c, a, server}
 }
 
+// manyObjects are a headless service whose SRV answers take some space: dual-stack endpoints with several ports, in clusters whose names are a
+// host's elsewhere, and one of another weight.
+func manyObjects(endpoints int) []index.Object {
+	objects := []index.Object{&index.ServiceImport{Service: "many.ns", Headless: true}}
+	for i, cluster := range []string{"c1", "h1.c1", "heavy"} {
+		g := index.Group{Cluster: cluster, Ports: []index.Port{{Name: "http", Number: 8080}, {Name: "s", Number: uint16(9000 + i)}}} //nolint:gosec // small
+		for j := range endpoints {
+			for _, addr := range []netip.Addr{netip.AddrFrom4([4]byte{10, 5, byte(i), byte(j)}), netip.AddrFrom16([16]byte{0xfd, 5, 14: byte(i), 15: byte(j)})} {
+				g.Endpoints = append(g.Endpoints, index.Endpoint{Addr: addr, Hostname: fmt.Sprintf("h%d", j), Ready: true})
+			}
+		}
+		objects = append(objects, &index.EndpointSlice{Namespace: "ns", Name: "many-" + cluster, Service: "many.ns", Group: g})
+	}
+	pair := &index.ServiceImport{Service: "pair.ns", IPs: index.Addrs{netip.AddrFrom4([4]byte{10, 6}), netip.AddrFrom4([4]byte{10, 7})}, Ports: []index.Port{{Name: "http", Number: 80}}}
+	return append(objects, &index.Cluster{Name: "heavy", Weight: 50}, pair)
+}
+
+// expressBases are names below a zone.
+func expressBases() []string {
+	return append(fuzzBases(), "many.ns.svc", "_http._tcp.many.ns.svc", "_s._tcp.many.ns.svc", "h1.c1.many.ns.svc", "h1.h1.c1.many.ns.svc", "pair.ns.svc", "_http._tcp.pair.ns.svc")
+}
+
 // expressCases are the states that a server can be in.
 func expressCases(tb testing.TB) []*expressCase {
 	capped, through, unready := newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
@@ -58,7 +82,19 @@ func expressCases(tb testing.TB) []*expressCase {
 	stale := newFuzzPlugin("clusterset.local.", "global.")
 	stale.index = index.New(index.Options{})
 	stale.index.Restore(fuzzObjects(), 7)
+	// A few endpoints and many: SRV answers in full, compressed, and too long.
+	few, many := newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("clusterset.local.", "global.")
+	few.index.Put(manyObjects(2)...)
+	many.index.Put(manyObjects(4)...)
+	capped.index.Put(manyObjects(2)...)
+	for _, c := range []*ClusterSet{few, many, capped} {
+		c.index.Publish()
+	}
 	return []*expressCase{
+		newExpressCase(tb, few, 1232, false),
+		newExpressCase(tb, few, 0, true),
+		newExpressCase(tb, many, 1232, false),
+		newExpressCase(tb, many, 0, true),
 		newExpressCase(tb, newFuzzPlugin("clusterset.local.", "global."), 1232, false),
 		newExpressCase(tb, newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local."), 0, true),
 		newExpressCase(tb, newFuzzPlugin("."), 1232, true),
@@ -93,14 +129,20 @@ func (e *expressCase) chain(packet []byte, remote string) []byte {
 	return w.packed
 }
 
-// inOrder sorts the answers of a reply that may be shuffled: records that differ in their address only, of one length.
+// inOrder sorts the addresses of a reply that may be shuffled.
 func inOrder(packet []byte) []byte {
 	m := new(dns.Msg)
-	if m.Unpack(packet) != nil || len(m.Answer) < 2 {
+	if m.Unpack(packet) != nil || len(m.Answer) == 0 {
 		return packet
 	}
-	slices.SortFunc(m.Answer, func(a, b dns.RR) int { return strings.Compare(a.String(), b.String()) })
-	m.Compress = bytes.Contains(packet[12:], []byte{0xc0, 12, 0, byte(m.Question[0].Qtype), 0, 1}) //nolint:gosec // A or AAAA
+	addrs := m.Extra
+	if m.Question[0].Qtype != dns.TypeSRV {
+		addrs = m.Answer
+	} else if m.IsEdns0() != nil {
+		addrs = addrs[:len(addrs)-1] // OPT is the last
+	}
+	slices.SortFunc(addrs, func(a, b dns.RR) int { return strings.Compare(a.String(), b.String()) })
+	m.Compress = bytes.Contains(packet[12:], []byte{0xc0, 12, 0, byte(m.Question[0].Qtype), 0, 1}) //nolint:gosec // A, AAAA or SRV
 	packed, _ := m.Pack()
 	return packed
 }
@@ -109,7 +151,7 @@ func inOrder(packet []byte) []byte {
 func FuzzExpress(f *testing.F) {
 	for i, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeANY, dns.TypeMX} {
 		for _, zone := range []string{"Clusterset.local.", "global."} {
-			for _, name := range fuzzBases() {
+			for _, name := range expressBases() {
 				q := new(dns.Msg).SetQuestion(strings.TrimPrefix(name+"."+zone, "."), qtype)
 				if i%2 == 1 {
 					q.SetEdns0(uint16(400*i), i%3 == 0) //nolint:gosec // small
@@ -185,6 +227,12 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 		{"gone.ns.svc.clusterset.local.", dns.TypeA, edns, true},
 		{"ns.svc.clusterset.local.", dns.TypeA, nil, true},
 		{"ns.dns.clusterset.local.", dns.TypeAAAA, nil, true},
+		{"vip.ns.svc.clusterset.local.", dns.TypeSRV, nil, true},
+		{"_HTTP._tcp.vip.ns.svc.clusterset.local.", dns.TypeSRV, edns, true},
+		{"_http._tcp.HL.ns.svc.clusterset.local.", dns.TypeSRV, edns, true},
+		{"_http._tcp.both.ns.svc.global.", dns.TypeSRV, nil, true},
+		{"many.ns.svc.clusterset.local.", dns.TypeSRV, edns, true},
+		{"many.ns.svc.clusterset.local.", dns.TypeSRV, nil, false}, // longer than 512 bytes
 		{"vip.ns.svc.clusterset.local.", dns.TypeANY, nil, false},
 		{"clusterset.local.", dns.TypeSOA, nil, false},
 		{"vip.ns.svc.clusterset.local.", dns.TypeA, func(q *dns.Msg) { q.SetTsig("key.", dns.HmacSHA256, 300, 1) }, false},
@@ -202,17 +250,26 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 }
 
 func TestExpressAllocatesNothing(t *testing.T) {
-	e := newExpressCase(t, newFuzzPlugin("clusterset.local.", "global."), 1232, true)
+	c := newFuzzPlugin("clusterset.local.", "global.")
+	c.index.Put(manyObjects(2)...)
+	c.index.Publish()
+	e := newExpressCase(t, c, 1232, true)
 	var responder express.Responder
 	out := make([]byte, express.MaxReply)
-	for _, name := range []string{"vip.ns.svc.clusterset.local.", "HL.ns.svc.clusterset.local.", "none.ns.svc.clusterset.local."} {
-		q := new(dns.Msg).SetQuestion(name, dns.TypeA)
+	for _, c := range []struct {
+		name  string
+		qtype uint16
+	}{
+		{"vip.ns.svc.clusterset.local.", dns.TypeA}, {"HL.ns.svc.clusterset.local.", dns.TypeA}, {"none.ns.svc.clusterset.local.", dns.TypeA},
+		{"_http._tcp.vip.ns.svc.clusterset.local.", dns.TypeSRV}, {"many.ns.svc.clusterset.local.", dns.TypeSRV},
+	} {
+		q := new(dns.Msg).SetQuestion(c.name, c.qtype)
 		q.SetEdns0(1232, true)
 		packed, _ := q.Pack()
 		answered := true
 		allocs := testing.AllocsPerRun(100, func() { answered = responder.Reply(e.answers, out, packed, false).Size > 0 && answered })
 		if allocs != 0 || !answered {
-			t.Errorf("%s: %v allocations, answered %v", name, allocs, answered)
+			t.Errorf("%s %s: %v allocations, answered %v", dns.TypeToString[c.qtype], c.name, allocs, answered)
 		}
 	}
 }
@@ -222,7 +279,7 @@ func TestExpressIsTheChainForRandomPackets(t *testing.T) {
 	cases, seed := expressCases(t), uint64(time.Now().UnixNano()) //nolint:gosec // any
 	random := rand.New(rand.NewPCG(seed, 0))                      //nolint:gosec // for packets
 	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypeANY, dns.TypeSOA}
-	zones, bases := []string{"Clusterset.local.", "global.", "svc.global.", "in.clusterset.local.", "example."}, fuzzBases()
+	zones, bases := []string{"Clusterset.local.", "global.", "svc.global.", "in.clusterset.local.", "example."}, expressBases()
 	answered := 0
 	const packets = 20_000
 	for range packets {

@@ -31,20 +31,11 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks index.Sa
 	p := newReply(r, len(records), extra.len())
 	for i := range records {
 		t := l.Targets.At(picks.Next())
-		c.setSRV(&records[i], name, target, t.Port, weightOf(l, t, &picks))
+		c.setSRV(&records[i], name, target, t.Port, l.SRVWeight(t, picks.Len(), picks.Cut()))
 		p.Answer[i] = &records[i]
 	}
 	c.fillExtras(p.Extra, target, &extra)
 	return &p.Msg
-}
-
-// weightOf shares 100 out among the targets. Where clusters differ in weight it is the cluster's, unless the targets were picked
-// by it already.
-func weightOf(l *index.Lookup, t index.Target, picks *index.Sample) uint16 {
-	if l.Set.HostWeights != nil && t.Host != index.ServiceItself && !picks.Cut() {
-		return uint16(l.Set.HostWeights[t.Host])
-	}
-	return uint16(max(1, 100/picks.Len())) //nolint:gosec // at most 100
 }
 
 // replyHostSRV points at the endpoints of a headless service, or at clusters. A record and its target's addresses lie in one array
@@ -81,7 +72,7 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks index.Sampl
 		if i == 0 {
 			first = target
 		}
-		c.setSRV(&rec.SRV, name, target, t.Port, weightOf(l, t, &picks))
+		c.setSRV(&rec.SRV, name, target, t.Port, l.SRVWeight(t, picks.Len(), picks.Cut()))
 	}
 	p.Extra = extra
 	return &p.Msg

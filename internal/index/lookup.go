@@ -113,6 +113,15 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	}
 }
 
+// SRVWeight returns the weight of the SRV record of one of n targets: 100 shared out among them. Where clusters differ in weight it is the
+// cluster's, unless the targets were picked by it already, which cut says.
+func (l *Lookup) SRVWeight(t Target, n int, cut bool) uint16 {
+	if l.Set.HostWeights != nil && t.Host != ServiceItself && !cut {
+		return uint16(l.Set.HostWeights[t.Host])
+	}
+	return uint16(max(1, 100/n)) //nolint:gosec // at most 100
+}
+
 // findHost finds an endpoint, or what the dialect has at a cluster.
 func (l *Lookup) findHost(d Dialect) {
 	set := l.Set

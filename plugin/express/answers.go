@@ -52,11 +52,15 @@ type Imitate struct {
 // MaxReply is the longest reply written here: longer ones are rare, and the chain knows how to shorten them.
 const MaxReply = 1472
 
+// maxAddrs is more addresses than fit into a reply.
+const maxAddrs = MaxReply / 12
+
 // Responder is what one reader needs to answer, so that nothing is allocated. It is for one goroutine.
 type Responder struct {
-	name   [256]byte // the name asked for, as text in lower case
-	order  [MaxReply / 12]uint8
-	lookup index.Lookup
+	name    [256]byte // the name asked for, as text in lower case
+	order   [maxAddrs]uint8
+	lookup  index.Lookup
+	targets targets
 }
 
 // Prepare packs the names of the zones. It comes before the first reply.
@@ -144,29 +148,25 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	}
 	w := writer{out: out, query: &q, size: q.limit(a.Bufsize), ipv6: ipv6}
 	v4, v6 := addrs.Split()
+	fits, positive := false, true
 	switch {
 	case q.qtype == typeA && len(v4) > 0:
-		addrs = v4
+		fits = (a.MaxAnswers == 0 || len(v4) <= a.MaxAnswers) && w.addresses(a, s, v4)
 	case q.qtype == typeAAAA && len(v6) > 0:
-		addrs = v6
+		fits = (a.MaxAnswers == 0 || len(v6) <= a.MaxAnswers) && w.addresses(a, s, v6)
 	case q.qtype == typeSRV && l.Targets.Len() > 0:
-		return r
+		fits = w.srv(a, s, l)
 	default:
-		if l.Kind == index.NameError {
+		if positive = false; l.Kind == index.NameError {
 			r.rcode = dns.RcodeNameError
 		}
-		if !w.negative(a, z, snapshot.Serial(), r.rcode) {
-			return r
-		}
-		addrs = nil
+		fits = w.negative(a, z, snapshot.Serial(), r.rcode)
 	}
-	if len(addrs) > 0 {
-		if a.MaxAnswers > 0 && len(addrs) > a.MaxAnswers || !w.addresses(a, s, addrs) {
-			return r
-		}
-		if l.Kind == index.ServiceName {
-			a.Count(l.Set)
-		}
+	if !fits {
+		return r
+	}
+	if positive && l.Kind == index.ServiceName {
+		a.Count(l.Set)
 	}
 	r.Size, r.length, r.qtype, r.do = w.end(), w.length, q.qtype, q.flags&0x80 != 0
 	return r

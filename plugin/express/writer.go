@@ -2,6 +2,7 @@ package express
 
 import (
 	"math/rand/v2"
+	"net/netip"
 
 	"github.com/miekg/dns"
 
@@ -63,10 +64,7 @@ func (w *writer) record(owner []byte, rrtype uint16, ttl uint32, size int) {
 
 // addresses writes an answer of addresses of one family. It returns false if they don't fit.
 func (w *writer) addresses(a *Answers, s *Responder, addrs index.Addrs) bool {
-	owner, size, rrtype := w.query.name, 4, dns.TypeA
-	if !addrs[0].Is4() {
-		size, rrtype = 16, dns.TypeAAAA
-	}
+	owner, size := w.query.name, addrs[0].BitLen()/8
 	w.length = w.query.end + len(addrs)*(len(owner)+recordSize+size)
 	total := w.length + w.optSize()
 	if w.compressed(total) {
@@ -76,31 +74,42 @@ func (w *writer) addresses(a *Answers, s *Responder, addrs index.Addrs) bool {
 			return false
 		}
 	}
-	if total > MaxReply || len(addrs) > len(s.order) {
+	if total > MaxReply || len(addrs) > maxAddrs {
 		return false
 	}
 	w.start(dns.RcodeSuccess, len(addrs), 0)
-	order := s.order[:len(addrs)]
+	for _, i := range s.shuffled(len(addrs), a.Shuffle) {
+		w.address(owner, a.TTL, addrs[i])
+	}
+	return true
+}
+
+// address writes an A or AAAA record.
+func (w *writer) address(owner []byte, ttl uint32, addr netip.Addr) {
+	if addr.Is4() {
+		ip := addr.As4()
+		w.record(owner, dns.TypeA, ttl, len(ip))
+		w.at += copy(w.out[w.at:], ip[:])
+		return
+	}
+	ip := addr.As16()
+	w.record(owner, dns.TypeAAAA, ttl, len(ip))
+	w.at += copy(w.out[w.at:], ip[:])
+}
+
+// shuffled returns the order of n records.
+func (s *Responder) shuffled(n int, shuffle bool) []uint8 {
+	order := s.order[:n]
 	for i := range order {
 		order[i] = uint8(i) //nolint:gosec // at most len(s.order)
 	}
-	if a.Shuffle {
+	if shuffle {
 		for i := len(order) - 1; i > 0; i-- {
 			j := rand.IntN(i + 1) //nolint:gosec // to share load
 			order[i], order[j] = order[j], order[i]
 		}
 	}
-	for _, i := range order {
-		w.record(owner, rrtype, a.TTL, size)
-		if size == 4 {
-			ip := addrs[i].As4()
-			w.at += copy(w.out[w.at:], ip[:])
-		} else {
-			ip := addrs[i].As16()
-			w.at += copy(w.out[w.at:], ip[:])
-		}
-	}
-	return true
+	return order
 }
 
 // negative writes NXDOMAIN or NODATA, with the zone's SOA (RFC 2308). It returns false if that has to be shortened.
