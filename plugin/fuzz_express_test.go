@@ -161,11 +161,27 @@ func FuzzExpress(f *testing.F) {
 			}
 		}
 	}
+	for i := range 8 {
+		q := new(dns.Msg).SetQuestion("vip.ns.svc.global.", dns.TypeA)
+		q.SetEdns0(1232, false)
+		for range i {
+			addOption(q, rand.New(rand.NewPCG(uint64(i), 0))) //nolint:gosec // for packets
+		}
+		packed, _ := q.Pack()
+		f.Add(packed, uint8(8)) //nolint:gosec // few
+	}
 	addOddQueries(f)
 	cases := expressCases(f)
 	f.Fuzz(func(t *testing.T, packet []byte, which uint8) {
 		compareExpress(t, cases[int(which>>1)%len(cases)], packet, which&1 == 1)
 	})
+}
+
+// addOption adds an EDNS option, one that changes nothing in most cases, of any length.
+func addOption(q *dns.Msg, random *rand.Rand) {
+	codes := []uint16{dns.EDNS0COOKIE, dns.EDNS0PADDING, dns.EDNS0TCPKEEPALIVE, dns.EDNS0TCPKEEPALIVE, dns.EDNS0NSID, dns.EDNS0SUBNET, dns.EDNS0EXPIRE, dns.EDNS0EDE, 65001}
+	opt := q.IsEdns0()
+	opt.Option = append(opt.Option, &dns.EDNS0_LOCAL{Code: codes[random.IntN(len(codes))], Data: make([]byte, []int{0, 2, 1, 8, 16, 40}[random.IntN(6)])})
 }
 
 // compareExpress reports whether the express path answered.
@@ -210,7 +226,12 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 	cookie := func(q *dns.Msg) {
 		q.SetEdns0(1232, false)
 		opt := q.IsEdns0()
-		opt.Option = append(opt.Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef"}, &dns.EDNS0_PADDING{Padding: make([]byte, 20)})
+		opt.Option = append(opt.Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0123456789abcdef"}, &dns.EDNS0_PADDING{Padding: make([]byte, 20)}, &dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE})
+	}
+	nsid := func(q *dns.Msg) {
+		cookie(q)
+		opt := q.IsEdns0()
+		opt.Option = append(opt.Option, &dns.EDNS0_NSID{Code: dns.EDNS0NSID})
 	}
 	for _, c := range []struct {
 		name   string
@@ -221,6 +242,7 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 		{"vip.ns.svc.clusterset.local.", dns.TypeA, nil, true},
 		{"VIP.ns.Svc.clusterset.Local.", dns.TypeA, edns, true},
 		{"vip.ns.svc.clusterset.local.", dns.TypeA, cookie, true},
+		{"vip.ns.svc.clusterset.local.", dns.TypeA, nsid, false},
 		{"hl.ns.svc.clusterset.local.", dns.TypeA, edns, true},
 		{"hl.ns.svc.clusterset.local.", dns.TypeAAAA, nil, true},
 		{"hl.ns.svc.clusterset.local.", dns.TypeTXT, nil, true},
@@ -291,6 +313,9 @@ func TestExpressIsTheChainForRandomPackets(t *testing.T) {
 		q.CheckingDisabled, q.AuthenticatedData, q.RecursionDesired = random.IntN(4) == 0, random.IntN(4) == 0, random.IntN(2) == 0
 		if random.IntN(2) == 0 {
 			q.SetEdns0(uint16(random.IntN(3000)), random.IntN(2) == 0) //nolint:gosec // small
+			for range max(0, random.IntN(6)-3) {
+				addOption(q, random)
+			}
 		}
 		packet, err := q.Pack()
 		if err != nil {

@@ -149,7 +149,11 @@ func compareWithChain(t *testing.T, more, options string) {
 			q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
 			if random.IntN(4) == 0 {
 				opt := q.IsEdns0()
-				opt.Option = append(opt.Option, &dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0011223344556677"})
+				options := []dns.EDNS0{
+					&dns.EDNS0_COOKIE{Code: dns.EDNS0COOKIE, Cookie: "0011223344556677"}, &dns.EDNS0_PADDING{Padding: make([]byte, 12)},
+					&dns.EDNS0_TCP_KEEPALIVE{Code: dns.EDNS0TCPKEEPALIVE}, &dns.EDNS0_NSID{Code: dns.EDNS0NSID},
+				}
+				opt.Option = append(opt.Option, options[random.IntN(len(options))], options[random.IntN(len(options))])
 			}
 		}
 		packet, err := q.Pack()

@@ -45,7 +45,7 @@ type Imitate struct {
 	Bufsize uint16
 	// Shuffle mixes addresses, as loadbalance does.
 	Shuffle bool
-	// Options answers queries with EDNS options that CoreDNS drops.
+	// Options answers queries with EDNS options that CoreDNS drops: it is false where a plugin supports one of those.
 	Options bool
 }
 

@@ -121,7 +121,7 @@ func refuseZone(zone string, mine, others []*dnsserver.Config) string {
 
 // Imitates returns what the plugins in front of ours do to replies.
 func (b *Block) Imitates() Imitate {
-	i := Imitate{Bufsize: dns.MaxMsgSize - 1, Options: !edns.SupportedOption(dns.EDNS0COOKIE) && !edns.SupportedOption(dns.EDNS0PADDING)}
+	i := Imitate{Bufsize: dns.MaxMsgSize - 1, Options: !slices.ContainsFunc(idleOptions, edns.SupportedOption)}
 	switch h := b.Configs[0].Handler("bufsize").(type) {
 	case bufsize.Bufsize:
 		i.Bufsize = uint16(h.Size) //nolint:gosec // bufsize checks it

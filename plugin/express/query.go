@@ -1,6 +1,7 @@
 package express
 
 import (
+	"slices"
 	"strings"
 	"unsafe"
 
@@ -126,12 +127,21 @@ func (q *query) parseOPT(options bool) bool {
 			return false
 		}
 		code, length := be.Uint16(data), int(be.Uint16(data[2:]))
-		if code != dns.EDNS0COOKIE && code != dns.EDNS0PADDING || len(data) < 4+length {
+		if data = data[4:]; length > len(data) || !idle(code, length) {
 			return false
 		}
-		data = data[4+length:]
+		data = data[length:]
 	}
 	return true
+}
+
+// idleOptions are EDNS options that CoreDNS drops unless a plugin supports them: they change no reply then. A cookie is of use to servers that
+// give cookies (RFC 7873), padding over encrypted transports (RFC 7830), keepalive over TCP (RFC 7828).
+var idleOptions = []uint16{dns.EDNS0COOKIE, dns.EDNS0PADDING, dns.EDNS0TCPKEEPALIVE}
+
+// idle reports whether an option of that length is one of these. CoreDNS answers FORMERR to a keepalive of another length.
+func idle(code uint16, length int) bool {
+	return slices.Contains(idleOptions, code) && (code != dns.EDNS0TCPKEEPALIVE || length == 0 || length == 2)
 }
 
 // plain maps the bytes of names that are answered here to lower case, all others to 0.
