@@ -77,14 +77,7 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 			w = decorate(s)
 		}
 		m, _ := config.Handler("prometheus").(*metrics.Metrics)
-		on, err := plan.Attach(s.Addr[len("dns://"):], max(config.NumSockets, 1), s, w, m)
-		switch {
-		case err != nil:
-			log.Warningf("express: off at %s: %v", s.Addr, err)
-		case on:
-			log.Infof("express: on at %s", s.Addr)
-		}
-		showExpress(s.Addr, on)
+		showExpress(s.Addr, plan.Attach(s.Addr[len("dns://"):], max(config.NumSockets, 1), s, w, m))
 		return w
 	}
 }

@@ -237,16 +237,7 @@ func dial(t *testing.T, port string) *dns.Conn {
 func (s *expressServer) counts(t *testing.T) map[string]float64 {
 	t.Helper()
 	counts := map[string]float64{}
-	resp, err := http.Get("http://127.0.0.1:" + s.metrics + "/metrics") //nolint:noctx // a test
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(metricsText(t, s.metrics)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
 		if !ok || !strings.HasPrefix(name, "coredns_dns_") && !strings.HasPrefix(name, "coredns_clusterset_answers") && !strings.HasPrefix(name, "coredns_shed") && !strings.HasPrefix(name, "coredns_cache") ||
 			strings.HasPrefix(name, "coredns_dns_request_duration_seconds") && !strings.Contains(name, "_count") || strings.Contains(name, "cache_entries") {
@@ -259,6 +250,20 @@ func (s *expressServer) counts(t *testing.T) map[string]float64 {
 		counts[strings.ReplaceAll(name, s.dns, "PORT")] = n
 	}
 	return counts
+}
+
+func metricsText(t *testing.T, port string) string {
+	t.Helper()
+	resp, err := http.Get("http://127.0.0.1:" + port + "/metrics") //nolint:noctx // a test
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
 }
 
 // expectAddress waits until a server answers with that address, and returns how many answers it gave.

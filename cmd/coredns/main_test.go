@@ -13,8 +13,12 @@ import (
 // asCommand makes the test binary be the command, which spares a build.
 const asCommand = "CLUSTERSET_TEST_AS_COREDNS"
 
+// withoutCall names what the command may not call: see forbid.
+const withoutCall = "CLUSTERSET_TEST_WITHOUT_CALL"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asCommand) != "" {
+		forbid(os.Getenv(withoutCall))
 		main()
 		return
 	}

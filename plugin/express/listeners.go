@@ -17,6 +17,7 @@ var log = clog.NewWithPlugin("clusterset")
 type Plan struct {
 	mu      sync.Mutex
 	targets map[string]*Answers // by address
+	on      map[string]bool     // whether it came about, once that is known
 }
 
 type planKey struct{}
@@ -26,7 +27,7 @@ func PlanOf(c *caddy.Controller) *Plan {
 	if p, ok := c.Get(planKey{}).(*Plan); ok {
 		return p
 	}
-	p := &Plan{targets: map[string]*Answers{}}
+	p := &Plan{targets: map[string]*Answers{}, on: map[string]bool{}}
 	c.Set(planKey{}, p)
 	// After a reload, sockets that the new Corefile doesn't want go. On SIGTERM they answer until CoreDNS's own stop too.
 	c.OnShutdown(func() error {
@@ -77,30 +78,42 @@ type listener struct {
 	sockets
 }
 
-// Attach makes a server that is about to read the target of its address' sockets, or opens these. CoreDNS's own sockets, as many as the block
-// has, are bound by then.
-func (p *Plan) Attach(addr string, own int, s *dnsserver.Server, decorate dns.DecorateWriter, m *metrics.Metrics) (on bool, err error) {
+// Attach makes a server that is about to read the target of its address' sockets, or opens these, and says whether there is an express path. CoreDNS's
+// own sockets, as many as the block has, are bound by then: Attach is called for each of them. Where the system refuses ours, the log says so, and CoreDNS's serve.
+func (p *Plan) Attach(addr string, own int, s *dnsserver.Server, decorate dns.DecorateWriter, m *metrics.Metrics) (on bool) {
 	answers := p.wants(addr)
 	if answers == nil {
-		return false, nil
+		return false
 	}
-	t := &target{plan: p, answers: answers, server: s, decorate: decorate, metrics: m}
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	if l := all.byAddr[addr]; l != nil {
-		if before := l.target.Load(); before.plan != p {
-			l.target.Store(t)
-			l.steer(own)
-		}
-		return true, nil
+	if on, known := p.on[addr]; known {
+		return on
+	}
+	err := all.attach(addr, own, &target{plan: p, answers: answers, server: s, decorate: decorate, metrics: m})
+	p.on[addr] = err == nil
+	if err != nil {
+		log.Warningf("express: off at %s: %v", s.Addr, err)
+		return false
+	}
+	log.Infof("express: on at %s", s.Addr)
+	return true
+}
+
+// attach makes t the target of the sockets at an address.
+func (ls *listeners) attach(addr string, own int, t *target) error {
+	if l := ls.byAddr[addr]; l != nil {
+		l.target.Store(t)
+		l.steer(own)
+		return nil
 	}
 	l := &listener{addr: addr}
 	l.target.Store(t)
 	if err := l.open(own); err != nil {
-		return false, err
+		return err
 	}
-	all.byAddr[addr] = l
-	return true, nil
+	ls.byAddr[addr] = l
+	return nil
 }
 
 // release closes the listeners that are not to be kept.

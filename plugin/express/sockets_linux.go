@@ -19,6 +19,8 @@ import (
 type sockets struct {
 	conns []*conn
 	own   int // CoreDNS's own sockets, which come first in the group
+	// spread is set where the kernel refused the BPF program, which is said once.
+	spread bool
 }
 
 // open binds the sockets and begins to read them. CoreDNS's own, so many, are bound already.
@@ -78,7 +80,8 @@ func (l *listener) serve(c *conn) {
 // CoreDNS's: slower, never wrong.
 func (l *listener) steer(own int) {
 	l.own = own
-	if err := attach(l.conns[0].UDPConn, own, len(l.conns)); err != nil {
+	if err := attach(l.conns[0].UDPConn, own, len(l.conns)); err != nil && !l.spread {
+		l.spread = true
 		log.Infof("express: %s: the kernel refuses the BPF program, so that some packets go to CoreDNS's own socket: %v", l.addr, err)
 	}
 }
