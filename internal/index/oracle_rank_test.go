@@ -230,7 +230,7 @@ func (f *facts) setHeadlessPort(w *world, policy topology.Policy, p Port, inside
 }
 
 // setClusterPorts points the ports of a ClusterIP service at the service's own name, where all clusters behind it offer them at one
-// number, and else at the best of the clusters that have them.
+// number or that none of the clusters within the boundary has, and else at the best of the clusters that have them.
 func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.ports, f.union = map[string][]string{}, nil
 	policy := w.policy(g.Policy)
@@ -263,6 +263,9 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 				host = "*"
 			}
 			f.addTarget(p, fmt.Sprintf("%s:%d", host, b.port(p)))
+		}
+		if len(best) == 0 {
+			f.addTarget(p, fmt.Sprintf("*:%d", p.Number))
 		}
 	}
 	for _, p := range g.Ports {

@@ -42,7 +42,8 @@ type offer struct {
 // port, those that have it answer.
 //
 // Below a service with addresses of its own, whose hosts are clusters, a port that all the clusters behind those addresses offer at
-// one number is at the service's own name.
+// one number is at the service's own name, and so is one that the service declares and no cluster lists: which of the two is wrong
+// can't be known from here.
 //
 // The time it takes is that of ports times candidates, in a loop of a few instructions: what is looked up by name is looked
 // up once for each group, and what has to be sorted is sorted once.
@@ -54,19 +55,21 @@ type portRanking struct {
 	groupOf    []int32         // of each candidate
 	best       []topology.Rank // the best in each group
 	ports      map[Port]int
+	declared   []uint16        // of each port, the service's own number, or 0
 	offers     [][]offer       // of each port
 	ranks      []topology.Rank // of each port, the last in use
 	itself     []uint16        // of each port, the number at the service's own name, or 0
 	build      targetBuilder
-	// serviceRank is the last of the service's own addresses, and behind how many candidates are up to it: 0 for a headless
-	// service.
+	// own says that the service has addresses of its own, serviceRank is the last of them, and behind how many candidates are up
+	// to it: 0 for a headless service.
+	own         bool
 	serviceRank topology.Rank
 	behind      int
 }
 
 // hostPorts ranks the candidates for each named port. Own says that the service has addresses of its own, of ranks up to last.
 func hostPorts(v *topology.View, declared []Port, candidates []candidate, weights []uint8, own bool, last topology.Rank) (ports []PortTargets, all Targets) {
-	r := &portRanking{view: v, candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}, serviceRank: last}
+	r := &portRanking{view: v, candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}, own: own, serviceRank: last}
 	r.readGroups()
 	for i := range candidates {
 		if own && candidates[i].rank <= last {
@@ -74,7 +77,9 @@ func hostPorts(v *topology.View, declared []Port, candidates []candidate, weight
 		}
 	}
 	for _, p := range declared {
-		r.port(p)
+		if at := r.port(p); at >= len(r.declared) {
+			r.declared = append(r.declared, p.Number)
+		}
 	}
 	for i, g := range r.groups {
 		for _, p := range g.Ports {
@@ -138,6 +143,10 @@ func (r *portRanking) port(p Port) int {
 
 // targets returns who offers a port. numbers is a number for each group, all 0, and is left so.
 func (r *portRanking) targets(port int, numbers []uint16) Targets {
+	if r.own && len(r.offers[port]) == 0 {
+		r.itself[port] = r.declared[port]
+		return Targets{n: 1, number: r.itself[port]}
+	}
 	last := topology.Gone
 	for _, o := range r.offers[port] {
 		numbers[o.group] = o.number

@@ -112,8 +112,8 @@ func TestSilentCluster(t *testing.T) {
 		m.dns.eventually(db, "A", pod(m))
 		m.dns.eventually(only, "A", pod(beijing)) // nothing else is left
 	}
-	// Asked from its own zone: another's DNS server that lies there.
-	near := tianjin.dnsAt(location{Cluster: "beijing", Zone: "beijing", Region: "north"})
+	// Asked from its own zone, by another cluster there: to itself no cluster is silent.
+	near := tianjin.dnsAt(location{Cluster: "daxing", Zone: "beijing", Region: "north"})
 	near.eventually(web, "A", ip["tianjin"])
 	near.eventually(db, "A", pod(tianjin))
 

@@ -94,9 +94,39 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 		}
 	}
 	z.servicePorts(name, ports)
+	if z.global {
+		z.clusterPorts(name, ports, all)
+	}
 	if len(all) == 0 { // "Expired: gone", and nothing to point at
 		z.withoutRecords(name)
 	}
+}
+
+// clusterPorts writes the ports that not all clusters behind a service's name have, in the zone where clusters have names: they point
+// at the best of those that have them. A port that none of them has stays at the service's name.
+func (z *zoneFile) clusterPorts(name string, ports []mergedPort, all []backend) {
+	behind := len(z.best(all))
+	union := map[srvTarget]bool{}
+	for _, port := range ports {
+		if port.name == "" {
+			continue
+		}
+		lacking := func(b backend) bool { return !b.part.has(port) }
+		targets := map[srvTarget]bool{}
+		best := z.best(slices.DeleteFunc(slices.Clone(all), lacking))
+		if nobody := len(best) == 0; nobody || len(best) == behind && !slices.ContainsFunc(z.best(all), lacking) {
+			targets[srvTarget{port.number, name}] = true
+		} else {
+			for _, b := range best {
+				targets[srvTarget{port.number, b.part.name + "." + name}] = true
+			}
+		}
+		z.names[port.label()+"."+name] = nil
+		z.addSRV(port.label()+"."+name, targets)
+		maps.Copy(union, targets)
+	}
+	delete(z.names[name], "SRV")
+	z.addSRV(name, union)
 }
 
 // withoutRecords leaves a name and what lies below it without records.
