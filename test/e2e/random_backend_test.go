@@ -15,7 +15,9 @@ type backend struct {
 	zone     string // its own, else its cluster's
 	hostname string
 	ready    bool
-	ports    map[mergedPort]int32 // where the address listens, for the service's ports
+	// stands says that the address is a ClusterIP, which stands for the whole cluster.
+	stands bool
+	ports  map[mergedPort]int32 // where the address listens, for the service's ports
 }
 
 // host is the endpoint's own name in a service.
@@ -85,8 +87,12 @@ func (z *zoneFile) best(all []backend) []backend {
 	return nil
 }
 
-// sameZone: "A zone matches when the zones are equal, neither is empty, and the regions don't contradict each other".
+// sameZone: "A zone matches when the zones are equal, neither is empty, and the regions don't contradict each other". "A cluster's own
+// ClusterIP is never further than another cluster's."
 func (z *zoneFile) sameZone(b backend) bool {
+	if b.stands && b.part.name == z.at.Cluster {
+		return true
+	}
 	contradicted := z.at.Region != "" && b.part.region != "" && z.at.Region != b.part.region
 	return z.at.Zone != "" && z.at.Zone == b.zone && !contradicted
 }

@@ -77,7 +77,7 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 		}
 		ready := slices.ContainsFunc(p.backends(nil), func(b backend) bool { return b.ready })
 		for _, ip := range p.service.Spec.ClusterIPs {
-			all = append(all, backend{part: p, address: ip, zone: p.zone, ready: ready})
+			all = append(all, backend{part: p, address: ip, zone: p.zone, ready: ready, stands: true})
 		}
 	}
 	// A cluster without a ready endpoint gives way to one that has some.

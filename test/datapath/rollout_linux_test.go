@@ -1,0 +1,309 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// The chart's two DNS servers are replaced one after the other, as its Deployment does it, while clients ask them through kube-proxy
+// over sockets that they keep. One query can get lost whatever a server does: kube-proxy removes a client's conntrack entry while the
+// answer is under way. Nobody waits in vain twice in a row, as all did whose server had ended or fallen silent.
+func TestRolloutOfDNSServers(t *testing.T) {
+	w := set(t)
+	s := w.service(t, export{}, "xicheng")
+	own := s.pods("xicheng", 1)
+	s.publish()
+	s.answered("xicheng", own...)
+	r := newRollout(s)
+	old := []*dnsServer{r.start(), r.start()}
+	askers := r.askers(8)
+	for _, o := range old {
+		r.start()
+		r.end(o)
+	}
+	r.stopAsking(askers)
+	answered, lost := int64(0), 0
+	for _, a := range askers {
+		answered += a.answered.Load()
+		lost += a.lost
+		if a.inARow > 1 {
+			t.Errorf("an asker on %s (%s): %d answers, %d queries without one, %d in a row",
+				a.node.name, a.node.mode, a.answered.Load(), a.lost, a.inARow)
+		}
+	}
+	t.Logf("of %d queries over %d sockets %d got no answer", answered+int64(lost), len(askers), lost)
+}
+
+// rollout is the Service of the DNS servers of xicheng, with what the kubelet and the endpointslice controller would do about them.
+type rollout struct {
+	*service
+	cluster  *cluster
+	vip      netip.Addr
+	corefile string
+
+	mu      sync.Mutex
+	started int
+	servers []*dnsServer
+	done    chan struct{}
+	asking  sync.WaitGroup
+}
+
+// dnsServer is a server that runs in a node's namespace, at an address of its own.
+type dnsServer struct {
+	*fleet.Program
+	node                 *node
+	addr                 netip.Addr
+	serving, terminating bool
+}
+
+func newRollout(s *service) *rollout {
+	s.Helper()
+	r := &rollout{service: s, cluster: s.w.cluster("xicheng"), done: make(chan struct{}), corefile: chartCorefile(s)}
+	s.apply(r.cluster, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: dns}, spec: {ports: [{name: dns, protocol: UDP, port: 53, targetPort: 1053}]}}`, s.namespace))
+	s.apply(r.cluster, string(fleet.Rights("dns")))
+	var created corev1.Service
+	if err := r.cluster.Client.Get(s.Context(), client.ObjectKey{Namespace: s.namespace, Name: "dns"}, &created); err != nil {
+		s.Fatal(err)
+	}
+	r.vip = netip.MustParseAddr(created.Spec.ClusterIP)
+	s.Cleanup(func() {
+		for _, d := range r.servers {
+			d.Kill()
+		}
+		_ = r.cluster.Client.Delete(context.Background(), &created)
+	})
+	return r
+}
+
+// start starts a server on the next node, and waits until it is ready and said to be.
+func (r *rollout) start() *dnsServer {
+	r.Helper()
+	d := &dnsServer{node: r.cluster.nodes[r.started%2], addr: r.cluster.nodes[r.started%2].client(false, 200+r.started)}
+	r.started++
+	base := filepath.Join(r.TempDir(), "dns")
+	kubeconfig, err := r.cluster.Plane.KubeconfigFor("clusterset-dns")
+	if err != nil {
+		r.Fatal(err)
+	}
+	text := strings.NewReplacer("@ADDR@", d.addr.String(), "@KUBECONFIG@", kubeconfig, "@DIR@", filepath.Dir(base)).Replace(r.corefile)
+	if err := os.WriteFile(base+".Corefile", []byte(text), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	d.Program = &fleet.Program{
+		Name: "CoreDNS at " + d.addr.String(), Path: r.cluster.nsenter, Log: base + ".log",
+		Args: func() ([]string, error) {
+			return []string{"--net=" + d.node.ns.path(), "--", r.w.bin.CoreDNS, "-conf", base + ".Corefile"}, nil
+		},
+		Up: d.probe,
+	}
+	if err := d.Start(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+	r.mu.Lock()
+	r.servers = append(r.servers, d)
+	r.mu.Unlock()
+	r.probeAll()
+	return d
+}
+
+// end deletes a server's pod: the server is told to end at once, and its endpoint is ready no more, but serving while it says so. It
+// returns when the server has ended. Its probe comes later than the chart has it come, so that a server which is silent until it is
+// probed has somebody wait in vain twice.
+func (r *rollout) end(d *dnsServer) {
+	r.Helper()
+	r.mu.Lock()
+	d.terminating = true
+	r.mu.Unlock()
+	r.probeAll()
+	code := make(chan int)
+	go func() { code <- d.Stop() }()
+	probes := time.NewTicker(2 * dnsPatience)
+	defer probes.Stop()
+	for {
+		select {
+		case c := <-code:
+			if c != 0 {
+				r.Errorf("%s ended with exit code %d:\n%s", d.Name, c, fleet.LogSince(d.Log, 0, 30))
+			}
+			r.mu.Lock()
+			for i := range r.servers {
+				if r.servers[i] == d {
+					r.servers = append(r.servers[:i], r.servers[i+1:]...)
+					break
+				}
+			}
+			r.mu.Unlock()
+			r.probeAll()
+			return
+		case <-probes.C:
+			r.probeAll()
+		}
+	}
+}
+
+// probeAll probes every server once, believes the first no (the chart's failureThreshold), and writes the EndpointSlice if it changes.
+func (r *rollout) probeAll() {
+	r.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var endpoints []string
+	for _, d := range r.servers {
+		d.serving = d.probe(r.Context()) == nil
+		endpoints = append(endpoints, fmt.Sprintf("{addresses: [%q], nodeName: %s, conditions: {ready: %t, serving: %t, terminating: %t}}",
+			d.addr, d.node.name, d.serving && !d.terminating, d.serving, d.terminating))
+	}
+	r.apply(r.cluster, fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: %s, name: dns, labels: {kubernetes.io/service-name: dns}}
+addressType: IPv4
+ports: [{name: dns, protocol: UDP, port: 1053}]
+endpoints: [%s]
+`, r.namespace, strings.Join(endpoints, ", ")))
+}
+
+// probe is the chart's readiness probe.
+func (d *dnsServer) probe(ctx context.Context) error {
+	return d.node.get(ctx, "http://"+netip.AddrPortFrom(d.addr, 8181).String()+"/ready")
+}
+
+// dnsPatience is how long an asker waits for an answer: less than half of the five seconds for which a server with shed and the health
+// plugin's lameduck is silent before it ends.
+const dnsPatience = 2 * time.Second
+
+// asker asks one query after the other over a socket that it keeps.
+type asker struct {
+	node         *node
+	conn         *dns.Conn
+	answered     atomic.Int64
+	lost, inARow int // queries without an answer: all, and the most in a row
+}
+
+// askers ask from every node of the cluster until stopAsking, which is after each has had an answer.
+func (r *rollout) askers(each int) []*asker {
+	r.Helper()
+	var all []*asker
+	for _, n := range r.cluster.nodes {
+		for range each {
+			var conn net.Conn
+			kube.Eventually(r, soon, func() (err error) {
+				conn, err = n.dial("udp", netip.AddrPortFrom(r.vip, 53), n.client(false, 252))
+				return err
+			})
+			a := &asker{node: n, conn: &dns.Conn{Conn: conn}}
+			r.Cleanup(func() { _ = conn.Close() })
+			kube.Eventually(r, soon, func() error { return a.ask(r.namespace) }) // kube-proxy may not know the servers yet
+			r.asking.Go(func() { a.askUntil(r.done, r.namespace) })
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+func (r *rollout) stopAsking(all []*asker) {
+	r.Helper()
+	for _, a := range all {
+		from := a.answered.Load()
+		kube.Eventually(r, soon, func() error {
+			if a.answered.Load() < from+20 {
+				return errors.New("no answers any more")
+			}
+			return nil
+		})
+	}
+	close(r.done)
+	r.asking.Wait()
+}
+
+func (a *asker) askUntil(done <-chan struct{}, namespace string) {
+	pace := time.NewTicker(20 * time.Millisecond)
+	defer pace.Stop()
+	inARow := 0
+	for {
+		select {
+		case <-done:
+			return
+		case <-pace.C:
+		}
+		if a.ask(namespace) == nil {
+			a.answered.Add(1)
+			inARow = 0
+			continue
+		}
+		a.lost++
+		inARow++
+		a.inARow = max(a.inARow, inARow)
+	}
+}
+
+func (a *asker) ask(namespace string) error {
+	m := new(dns.Msg).SetQuestion("web."+namespace+".svc.clusterset.local.", dns.TypeA)
+	if err := a.conn.SetDeadline(time.Now().Add(dnsPatience)); err != nil {
+		return err
+	}
+	if err := a.conn.WriteMsg(m); err != nil {
+		return err
+	}
+	for {
+		reply, err := a.conn.ReadMsg()
+		switch {
+		case err != nil:
+			return err
+		case reply.Id == m.Id && len(reply.Answer) != 1:
+			return fmt.Errorf("got %v", reply)
+		case reply.Id == m.Id:
+			return nil
+		}
+	}
+}
+
+var (
+	serverRE = regexp.MustCompile(`(?m)^\S.* \{$`)
+	stanzaRE = regexp.MustCompile(`(?m)^    clusterset \{$`)
+	wildRE   = regexp.MustCompile(`(?m)^(    (?:health|ready|prometheus)) (:\d+)`)
+)
+
+// chartCorefile is the Corefile of the chart's DNS servers, with the address of one for each of its wildcards.
+func chartCorefile(t testing.TB) string {
+	t.Helper()
+	manifests, err := os.ReadFile("../chart/testdata/defaults.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range strings.Split(string(manifests), "\n---\n") {
+		var config corev1.ConfigMap
+		if err := yaml.Unmarshal([]byte(document), &config); err != nil || config.Data["Corefile"] == "" {
+			continue
+		}
+		text := wildRE.ReplaceAllString(config.Data["Corefile"], "${1} @ADDR@${2}")
+		text = serverRE.ReplaceAllString(text, "${0}\n    bind @ADDR@")
+		text = stanzaRE.ReplaceAllString(text, "${0}\n        kubeconfig @KUBECONFIG@")
+		text = strings.NewReplacer("/var/lib/clusterset", "@DIR@", "{$CLUSTERSET_CLUSTER}", "xicheng",
+			"{$CLUSTERSET_ZONE}", "beijing", "{$CLUSTERSET_REGION}", "north").Replace(text)
+		if strings.Count(text, "@ADDR@") < 4 || !strings.Contains(text, "@KUBECONFIG@") {
+			t.Fatalf("the chart's Corefile isn't as expected:\n%s", text)
+		}
+		return text
+	}
+	t.Fatal("no ConfigMap holds a Corefile")
+	return ""
+}
