@@ -21,7 +21,7 @@ import (
 type doctorCommand struct {
 	clusters
 	output
-	dns, resolvConf, as           string
+	dns, metrics, resolvConf, as  string
 	zones, roles                  []string
 	clusterDNS, nodeLocal, secret string
 }
@@ -34,7 +34,7 @@ func newDoctor() *cobra.Command {
 		Long: `Looks at the cluster, at the hub with --hub-kubeconfig, and at a DNS server with --dns, for what is known to keep names
 from working: kinds that aren't served or are outdated, rights that an account lacks, cluster DNS and NodeLocal DNSCache
 without a stanza for the set's zones, search paths that get in the way, clocks that disagree, servers that don't answer, a
-token that runs out. Each problem comes with its cure. Nothing is changed.
+token that runs out. With --dns it also tells whether the server has its express path on. Each problem comes with its cure. Nothing is changed.
 
 The rights looked at are those of the account in the kubeconfig, or with --as of another, for the parts named with --for.
 
@@ -47,6 +47,7 @@ Exit codes: 0 nothing was found; 1 there are problems, or it failed; 2 it was as
 	d.clusters.addFlags(flags)
 	d.addFlag(cmd, "table", "json", "yaml")
 	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to ask, with a port unless that is 53 (default: none)")
+	flags.StringVar(&d.metrics, "dns-metrics", "", "`address` of that server's metrics, which tell whether its express path is on (default: its port 9153)")
 	flags.StringSliceVar(&d.zones, "zones", []string{"clusterset.local", "svc.global"}, "`zones` that clients are to be answered in")
 	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to look at: "+strings.Join(doctor.Roles, ", "))
 	flags.StringVar(&d.as, "as", "", "`user` to look at the rights of, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
@@ -106,6 +107,7 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	if g.DNSServer, err = withPort(d.dns); err != nil {
 		return nil, usagef("--dns: %w", err)
 	}
+	g.DNSMetrics = d.metrics
 	if g.ResolvConf, err = d.readResolvConf(); err != nil {
 		return nil, usagef("--resolv-conf: %w", err)
 	}

@@ -61,6 +61,7 @@ func healthy() *Facts {
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
 		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
+		Express:     &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
 	}
 }
@@ -72,7 +73,7 @@ func TestRender(t *testing.T) {
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = nil
 			}
-			f.Hub, f.Credentials, f.DNSServer, f.ResolvConf = nil, nil, "", ""
+			f.Hub, f.Credentials, f.Express, f.DNSServer, f.ResolvConf = nil, nil, nil, "", ""
 			f.ClusterDNS.Data["Corefile"] = stock
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
 		},
@@ -85,6 +86,7 @@ func TestRender(t *testing.T) {
 			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
 			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
+			f.Express.On = map[bool][]string{false: {"dns://:53"}}
 		},
 		"refused": func(f *Facts) { // to an account that may do little
 			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
@@ -92,6 +94,7 @@ func TestRender(t *testing.T) {
 			f.Cluster.RightsErr, f.Credentials = errors.New("forbidden"), nil
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
+			f.Express.Err = errors.New("connection refused")
 		},
 		"kube-dns": func(f *Facts) {
 			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}

@@ -16,6 +16,8 @@ type Facts struct {
 	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty where none was given.
 	DNSServer string
 	Replies   []Reply
+	// Express is what that server's metrics say, nil where no server was given.
+	Express *Express
 	// Credentials are the member agent's, nil where they were not found.
 	Credentials *Credentials
 }

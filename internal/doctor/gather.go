@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -34,8 +35,9 @@ type Gatherer struct {
 	MemberNamespace string
 	// ClusterDNS and NodeLocalDNS name the ConfigMaps, Secret the agent's credentials.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
-	// DNSServer is an address with a port, or empty.
+	// DNSServer is an address with a port, or empty. DNSMetrics is that of its metrics, by default port 9153 there.
 	DNSServer  string
+	DNSMetrics string
 	Zones      []string
 	ResolvConf string
 }
@@ -60,6 +62,7 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 		for _, zone := range g.Zones {
 			f.Replies = append(f.Replies, query(ctx, g.DNSServer, zone))
 		}
+		f.Express = express(ctx, cmp.Or(g.DNSMetrics, metricsAddress(g.DNSServer)))
 	}
 	return f
 }

@@ -1,0 +1,60 @@
+package doctor
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestExpress(t *testing.T) {
+	text := `# HELP coredns_clusterset_express_enabled Gauge.
+# TYPE coredns_clusterset_express_enabled gauge
+coredns_clusterset_express_enabled{server="dns://:53"} 1
+coredns_clusterset_express_enabled{server="dns://[fd00::1]:5353"} 0
+coredns_clusterset_answers_total{tier="zone"} 1
+`
+	status := http.StatusOK
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/metrics" {
+			t.Errorf("asked for %s", r.URL)
+		}
+		w.WriteHeader(status)
+		_, _ = io.WriteString(w, text)
+	}))
+	defer s.Close()
+	address := strings.TrimPrefix(s.URL, "http://")
+	f := &Facts{DNSServer: "10.96.0.53:53"}
+	find := func() []string {
+		var found []string
+		f.Express = express(t.Context(), address)
+		for _, finding := range checkExpress(f) {
+			found = append(found, string(finding.Level)+" "+finding.Message)
+		}
+		return found
+	}
+	want := []string{
+		"ok the express path is off at dns://[fd00::1]:5353, where every query takes the plugin chain; the log of the DNS server says why (docs/express.md)",
+		"ok the express path is on at dns://:53",
+	}
+	if got := find(); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	text = "up 1\n"
+	if got := find(); len(got) != 1 || !strings.HasPrefix(got[0], "skipped the metrics at "+address+" say nothing") {
+		t.Errorf("of metrics of something else: %q", got)
+	}
+	status = http.StatusForbidden
+	if got := find(); len(got) != 1 || !strings.Contains(got[0], "403 Forbidden; --dns-metrics says where the metrics of 10.96.0.53:53 are") {
+		t.Errorf("refused: %q", got)
+	}
+	s.Close()
+	if got := find(); len(got) != 1 || !strings.HasPrefix(got[0], "skipped ") {
+		t.Errorf("unreached: %q", got)
+	}
+	if got := metricsAddress("[fd00::10]:53"); got != "[fd00::10]:9153" {
+		t.Errorf("the metrics of [fd00::10]:53 are looked for at %s", got)
+	}
+}
