@@ -116,6 +116,10 @@ const (
 	// when the importer last found the other there. It is another one on a hub that has lost its data.
 	AnnotationMembership = Domain + "/membership"
 
+	// AnnotationJoined holds, on a MemberCluster, when the cluster joined the set (RFC 3339). No export counts as older than that.
+	// The importer notes it on its copies, and `join --rejoin` takes it from there to a hub that lost the MemberCluster.
+	AnnotationJoined = Domain + "/joined"
+
 	// AnnotationExportedLabels and AnnotationExportedAnnotations note on a ServiceImport, separated by commas, the keys of
 	// the exported labels and annotations that it carries. So those which are no longer exported can be told from those
 	// that someone else put there, and go.

@@ -50,7 +50,7 @@ func TestConditions(t *testing.T) {
 			d := desired(c.src)
 			var conflict *metav1.Condition
 			if !errors.Is(c.out.err, errNotSynced) {
-				conflict = conflictOf(d.Service, nil)
+				conflict = conflictOf(d.Service, nil, nil)
 			}
 			if got := said(conditions(c.src.Export, d, c.out, conflict)); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -64,7 +64,7 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	src.Export.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: "True", Reason: "Other"}}
 	d := desired(src)
 	say := func() []metav1.Condition {
-		return conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil))
+		return conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, nil))
 	}
 	events, changed := setConditions(src.Export, say())
 	if !changed || len(events) != 3 {
@@ -89,8 +89,8 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	younger.Service.Spec.Ports[0].Port = 81
 	a, b := desired(older).Service, desired(younger).Service
 	for _, c := range []*metav1.Condition{
-		conflictOf(a, []clustersetv1alpha1.ExportedService{*b}),
-		conflictOf(b, []clustersetv1alpha1.ExportedService{*a}),
+		conflictOf(a, []clustersetv1alpha1.ExportedService{*b}, nil),
+		conflictOf(b, []clustersetv1alpha1.ExportedService{*a}, nil),
 	} {
 		if c.Status != metav1.ConditionTrue || c.Reason != string(mcsv1beta1.ServiceExportReasonPortConflict) || !strings.Contains(c.Message, "beijing") {
 			t.Errorf("got %s=%s/%s %s", c.Type, c.Status, c.Reason, c.Message)

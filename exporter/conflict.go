@@ -14,7 +14,7 @@ import (
 //
 // own is our record as it should be, which the hub may not have yet; nil where we export nothing, which conflicts with
 // nothing.
-func conflictOf(own *clustersetv1alpha1.ExportedService, others []clustersetv1alpha1.ExportedService) *metav1.Condition {
+func conflictOf(own *clustersetv1alpha1.ExportedService, others []clustersetv1alpha1.ExportedService, joined merge.Joined) *metav1.Condition {
 	if own == nil {
 		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
 			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
@@ -25,7 +25,7 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []clustersetv1al
 	for i := range others {
 		records = append(records, &others[i])
 	}
-	exports, _ := merge.Sanitize(records)
+	exports, _ := merge.Sanitize(records, joined)
 	resolved := merge.Resolve(exports)
 	condition := resolved.ConflictCondition()
 	return &condition

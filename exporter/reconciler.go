@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
@@ -72,7 +73,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	var conflict *metav1.Condition
 	if !errors.Is(out.err, errNotSynced) {
-		conflict = conflictOf(want.Service, others)
+		conflict = conflictOf(want.Service, others, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) }))
 	}
 	r.backlog.note(req.NamespacedName, out.transient() != nil)
 	r.census.record(req.NamespacedName, entryOf(src, want, out, conflict))
@@ -182,6 +183,15 @@ func (r *reconciler) records(ctx context.Context, key types.NamespacedName) (Rec
 	}
 	have.Endpoints = endpoints.Items
 	return have, others, nil
+}
+
+// member returns a cluster's MemberCluster, nil where the hub has none.
+func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1alpha1.MemberCluster {
+	m := &clustersetv1alpha1.MemberCluster{}
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, m, client.UnsafeDisableDeepCopy); err != nil {
+		return nil // it is deleted, or our cache is behind
+	}
+	return m
 }
 
 // entryOf returns what a service adds to the gauges.

@@ -34,8 +34,12 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	for i := range endpoints.Items {
 		in.Endpoints = append(in.Endpoints, &endpoints.Items[i])
 	}
+	in.Capped = map[string]bool{}
 	for i := range services.Items {
 		in.Services = append(in.Services, &services.Items[i])
+		if cluster, ok := services.Items[i].SourceCluster(); ok && r.caps.over(&services.Items[i]) {
+			in.Capped[cluster] = true
+		}
 	}
 	return nil
 }
@@ -84,9 +88,12 @@ func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clus
 	}
 	logf.FromContext(ctx).V(1).Info("Took only networks and health of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
 	return &clustersetv1alpha1.MemberCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: member.Name},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Drain: member.Spec.Drain},
-		Status:     member.Status,
+		ObjectMeta: metav1.ObjectMeta{
+			Name: member.Name, CreationTimestamp: member.CreationTimestamp,
+			Annotations: map[string]string{api.AnnotationJoined: member.Annotations[api.AnnotationJoined]},
+		},
+		Spec:   clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Drain: member.Spec.Drain},
+		Status: member.Status,
 	}
 }
 

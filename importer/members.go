@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -172,18 +173,18 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 }
 
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
-	var membership map[string]string
+	notes := map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
 	own := &clustersetv1alpha1.MemberCluster{}
 	switch err := m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, own); {
 	case err == nil:
-		membership = map[string]string{api.AnnotationMembership: string(own.UID)}
+		notes[api.AnnotationMembership] = string(own.UID)
 	case !apierrors.IsNotFound(err):
 		return fmt.Errorf("get MemberCluster %s from the hub: %w", m.hold.Guard.Cluster, err)
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = desired.MergeKeys(c.Labels, desired.Labels(), nil)
-		c.Annotations = desired.MergeKeys(c.Annotations, membership, nil)
+		c.Annotations = desired.MergeKeys(c.Annotations, notes, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 	if err != nil {

@@ -13,7 +13,7 @@ var (
 	servicesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_services",
 		Help: "Services exported to the hub, by what became of them here: imported, foreign (an object of someone else's is in the way), " +
-			"no_namespace, excluded (by the namespace options), held (in whole or in part, because the hub doesn't have what isn't known to be un-exported), failed.",
+			"no_namespace, excluded (by the namespace options), capped (its cluster exports more than --max-services), held (in whole or in part, because the hub doesn't have what isn't known to be un-exported), failed.",
 	}, []string{"state"})
 
 	foreignGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -49,7 +49,7 @@ var (
 )
 
 func init() { // a series that appears with the first event can't be told from one of a process that isn't there
-	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateHeld, stateFailed} {
+	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateFailed} {
 		servicesGauge.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{"ServiceImport", "EndpointSlice", "GlobalService", "Service", "MemberCluster"} {

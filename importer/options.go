@@ -39,6 +39,10 @@ type Options struct {
 	// can't be combined with DataPathNone: no name would have an address.
 	SkipGlobalServices bool
 
+	// MaxServices is how many services are imported of one cluster, the first by when the hub got their records. Default:
+	// DefaultMaxServices.
+	MaxServices int
+
 	// Concurrency is how many services are worked on at once. Default: 4.
 	Concurrency int
 
@@ -57,6 +61,9 @@ type Options struct {
 // ErrNoAddresses is why DataPathNone and SkipGlobalServices exclude each other.
 var ErrNoAddresses = errors.New("the data path none gives services no ClusterSetIP, so that GlobalServices are all that has their addresses, and these are skipped; " +
 	"use the data path pods or clusterips, or write GlobalServices")
+
+// DefaultMaxServices is the MaxServices where nobody says.
+const DefaultMaxServices = 5000
 
 // DefaultAwaitRejoin is how long others are waited for where nobody says.
 const DefaultAwaitRejoin = 24 * time.Hour
@@ -85,6 +92,9 @@ func (o Options) withDefaults() (Options, error) {
 		if err := checkPattern(p); err != nil {
 			errs = append(errs, err)
 		}
+	}
+	if o.MaxServices <= 0 {
+		o.MaxServices = DefaultMaxServices
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = 4

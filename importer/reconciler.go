@@ -32,6 +32,7 @@ type reconciler struct {
 	families  *familyMemory
 	nodes     *nodes
 	returning *returning
+	caps      *caps
 }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
@@ -83,9 +84,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if err := r.removeAll(ctx, cur); err != nil {
 			return reconcile.Result{}, err
 		}
-		if len(in.Services) == 0 {
+		switch {
+		case len(in.Services) == 0:
 			r.report.outcome(in.Key, "")
-		} else {
+		case len(in.Capped) > 0:
+			r.report.outcome(in.Key, stateCapped)
+		default:
 			r.report.outcome(in.Key, stateFailed) // nothing in the records was of use
 		}
 		return reconcile.Result{}, nil

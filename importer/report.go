@@ -31,6 +31,7 @@ const (
 	stateNoNamespace state = "no_namespace"
 	stateExcluded    state = "excluded"
 	stateHeld        state = "held"
+	stateCapped      state = "capped"
 	stateFailed      state = "failed"
 )
 
@@ -46,6 +47,8 @@ const (
 	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
 	// reasonRefused: the API server doesn't take one of our objects.
 	reasonRefused = "ImportRefused"
+	// reasonCapped: a cluster exports more services than are imported of one.
+	reasonCapped = "TooManyServices"
 	// reasonInvalidExport: parts of what clusters exported can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -238,6 +241,22 @@ func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) 
 			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster anew with --rejoin",
 			clip(err.Error()))
 	}
+}
+
+// capped says that a cluster has come to export more services than are imported of one, or no longer does.
+func (r *reporter) capped(ctx context.Context, cluster string, exports, limit int) {
+	if exports <= limit {
+		logf.FromContext(ctx).Info("A cluster no longer exports more services than are imported of one", "exporter", cluster, "exports", exports)
+		return
+	}
+	logf.FromContext(ctx).Info("A cluster exports more services than are imported of one; later ones are left out", "exporter", cluster, "limit", limit)
+	regarding := &clustersetv1alpha1.MemberCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+	}
+	r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonCapped, "Import",
+		"cluster %s exports more than %d services; the first %d are imported, by when the hub got them. Look whether its token was stolen, or raise --max-services in all members",
+		cluster, limit, limit)
 }
 
 // awaited counts the clusters that haven't joined again a hub that lost its data.

@@ -128,10 +128,11 @@ func (i *importer) Start(ctx context.Context) error {
 		return err
 	}
 	back := newReturning(clock.RealClock{})
+	limits := newCaps(i.options.MaxServices, report.capped)
 	services, err := i.controller("importer", &reconciler{
 		options: i.options, hub: hub, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back,
-	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone, back, i.options.Cluster, places))
+		nodes: nodes, returning: back, caps: limits,
+	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone, back, limits, i.options.Cluster, places))
 	if err != nil {
 		return err
 	}

@@ -80,7 +80,7 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
 // everything we write, so that what someone else changes or deletes comes back.
-func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *hold.Departures, returning *returning,
+func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
 	own string, places <-chan event.GenericEvent,
 ) []source.Source {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -90,7 +90,7 @@ func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bo
 		return nil
 	})
 	sources := []source.Source{
-		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
+		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{hold.Noting{EventHandler: enqueue, Departures: departures}, caps}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{affectedBy(hub, own), returning}, memberChanged()),
 		source.Channel(places, allExported(hub)),

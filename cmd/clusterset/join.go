@@ -104,6 +104,11 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 			}
 		}
 	}
+	if j.options.Rejoin && member != nil {
+		if j.options.Joined, err = join.PreviouslyJoined(ctx, member, j.options.Cluster); err != nil {
+			return member.explain(err)
+		}
+	}
 	kubeconfig, err := join.Join(ctx, hub.config, j.options)
 	if errors.Is(err, join.ErrNameInUse) {
 		return fmt.Errorf("%w; if it is this very cluster's, join with --rejoin", err)

@@ -77,6 +77,7 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
+	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import of one cluster, the first by when the hub got them: a stolen token mustn't fill this cluster. Give all members the same")
 	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what the others exported after this cluster has joined anew a hub that lost its data and they have not")
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	return cmd
@@ -110,6 +111,9 @@ func (m *member) complete() error {
 	}
 	if m.heartbeat < time.Second {
 		return usagef("--heartbeat-interval is %s; want a second at least", m.heartbeat)
+	}
+	if m.imports.MaxServices < 1 {
+		return usagef("--max-services is %d; want 1 at least", m.imports.MaxServices)
 	}
 	if m.workers < 1 {
 		return usagef("--workers is %d; want 1 at least", m.workers)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -41,6 +42,12 @@ type Input struct {
 	// Returning are clusters that are Ready again, but not yet for long enough to be used as such.
 	Returning map[string]bool
 
+	// Capped are clusters that export more services than are imported of one, this one among those that are left out.
+	Capped map[string]bool
+
+	// Remembered are the clusters whose export among Services only says what the objects here do. It stays the word of the
+	// oldest. See hold.Retain.
+	Remembered map[string]bool
 	// Retained has, for those of Endpoints that only say what an EndpointSlice here does, by "<cluster>/<record's name>", the
 	// slice's name. See hold.Retain.
 	Retained map[string]string
@@ -98,7 +105,8 @@ func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
 // sorted, because an object that only changes its order is written and watched for nothing.
 func Compute(in Input) Output {
 	in.localFirst()
-	exports, drops := merge.Sanitize(in.Services)
+	exports, drops := merge.Sanitize(in.Services, in.joined)
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] })
 	endpoints, more := merge.SanitizeEndpoints(in.Endpoints)
 	out := Output{Resolved: merge.Resolve(exports), Drops: append(drops, more...)}
 	if len(out.Resolved.Clusters) == 0 {
@@ -119,6 +127,14 @@ func Compute(in Input) Output {
 	out.ServiceImport = w.serviceImport(len(out.Slices) > 0)
 	out.Global = w.globalService()
 	return out
+}
+
+// joined is a merge.Joined.
+func (in *Input) joined(cluster string, record *clustersetv1alpha1.ExportedService) time.Time {
+	if in.Remembered[cluster] {
+		return time.Time{}
+	}
+	return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return in.Members[cluster] })(cluster, record)
 }
 
 // localFirst replaces the addresses that the hub has of this cluster by those that are here.

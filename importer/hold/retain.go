@@ -90,12 +90,13 @@ func fromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelSe
 // Retain adds to the input, for parts that are missing on the hub and yet to be kept, records that say what our own objects
 // still do. With them the service comes out as it is, and what the clusters that are there change is changed.
 func Retain(in *desired.Input, cur desired.Current, kept []Part) {
-	in.Retained = map[string]string{}
+	in.Retained, in.Remembered = map[string]string{}, map[string]bool{}
 	names := exportedNames(in, cur)
 	for _, p := range kept {
 		if p.Slice == "" {
 			if s := remembered(in, cur, p.Cluster, names); s != nil {
 				in.Services = append(in.Services, s)
+				in.Remembered[p.Cluster] = true
 			}
 		}
 		pieces := map[string][]*discoveryv1.EndpointSlice{}

@@ -3,6 +3,7 @@ package explain
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -87,7 +88,16 @@ func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key in
 	for i := range list.Items {
 		records[i] = &list.Items[i]
 	}
-	exports, drops := merge.Sanitize(records)
+	members, err := hub.MemberClusters(ctx)
+	if err != nil {
+		return err
+	}
+	exports, drops := merge.Sanitize(records, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster {
+		if i := slices.IndexFunc(members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == cluster }); i >= 0 {
+			return &members[i]
+		}
+		return nil
+	}))
 	f.Conflicts = nil // the ServiceExport says the same, and later
 	for _, c := range merge.Resolve(exports).Conflicts {
 		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))

@@ -51,6 +51,10 @@ type Options struct {
 	// Server is the hub's address as the member reaches it. Empty: as in the configuration that Join is given.
 	Server string
 
+	// Joined is when the cluster joined a hub that has lost its MemberCluster, so that its exports stay as old as they were
+	// (PreviouslyJoined). Zero: it joins now. A MemberCluster that exists keeps what it says.
+	Joined time.Time
+
 	// Rejoin takes up a membership that exists, made by hand or by a join that broke off, and gives it a new token.
 	Rejoin bool
 

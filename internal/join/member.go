@@ -3,6 +3,7 @@ package join
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // MemberName returns the name under which a cluster is a member, by the Secret that InstallSecret made; empty where it is none.
@@ -25,6 +27,21 @@ func MemberName(ctx context.Context, member client.Client, key types.NamespacedN
 		return "", client.IgnoreNotFound(err)
 	}
 	return secret.Labels[api.LabelCluster], nil
+}
+
+// PreviouslyJoined returns when a member joined before, as its own copy of its MemberCluster has it; zero where there is none.
+func PreviouslyJoined(ctx context.Context, member client.Client, cluster string) (time.Time, error) {
+	mc := &clustersetv1alpha1.MemberCluster{}
+	err := member.Get(ctx, client.ObjectKey{Name: cluster}, mc)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return time.Time{}, nil
+	case err != nil:
+		return time.Time{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+	case mc.Annotations[api.AnnotationJoined] == "":
+		return time.Time{}, nil // of an agent before this was noted; the copy's own age says nothing
+	}
+	return mc.JoinedAt(), nil
 }
 
 // InstallSecret puts a kubeconfig for the hub into a Secret of the member, for its agent, and makes the Secret's namespace

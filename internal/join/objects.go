@@ -1,6 +1,8 @@
 package join
 
 import (
+	"time"
+
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,10 +17,14 @@ func managed(cluster string) map[string]string {
 }
 
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
-	return &clustersetv1alpha1.MemberCluster{
+	mc := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: managed(o.Cluster)},
 		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs},
 	}
+	if !o.Joined.IsZero() {
+		mc.Annotations = map[string]string{api.AnnotationJoined: o.Joined.UTC().Format(time.RFC3339)}
+	}
+	return mc
 }
 
 func namespace(cluster string) *corev1.Namespace {

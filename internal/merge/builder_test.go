@@ -86,7 +86,7 @@ func annotations(kv ...string) func(*clustersetv1alpha1.ExportedServiceSpec) {
 }
 
 func resolve(records ...*clustersetv1alpha1.ExportedService) merge.Resolved {
-	exports, _ := merge.Sanitize(records)
+	exports, _ := merge.Sanitize(records, nil)
 	return merge.Resolve(exports)
 }
 

@@ -24,7 +24,7 @@ func FuzzResolve(f *testing.F) {
 		for i := range records {
 			records[i] = randomRecord(rng, fmt.Sprintf("c%d", i))
 		}
-		exports, _ := merge.Sanitize(records)
+		exports, _ := merge.Sanitize(records, nil)
 		r := merge.Resolve(exports)
 
 		shuffled := slices.Clone(exports)

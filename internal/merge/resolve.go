@@ -43,8 +43,8 @@ type Resolved struct {
 }
 
 // Resolve merges the sanitized exports of one (namespace, name). The oldest export wins; of several equally old, and
-// stamps of one second from different clocks often are, the one of the cluster whose name sorts first. The order of exports
-// doesn't matter. Of no exports the result is the zero Resolved, whose Clusters are empty.
+// stamps of one second from different clocks often are, the one of the cluster whose name sorts first. No export is older than
+// its cluster's membership. The order of exports doesn't matter. Of no exports the result is the zero Resolved, whose Clusters are empty.
 //
 // The result shares maps and pointers with the exports.
 func Resolve(exports []Export) Resolved {
@@ -90,10 +90,15 @@ func byAge(exports []Export) []Export {
 	})
 }
 
-// exportedAt is to the second, as it comes out of JSON. An exporter that merges a record which it has just made, still
-// with its fractions, has to come to what everyone else does.
+// exportedAt is the later of what the record claims and when its cluster joined: else a member could win any service by claiming
+// 1970, turn its type and take its addresses away. It is to the second, as it comes out of JSON. An exporter that merges a
+// record which it has just made, still with its fractions, has to come to what everyone else does.
 func exportedAt(e Export) time.Time {
-	return e.Service.Spec.ExportedAt.Truncate(time.Second)
+	at := e.Service.Spec.ExportedAt.Time
+	if e.Joined.After(at) {
+		at = e.Joined
+	}
+	return at.Truncate(time.Second)
 }
 
 func clusters(exports []Export) []string {

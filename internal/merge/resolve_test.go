@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -43,6 +44,42 @@ func TestTheWinner(t *testing.T) {
 				t.Errorf("winner is %q, want %q", got, tc.want)
 			}
 		})
+	}
+}
+
+// A member can claim 1970 for its export. It is no older than the cluster's membership.
+func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
+	joined := func(seconds map[string]int) merge.Joined {
+		return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster {
+			at, ok := seconds[cluster]
+			if !ok {
+				return nil
+			}
+			mc := &clustersetv1alpha1.MemberCluster{}
+			mc.CreationTimestamp = metav1.NewTime(epoch.Add(time.Duration(at) * time.Second))
+			return mc
+		})
+	}
+	claims1970 := record("a", 0, headless, func(s *clustersetv1alpha1.ExportedServiceSpec) { s.ExportedAt = metav1.Unix(0, 0) })
+	exports, _ := merge.Sanitize([]*clustersetv1alpha1.ExportedService{claims1970, record("b", 5)}, joined(map[string]int{"a": 9, "b": 1}))
+	r := merge.Resolve(exports)
+	if c := r.ConflictCondition(); r.Winner != "b" || r.Type != mcsv1beta1.ClusterSetIP || c.Reason != "TypeConflict" ||
+		!strings.Contains(c.Message, "type: a (1 of 2 clusters) disagrees with b") {
+		t.Errorf("%s wins, %s, %s", r.Winner, r.Type, c.Message)
+	}
+
+	// Of a cluster that the hub doesn't have (any more) the record is no older than it is on the hub.
+	claims1970.CreationTimestamp = metav1.NewTime(epoch.Add(9 * time.Second))
+	exports, _ = merge.Sanitize([]*clustersetv1alpha1.ExportedService{claims1970, record("b", 5)}, joined(map[string]int{"b": 1}))
+	if r := merge.Resolve(exports); r.Winner != "b" {
+		t.Errorf("%s wins", r.Winner)
+	}
+
+	// A hub that lost its data was joined anew: what the membership was is said.
+	again := &clustersetv1alpha1.MemberCluster{}
+	again.CreationTimestamp, again.Annotations = metav1.NewTime(epoch.Add(99*time.Second)), map[string]string{api.AnnotationJoined: "2026-01-01T00:00:01Z"}
+	if at := again.JoinedAt(); !at.Equal(epoch.Add(time.Second)) {
+		t.Errorf("joined at %s", at)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -23,6 +24,21 @@ type Export struct {
 	Cluster string
 	// Service is a Sanitized record with a policy that can be obeyed. Nothing in this package changes it.
 	Service *clustersetv1alpha1.ExportedService
+	// Joined is when the cluster joined the set. The export counts as no older than that, whatever it claims.
+	Joined time.Time
+}
+
+// Joined returns when the cluster that a record comes from joined the set. The zero time takes the record at its word.
+type Joined func(cluster string, record *clustersetv1alpha1.ExportedService) time.Time
+
+// JoinedBy returns what the MemberClusters say; of a cluster that has none, that it joined when the hub got the record.
+func JoinedBy(member func(cluster string) *clustersetv1alpha1.MemberCluster) Joined {
+	return func(cluster string, record *clustersetv1alpha1.ExportedService) time.Time {
+		if m := member(cluster); m != nil {
+			return m.JoinedAt()
+		}
+		return record.CreationTimestamp.Time
+	}
 }
 
 // Endpoints are endpoints of one cluster's export, fit to be imported.
@@ -52,8 +68,8 @@ func (d Drop) String() string {
 
 // Sanitize returns what can be merged of the records, and what was left out. The exports come in order of their clusters,
 // each cluster's first record alone: names on the hub are unique, so that a second one could only be someone's mistake in
-// collecting them. The records are not changed.
-func Sanitize(records []*clustersetv1alpha1.ExportedService) ([]Export, []Drop) {
+// collecting them. The records are not changed. joined may be nil.
+func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]Export, []Drop) {
 	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedService) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
@@ -84,7 +100,11 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService) ([]Export, []Drop) 
 			})
 			continue
 		}
-		exports = append(exports, Export{cluster, clean})
+		e := Export{Cluster: cluster, Service: clean}
+		if joined != nil {
+			e.Joined = joined(cluster, record)
+		}
+		exports = append(exports, e)
 	}
 	return exports, drops
 }

@@ -34,7 +34,7 @@ func TestARecordsClusterIsItsNamespaces(t *testing.T) {
 	stray.Namespace = "default"
 	lying := record("a", 1)
 	lying.Labels = map[string]string{api.LabelCluster: "b"}
-	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{stray, lying})
+	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{stray, lying}, nil)
 	if len(exports) != 1 || exports[0].Cluster != "a" {
 		t.Errorf("exports are %v", exports)
 	}
@@ -47,7 +47,7 @@ func TestTheRestOfABadRecordIsKept(t *testing.T) {
 	bad := record("a", 1, ports("http:80 http:81 big:70000"), policy("zone near", "zone", 200_000), func(s *clustersetv1alpha1.ExportedServiceSpec) {
 		s.ClusterIPs = []string{"127.0.0.1", "10.0.0.1"}
 	})
-	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{bad})
+	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{bad}, nil)
 	if len(exports) != 1 || len(exports[0].Service.Spec.Ports) != 1 || len(exports[0].Service.Spec.ClusterIPs) != 1 {
 		t.Fatalf("exports are %+v", exports)
 	}
@@ -71,14 +71,14 @@ func TestTheRestOfABadRecordIsKept(t *testing.T) {
 func TestAnUnusableRecordIsDropped(t *testing.T) {
 	ageless := record("a", 1)
 	ageless.Spec.ExportedAt = metav1.Time{}
-	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{ageless, record("b", 5)})
+	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{ageless, record("b", 5)}, nil)
 	if len(exports) != 1 || exports[0].Cluster != "b" || len(drops) != 1 || drops[0].Cluster != "a" {
 		t.Errorf("exports are %v, drops %v", exports, drops)
 	}
 }
 
 func TestOneClusterExportsAServiceOnce(t *testing.T) {
-	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{record("a", 1), record("a", 2)})
+	exports, drops := merge.Sanitize([]*clustersetv1alpha1.ExportedService{record("a", 1), record("a", 2)}, nil)
 	if len(exports) != 1 || len(drops) != 1 {
 		t.Errorf("exports are %v, drops %v", exports, drops)
 	}

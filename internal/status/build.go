@@ -47,7 +47,7 @@ func Build(f Facts) Report {
 		r.Services.here(f.Local)
 	}
 	if asked {
-		r.Services.everywhere(f.Hub.Exports)
+		r.Services.everywhere(f.Hub)
 	}
 	for _, p := range []*[]Problem{&r.Services.Conflicts, &r.Services.Problems} {
 		slices.SortStableFunc(*p, func(a, b Problem) int {
@@ -153,16 +153,20 @@ func (s *Services) here(l *LocalFacts) {
 }
 
 // everywhere finds the conflicts among all clusters' exports, by the merge that every importer does.
-func (s *Services) everywhere(records []clustersetv1alpha1.ExportedService) {
+func (s *Services) everywhere(hub *HubFacts) {
 	known := map[string]bool{}
 	for _, p := range s.Conflicts {
 		known[p.Namespace+"/"+p.Name] = true
 	}
-	all := make([]*clustersetv1alpha1.ExportedService, len(records))
-	for i := range records {
-		all[i] = &records[i]
+	all := make([]*clustersetv1alpha1.ExportedService, len(hub.Exports))
+	for i := range hub.Exports {
+		all[i] = &hub.Exports[i]
 	}
-	exports, _ := merge.Sanitize(all)
+	members := map[string]*clustersetv1alpha1.MemberCluster{}
+	for i := range hub.Members {
+		members[hub.Members[i].Name] = &hub.Members[i]
+	}
+	exports, _ := merge.Sanitize(all, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] }))
 	services := map[string][]merge.Export{}
 	for _, e := range exports {
 		key := e.Service.Spec.ServiceNamespace + "/" + e.Service.Spec.ServiceName

@@ -2,8 +2,11 @@ package v1alpha1
 
 import (
 	"slices"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 // MemberCluster is a cluster of the set: where it lies and how it is. `clusterset join` makes it on the hub, the hub keeps
@@ -82,6 +85,15 @@ type MemberClusterSpec struct {
 	// +listType=set
 	// +optional
 	CIDRs []string `json:"cidrs,omitempty"`
+}
+
+// JoinedAt returns when the cluster joined the set: what api.AnnotationJoined says, else when the object was made, which on the
+// hub is the same.
+func (m *MemberCluster) JoinedAt() time.Time {
+	if at, err := time.Parse(time.RFC3339, m.Annotations[api.AnnotationJoined]); err == nil {
+		return at
+	}
+	return m.CreationTimestamp.Time
 }
 
 // AllZones returns the zones that the cluster lies in, sorted and once each: zone and zones.

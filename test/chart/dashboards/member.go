@@ -55,9 +55,9 @@ func member() *Dashboard {
 			q("{{cluster}} {{job}}", `max by (cluster, job) (clusterset_exporter_first_pass_pending_services{SEL})`)),
 	)
 	d.row("Import",
-		graph("Services imported", "By what became of them: imported, foreign (an object of someone else's is in the way), no_namespace, excluded, held (the hub can't be trusted to be complete), failed.", "short", 8,
+		graph("Services imported", "By what became of them: imported, foreign (an object of someone else's is in the way), no_namespace, excluded, capped (its cluster exports too many), held (the hub can't be trusted to be complete), failed.", "short", 8,
 			q("{{state}}", `sum by (state) (max by (cluster, job, state) (clusterset_importer_services{SEL}))`)).
-			colour("imported", "green", "foreign", "orange", "no_namespace", "blue", "excluded", "gray", "held", "red", "failed", "dark-red"),
+			colour("imported", "green", "foreign", "orange", "no_namespace", "blue", "excluded", "gray", "capped", "purple", "held", "red", "failed", "dark-red"),
 		graph("Writes to the own API server", "Writes by kind and verb. Where nothing changes there are none.", "ops", 8,
 			q("{{kind}} {{verb}}", `sum by (kind, verb) (rate(clusterset_importer_writes_total{SEL}[RATE]))`)),
 		graph("Objects in the way", "Objects of someone else's where the importer would have written its own.", "short", 8,

@@ -1,0 +1,147 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// caps bounds how many services are imported of one cluster. A stolen token would else be enough to fill every member's Service
+// range and etcd. The first ones count, by when the hub got the record and then by name, so that what is imported stays so
+// whatever its cluster exports besides.
+type caps struct {
+	limit int
+	// passed is called when a cluster has come to export more than that, and when it no longer does.
+	passed func(ctx context.Context, cluster string, exports, limit int)
+
+	mu sync.Mutex
+	of map[string][]capped // by cluster, the first one first
+}
+
+// capped is a record in the order by which they count.
+type capped struct {
+	created metav1.Time
+	name    string
+	service types.NamespacedName
+}
+
+func (a capped) compare(b capped) int {
+	return cmp.Or(a.created.Compare(b.created.Time), cmp.Compare(a.name, b.name))
+}
+
+func newCaps(limit int, passed func(ctx context.Context, cluster string, exports, limit int)) *caps {
+	return &caps{limit: limit, passed: passed, of: map[string][]capped{}}
+}
+
+// over says whether a record is beyond its cluster's cap.
+func (c *caps) over(record client.Object) bool {
+	cluster, entry, ok := cappedOf(record)
+	if !ok {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	all := c.of[cluster]
+	return len(all) > c.limit && entry.compare(all[c.limit-1]) > 0
+}
+
+// add takes up a record and returns the service that finds no room any more, if there is one.
+func (c *caps) add(ctx context.Context, record client.Object) (out types.NamespacedName) {
+	cluster, entry, ok := cappedOf(record)
+	if !ok {
+		return out
+	}
+	c.mu.Lock()
+	all := c.of[cluster]
+	at, known := slices.BinarySearchFunc(all, entry, capped.compare)
+	if !known {
+		all = slices.Insert(all, at, entry)
+		c.of[cluster] = all
+	}
+	if !known && at < c.limit && len(all) > c.limit {
+		out = all[c.limit].service
+	}
+	passed := !known && len(all) == c.limit+1
+	c.mu.Unlock()
+	if passed {
+		c.passed(ctx, cluster, len(all), c.limit)
+	}
+	return out
+}
+
+// remove forgets a record and returns the service that finds room now, if there is one.
+func (c *caps) remove(ctx context.Context, record client.Object) (in types.NamespacedName) {
+	cluster, entry, ok := cappedOf(record)
+	if !ok {
+		return in
+	}
+	c.mu.Lock()
+	all := c.of[cluster]
+	at, known := slices.BinarySearchFunc(all, entry, capped.compare)
+	if known {
+		all = slices.Delete(all, at, at+1)
+		c.of[cluster] = all
+		if len(all) == 0 {
+			delete(c.of, cluster)
+		}
+	}
+	if known && at < c.limit && len(all) >= c.limit {
+		in = all[c.limit-1].service
+	}
+	passed := known && len(all) == c.limit
+	c.mu.Unlock()
+	if passed {
+		c.passed(ctx, cluster, len(all), c.limit)
+	}
+	return in
+}
+
+func cappedOf(record client.Object) (cluster string, entry capped, ok bool) {
+	cluster, ok = api.ClusterOfNamespace(record.GetNamespace())
+	service, known := desired.ServiceOf(record)
+	return cluster, capped{record.GetCreationTimestamp(), record.GetName(), service}, ok && known
+}
+
+// counting wraps a handler of ExportedServices so that caps are known before services are worked on.
+type counting struct {
+	handler.EventHandler
+	caps *caps
+}
+
+// Create implements handler.EventHandler.
+func (h counting) Create(ctx context.Context, e event.CreateEvent, q queue) {
+	enqueueNamed(q, h.caps.add(ctx, e.Object))
+	h.EventHandler.Create(ctx, e, q)
+}
+
+// Update implements handler.EventHandler.
+func (h counting) Update(ctx context.Context, e event.UpdateEvent, q queue) {
+	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // made anew while our watch was broken
+		enqueueNamed(q, h.caps.remove(ctx, e.ObjectOld))
+		enqueueNamed(q, h.caps.add(ctx, e.ObjectNew))
+	}
+	h.EventHandler.Update(ctx, e, q)
+}
+
+// Delete implements handler.EventHandler.
+func (h counting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
+	enqueueNamed(q, h.caps.remove(ctx, e.Object))
+	h.EventHandler.Delete(ctx, e, q)
+}
+
+func enqueueNamed(q queue, service types.NamespacedName) {
+	if service.Name != "" {
+		q.Add(reconcile.Request{NamespacedName: service})
+	}
+}
