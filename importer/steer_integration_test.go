@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,6 +128,26 @@ func TestKubeProxyIsTold(t *testing.T) {
 		}
 		t.Error("it doesn't watch nodes")
 	})
+	t.Run("nothing is written where ranks stay", func(t *testing.T) {
+		for _, word := range []string{"weight: 7", "region: north", "cidrs: [10.0.0.0/8]"} {
+			before, done := run.local.written(), reconciles(t)
+			w.onHub(strings.Replace(strings.Replace(memberOf("shanghai"), "region: cn", "", 1), "spec: {", "spec: {"+word+", ", 1))
+			kube.Eventually(t, soon, func() error {
+				if reconciles(t) == done {
+					return errors.New("the service wasn't worked on again")
+				}
+				return nil
+			})
+			w.quiet(run, 1)
+			for _, write := range run.local.written()[len(before):] {
+				if strings.Contains(write, "/endpointslices/") || strings.Contains(write, "/services/") || strings.Contains(write, "/serviceimports/") {
+					t.Errorf("wrote %s for shanghai's %s", write, word)
+				}
+			}
+		}
+		w.onHub(memberOf("shanghai"))
+		w.quiet(run, 1)
+	})
 	t.Run("a node in another zone", func(*testing.T) {
 		w.here(node("n2", "beijing-2"))
 		becomes("a zone without endpoints gets its region's", "beijing routed beijing-1 beijing-2, shanghai routed beijing-2")
@@ -156,9 +177,9 @@ func TestKubeProxyIsTold(t *testing.T) {
 			t.Errorf("wrote %v, want both slices", writes)
 		}
 		phase("shanghai", clustersetv1alpha1.MemberExpired)
-		becomes("Expired and drained", "beijing routed, shanghai unrouted")
+		becomes("Expired and drained", "beijing routed beijing-1, shanghai unrouted")
 		w.onHub(memberOf("beijing"))
-		becomes("Expired", "beijing routed, shanghai unrouted")
+		becomes("Expired", "beijing routed beijing-1, shanghai unrouted")
 		phase("shanghai", clustersetv1alpha1.MemberReady)
 		becomes("back", "beijing routed beijing-1, shanghai routed none")
 	})

@@ -38,6 +38,9 @@ func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.z
 // Preference is told by hints, because kube-proxy itself stops to go by them the moment that no ready endpoint is hinted for
 // its zone (pkg/proxy/topology.go). What must not be used is kept from it, since it would use it then. Where a node has no
 // zone, kube-proxy goes by no hints on it, so that everything is told the second way, as seen from where this cluster lies.
+//
+// Endpoints that are all equally good are hinted too, as long as there is room for every zone. Without hints on them the first of
+// many clusters that is drained would change the slices of all the others, since kube-proxy wants hints on every one or none.
 func (w *work) steer(targets []target) []use {
 	views := w.views()
 	if w.in.unzoned() {
@@ -58,20 +61,18 @@ func (w *work) steer(targets []target) []use {
 			uses[j].routed = uses[j].routed || best || rank.Usable() && !rank.LastResort()
 		}
 	}
-	differ := covered > 0 && slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(views) })
-	switch {
-	case !differ:
-		for i := range uses {
-			uses[i].zones = nil
+	hinted := covered > 0
+	if covered > maxHints {
+		hinted = slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(views) })
+		if hinted && !deal(targets, uses, covered) {
+			return routeBest(views, targets)
 		}
-	case !deal(targets, uses, covered):
-		return routeBest(views, targets)
 	}
 	for i := range uses {
 		switch {
-		case !uses[i].routed:
+		case !hinted || !uses[i].routed:
 			uses[i].zones = nil
-		case differ && len(uses[i].zones) == 0:
+		case len(uses[i].zones) == 0:
 			uses[i].zones = []string{hintNone}
 		}
 	}
@@ -108,9 +109,6 @@ func chosen(v *topology.View, targets []target) (last topology.Rank, ranks []top
 // deal leaves each endpoint at most maxHints zones. Endpoints that are best for the same zones share these out. It returns
 // false where that leaves one of the covered zones without a ready endpoint.
 func deal(targets []target, uses []use, covered int) bool {
-	if covered <= maxHints {
-		return true
-	}
 	groups := map[string][]int{}
 	for i, u := range uses {
 		if len(u.zones) > maxHints && targets[i].ready {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
@@ -103,9 +104,27 @@ func TestSteering(t *testing.T) {
 		},
 		{
 			"another region where the own has none", func(in *desired.Input) { endpoints(in, "a"); endpoints(in, "b", "!10.2.1.1") }, nil,
-			[]string{"10.2.1.1", "10.3.1.1"}, // of which one is ready: kube-proxy needs no hints for that
+			[]string{"10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
 		},
-		{"none prefers nothing", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{} }, nil, []string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "10.3.1.1"}},
+		{
+			"none prefers nothing", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{} }, nil,
+			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
+		},
+		{
+			"none prefers nothing, with more zones than hints", func(in *desired.Input) {
+				in.Policy.Prefer, in.Nodes = []topology.Tier{}, nil
+				for i := range 9 {
+					in.Nodes = append(in.Nodes, desired.NodePlace{Zone: fmt.Sprintf("z%d", i)})
+				}
+			}, nil, []string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "10.3.1.1"},
+		},
+		{
+			"nothing is ready", func(in *desired.Input) {
+				endpoints(in, "a", "!10.1.1.1")
+				endpoints(in, "b", "!10.2.1.1")
+				endpoints(in, "c")
+			}, nil, []string{"10.1.1.1", "10.2.1.1"},
+		},
 		{
 			"the own cluster first", func(in *desired.Input) { in.Policy.Prefer = []topology.Tier{topology.Cluster} }, nil,
 			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 none", "10.3.1.1 none"},
@@ -142,7 +161,7 @@ func TestSteering(t *testing.T) {
 		},
 		{
 			"Expired is the last resort", func(in *desired.Input) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") }, []string{member("b", "b1", "north", "Expired", "")},
-			[]string{"10.1.1.1", "10.2.1.1"},
+			[]string{"10.1.1.1 a1,a2", "10.2.1.1 a1,a2"},
 		},
 		{
 			"to itself a cluster is never Expired", nil, []string{member("a", "", "north", "Expired", "")},
@@ -216,6 +235,31 @@ func TestSteering(t *testing.T) {
 	}
 }
 
+// Where clusters are equally good, the slices of one that is drained, Suspect or back are all that changes: with many clusters a
+// word about one must not be a write for each of the others.
+func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
+	of := func(b string) map[string]*discoveryv1.EndpointSlice {
+		in := records.Input(t, desired.DataPathPods,
+			records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"),
+			records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"), b)
+		in.Cluster, in.Nodes = "a", []desired.NodePlace{{Zone: "a1"}, {Zone: "a2"}}
+		all := map[string]*discoveryv1.EndpointSlice{}
+		for _, s := range desired.Compute(in).Slices {
+			all[s.Labels[api.LabelSourceCluster]] = s
+		}
+		return all
+	}
+	healthy := of(member("b", "", "", "Ready", ""))
+	for _, word := range []string{member("b", "", "", "Ready", ", drain: true"), member("b", "", "", "Suspect", "")} {
+		now := of(word)
+		for cluster, was := range healthy {
+			if same := equality.Semantic.DeepEqual(was, now[cluster]); same == (cluster == "b") {
+				t.Errorf("%s\nchanges %s's slice: %t", word, cluster, !same)
+			}
+		}
+	}
+}
+
 // With --data-path=clusterips the choice is among clusters, and min-ready counts what is behind each.
 func TestSteeringClusterIPs(t *testing.T) {
 	in := records.Input(t, desired.DataPathClusterIPs,
@@ -229,7 +273,7 @@ func TestSteeringClusterIPs(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	in.Policy.MinReady = 2
-	if got, want := vips(), []string{"10.2.0.1", "10.3.0.1"}; !slices.Equal(got, want) {
+	if got, want := vips(), []string{"10.2.0.1 b1", "10.3.0.1 b1"}; !slices.Equal(got, want) {
 		t.Errorf("one ready endpoint behind it is too few: got %q, want %q", got, want)
 	}
 	endpoints(&in, "b", "10.2.1.1", "10.2.1.2")

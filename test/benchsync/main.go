@@ -1,6 +1,6 @@
 // Command benchsync measures the control plane, on real API servers and with real processes, and prints one table: how soon
-// an export is answered in another cluster, how long an agent takes to take in what a large hub has, what it writes where
-// nothing changed, and how many watches it costs the hub.
+// an export is answered in another cluster, how long an agent takes to take in what a large hub has, how soon a drain is behind
+// ClusterSetIPs, what it writes where nothing changed, and how many watches it costs the hub.
 //
 // The clusters are near, whose agent and CoreDNS are measured, far, which exports, and any number of others, of which only
 // the records on the hub exist: near can't tell the difference. Writes and watches are counted by the API servers' audit
@@ -36,6 +36,7 @@ type bench struct {
 	clusters         int
 	services, slices int
 	endpointsPer     int
+	drained          int
 	limit            time.Duration
 	hub              *hub
 	near, far        *member
@@ -49,6 +50,7 @@ var parts = []struct {
 	{"watches", (*bench).watchesOfFew},
 	{"latency", (*bench).latencyAlone},
 	{"restart", (*bench).restarts},
+	{"drain", (*bench).drains},
 }
 
 func (b *bench) flags() (only *string) {
@@ -59,8 +61,9 @@ func (b *bench) flags() (only *string) {
 	flag.IntVar(&b.services, "services", 1060, "how many services the others export to the large hub")
 	flag.IntVar(&b.slices, "slices", 5300, "how many ExportedEndpoints those have")
 	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
+	flag.IntVar(&b.drained, "drained", 1000, "how many services a cluster that is drained exports beside another")
 	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
-	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart")
+	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain")
 	flag.Parse()
 	return only
 }

@@ -58,11 +58,37 @@ func serviceName(i int) string { return fmt.Sprintf("svc-%d", i) }
 
 // meta is that of a record of the i'th service, whose cluster is one of the others.
 func (b *bench) meta(i int, name string) metav1.ObjectMeta {
-	cluster := other(i % b.others())
+	return recordMeta(other(i%b.others()), serviceName(i), name)
+}
+
+func recordMeta(cluster, service, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name, Labels: map[string]string{
 		api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: cluster,
-		api.LabelExportedNamespace: namespace, api.LabelExportedName: serviceName(i),
+		api.LabelExportedNamespace: namespace, api.LabelExportedName: service,
 	}}
+}
+
+// recordsOf are the records of a cluster's service of one endpoint.
+func recordsOf(cluster, service, ip, endpoint string) []client.Object {
+	name, number, protocol := "http", int32(8080), corev1.ProtocolTCP
+	return []client.Object{
+		&clustersetv1alpha1.ExportedService{
+			ObjectMeta: recordMeta(cluster, service, api.ExportedServiceName(namespace, service)),
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: namespace, ServiceName: service, ExportedAt: metav1.NewTime(time.Unix(1, 0)),
+				Type: mcsv1beta1.ClusterSetIP, ClusterIPs: []string{ip}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+				Ports: []clustersetv1alpha1.ServicePort{{Name: name, Protocol: protocol, Port: 80}},
+			},
+		},
+		&clustersetv1alpha1.ExportedEndpoints{
+			ObjectMeta: recordMeta(cluster, service, api.ExportedEndpointsName(namespace, service, "slice", 0)),
+			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+				ServiceNamespace: namespace, ServiceName: service, AddressType: discoveryv1.AddressTypeIPv4,
+				Ports:     []discoveryv1.EndpointPort{{Name: &name, Port: &number, Protocol: &protocol}},
+				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{endpoint}}},
+			},
+		},
+	}
 }
 
 func (b *bench) exportedService(i int) *clustersetv1alpha1.ExportedService {
