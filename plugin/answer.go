@@ -139,29 +139,25 @@ func (c *ClusterSet) roll(n int, fits *room) uint64 {
 	return rand.Uint64()
 }
 
-// sample picks the IPv4 or the IPv6 addresses for a reply.
-func (c *ClusterSet) sample(addrs index.Addrs, weights index.Weights, v6 bool, fits *room) index.Sample {
-	v4s, v6s := addrs.Split()
-	from, to := 0, len(v4s)
-	if v6 {
-		from, to = len(v4s), len(v4s)+len(v6s)
-	}
-	return weights.Sample(from, to, c.most(to-from), c.roll(to-from, fits))
+// sample picks for a reply from n of the addresses that have the weights, which begin at from.
+func (c *ClusterSet) sample(weights index.Weights, from, n int, fits *room) index.Sample {
+	return weights.Sample(from, from+n, c.most(n), c.roll(n, fits))
 }
 
 // replyAddrs answers A or AAAA, or returns nil where there is no address of that family.
 func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Weights, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	a := r.Question[0].Qtype == dns.TypeA
-	s := c.sample(addrs, weights, !a, fits)
 	v4, v6 := addrs.Split()
-	size := sizeA
+	from, size := 0, sizeA
 	if addrs = v4; !a {
-		addrs, size = v6, sizeAAAA
+		addrs, from, size = v6, len(v4), sizeAAAA
 	}
-	switch n := fits.take(s.Len(), size); n {
-	case 0:
+	if len(addrs) == 0 {
 		return nil
+	}
+	s := c.sample(weights, from, len(addrs), fits)
+	switch n := fits.take(s.Len(), size); n {
 	case 1:
 		i := s.Next()
 		return c.replyAddr(r, name, addrs[i:i+1])
@@ -218,7 +214,7 @@ type extras struct {
 // takeExtras picks the addresses at a service's name for an additional section or a transfer.
 func (c *ClusterSet) takeExtras(addrs index.Addrs, weights index.Weights, fits *room) (e extras) {
 	e.v4, e.v6 = addrs.Split()
-	e.s4, e.s6 = c.sample(addrs, weights, false, fits), c.sample(addrs, weights, true, fits)
+	e.s4, e.s6 = c.sample(weights, 0, len(e.v4), fits), c.sample(weights, len(e.v4), len(e.v6), fits)
 	e.n4, e.n6 = fits.take(e.s4.Len(), sizeA), fits.take(e.s6.Len(), sizeAAAA)
 	return e
 }

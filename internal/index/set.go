@@ -3,6 +3,7 @@ package index
 import (
 	"net/netip"
 	"slices"
+	"sort"
 	"strings"
 
 	"github.com/clusterset/clusterset/internal/topology"
@@ -54,9 +55,9 @@ func SortAddrs(addrs []netip.Addr) Addrs { return uniq(addrs, netip.Addr.Compare
 
 // Split returns the IPv4 and the IPv6 addresses.
 func (a Addrs) Split() (v4, v6 Addrs) {
-	n := 0
-	for n < len(a) && a[n].Is4() {
-		n++
+	n := len(a)
+	if n > 0 && !a[n-1].Is4() {
+		n = sort.Search(n, func(i int) bool { return !a[i].Is4() })
 	}
 	return a[:n:n], a[n:]
 }
