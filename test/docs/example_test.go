@@ -9,7 +9,6 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -24,17 +23,8 @@ const exampleUpstream = `. {
 // TestCorefileExampleAsChain asks through every plugin of corefile.example. What clusterset says must reach the client as it
 // said it.
 func TestCorefileExampleAsChain(t *testing.T) {
-	plane := kube.Start(t)
-	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
-	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), []byte(`
-apiVersion: multicluster.x-k8s.io/v1beta1
-kind: ServiceImport
-metadata: {name: web, namespace: shop}
-spec:
-  type: ClusterSetIP
-  ips: [10.42.0.1]
-  ports: [{name: http, protocol: TCP, port: 80}]
----
+	plane := startShop(t)
+	plane.Apply(t, []byte(`
 apiVersion: dns.fabedge.io/v1alpha1
 kind: GlobalService
 metadata: {name: nginx, namespace: default}

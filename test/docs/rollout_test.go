@@ -33,10 +33,9 @@ import (
 
 const rolloutName = "web.shop.svc.clusterset.local."
 
-// TestStopLosesNoQuery tells a server to end while clients ask it over sockets that they keep, as forwarders do. Until other
-// servers get the queries it has to answer, and they get them once it says that it isn't ready.
-// docs/rollouts.md has the figures of the same through a kube-proxy.
-func TestStopLosesNoQuery(t *testing.T) {
+// startShop starts a control plane that has one service to answer for, rolloutName.
+func startShop(t *testing.T) *kube.ControlPlane {
+	t.Helper()
 	plane := kube.Start(t)
 	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
 	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"), []byte(`
@@ -48,6 +47,14 @@ spec:
   ips: [10.42.0.1]
   ports: [{name: http, protocol: TCP, port: 80}]
 `))
+	return plane
+}
+
+// TestStopLosesNoQuery tells a server to end while clients ask it over sockets that they keep, as forwarders do. Until other
+// servers get the queries it has to answer, and they get them once it says that it isn't ready.
+// docs/rollouts.md has the figures of the same through a kube-proxy.
+func TestStopLosesNoQuery(t *testing.T) {
+	plane := startShop(t)
 	binary := binary(t, "coredns")
 	for name, corefile := range map[string]string{
 		"corefile.example":           read(t, filepath.Join(root, "corefile.example")),
