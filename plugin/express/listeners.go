@@ -18,6 +18,7 @@ type Plan struct {
 	mu      sync.Mutex
 	targets map[string]*Answers // by address
 	on      map[string]bool     // whether it came about, once that is known
+	used    []*target
 }
 
 type planKey struct{}
@@ -29,11 +30,8 @@ func PlanOf(c *caddy.Controller) *Plan {
 	}
 	p := &Plan{targets: map[string]*Answers{}, on: map[string]bool{}}
 	c.Set(planKey{}, p)
-	// After a reload, sockets that the new Corefile doesn't want go. On SIGTERM they answer until CoreDNS's own stop too.
-	c.OnShutdown(func() error {
-		all.release(wanted)
-		return nil
-	})
+	retireFirst(c, p)
+	// On SIGTERM the sockets answer until CoreDNS's own stop too.
 	c.OnFinalShutdown(func() error {
 		all.release(func(l *listener) bool { return l.target.Load().plan != p })
 		return nil
@@ -61,6 +59,7 @@ type target struct {
 	server   *dnsserver.Server
 	decorate dns.DecorateWriter // of the server's writers, nil for none
 	metrics  *metrics.Metrics   // nil where the block has none
+	inChain  atomic.Int64       // queries that its plugin chain is at work on
 }
 
 // listeners are those of the process, by address: a reload leaves the sockets be and changes the target.
@@ -90,8 +89,10 @@ func (p *Plan) Attach(addr string, own int, s *dnsserver.Server, decorate dns.De
 	if on, known := p.on[addr]; known {
 		return on
 	}
-	err := all.attach(addr, own, &target{plan: p, answers: answers, server: s, decorate: decorate, metrics: m})
+	t := &target{plan: p, answers: answers, server: s, decorate: decorate, metrics: m}
+	err := all.attach(addr, own, t)
 	p.on[addr] = err == nil
+	p.used = append(p.used, t)
 	if err != nil {
 		log.Warningf("express: off at %s: %v", s.Addr, err)
 		return false
@@ -116,25 +117,38 @@ func (ls *listeners) attach(addr string, own int, t *target) error {
 	return nil
 }
 
-// release closes the listeners that are not to be kept.
+// enter returns the listener's target, for a query that goes to its plugin chain: leave follows.
+func (l *listener) enter() *target {
+	for {
+		t := l.target.Load()
+		t.inChain.Add(1)
+		if l.target.Load() == t { // else the instance that t is of may have seen none at work already
+			return t
+		}
+		t.leave()
+	}
+}
+
+func (t *target) leave() { t.inChain.Add(-1) }
+
+// release closes the listeners that are not to be kept, and returns when they have answered what they hold.
 func (ls *listeners) release(keep func(*listener) bool) {
+	var closed sync.WaitGroup
 	ls.mu.Lock()
-	defer ls.mu.Unlock()
 	for addr, l := range ls.byAddr {
 		if !keep(l) {
 			delete(ls.byAddr, addr)
-			l.close()
+			closed.Go(l.close)
 		}
 	}
+	ls.mu.Unlock()
+	closed.Wait()
 }
 
 // wanted reports whether a running instance has a plan for the listener's address.
 func wanted(l *listener) bool {
 	for _, instance := range caddy.Instances() {
-		instance.StorageMu.RLock()
-		p, _ := instance.Storage[planKey{}].(*Plan)
-		instance.StorageMu.RUnlock()
-		if p != nil && p.wants(l.addr) != nil {
+		if p := planOf(instance); p != nil && p.wants(l.addr) != nil {
 			return true
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"sync"
 	"time"
 
 	"github.com/coredns/coredns/core/dnsserver"
@@ -20,7 +21,8 @@ type sockets struct {
 	conns []*conn
 	own   int // CoreDNS's own sockets, which come first in the group
 	// spread is set where the kernel refused the BPF program, which is said once.
-	spread bool
+	spread  bool
+	serving sync.WaitGroup
 }
 
 // open binds the sockets and begins to read them. CoreDNS's own, so many, are bound already.
@@ -41,7 +43,7 @@ func (l *listener) open(own int) error {
 		l.conns = append(l.conns, c)
 	}
 	for _, c := range l.conns {
-		go l.serve(c)
+		l.serving.Go(func() { l.serve(c) })
 	}
 	l.steer(own)
 	return nil
@@ -58,14 +60,10 @@ func (l *listener) abandon() {
 func (l *listener) serve(c *conn) {
 	s := &dns.Server{
 		PacketConn: c, Net: "udp",
-		DecorateWriter: func(w dns.Writer) dns.Writer {
-			if decorate := l.target.Load().decorate; decorate != nil {
-				return decorate(w)
-			}
-			return w
-		},
+		DecorateWriter: func(w dns.Writer) dns.Writer { return &lateWriter{w, l} },
 		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
-			t := l.target.Load()
+			t := l.enter()
+			defer t.leave()
 			ctx := context.WithValue(context.Background(), dnsserver.Key{}, t.server)
 			ctx = context.WithValue(ctx, dnsserver.LoopKey{}, 0)
 			t.server.ServeDNS(ctx, w, r)
@@ -74,6 +72,19 @@ func (l *listener) serve(c *conn) {
 	if err := s.ActivateAndServe(); err != nil && !c.stopped.Load() {
 		log.Errorf("express: %s: %v", l.addr, err)
 	}
+}
+
+// lateWriter writes as the target at the time of writing does: the one at the time of reading may have shut down its shed.
+type lateWriter struct {
+	dns.Writer
+	listener *listener
+}
+
+func (w *lateWriter) Write(b []byte) (int, error) {
+	if decorate := w.listener.target.Load().decorate; decorate != nil {
+		return decorate(w.Writer).Write(b)
+	}
+	return w.Writer.Write(b)
 }
 
 // steer sends all packets to our sockets, each processor's to one. Where the kernel refuses that, it spreads them over ours and
@@ -92,11 +103,19 @@ const linger = 200 * time.Millisecond
 // close gives the packets back to CoreDNS's sockets, and closes ours when they have answered what they hold.
 func (l *listener) close() {
 	_ = attach(l.conns[0].UDPConn, 0, l.own)
-	time.AfterFunc(linger, func() {
-		for _, c := range l.conns {
-			c.stop()
-		}
-	})
+	time.Sleep(linger)
+	for _, c := range l.conns {
+		c.stop()
+	}
+	closed := make(chan struct{})
+	go func() {
+		l.serving.Wait()
+		close(closed)
+	}()
+	select {
+	case <-closed:
+	case <-time.After(grace): // a plugin that doesn't come to an end
+	}
 }
 
 // attach sends packets to count sockets of the group, the first of them at the index given, by the processor that they arrive on.

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// reloadsEnv says how often TestExpressManyReloads reloads each server.
+const reloadsEnv = "CLUSTERSET_TEST_RELOADS"
+
+// reloadQuestions are asked along, with the answers that are right: names of ours, and one of another plugin's.
+var reloadQuestions = []struct {
+	name  string
+	qtype uint16
+	right func(*dns.Msg) bool
+}{
+	{"web.test.svc.clusterset.local.", dns.TypeA, func(m *dns.Msg) bool { return len(m.Answer) == 1 }},
+	{"_pg._tcp.db.test.svc.global.", dns.TypeSRV, func(m *dns.Msg) bool { return len(m.Answer) == 3 }},
+	{"none.test.svc.global.", dns.TypeAAAA, func(m *dns.Msg) bool { return m.Rcode == dns.RcodeNameError }},
+	{"www.example.org.", dns.TypeA, func(m *dns.Msg) bool { return len(m.Answer) == 1 }},
+}
+
+// reloaded is a server that is asked while it reloads.
+type reloaded struct {
+	*coreDNS
+	port, metrics, objects, option string
+	steady                         bool          // never without an express path
+	patience                       time.Duration // how long a query waits for its answer
+	stopping                       atomic.Bool
+	askers                         sync.WaitGroup
+	asked                          atomic.Int64
+	lost                           atomic.Int64
+}
+
+// TestExpressManyReloads reloads servers while they are asked, at random to other options and to Corefiles that are wrong. No answer is wrong, and with the express path none
+// is missing. Of two more servers, one of them with the express path, each also goes to a Corefile without it and back: there, shed drops replies that
+// wait in it when a server's sockets are closed, with the express path no more of them. Goroutines and sockets end up as they were.
+func TestExpressManyReloads(t *testing.T) {
+	reloads := 12
+	if text := os.Getenv(reloadsEnv); text != "" {
+		var err error
+		if reloads, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("%s: %v", reloadsEnv, err)
+		}
+	}
+	steady, auto, off := newReloaded(t, "express auto"), newReloaded(t, "express auto"), newReloaded(t, "express off")
+	steady.steady, steady.patience = true, soon
+	servers := []*reloaded{steady, auto, off}
+	var wg sync.WaitGroup
+	for _, s := range servers {
+		s.begin(t)
+		wg.Go(func() { s.reloadAtRandom(t, reloads) })
+	}
+	wg.Wait()
+	for _, s := range servers {
+		s.end(t)
+		t.Logf("%s, always on %v: %d reloads, %d queries, lost %d", s.option, s.steady, reloads, s.asked.Load(), s.lost.Load())
+	}
+	if n := steady.lost.Load(); n > 0 {
+		t.Errorf("%d queries were lost where the express path stayed on", n)
+	}
+	if on, without := auto.lost.Load(), off.lost.Load(); on > without+int64(4+reloads/20) { // as chance has it
+		t.Errorf("%d queries were lost, without the express path %d", on, without)
+	}
+}
+
+func newReloaded(t *testing.T, option string) *reloaded {
+	t.Helper()
+	s := &reloaded{patience: 2 * time.Second, port: freePort(t), metrics: freePort(t), objects: t.TempDir(), option: option}
+	if err := os.WriteFile(filepath.Join(s.objects, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.coreDNS = runCoreDNS(t, s.text("", 1))
+	expectTTL(t, s.port, 1)
+	return s
+}
+
+func (s *reloaded) text(more string, ttl int) string {
+	corefile := expressCorefile(s.port, s.metrics, s.objects, "shed\n    "+more, fmt.Sprintf("ttl %d\n        %s", ttl, s.option))
+	return strings.Replace(corefile, "drop 0", "drop 0\n        delay 2 50ms", 1) // as an upstream may take
+}
+
+// begin asks every question over and over.
+func (s *reloaded) begin(t *testing.T) {
+	for i := range reloadQuestions {
+		s.askers.Go(func() {
+			for !s.stopping.Load() {
+				if problem := s.ask(i); problem != "" {
+					t.Errorf("%s: %s", s.option, problem)
+					return
+				}
+			}
+		})
+	}
+}
+
+func (s *reloaded) ask(i int) (problem string) {
+	q := &reloadQuestions[i]
+	conn, err := net.Dial("udp", "127.0.0.1:"+s.port) // from another port each time
+	if err != nil {
+		return err.Error()
+	}
+	defer conn.Close()
+	s.asked.Add(1)
+	m, _, err := (&dns.Client{Timeout: s.patience}).ExchangeWithConn(new(dns.Msg).SetQuestion(q.name, q.qtype), &dns.Conn{Conn: conn})
+	switch {
+	case err != nil:
+		s.lost.Add(1)
+	case !q.right(m):
+		return fmt.Sprintf("a wrong answer:\n%s", m)
+	}
+	return ""
+}
+
+func (s *reloaded) end(t *testing.T) {
+	t.Helper()
+	s.stopping.Store(true)
+	s.askers.Wait()
+	if s.asked.Load() < 1000 {
+		t.Errorf("only %d queries were asked", s.asked.Load())
+	}
+}
+
+func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
+	t.Helper()
+	sockets := udpSockets(t, s.coreDNS)
+	var goroutines int
+	random := rand.New(rand.NewPCG(uint64(n), 0)) //nolint:gosec // for reloads
+	ttl := 1
+	for i := range n + 1 {
+		if i == 1 {
+			goroutines = s.goroutines(t) // a first reload makes what stays
+		}
+		switch kind := random.IntN(4); {
+		case kind == 0 && i < n:
+			failures := strings.Count(s.coreDNS.text(t), "Restart failed")
+			s.reload(t, s.text([]string{"nosuchplugin", "bind 192.0.2.1"}[random.IntN(2)], 999))
+			kube.Eventually(t, soon, func() error {
+				if strings.Count(s.coreDNS.text(t), "Restart failed") == failures {
+					return fmt.Errorf("the reload didn't fail:\n%s", s.coreDNS.text(t))
+				}
+				return nil
+			})
+		case kind == 1 && i < n && !s.steady:
+			ttl = ttl%1000 + 1
+			s.reload(t, s.text("minimal", ttl)) // no express path
+		default:
+			ttl = ttl%1000 + 1
+			s.reload(t, s.text("", ttl))
+		}
+		expectTTL(t, s.port, ttl)
+		if t.Failed() {
+			return
+		}
+	}
+	expectSockets(t, s.coreDNS, sockets)
+	kube.Eventually(t, soon, func() error {
+		if got := s.goroutines(t); got > goroutines+10 { // queries of the moment, and those of the metrics
+			return fmt.Errorf("%d goroutines, %d at the start", got, goroutines)
+		}
+		return nil
+	})
+}
+
+func (s *reloaded) goroutines(t *testing.T) int {
+	t.Helper()
+	for line := range strings.Lines(metricsText(t, s.metrics)) {
+		if text, ok := strings.CutPrefix(strings.TrimSpace(line), "go_goroutines "); ok {
+			n, err := strconv.Atoi(text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+	}
+	t.Fatal("no go_goroutines")
+	return 0
+}
