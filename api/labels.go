@@ -112,10 +112,6 @@ const (
 	// somebody else, and its exporter is about to write it anew.
 	AnnotationWithdrawn = Domain + "/withdrawn"
 
-	// AnnotationMembership holds, on a mirrored MemberCluster, the UID that the member's own MemberCluster had on the hub
-	// when the importer last found the other there. It is another one on a hub that has lost its data.
-	AnnotationMembership = Domain + "/membership"
-
 	// AnnotationJoined holds, on a MemberCluster, when the cluster joined the set (RFC 3339). No export counts as older than that.
 	// The importer notes it on its copies, and `join --rejoin` takes it from there to a hub that lost the MemberCluster.
 	AnnotationJoined = Domain + "/joined"
@@ -175,8 +171,13 @@ const (
 	ImportedSlicePrefix = "imported-"
 )
 
-// There are no finalizers of ours. A deletion that nobody was there to see is made up for by the full pass each process
+// MemberFinalizer keeps a MemberCluster that is deleted on the hub for a while, so that everybody learns that the cluster has
+// left: one that is missing altogether is one that the hub has lost. The hub process takes it off after a week, `clusterset join`
+// when the name is taken up again.
+//
+// It is the only finalizer of ours. Any other deletion that nobody was there to see is made up for by the full pass each process
 // does at its start, and a finalizer would let an absent agent block the deletion of someone's namespace.
+const MemberFinalizer = Domain + "/member"
 
 // MaxMemberName is the longest name a member can have, in bytes: with MemberNamespacePrefix it has to make a namespace.
 const MaxMemberName = 63 - len(MemberNamespacePrefix)

@@ -3,11 +3,18 @@ package hub_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -19,13 +26,7 @@ import (
 
 func TestHubFollowsHeartbeats(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
-	exported := &clustersetv1alpha1.ExportedService{
-		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("c"), Name: "web.shop"},
-		Spec: clustersetv1alpha1.ExportedServiceSpec{
-			ServiceNamespace: "shop", ServiceName: "web",
-			Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
-		},
-	}
+	exported := record("c")
 	if err := w.admin.Create(t.Context(), exported); err != nil {
 		t.Fatal(err)
 	}
@@ -110,16 +111,124 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	}
 }
 
-func TestMemberThatLeavesNeedsNoHeartbeat(t *testing.T) {
+// Left is said, by leave and by deleting the MemberCluster: rights and records go, the MemberCluster says so for a while and then
+// goes too. The name can be taken up again at any time.
+func TestMemberThatLeaves(t *testing.T) {
+	w := newWorld(t, "a", "b", "c")
+	w.run()
+	w.awaitPhase(clustersetv1alpha1.MemberReady, "a", "b", "c")
+	w.beating <- []string{"a"}
+	exported := record("c")
+	exported.Finalizers = []string{"example.com/stay"}
+	if err := w.admin.Create(t.Context(), exported); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := join.Leave(t.Context(), w.plane.Config(), "b"); err != nil || !found {
+		t.Fatalf("leave: %v, %v", found, err)
+	}
+	if err := w.admin.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "c"}}); err != nil {
+		t.Fatal(err)
+	}
+	left := func(name string) error {
+		mc, err := w.member(name)
+		if err != nil || !mc.Left() || mc.Status.Phase != clustersetv1alpha1.MemberExpired ||
+			!meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
+			return fmt.Errorf("%s: %+v, %w", name, mc.Status, err)
+		}
+		return nil
+	}
+	kube.Eventually(t, 20*time.Second, func() error { return errors.Join(left("b"), left("c")) })
+	w.awaitEvents("c", clustersetv1alpha1.ReasonDeleted)
+	in := metav1.ObjectMeta{Namespace: api.MemberNamespace("c")}
+	account, binding := &corev1.ServiceAccount{ObjectMeta: in}, &rbacv1.RoleBinding{ObjectMeta: in}
+	account.Name, binding.Name = api.MemberServiceAccount, api.MemberRole
+	for _, o := range []client.Object{account, binding} {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); !apierrors.IsNotFound(err) {
+			t.Errorf("%T of the one who left: %v", o, err)
+		}
+	}
+	// Two of three are gone, and the brake doesn't count them: a, alone and alive, is no majority's silence.
+	if mc, err := w.member("a"); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady ||
+		meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil {
+		t.Errorf("a: %+v, %v", mc.Status, err)
+	}
+	gone := func(name string) error {
+		if _, err := w.member(name); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("MemberCluster %s of one who left long ago: %w", name, err)
+		}
+		return nil
+	}
+	kube.Eventually(t, 30*time.Second, func() error { return gone("b") })
+	if err := left("c"); err != nil { // or its record would count as one of a cluster that the hub has lost
+		t.Errorf("with a record left: %v", err)
+	}
+	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "c"}); err != nil {
+		t.Errorf("joining under the name of one who left: %v", err)
+	}
+	w.beating <- []string{"a", "c"}
+	w.awaitPhase(clustersetv1alpha1.MemberReady, "a", "c")
+	if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(account), account); err != nil {
+		t.Errorf("account of the one who joined again: %v", err)
+	}
+}
+
+// MemberClusters that are deleted with their kind say nothing about their clusters, and our finalizer doesn't keep the kind.
+func TestMembersDontLeaveWithTheirKind(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	w.run()
 	w.awaitPhase(clustersetv1alpha1.MemberReady, "a", "b")
-	w.beating <- []string{"a"}
-	if _, err := join.Leave(t.Context(), w.plane.Config(), "b"); err != nil {
+	if err := w.admin.Create(t.Context(), record("a")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := w.member("b"); client.IgnoreNotFound(err) != nil || err == nil {
-		t.Errorf("the MemberCluster of a member that left: %v", err)
+	crd := &unstructured.Unstructured{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	crd.SetName("memberclusters.clusterset.dev")
+	if err := w.admin.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
 	}
-	w.awaitPhase(clustersetv1alpha1.MemberReady, "a")
+	kube.Eventually(t, 30*time.Second, func() error {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the CustomResourceDefinition is still there: %w", err)
+		}
+		return nil
+	})
+	for _, o := range []client.Object{
+		record("a"), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.MemberServiceAccount}},
+	} {
+		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A MemberCluster that was joined by a version without the finalizer gets it; one that only describes a cluster doesn't.
+func TestMembersOfBeforeAreHeld(t *testing.T) {
+	w := newWorld(t, "a")
+	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	if err := w.admin.Patch(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, none); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.admin.Create(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "described"}}); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	kube.Eventually(t, 20*time.Second, func() error {
+		a, err := w.member("a")
+		described, err2 := w.member("described")
+		if err := errors.Join(err, err2); err != nil || !slices.Equal(a.Finalizers, []string{api.MemberFinalizer}) ||
+			len(described.Status.Conditions) == 0 || len(described.Finalizers) > 0 {
+			return fmt.Errorf("finalizers %v and %v, %w", a.Finalizers, described.Finalizers, err)
+		}
+		return nil
+	})
+}
+
+func record(of string) *clustersetv1alpha1.ExportedService {
+	return &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(of), Name: "web.shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "web",
+			Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	}
 }

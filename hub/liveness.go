@@ -11,10 +11,13 @@ type Thresholds struct {
 	Suspect time.Duration // the cluster ranks behind healthy ones
 	Expire  time.Duration // its endpoints are not answered any more
 	Forget  time.Duration // its records are deleted
+
+	// Left is how long the MemberCluster of a cluster that has left is kept, for agents that aren't there to see it.
+	Left time.Duration
 }
 
 // DefaultThresholds leave room for three lost heartbeats, and for the restart of a member's control plane.
-var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.Minute, Forget: 24 * time.Hour}
+var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.Minute, Forget: 24 * time.Hour, Left: 7 * 24 * time.Hour}
 
 // Liveness decides who is alive. All it goes by is when, by the caller's clock, a Lease was last seen to change: the
 // members' clocks may be wrong, and a time at which nobody looked says nothing about a member.

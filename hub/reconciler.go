@@ -28,6 +28,8 @@ type reconciler struct {
 	events events.EventRecorder
 	now    func() time.Time
 	moved  chan event.TypedGenericEvent[string] // members whose decision changed
+	// keepLeft is how long the MemberCluster of a cluster that has left is kept.
+	keepLeft time.Duration
 
 	mu        sync.Mutex
 	liveness  *Liveness
@@ -44,6 +46,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, nil
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", req.Name, err)
+	}
+	if mc.Left() {
+		r.drop(ctx, mc.Name) // it is nobody's silence
+		return r.leave(ctx, &mc)
+	}
+	if err := r.hold(ctx, &mc); err != nil {
+		return reconcile.Result{}, err
 	}
 	if err := r.knowAll(ctx); err != nil {
 		return reconcile.Result{}, err
@@ -102,7 +111,9 @@ func (r *reconciler) knowAll(ctx context.Context) error {
 	}
 	now := r.now()
 	for i := range all.Items {
-		r.know(&all.Items[i], now)
+		if !all.Items[i].Left() {
+			r.know(&all.Items[i], now)
+		}
 	}
 	r.decide(now)
 	return nil
@@ -183,7 +194,10 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 
 // write writes the status if it is to change, and Events about what changed.
 func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d Decision, f facts) error {
-	status := statusOf(mc, d, f, r.now())
+	return r.writeStatus(ctx, mc, statusOf(mc, d, f, r.now()))
+}
+
+func (r *reconciler) writeStatus(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status clustersetv1alpha1.MemberClusterStatus) error {
 	if equality.Semantic.DeepEqual(status, mc.Status) {
 		return nil
 	}
@@ -194,9 +208,9 @@ func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	if err := r.client.Status().Patch(ctx, updated, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
 		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)
 	}
-	if mc.Status.Phase != d.Phase {
-		metricTransitions.WithLabelValues(string(d.Phase)).Inc()
-		log.FromContext(ctx).Info("Member changed phase", "member", mc.Name, "from", mc.Status.Phase, "to", d.Phase, "lastHeartbeat", d.Heard)
+	if mc.Status.Phase != status.Phase {
+		metricTransitions.WithLabelValues(string(status.Phase)).Inc()
+		log.FromContext(ctx).Info("Member changed phase", "member", mc.Name, "from", mc.Status.Phase, "to", status.Phase, "lastHeartbeat", status.LastHeartbeatTime)
 	}
 	for _, n := range transitions(mc.Status.Conditions, status.Conditions) {
 		r.events.Eventf(updated, nil, n.kind, n.reason, "WatchHeartbeat", "%s", n.message)

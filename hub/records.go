@@ -42,12 +42,8 @@ func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCl
 	if again || !forget {
 		return nil
 	}
-	in := client.InNamespace(api.MemberNamespace(mc.Name))
-	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedService{}, in); err != nil {
-		return fmt.Errorf("delete ExportedServices of %s: %w", mc.Name, err)
-	}
-	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedEndpoints{}, in); err != nil {
-		return fmt.Errorf("delete ExportedEndpoints of %s: %w", mc.Name, err)
+	if err := r.deleteRecords(ctx, mc.Name); err != nil {
+		return err
 	}
 	r.mu.Lock()
 	r.forgotten[mc.Name] = true
@@ -56,6 +52,17 @@ func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCl
 		metricForgotten.Inc()
 		r.events.Eventf(mc, nil, corev1.EventTypeWarning, "RecordsForgotten", "WatchHeartbeat",
 			"Deleted the %d services the cluster had exported: it has been silent for too long", exported)
+	}
+	return nil
+}
+
+func (r *reconciler) deleteRecords(ctx context.Context, cluster string) error {
+	in := client.InNamespace(api.MemberNamespace(cluster))
+	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedService{}, in); err != nil {
+		return fmt.Errorf("delete ExportedServices of %s: %w", cluster, err)
+	}
+	if err := r.client.DeleteAllOf(ctx, &clustersetv1alpha1.ExportedEndpoints{}, in); err != nil {
+		return fmt.Errorf("delete ExportedEndpoints of %s: %w", cluster, err)
 	}
 	return nil
 }

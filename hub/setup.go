@@ -40,10 +40,14 @@ func (o *Options) complete() error {
 		{&o.Suspect, DefaultThresholds.Suspect},
 		{&o.Expire, DefaultThresholds.Expire},
 		{&o.Forget, DefaultThresholds.Forget},
+		{&o.Left, DefaultThresholds.Left},
 	} {
 		if *d.value == 0 {
 			*d.value = d.or
 		}
+	}
+	if o.Left < 0 {
+		return errors.New("how long a cluster that left is kept can't be negative")
 	}
 	if o.Suspect <= 0 || o.Expire <= o.Suspect || o.Forget <= o.Expire {
 		return errors.New("a member has to be suspect before it expires, and expired before it is forgotten: " +
@@ -79,6 +83,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		events:    mgr.GetEventRecorder("clusterset-hub"),
 		now:       time.Now,
 		moved:     make(chan event.TypedGenericEvent[string]),
+		keepLeft:  opts.Left,
 		liveness:  NewLiveness(opts.Thresholds),
 		forgotten: make(map[string]bool),
 	}

@@ -112,6 +112,9 @@ func transitions(was, now []metav1.Condition) []news {
 		if old != nil && old.Status == c.Status && old.Reason == c.Reason || c.Status == metav1.ConditionUnknown {
 			continue
 		}
+		if c.Type == clustersetv1alpha1.ConditionReady && c.Reason == clustersetv1alpha1.ReasonDeleted {
+			continue // Left says it
+		}
 		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
 			c.Type == clustersetv1alpha1.ConditionExpiryPaused && c.Status == metav1.ConditionTrue
 		kind := corev1.EventTypeNormal

@@ -89,7 +89,7 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	thresholds := hub.Thresholds{Suspect: 2 * time.Second, Expire: 5 * time.Second, Forget: 12 * time.Second}
+	thresholds := hub.Thresholds{Suspect: 2 * time.Second, Expire: 5 * time.Second, Forget: 12 * time.Second, Left: 10 * time.Second}
 	if err := hub.Setup(mgr, hub.Options{Thresholds: thresholds}); err != nil {
 		w.Fatal(err)
 	}

@@ -20,7 +20,8 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// gatherHub reads a service's records from the hub's cache.
+// gatherHub reads a service's records from the hub's cache, but for those of clusters that have left: what is said of them all
+// at once, record by record may take a while, or something holds a record back.
 func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) error {
 	var services clustersetv1alpha1.ExportedServiceList
 	if err := r.hub.List(ctx, &services, byService(key), client.UnsafeDisableDeepCopy); err != nil {
@@ -30,18 +31,41 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	if err := r.hub.List(ctx, &endpoints, byService(key), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ExportedEndpoints of %s: %w", key, err)
 	}
+	left := map[string]bool{}
+	stays := func(record client.Object) bool {
+		namespace := record.GetNamespace()
+		gone, known := left[namespace]
+		if !known {
+			gone = r.hasLeft(ctx, namespace)
+			left[namespace] = gone
+		}
+		return !gone
+	}
 	// These are the cache's own objects. merge.Sanitize copies before it changes anything.
 	for i := range endpoints.Items {
-		in.Endpoints = append(in.Endpoints, &endpoints.Items[i])
+		if e := &endpoints.Items[i]; stays(e) {
+			in.Endpoints = append(in.Endpoints, e)
+		}
 	}
 	in.Capped = map[string]bool{}
 	for i := range services.Items {
-		in.Services = append(in.Services, &services.Items[i])
-		if cluster, ok := services.Items[i].SourceCluster(); ok && r.caps.over(&services.Items[i]) {
+		s := &services.Items[i]
+		if !stays(s) {
+			continue
+		}
+		in.Services = append(in.Services, s)
+		if cluster, ok := s.SourceCluster(); ok && r.caps.over(s) {
 			in.Capped[cluster] = true
 		}
 	}
 	return nil
+}
+
+// hasLeft says whether the hub says that the cluster, to which a namespace there belongs, has left.
+func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
+	cluster, ok := api.ClusterOfNamespace(namespace)
+	member := &clustersetv1alpha1.MemberCluster{}
+	return ok && r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy) == nil && member.Left()
 }
 
 // gatherMembers reads the MemberClusters of the clusters that the records come from, and this cluster's. again is when one of

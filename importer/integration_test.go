@@ -277,6 +277,24 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			}
 			return err
 		})
+		// The hub loses it. The copy says so, and stays.
+		w.hub.Delete(t, []byte(memberOf("tianjin")))
+		kube.Eventually(t, soon, func() error {
+			m, err := get("tianjin")
+			if err == nil && !meta.IsStatusConditionFalse(m.Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+				err = fmt.Errorf("conditions are %+v", m.Status.Conditions)
+			}
+			return err
+		})
+		// It is back, and leaves.
+		w.onHub(strings.Replace(memberOf("tianjin"), "name: tianjin", "name: tianjin, finalizers: ["+api.MemberFinalizer+"]", 1))
+		kube.Eventually(t, soon, func() error {
+			m, err := get("tianjin")
+			if err == nil && meta.FindStatusCondition(m.Status.Conditions, clustersetv1alpha1.ConditionOnHub) != nil {
+				err = fmt.Errorf("conditions are %+v", m.Status.Conditions)
+			}
+			return err
+		})
 		w.hub.Delete(t, []byte(memberOf("tianjin")))
 		kube.Eventually(t, soon, func() error {
 			if _, err := get("tianjin"); !apierrors.IsNotFound(err) {

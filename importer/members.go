@@ -32,7 +32,7 @@ type mirror struct {
 	report *reporter
 }
 
-// memberSources returns what enqueues MemberClusters: the hub's, and our copies. All copies say what our own MemberCluster is.
+// memberSources returns what enqueues MemberClusters: the hub's, and our copies. What our own is decides about all of them.
 func memberSources(hub, local cache.Cache, own string) []source.Source {
 	those := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var all clustersetv1alpha1.MemberClusterList
@@ -70,11 +70,11 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case err != nil && (here == nil || !desired.Owned(here)):
 		m.report.foreign(ctx, memberKey(req.Name), nil)
 		return reconcile.Result{}, nil // someone gave a place to a cluster of another MCS implementation
-	case err != nil:
-		err := m.mayForget(ctx, req.Name)
-		var notRejoined *hold.NotRejoinedError
-		if errors.As(err, &notRejoined) {
-			return m.await(ctx, here, notRejoined)
+	case err != nil || there.Left() && here != nil && here.UID != there.UID:
+		err := m.mayForget(ctx, req.Name, there)
+		var lost *hold.LostError
+		if errors.As(err, &lost) {
+			return m.await(ctx, here, lost)
 		}
 		m.report.awaited(req.Name, false)
 		if err != nil {
@@ -82,8 +82,8 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 			return reconcile.Result{RequeueAfter: hold.RetryAfter(err)}, nil
 		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
-	case here != nil && here.UID == there.UID:
-		return reconcile.Result{}, nil // this cluster is the hub
+	case there.Left(), here != nil && here.UID == there.UID:
+		return reconcile.Result{}, nil // nothing of it is here, or this cluster is the hub
 	}
 	if errs := there.Validate(); len(errs) > 0 {
 		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
@@ -133,13 +133,15 @@ func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	return here.UID == there.UID, true, nil
 }
 
-// mayForget returns nil if a cluster that the hub has no MemberCluster of has left, else why that can't be told. A leave takes
-// the records first: while there are any, somebody has deleted the MemberCluster alone, or is about to empty the hub.
-func (m *mirror) mayForget(ctx context.Context, cluster string) error {
+// mayForget returns nil if a cluster has left, or has been missing on the hub for too long, else why our copy stays.
+func (m *mirror) mayForget(ctx context.Context, cluster string, there *clustersetv1alpha1.MemberCluster) error {
 	if err := m.hold.Guard.MayDelete(ctx); err != nil {
 		return err
 	}
-	if err := m.hold.NotRejoined(ctx, cluster); err != nil {
+	if there.Left() {
+		return m.hold.Left(there)
+	}
+	if err := m.hold.Lost(ctx, cluster); err != nil {
 		return err
 	}
 	var records clustersetv1alpha1.ExportedServiceList
@@ -154,37 +156,30 @@ func (m *mirror) mayForget(ctx context.Context, cluster string) error {
 }
 
 // await says of a cluster that hasn't joined again, on our copy of its MemberCluster, that it is waited for.
-func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, notRejoined *hold.NotRejoinedError) (reconcile.Result, error) {
+func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, lost *hold.LostError) (reconcile.Result, error) {
 	m.report.awaited(here.Name, true)
 	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
 	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
-			Message: notRejoined.Error(), ObservedGeneration: c.Generation,
+			Message: lost.Error(), ObservedGeneration: c.Generation, LastTransitionTime: metav1.NewTime(lost.Until.Add(-m.hold.AwaitRejoin)),
 		})
 	})
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
-	if err == nil && (said == nil || said.Message != notRejoined.Error()) {
-		m.report.notRejoined(ctx, here, notRejoined)
+	if err == nil && said == nil {
+		m.report.lost(ctx, here, lost)
 	}
-	return reconcile.Result{RequeueAfter: notRejoined.Retry(m.hold.Clock.Now())}, err
+	return reconcile.Result{RequeueAfter: lost.Retry(m.hold.Clock.Now())}, err
 }
 
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
-	notes := map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
-	own := &clustersetv1alpha1.MemberCluster{}
-	switch err := m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, own); {
-	case err == nil:
-		notes[api.AnnotationMembership] = string(own.UID)
-	case !apierrors.IsNotFound(err):
-		return fmt.Errorf("get MemberCluster %s from the hub: %w", m.hold.Guard.Cluster, err)
-	}
+	joined := map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = desired.MergeKeys(c.Labels, desired.Labels(), nil)
-		c.Annotations = desired.MergeKeys(c.Annotations, notes, nil)
+		c.Annotations = desired.MergeKeys(c.Annotations, joined, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 	if err != nil {

@@ -34,7 +34,7 @@ var (
 
 	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_awaited_clusters",
-		Help: "Clusters that were known before the hub lost its data and have not joined it again; what they exported is kept meanwhile.",
+		Help: "Clusters that the hub has lost and that have not joined it again; what they exported is kept for a while.",
 	})
 
 	writesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{

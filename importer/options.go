@@ -49,9 +49,8 @@ type Options struct {
 	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
 	Exported <-chan struct{}
 
-	// AwaitRejoin is how long, after this cluster has joined anew a hub that lost its data, those that were known before
-	// are waited for: what they exported is kept until they have joined again too. Default: a day, after which the hub
-	// forgets what a silent cluster exported as well.
+	// AwaitRejoin is how long clusters that the hub has lost are waited for: what they exported is kept until they have joined
+	// again. Default: a day, after which the hub forgets what a silent cluster exported as well.
 	AwaitRejoin time.Duration
 
 	// MaxBackoff is the longest wait before a service that failed is tried again. Default: a minute.

@@ -43,7 +43,7 @@ const (
 	reasonHubIncomplete = "HubIncomplete"
 	// reasonHubComplete: that is over.
 	reasonHubComplete = "HubComplete"
-	// reasonNotRejoined: a cluster is missing on a hub that has lost its data, and is waited for.
+	// reasonNotRejoined: a cluster is missing on a hub that has lost it, and is waited for.
 	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
 	// reasonRefused: the API server doesn't take one of our objects.
 	reasonRefused = "ImportRefused"
@@ -259,7 +259,7 @@ func (r *reporter) capped(ctx context.Context, cluster string, exports, limit in
 		cluster, limit, limit)
 }
 
-// awaited counts the clusters that haven't joined again a hub that lost its data.
+// awaited counts the clusters that the hub has lost and that haven't joined it again.
 func (r *reporter) awaited(cluster string, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -275,9 +275,9 @@ func (r *reporter) awaited(cluster string, is bool) {
 	}
 }
 
-// notRejoined mentions one of them.
-func (r *reporter) notRejoined(ctx context.Context, mirrored client.Object, err *hold.NotRejoinedError) {
-	logf.FromContext(ctx).Info("A cluster has not joined the hub again; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
+// lost mentions one of them.
+func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *hold.LostError) {
+	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
 		"%s. Join it with --rejoin; or, if it is to leave, delete this MemberCluster here, in each member", err.Error())
 }

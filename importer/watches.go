@@ -166,13 +166,13 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 	})
 }
 
-// memberChanged lets through what changes objects here: a cluster's place, networks and health. Its status, which changes every
+// memberChanged lets through what changes objects here: a cluster's place, networks and health, and that it leaves. Its status, which changes every
 // minute, is more than that.
 func memberChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
-			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase
+			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase || was.Left() != is.Left()
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

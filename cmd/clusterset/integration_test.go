@@ -148,12 +148,11 @@ spec: {ports: [{port: 80}]}
 		t.Errorf("leave: exit code %d, %s%s", code, stdout, stderr)
 	}
 	for what, err := range map[string]error{
-		"MemberCluster on the hub": onHub.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
-		"Namespace on the hub":     onHub.Get(ctx, types.NamespacedName{Name: "clusterset-member-beijing"}, &corev1.Namespace{}),
-		"Secret":                   here.Get(ctx, key, &corev1.Secret{}),
-		"ServiceExport":            export(),
-		"ServiceImport":            here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
-		"MemberCluster mirror":     here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
+		"Namespace on the hub": onHub.Get(ctx, types.NamespacedName{Name: "clusterset-member-beijing"}, &corev1.Namespace{}),
+		"Secret":               here.Get(ctx, key, &corev1.Secret{}),
+		"ServiceExport":        export(),
+		"ServiceImport":        here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
+		"MemberCluster mirror": here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
 	} {
 		if !apierrors.IsNotFound(err) {
 			t.Errorf("%s is left: %v", what, err)

@@ -78,7 +78,7 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
 	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import of one cluster, the first by when the hub got them: a stolen token mustn't fill this cluster. Give all members the same")
-	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what the others exported after this cluster has joined anew a hub that lost its data and they have not")
+	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what clusters exported that the hub has lost, as one does that is restored from a backup, and that haven't joined it again")
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	return cmd
 }

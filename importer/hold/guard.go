@@ -40,10 +40,13 @@ var ErrLost = errors.New("the hub has lost records")
 // errUnexported is why nothing is deleted at the start. It passes by itself.
 var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
 
-// RetryAfter is when to look again at what MayDelete refused.
+// RetryAfter is when to look again at what MayDelete or Left refused.
 func RetryAfter(err error) time.Duration {
-	if errors.Is(err, errUnexported) {
+	switch {
+	case errors.Is(err, errUnexported):
 		return unexportedRetry
+	case errors.Is(err, errLeaving):
+		return vanishedRetry
 	}
 	return heldRetry
 }
@@ -134,12 +137,15 @@ func (g *Guard) complete(ctx context.Context) error {
 }
 
 func (g *Guard) knowsUs(ctx context.Context, hub client.Reader) error {
-	err := hub.Get(ctx, client.ObjectKey{Name: g.Cluster}, &clustersetv1alpha1.MemberCluster{})
+	own := &clustersetv1alpha1.MemberCluster{}
+	err := hub.Get(ctx, client.ObjectKey{Name: g.Cluster}, own)
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or this cluster has left", g.Cluster)
+		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or has lost this cluster", g.Cluster)
 	case err != nil:
 		return fmt.Errorf("get MemberCluster %s from the hub: %w", g.Cluster, err)
+	case own.Left():
+		return fmt.Errorf("MemberCluster %s is deleted on the hub: this cluster has left, or all are being deleted", g.Cluster)
 	}
 	return nil
 }

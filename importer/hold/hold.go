@@ -8,11 +8,12 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -21,21 +22,26 @@ import (
 var (
 	errVanished = errors.New("its record went without having been withdrawn; its exporter is about to write it anew")
 	errUnheard  = errors.New("the cluster has joined and sent no heartbeat yet, so its exports may not be on the hub")
+	errLeaving  = errors.New("the cluster has left this moment")
 )
 
-// NotRejoinedError says that a cluster is missing on a hub that has lost its data.
-type NotRejoinedError struct {
+// leaveGrace is how long after the word that a cluster has left it is believed. Where all MemberClusters are being deleted, one
+// after the other, ours is among them by then, and the Guard keeps everything.
+const leaveGrace = 3 * time.Second
+
+// LostError says that the hub doesn't know a cluster any more of which nobody has said that it left.
+type LostError struct {
 	Cluster string
 	Until   time.Time
 }
 
-func (e *NotRejoinedError) Error() string {
-	return fmt.Sprintf("%s was known before this cluster joined the hub, which has lost its data since, and has not joined again; what it exported is kept until %s",
+func (e *LostError) Error() string {
+	return fmt.Sprintf("%s is not on the hub, which has lost it, because a cluster that leaves stays there for a while, and has not joined again; what it exported is kept until %s",
 		e.Cluster, e.Until.UTC().Format(time.RFC3339))
 }
 
 // Retry is when to look again: now and then, and when the time is over.
-func (e *NotRejoinedError) Retry(now time.Time) time.Duration {
+func (e *LostError) Retry(now time.Time) time.Duration {
 	return min(heldRetry, max(e.Until.Sub(now), time.Second))
 }
 
@@ -45,9 +51,10 @@ const vanishedRetry = time.Second
 // Hold decides about single parts of services that the hub doesn't have, on a hub that knows us (Guard). It tells what
 // was un-exported from what got lost:
 //
-//   - A cluster that left: its MemberCluster is gone, and ours is the one it was when theirs was here last.
-//   - A hub that lost its data: ours is another one than then. Those who haven't joined again since, or have and sent no
-//     heartbeat yet, are waited for, because nothing says that they stopped exporting.
+//   - A cluster that left: its MemberCluster is deleted, and stays for a while to say so.
+//   - A hub that lost it, as one that was restored from a backup of before it joined, or lost everything: its MemberCluster is
+//     missing. Those who haven't joined again, or have and sent no heartbeat yet, are waited for, because nothing says that they
+//     stopped exporting.
 //   - An un-export: the exporter withdraws a record before it deletes it (departures).
 //   - Somebody's hand that deleted records: the exporter is given the time to write them anew.
 type Hold struct {
@@ -59,6 +66,7 @@ type Hold struct {
 
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[Part]time.Time // when each was first found missing
+	left  map[types.UID]time.Time                     // when each MemberCluster was first seen to say that its cluster has left
 }
 
 // Decision says what of a Removal is to stay.
@@ -88,12 +96,12 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 			continue
 		}
 		again := heldRetry
-		var notRejoined *NotRejoinedError
+		var lost *LostError
 		switch {
-		case errors.Is(err, errVanished):
+		case errors.Is(err, errVanished), errors.Is(err, errLeaving):
 			again = vanishedRetry
-		case errors.As(err, &notRejoined):
-			again = notRejoined.Retry(h.Clock.Now())
+		case errors.As(err, &lost):
+			again = lost.Retry(h.Clock.Now())
 		}
 		if d.Retained = append(d.Retained, p); d.Why == nil || again < d.Retry {
 			d.Retry, d.Why = again, fmt.Errorf("%s: %w", p.Cluster, err)
@@ -129,10 +137,13 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	member := &clustersetv1alpha1.MemberCluster{}
 	err := h.Hub.Get(ctx, client.ObjectKey{Name: p.Cluster}, member)
 	if apierrors.IsNotFound(err) {
-		return h.NotRejoined(ctx, p.Cluster)
+		return h.Lost(ctx, p.Cluster)
 	}
 	if err != nil {
 		return fmt.Errorf("get MemberCluster %s from the hub: %w", p.Cluster, err)
+	}
+	if member.Left() {
+		return h.Left(member)
 	}
 	grace := h.Departures.grace(p)
 	switch phase := member.Status.Phase; {
@@ -146,19 +157,38 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	return nil
 }
 
-// NotRejoined returns a NotRejoinedError if the cluster, of which the hub has no MemberCluster, is to be waited for.
-func (h *Hold) NotRejoined(ctx context.Context, cluster string) error {
+// Left returns nil if a cluster, whose MemberCluster says that it has left, is to be believed gone.
+func (h *Hold) Left(member *clustersetv1alpha1.MemberCluster) error {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	seen, ok := h.left[member.UID]
+	if !ok {
+		if h.left == nil {
+			h.left = map[types.UID]time.Time{}
+		}
+		seen = h.Clock.Now()
+		h.left[member.UID] = seen
+	}
+	if h.Clock.Since(seen) < leaveGrace {
+		return errLeaving
+	}
+	return nil
+}
+
+// Lost returns a LostError if the cluster, of which the hub has no MemberCluster, is to be waited for. Since when it is missing
+// stands on our copy of its MemberCluster; without a copy nobody waits.
+func (h *Hold) Lost(ctx context.Context, cluster string) error {
 	mirrored := &clustersetv1alpha1.MemberCluster{}
 	if err := h.Here.Get(ctx, client.ObjectKey{Name: cluster}, mirrored); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	own := &clustersetv1alpha1.MemberCluster{}
-	if err := h.Hub.Get(ctx, client.ObjectKey{Name: h.Guard.Cluster}, own); err != nil {
-		return fmt.Errorf("get MemberCluster %s from the hub: %w", h.Guard.Cluster, err)
+	since := h.Clock.Now()
+	if c := meta.FindStatusCondition(mirrored.Status.Conditions, clustersetv1alpha1.ConditionOnHub); c != nil && c.Status == metav1.ConditionFalse {
+		since = c.LastTransitionTime.Time
 	}
-	until := own.CreationTimestamp.Add(h.AwaitRejoin)
-	if !desired.Owned(mirrored) || mirrored.Annotations[api.AnnotationMembership] == string(own.UID) || !h.Clock.Now().Before(until) {
+	until := since.Add(h.AwaitRejoin)
+	if !desired.Owned(mirrored) || !h.Clock.Now().Before(until) {
 		return nil
 	}
-	return &NotRejoinedError{cluster, until}
+	return &LostError{cluster, until}
 }

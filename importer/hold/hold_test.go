@@ -29,12 +29,15 @@ func TestHold(t *testing.T) {
 			Status:     clustersetv1alpha1.MemberClusterStatus{Phase: phase},
 		}
 	}
-	mirrored := func(membership string) *clustersetv1alpha1.MemberCluster {
-		return &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
-			Name: "shanghai", Labels: desired.Labels(), Annotations: map[string]string{api.AnnotationMembership: membership},
-		}}
-	}
+	mirrored := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", Labels: desired.Labels()}}
+	missing := mirrored.DeepCopy()
+	missing.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(began)}}
 	beijing := onHub("beijing", "new", clustersetv1alpha1.MemberReady)
+	left := func(m *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
+		m = m.DeepCopy()
+		m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(began)), []string{api.MemberFinalizer}
+		return m
+	}
 	shanghai := func(phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
 		return onHub("shanghai", "other", phase)
 	}
@@ -47,12 +50,28 @@ func TestHold(t *testing.T) {
 		until time.Duration
 		why   error
 	}{
-		{"it left", []client.Object{beijing}, []client.Object{mirrored("new")}, departure{}, nil, 0, nil},
-		{"it left, and its mirror went first", []client.Object{beijing}, nil, departure{}, nil, 0, nil},
 		{
-			"the hub lost its data, and it hasn't joined again",
+			"it left",
+			[]client.Object{beijing, left(shanghai(clustersetv1alpha1.MemberReady))},
+			[]client.Object{mirrored},
+			departure{},
+			[]time.Duration{0, leaveGrace - time.Millisecond},
+			leaveGrace, errLeaving,
+		},
+		{"all leave", []client.Object{left(beijing), left(shanghai(clustersetv1alpha1.MemberReady))}, []client.Object{mirrored}, departure{}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
+		{"it is lost, and its copy was deleted here", []client.Object{beijing}, nil, departure{}, nil, 0, nil},
+		{
+			"the hub has lost it this moment",
 			[]client.Object{beijing},
-			[]client.Object{mirrored("old")},
+			[]client.Object{mirrored},
+			departure{},
+			[]time.Duration{0}, // until our copy says since when
+			-1, errAway,
+		},
+		{
+			"the hub has lost it, and it hasn't joined again",
+			[]client.Object{beijing},
+			[]client.Object{missing},
 			departure{},
 			[]time.Duration{0, time.Minute, 59 * time.Minute},
 			time.Hour, errAway,
@@ -61,7 +80,7 @@ func TestHold(t *testing.T) {
 		{
 			"it has joined again, and its agent isn't back",
 			[]client.Object{beijing, shanghai("")},
-			[]client.Object{mirrored("old")},
+			[]client.Object{missing},
 			departure{},
 			[]time.Duration{0, time.Minute, 59 * time.Minute},
 			time.Hour, errUnheard,
@@ -69,15 +88,15 @@ func TestHold(t *testing.T) {
 		{
 			"it has joined again, and un-exports",
 			[]client.Object{beijing, shanghai("")},
-			[]client.Object{mirrored("old")},
+			[]client.Object{missing},
 			departure{withdrawn: true},
 			nil, 0, nil,
 		},
-		{"it un-exports", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)}, []client.Object{mirrored("new")}, departure{withdrawn: true}, nil, 0, nil},
+		{"it un-exports", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)}, []client.Object{mirrored}, departure{withdrawn: true}, nil, 0, nil},
 		{
 			"somebody deletes its record",
 			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)},
-			[]client.Object{mirrored("new")},
+			[]client.Object{mirrored},
 			departure{},
 			[]time.Duration{0, VanishedGrace - time.Millisecond},
 			VanishedGrace, errVanished,
@@ -85,13 +104,13 @@ func TestHold(t *testing.T) {
 		{
 			"the hub comes back from a backup",
 			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberSuspect)},
-			[]client.Object{mirrored("new")},
+			[]client.Object{mirrored},
 			departure{unseen: true},
 			[]time.Duration{0, unseenGrace - time.Millisecond},
 			unseenGrace, errVanished,
 		},
-		{"the hub forgets it", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberExpired)}, []client.Object{mirrored("new")}, departure{}, nil, 0, nil},
-		{"the hub doesn't know us", nil, []client.Object{mirrored("new")}, departure{withdrawn: true}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
+		{"the hub forgets it", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberExpired)}, []client.Object{mirrored}, departure{}, nil, 0, nil},
+		{"the hub doesn't know us", nil, []client.Object{mirrored}, departure{withdrawn: true}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(began)
@@ -112,12 +131,12 @@ func TestHold(t *testing.T) {
 				if len(d.Retained) != 1 || d.Retry <= 0 || why == nil || d.Refused != errors.Is(c.why, errAny) {
 					t.Fatalf("after %s: %+v", age, d)
 				}
-				var notRejoined *NotRejoinedError
-				if got := errors.As(why, &notRejoined); got != errors.Is(c.why, errAway) || !got && !errors.Is(c.why, errAny) && !errors.Is(why, c.why) {
+				var lost *LostError
+				if got := errors.As(why, &lost); got != errors.Is(c.why, errAway) || !got && !errors.Is(c.why, errAny) && !errors.Is(why, c.why) {
 					t.Errorf("after %s: %v, want %v", age, why, c.why)
 				}
 			}
-			if c.until == 0 && c.held != nil {
+			if c.until <= 0 && c.held != nil {
 				return
 			}
 			clock.SetTime(began.Add(c.until))
@@ -132,7 +151,7 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// errAny stands for whatever the Guard says, errAway for any NotRejoinedError.
+// errAny stands for whatever the Guard says, errAway for any LostError.
 var errAny, errAway = errors.New("any"), errors.New("away")
 
 func TestDeparturesAreNotedAndForgotten(t *testing.T) {

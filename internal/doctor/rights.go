@@ -9,6 +9,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/join"
@@ -19,6 +20,12 @@ const mcsGroup = "multicluster.x-k8s.io"
 
 func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
+}
+
+func named(group, resource, verb, name string) rbacv1.PolicyRule {
+	r := rule(group, []string{resource}, []string{verb})
+	r.ResourceNames = []string{name}
+	return r
 }
 
 var (
@@ -64,11 +71,15 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices"}, []string{"list"}),
 	},
 	"hub": {
-		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, read),
+		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, slices.Concat(read, []string{"patch"})),
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"patch"}),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices"}, []string{"list", "watch", "deletecollection"}),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedendpoints"}, []string{"deletecollection"}),
 		rule("coordination.k8s.io", []string{"leases"}, read),
+		named("coordination.k8s.io", "leases", "delete", api.HeartbeatLease),
+		named("", "serviceaccounts", "delete", api.MemberServiceAccount),
+		named("rbac.authorization.k8s.io", "rolebindings", "delete", api.MemberRole),
+		named("apiextensions.k8s.io", "customresourcedefinitions", "get", "memberclusters.clusterset.dev"),
 		rule("events.k8s.io", []string{"events"}, []string{"create", "patch"}),
 	},
 }

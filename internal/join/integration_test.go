@@ -151,7 +151,6 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Fatalf("found %v, %v", found, err)
 		}
 		for _, gone := range []client.Object{
-			&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}},
 			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-beijing"}},
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberServiceAccount}},
 			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
@@ -164,6 +163,9 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 				t.Errorf("%T %s is still there: %v", gone, client.ObjectKeyFromObject(gone), err)
 			}
 		}
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || !mc.Left() {
+			t.Errorf("the MemberCluster doesn't say that the cluster has left: %+v, %v", mc.ObjectMeta, err)
+		}
 		kube.Eventually(t, 30*time.Second, func() error { // the API server caches tokens it has checked for some seconds
 			if err := member.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 				return errors.New("the member's token still works")
@@ -172,6 +174,15 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		})
 		if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || found {
 			t.Errorf("leaving again: found %v, %v", found, err)
+		}
+		mustJoin(t, hub, join.Options{Cluster: "beijing"})
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Left() {
+			t.Errorf("after joining again: %+v, %v", mc.ObjectMeta, err)
+		}
+	})
+	t.Run("the name of one whose MemberCluster was deleted by hand is free, too", func(t *testing.T) {
+		if err := admin.Delete(ctx, mc); err != nil {
+			t.Fatal(err)
 		}
 		mustJoin(t, hub, join.Options{Cluster: "beijing"})
 	})

@@ -12,6 +12,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -156,19 +157,26 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 }
 
 // takeName creates the MemberCluster, and refuses where there is one or where its namespace is there without it.
+//
+// The name of a cluster that has left is free, with whatever is left of it: its MemberCluster, which only stays for others to see
+// (api.MemberFinalizer), and its namespace where nobody has called Leave.
 func takeName(ctx context.Context, c client.Client, o Options) error {
+	free, err := takeUp(ctx, c, o.Cluster)
+	if err != nil {
+		return err
+	}
 	var ns corev1.Namespace
 	switch err := c.Get(ctx, client.ObjectKey{Name: api.MemberNamespace(o.Cluster)}, &ns); {
 	case err == nil && ns.DeletionTimestamp != nil:
 		return fmt.Errorf("namespace %s of an earlier member is still being deleted, try again in a moment: %w", ns.Name, ErrNameInUse)
-	case err == nil && !o.Rejoin:
+	case err == nil && !o.Rejoin && !free:
 		return fmt.Errorf("namespace %s exists on the hub; choose another name, or leave first: %w", ns.Name, ErrNameInUse)
 	case err != nil && !apierrors.IsNotFound(err):
 		return fmt.Errorf("get Namespace %s: %w", api.MemberNamespace(o.Cluster), err)
 	}
 
 	want := memberCluster(o)
-	err := c.Create(ctx, want, client.FieldOwner(api.FieldManagerCLI))
+	err = c.Create(ctx, want, client.FieldOwner(api.FieldManagerCLI))
 	switch {
 	case err == nil:
 		return nil
@@ -184,6 +192,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		mc.Name = o.Cluster
 		_, err := controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
 			mc.Labels = withLabels(mc.Labels, want.Labels)
+			controllerutil.AddFinalizer(mc, api.MemberFinalizer)
 			// Where it lies may have been told by hand; what isn't said anew stays.
 			mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
 			mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
@@ -198,6 +207,37 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		return fmt.Errorf("update MemberCluster %s: %w", o.Cluster, err)
 	}
 	return nil
+}
+
+// takeUp lets go of the MemberCluster of a cluster that has left, and says whether there was one.
+func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
+	key := client.ObjectKey{Name: cluster}
+	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+		var mc clustersetv1alpha1.MemberCluster
+		switch err := c.Get(ctx, key, &mc); {
+		case apierrors.IsNotFound(err) || meta.IsNoMatchError(err): // without the kind, creating it says what to do
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+		case !mc.Left():
+			return true, nil
+		}
+		was = true
+		if !controllerutil.ContainsFinalizer(&mc, api.MemberFinalizer) {
+			return false, nil // someone else's holds it
+		}
+		released := mc.DeepCopy()
+		controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
+		err := c.Patch(ctx, released, client.MergeFromWithOptions(&mc, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManagerCLI))
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+			return false, fmt.Errorf("take finalizer off MemberCluster %s: %w", cluster, err)
+		}
+		return false, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		err = fmt.Errorf("MemberCluster %s of the cluster that left is still there; kubectl get -o yaml tells which finalizer holds it: %w", cluster, ErrNameInUse)
+	}
+	return was, err
 }
 
 // outrun says whether somebody was faster: another join, since all members share one ClusterRole, or the hub's process.

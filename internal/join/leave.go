@@ -19,11 +19,12 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Leave takes a member off the hub: its credentials, its records, its namespace and its MemberCluster. It is for a cluster
-// that still runs and for one that will never return alike, and can be repeated after it broke off. found says whether
-// there was anything to undo.
+// Leave takes a member off the hub: its credentials, its records, its namespace and its MemberCluster, which is deleted and
+// stays for a while so that all members see it (api.MemberFinalizer). It is for a cluster that still runs and for one that will
+// never return alike, and can be repeated after it broke off. found says whether there was anything to undo.
 //
-// The credentials go first, so that an agent that still runs can't write anew what is being deleted.
+// The credentials go first, so that an agent that still runs can't write anew what is being deleted. The records go after it was
+// said that the cluster leaves, so that nobody takes them for lost.
 func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, err error) {
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
@@ -35,6 +36,10 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	if err := refuseMember(ctx, c, cluster); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
+	left, err := hasLeft(ctx, c, cluster)
+	if err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
 	for _, obj := range []client.Object{
 		clusterRoleBinding(cluster), roleBinding(cluster), role(cluster), serviceAccount(cluster),
 	} {
@@ -44,6 +49,11 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		}
 		found = found || existed
 	}
+	existed, err := remove(ctx, c, memberCluster(Options{Cluster: cluster}))
+	if err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
+	}
+	found = found || existed && !left
 	in := client.InNamespace(api.MemberNamespace(cluster))
 	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
 		// A hub that doesn't know our kinds has none of their objects.
@@ -54,13 +64,10 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	if err := release(ctx, c, in); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
-	for _, obj := range []client.Object{memberCluster(Options{Cluster: cluster}), namespace(cluster)} {
-		existed, err := remove(ctx, c, obj)
-		if err != nil {
-			return false, fmt.Errorf("leave %s: %w", cluster, err)
-		}
-		found = found || existed
+	if existed, err = remove(ctx, c, namespace(cluster)); err != nil {
+		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
+	found = found || existed
 	if err := removeUnusedClusterRole(ctx, c); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
@@ -68,6 +75,19 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	return found, nil
+}
+
+// hasLeft says whether there is a MemberCluster that says so already.
+func hasLeft(ctx context.Context, c client.Client, cluster string) (bool, error) {
+	var mc clustersetv1alpha1.MemberCluster
+	err := c.Get(ctx, client.ObjectKey{Name: cluster}, &mc)
+	switch {
+	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+	}
+	return mc.Left(), nil
 }
 
 // release takes the finalizers off what is left of a member's records. We use none; a member that puts them there would go on

@@ -18,7 +18,7 @@ func managed(cluster string) map[string]string {
 
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
 	mc := &clustersetv1alpha1.MemberCluster{
-		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: managed(o.Cluster)},
+		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: managed(o.Cluster), Finalizers: []string{api.MemberFinalizer}},
 		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs},
 	}
 	if !o.Joined.IsZero() {

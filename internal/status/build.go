@@ -87,6 +87,9 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zone: mc.Spec.Zone, Region: mc.Spec.Region,
 		AgentVersion: mc.Status.AgentVersion,
 	}
+	if mc.Left() {
+		c.Phase = "Left"
+	}
 	if t := mc.Status.LastHeartbeatTime; t != nil {
 		c.heard(t.Time, now)
 	}

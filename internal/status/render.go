@@ -63,8 +63,8 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 			screen.Cell{Text: "most clusters fell silent together, so the hub takes itself for cut off and lets none expire"})
 	}
 	if len(h.Awaited) > 0 {
-		w.Line(screen.Cell{Text: "          not joined again: ", Colour: screen.Warn},
-			screen.Cell{Text: shortened(strings.Join(h.Awaited, ", "), 50) + "; the hub lost its data. What they exported is kept until they join with --rejoin"})
+		w.Line(screen.Cell{Text: "          lost by the hub: ", Colour: screen.Warn},
+			screen.Cell{Text: shortened(strings.Join(h.Awaited, ", "), 50) + ". What they exported is kept for a while; join them with --rejoin"})
 	}
 	if r.Cluster != "" {
 		w.Line(screen.Cell{Text: "Cluster   ", Colour: screen.Head}, screen.Cell{Text: r.Cluster})

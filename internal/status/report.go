@@ -51,7 +51,7 @@ type Hub struct {
 	LastNews *time.Time `json:"lastNews,omitempty"`
 	// ExpiryPaused says that the hub takes itself for cut off, and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
-	// Awaited are the clusters that haven't joined again since the hub lost its data.
+	// Awaited are the clusters that the hub has lost and that haven't joined it again.
 	Awaited []string `json:"awaited,omitempty"`
 }
 
@@ -59,7 +59,7 @@ type Hub struct {
 type Cluster struct {
 	Name   string `json:"name"`
 	Local  bool   `json:"local,omitempty"`
-	Phase  string `json:"phase"` // Unknown before the first heartbeat
+	Phase  string `json:"phase"` // Unknown before the first heartbeat, Left after the cluster has left
 	Drain  bool   `json:"drain,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	Region string `json:"region,omitempty"`

@@ -122,7 +122,7 @@ func TestHubEmptied(t *testing.T) {
 	stop := f.throughout(want)
 	// Those that are stopped can't put anything back, so that something stays missing.
 	f.member("beijing").stopAgent()
-	f.hub.deleteAll(&clustersetv1alpha1.MemberCluster{})
+	f.hub.lose("beijing", "tianjin", "shanghai")
 	for _, m := range f.members {
 		for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
 			f.hub.deleteAll(all, client.InNamespace(api.MemberNamespace(m.name)))
@@ -284,7 +284,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 	shanghai.killAgent()
 	beijing.restartAgent("--await-rejoin", "10s")
 	kube.Eventually(t, soon, func() error { return f.recorded("beijing", ns, "web", true) })
-	f.hub.deleteAll(&clustersetv1alpha1.MemberCluster{})
+	f.hub.lose("beijing", "tianjin", "shanghai")
 	f.hub.deleteAll(&clustersetv1alpha1.ExportedService{}, client.InNamespace(api.MemberNamespace("shanghai")))
 	began := time.Now()
 	for _, m := range []*member{beijing, tianjin} {

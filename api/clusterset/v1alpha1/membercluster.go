@@ -41,6 +41,10 @@ type MemberCluster struct {
 	Status MemberClusterStatus `json:"status,omitempty"`
 }
 
+// Left says whether the cluster has left the set: its MemberCluster is deleted, by `clusterset leave` or by hand, and stays for a
+// week so that all members see it (api.MemberFinalizer). Without a MemberCluster a cluster hasn't left: the hub has lost it.
+func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
+
 // MemberClusterSpec is what people decide about a cluster.
 type MemberClusterSpec struct {
 	// zone the cluster lies in, for endpoints that don't say their own. Empty: unknown, which matches no zone.
@@ -118,7 +122,7 @@ const (
 	MemberSuspect MemberClusterPhase = "Suspect"
 
 	// MemberExpired clusters haven't for long (5 min by default): their endpoints are not answered. What they exported
-	// stays on the hub, so that one renewal brings everything back.
+	// stays on the hub, so that one renewal brings everything back. With the condition Left they have left for good.
 	MemberExpired MemberClusterPhase = "Expired"
 )
 
@@ -144,7 +148,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Left; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -179,7 +183,14 @@ const (
 	// ReasonMostMembersHeard goes with ExpiryPaused=False.
 	ReasonMostMembersHeard = "MostMembersHeard"
 
-	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has no longer, because it lost its data,
+	// ConditionLeft is True where the cluster has left the set, and its rights and records are taken away. The MemberCluster is
+	// then in phase Expired, and goes a week after that. The condition is not there otherwise.
+	ConditionLeft = "Left"
+
+	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
+	ReasonDeleted = "Deleted"
+
+	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its data,
 	// while the cluster is given the time to join it again. It is not there otherwise.
 	ConditionOnHub = "OnHub"
 	// ReasonNotRejoined goes with OnHub=False.

@@ -64,7 +64,7 @@ func member() *Dashboard {
 			q("{{kind}}", `sum by (kind) (max by (cluster, job, kind) (clusterset_importer_foreign_objects{SEL}))`)),
 		graph("Dropped values", "Parts of records that can't be imported, by the member that exported them.", "short", 8,
 			q("{{member}}", `sum by (member) (increase(clusterset_importer_dropped_values_total{SEL}[RATE]))`)),
-		graph("Clusters awaited", "Clusters that were known before the hub lost its data and haven't joined it again. What they exported is kept meanwhile.", "short", 8,
+		graph("Clusters awaited", "Clusters that the hub has lost and that haven't joined it again. What they exported is kept for a while.", "short", 8,
 			q("{{cluster}} {{job}}", `max by (cluster, job) (clusterset_importer_awaited_clusters{SEL})`)),
 		graph("Truncated endpoints", "Endpoints that found no room in their GlobalService, which holds 4,096.", "short", 8,
 			q("{{cluster}} {{job}}", `max by (cluster, job) (clusterset_importer_truncated_endpoints{SEL})`)),

@@ -1,0 +1,154 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// stuckRetry is how often a MemberCluster that is due to go is tried again while something of its cluster is left.
+const stuckRetry = time.Hour
+
+// memberCRD is the CustomResourceDefinition of MemberCluster.
+const memberCRD = "memberclusters." + clustersetv1alpha1.GroupName
+
+// hold puts our finalizer on a MemberCluster that a join of before made without one.
+func (r *reconciler) hold(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
+	if mc.Labels[api.LabelManagedBy] != api.ManagedByJoin || controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
+		return nil
+	}
+	held := mc.DeepCopy()
+	controllerutil.AddFinalizer(held, api.MemberFinalizer)
+	if err := r.patch(ctx, mc, held); err != nil {
+		return fmt.Errorf("put finalizer on MemberCluster %s: %w", mc.Name, err)
+	}
+	mc.Finalizers, mc.ResourceVersion = held.Finalizers, held.ResourceVersion
+	return nil
+}
+
+// leave finishes what the deletion of a MemberCluster began: the member's rights and records go, its status says that it has
+// left, and after a while the MemberCluster goes too. `clusterset leave` does the same, and more; it may be under way.
+func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
+	if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
+		return reconcile.Result{}, nil // it is someone else's to let go
+	}
+	switch going, err := r.kindGoes(ctx); {
+	case err != nil:
+		return reconcile.Result{}, err
+	case going:
+		// All MemberClusters are being deleted with their kind. Nobody has said that a cluster leaves.
+		return reconcile.Result{}, r.letGo(ctx, mc)
+	}
+	if !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
+		// Our cache may be behind a join that has taken the name up again since.
+		var now clustersetv1alpha1.MemberCluster
+		switch err := r.live.Get(ctx, client.ObjectKeyFromObject(mc), &now); {
+		case apierrors.IsNotFound(err) || err == nil && now.UID != mc.UID:
+			return reconcile.Result{}, nil
+		case err != nil:
+			return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", mc.Name, err)
+		}
+		if err := r.takeAway(ctx, mc.Name); err != nil {
+			return reconcile.Result{}, err
+		}
+		if err := r.writeStatus(ctx, mc, leftStatus(mc, r.now())); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
+	if due := mc.DeletionTimestamp.Add(r.keepLeft).Sub(r.now()); due > 0 {
+		return reconcile.Result{RequeueAfter: due}, nil
+	}
+	// Records that outlive the word that their cluster has left would be taken for those of one that the hub has lost.
+	left, err := r.exported(ctx, mc.Name)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if left > 0 {
+		log.FromContext(ctx).Info("Something keeps records of a cluster that has left; clusterset leave takes them away", "member", mc.Name, "records", left)
+		return reconcile.Result{RequeueAfter: stuckRetry}, r.deleteRecords(ctx, mc.Name)
+	}
+	return reconcile.Result{}, r.letGo(ctx, mc)
+}
+
+// takeAway takes a member's rights, then its records, so that an agent that still runs can't write them anew. Its namespace,
+// empty then, and the binding of its account to the readers' role are left to `clusterset leave`: their names differ from member
+// to member, so that a role for them would let this process delete any namespace and any binding of the hub's cluster.
+func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
+	if !isMember(cluster) {
+		return nil
+	}
+	in := metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster)}
+	binding, account, lease := &rbacv1.RoleBinding{ObjectMeta: in}, &corev1.ServiceAccount{ObjectMeta: in}, &coordinationv1.Lease{ObjectMeta: in}
+	binding.Name, account.Name, lease.Name = api.MemberRole, api.MemberServiceAccount, api.HeartbeatLease
+	for _, o := range []client.Object{binding, account} {
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
+			return fmt.Errorf("take the rights of %s away: delete its %T: %w", cluster, o, err)
+		}
+	}
+	if err := r.deleteRecords(ctx, cluster); err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(r.client.Delete(ctx, lease)); err != nil {
+		return fmt.Errorf("delete Lease of %s: %w", cluster, err)
+	}
+	return nil
+}
+
+// kindGoes says whether the CustomResourceDefinition of MemberCluster is being deleted.
+func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
+	crd := &metav1.PartialObjectMetadata{}
+	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
+	if err := r.live.Get(ctx, client.ObjectKey{Name: memberCRD}, crd); err != nil {
+		return false, fmt.Errorf("get CustomResourceDefinition %s: %w", memberCRD, err)
+	}
+	return crd.DeletionTimestamp != nil, nil
+}
+
+// letGo takes our finalizer off.
+func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
+	released := mc.DeepCopy()
+	controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
+	if err := client.IgnoreNotFound(r.patch(ctx, mc, released)); err != nil {
+		return fmt.Errorf("take finalizer off MemberCluster %s: %w", mc.Name, err)
+	}
+	return nil
+}
+
+// patch changes the finalizers, of which the list is replaced as a whole; hence the lock.
+func (r *reconciler) patch(ctx context.Context, from, to *clustersetv1alpha1.MemberCluster) error {
+	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
+	return r.client.Patch(ctx, to, patch, client.FieldOwner(api.FieldManagerHub))
+}
+
+// leftStatus is the status of a cluster that has left. Agents of before conditions know it as an Expired one.
+func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv1alpha1.MemberClusterStatus {
+	status := *mc.Status.DeepCopy()
+	status.Phase, status.ExportedServices = clustersetv1alpha1.MemberExpired, new(int32)
+	meta.RemoveStatusCondition(&status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
+	for _, c := range []metav1.Condition{
+		{Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "the cluster has left the set"},
+		{
+			Type: clustersetv1alpha1.ConditionLeft, Status: metav1.ConditionTrue,
+			Message: "its rights and records are taken away; clusterset join takes the name up again",
+		},
+	} {
+		c.Reason, c.ObservedGeneration, c.LastTransitionTime = clustersetv1alpha1.ReasonDeleted, mc.Generation, metav1.NewTime(now)
+		meta.SetStatusCondition(&status.Conditions, c)
+	}
+	return status
+}

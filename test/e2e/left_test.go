@@ -1,0 +1,124 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// lose has the hub lose MemberClusters, as one that is restored from a backup of before they joined. The hub process, which would
+// put the finalizer on again, is away meanwhile, as it is where the API server is.
+func (h *hub) lose(names ...string) {
+	h.Helper()
+	h.kill()
+	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
+	for _, name := range names {
+		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if err := errors.Join(h.client.Patch(context.Background(), mc, none), h.client.Delete(context.Background(), mc)); err != nil {
+			h.Fatal(err)
+		}
+	}
+	h.start(*h.flags...)
+}
+
+// A cluster leaves, by the command and by somebody's hand: the others drop what it exported within seconds, and it keeps what it
+// knows. Its name can be taken up again. A cluster whose MemberCluster is missing has not left: everyone keeps what it exported, and
+// says so.
+func TestLeftAndLost(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("leaves")
+	want := f.everywhere(ns)
+	shanghai := f.member("shanghai")
+	others := f.members[:2]
+	for what, leave := range map[string]func() error{
+		"by clusterset leave": func() error {
+			return clustersetCommand(t.Context(), "leave", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai")
+		},
+		"by hand": func() error {
+			return f.hub.client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
+		},
+	} {
+		// It is there all the time: nobody takes it for silent, and its agent would write anew what is taken away.
+		stop := f.throughout(map[*member]map[string]string{shanghai: want[shanghai]})
+		began := time.Now()
+		if err := leave(); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range others {
+			kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing", "tianjin") })
+			m.dns.eventually("shanghai.web."+ns+".svc.global", "A", "NXDOMAIN")
+			kube.Eventually(t, soon, func() error {
+				if err := m.get("", "shanghai", &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("%s still has a MemberCluster of it: %w", m.name, err)
+				}
+				return nil
+			})
+		}
+		took(t, "leaving "+what, began)
+		kube.Eventually(t, soon, func() error {
+			var mc clustersetv1alpha1.MemberCluster
+			if err := f.hub.get("", "shanghai", &mc); err != nil {
+				return err
+			}
+			records, err := f.hub.records("shanghai")
+			if err != nil || len(records) > 0 || mc.Status.Phase != clustersetv1alpha1.MemberExpired || !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
+				return fmt.Errorf("%d records are left of %+v, %w", len(records), mc.Status, err)
+			}
+			return nil
+		})
+		as, err := client.New(shanghai.onHub(), client.Options{Scheme: scheme})
+		if err != nil {
+			t.Fatal(err)
+		}
+		kube.Eventually(t, soon, func() error { // an API server knows a token for some seconds
+			if err := as.List(t.Context(), &clustersetv1alpha1.MemberClusterList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+				return fmt.Errorf("with the token of a cluster that left: %w", err)
+			}
+			return nil
+		})
+		stop()
+		if err := shanghai.join(t.Context(), f.hub); err != nil {
+			t.Fatalf("taking the name up again: %v", err)
+		}
+		shanghai.restartAgent()
+		f.settle()
+		f.stillAnswer(want)
+		kube.Eventually(t, soon, f.nothingHeld)
+	}
+
+	stop := f.throughout(want)
+	shanghai.killAgent()
+	f.hub.lose("shanghai")
+	for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
+		f.hub.deleteAll(all, client.InNamespace(api.MemberNamespace("shanghai")))
+	}
+	for _, m := range others {
+		kube.Eventually(t, soon, func() error {
+			awaited, err := m.metric("clusterset_importer_awaited_clusters")
+			if err == nil && awaited != 1 {
+				err = fmt.Errorf("%s waits for %v clusters", m.name, awaited)
+			}
+			return errors.Join(err, m.hasEvent("MemberCluster", "", "shanghai", "NotRejoined", "which has lost it"), m.importedFrom(ns, "web", "beijing", "tianjin", "shanghai"))
+		})
+	}
+	if err := shanghai.join(t.Context(), f.hub, "--rejoin"); err != nil {
+		t.Fatal(err)
+	}
+	shanghai.startAgent()
+	f.settle()
+	kube.Eventually(t, soon, f.nothingHeld)
+	stop()
+	f.stillAnswer(want)
+}
