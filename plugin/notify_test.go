@@ -30,7 +30,7 @@ func TestSecondariesAreNotifiedOnceForManyChanges(t *testing.T) {
 		}
 		expect := func(want int, when string) {
 			t.Helper()
-			time.Sleep(10 * notifyInterval)
+			time.Sleep(10 * notifyInterval) //nolint:forbidigo // on the clock of synctest
 			synctest.Wait()
 			if len(told) != want {
 				t.Errorf("%d notifications %s, want %d", len(told), when, want)

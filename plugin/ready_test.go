@@ -57,7 +57,7 @@ func TestReadyDuringAReload(t *testing.T) {
 		t.Helper()
 		kube.Eventually(t, soon, func() error {
 			if answered, err := ready(); !answered || (err == nil) != want {
-				return fmt.Errorf("got %v, want ready %v", err, want)
+				return fmt.Errorf("got %s, want ready %t", fmt.Sprint(err), want)
 			}
 			return nil
 		})

@@ -18,13 +18,13 @@ func (awayFeed) run(ctx context.Context, _ *source) { <-ctx.Done() }
 // waits starts a source and returns how long the blocks wait for it, after so long a wait of another plugin. restored says of
 // each block whether a snapshot file is answered from.
 func waits(t *testing.T, otherPlugin time.Duration, timeouts []time.Duration, restored ...bool) (took time.Duration) {
-	synctest.Test(t, func(t *testing.T) {
+	synctest.Test(t, func(*testing.T) {
 		s := newSource(awayFeed{})
 		defer s.endMetrics()
 		defer s.close()
 		began := time.Now()
 		s.start()
-		time.Sleep(otherPlugin)
+		time.Sleep(otherPlugin) //nolint:forbidigo // on the clock of synctest
 		for i, timeout := range timeouts {
 			c := &ClusterSet{source: s, index: index.New(index.Options{})}
 			if i < len(restored) && restored[i] {

@@ -35,7 +35,7 @@ func beforeStop(event caddy.EventName, _ any) error {
 	stopping.Store(true)
 	if d := longestLameduck(); d > 0 {
 		log.Infof("Told to end: not ready from now on, and answering for another %v", d)
-		time.Sleep(d)
+		time.Sleep(d) //nolint:forbidigo // what lameduck is: the time that it goes on answering
 	}
 	return nil
 }

@@ -97,11 +97,11 @@ func TestWorstQueryIsBounded(t *testing.T) {
 // A reply that is cut says so, and what can be sent of it is what could be sent of the whole.
 func TestCutRepliesAreTruncated(t *testing.T) {
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
-		ask := func(max int) *dns.Msg {
+		ask := func(most int) *dns.Msg {
 			l, z := index.Lookup{}, c.zones.match("a.b.svc.global.")
 			snapshot := c.index.Snapshot()
 			snapshot.Lookup(&l, z.kind(), z.below(q.Question[0].Name))
-			fits := room{w: &discard{remote: remote}, r: q, max: max, used: 17}
+			fits := room{w: &discard{remote: remote}, r: q, max: most, used: 17}
 			m := c.positiveReply(q, z, snapshot, &l, &fits)
 			if m == nil {
 				m = new(dns.Msg)

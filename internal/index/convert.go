@@ -45,7 +45,7 @@ func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.Error
 		p := &o.Spec.Ports[i]
 		ports.read(i, p.Name, p.Protocol, p.Port)
 	}
-	out.Ports, errs = ports.ports, append(wrong, ports.errs...)
+	out.Ports, errs = ports.ports, slices.Concat(wrong, ports.errs)
 	if out.Headless {
 		return out, errs // a Headless import has no IPs; should it claim any, they mean nothing
 	}

@@ -10,10 +10,11 @@ const (
 	NameError NameKind = iota
 	// Empty is a name without records of its own, there because of others below it.
 	Empty
-	// Apex is the zone's own name, NameServer that of its name server, and Version the one with the version of the
-	// multi-cluster DNS specification.
+	// Apex is the zone's own name.
 	Apex
+	// NameServer is the name of the zone's name server.
 	NameServer
+	// Version is the name that has the version of the multi-cluster DNS specification.
 	Version
 	// ServiceName is a service's own name: addresses, and SRV for the union of its ports.
 	ServiceName

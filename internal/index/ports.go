@@ -161,9 +161,11 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 		group := r.groupOf[i]
 		if n := numbers[group]; n != 0 && r.candidates[i].rank <= last {
 			r.build.add(r.candidates[i].host, numbers[group:group+1])
-			if found++; found == 1 {
+			found++
+			switch {
+			case found == 1:
 				one = n
-			} else if n != one {
+			case n != one:
 				one = 0
 			}
 		}

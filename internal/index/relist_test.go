@@ -241,7 +241,8 @@ func TestEqualSeesEveryField(t *testing.T) {
 func changeField(v reflect.Value, n *int) bool {
 	switch {
 	case v.Type() == reflect.TypeFor[netip.Addr]():
-		if *n--; *n < 0 {
+		*n--
+		if *n < 0 {
 			v.Set(reflect.ValueOf(netip.MustParseAddr("fd00::99")))
 			return true
 		}
@@ -252,13 +253,15 @@ func changeField(v reflect.Value, n *int) bool {
 			}
 		}
 	case v.Kind() == reflect.Pointer:
-		if *n--; *n < 0 {
+		*n--
+		if *n < 0 {
 			v.SetZero()
 			return true
 		}
 		return changeField(v.Elem(), n)
 	case v.Kind() == reflect.Slice:
-		if *n--; *n < 0 {
+		*n--
+		if *n < 0 {
 			v.SetZero()
 			return true
 		}
@@ -268,7 +271,8 @@ func changeField(v reflect.Value, n *int) bool {
 			}
 		}
 	default:
-		if *n--; *n >= 0 {
+		*n--
+		if *n >= 0 {
 			break
 		}
 		switch v.Kind() {

@@ -128,7 +128,8 @@ func TestAppendIsTheInverseOfConversion(t *testing.T) {
 		if object == nil {
 			continue
 		}
-		if checkAppend(t, object); t.Failed() {
+		checkAppend(t, object)
+		if t.Failed() {
 			t.Fatalf("seed %d: %+v", seed, o)
 		}
 	}

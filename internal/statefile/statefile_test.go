@@ -209,6 +209,7 @@ func TestWhatIsTooLargeToReadIsNotWritten(t *testing.T) {
 		t.Errorf("left behind: %v %v", entries, err)
 	}
 }
+
 func TestCoverage(t *testing.T) {
 	for _, row := range []struct {
 		have, want []string

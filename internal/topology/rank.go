@@ -58,10 +58,10 @@ const (
 	degraded Rank = 1 << 4 // added for each step down in health; more than there are tiers
 	expired  Rank = 2 << 4
 
-	// Outside is the rank of an endpoint that is beyond the boundary, and Gone of one whose cluster is Expired where such
-	// aren't used. Neither is ever used.
+	// Outside is the rank of an endpoint that is beyond the boundary. It is never used.
 	Outside Rank = 0xfe
-	Gone    Rank = 0xff
+	// Gone is that of one whose cluster is Expired where such aren't used. Nor is it.
+	Gone Rank = 0xff
 )
 
 // Usable reports whether an endpoint of that rank may be used at all.

@@ -152,7 +152,7 @@ const healthz = "127.0.0.1:10256"
 func (n *node) healthy(ctx context.Context) error { return n.get(ctx, "http://"+healthz+"/healthz") }
 
 // get returns nil if a URL, asked from the node, says 200.
-func (n *node) get(ctx context.Context, url string) error {
+func (n *node) get(ctx context.Context, from string) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		err = n.ns.do(func() error {
 			conn, err = new(net.Dialer).DialContext(ctx, network, address)
@@ -160,7 +160,7 @@ func (n *node) get(ctx context.Context, url string) error {
 		})
 		return conn, err
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -170,7 +170,7 @@ func (n *node) get(ctx context.Context, url string) error {
 	}
 	defer func() { _ = resp.Body.Close() }()
 	if resp.StatusCode != http.StatusOK {
-		return fmt.Errorf("GET %s: %s", url, resp.Status)
+		return fmt.Errorf("GET %s: %s", from, resp.Status)
 	}
 	return nil
 }

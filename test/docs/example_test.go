@@ -59,7 +59,7 @@ spec:
 		}
 		fresh++ // a name that no cache can hold says when the server knows
 		if got, err := askExample(addr, fmt.Sprintf("n%d.shop.svc.clusterset.local.", fresh)); err != nil || got != "NXDOMAIN" {
-			return fmt.Errorf("got %s %v, want NXDOMAIN", got, err)
+			return fmt.Errorf("got %s %s, want NXDOMAIN", got, fmt.Sprint(err))
 		}
 		return nil
 	})
