@@ -12,7 +12,8 @@
 //
 // Three rules keep names alive:
 //   - Workers start when the caches of the hub have synced, not before. An empty list on a cold start would remove every
-//     import. Until then, and while the hub is away, everything stays as it is.
+//     import. Until then, and while the hub is away, everything stays as it is, but for what this cluster's own Services say of
+//     its own addresses: a hub that is away mustn't hold up a rollout (standIn).
 //   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment, knows this member
 //     and has what this member exports (hold.Guard). A hub that came back empty deletes nothing.
 //   - What is missing on a hub that knows us was either given up or lost (hold.Hold). What was lost is kept, for a while: its

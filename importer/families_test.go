@@ -21,7 +21,7 @@ func TestFamilies(t *testing.T) {
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"))
 	dual := strings.NewReplacer("clusterIPs: [10.1.0.1]", "clusterIPs: ['fd00::1', 10.1.0.1]", "[IPv4]", "[IPv6, IPv4]").
-		Replace(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
+		Replace(records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5"))
 	w.onHub(dual)
 	w.start(Options{})
 	o := w.imported("shop", "web", 1)
@@ -55,9 +55,9 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	w.here(namespace("shop"))
 	w.onHub(
 		strings.NewReplacer("clusterIPs: [10.1.0.1]", "clusterIPs: ['fd00::1', 10.1.0.1]", "[IPv4]", "[IPv6, IPv4]").
-			Replace(records.Exported("beijing", "shop", "dual", "10.1.0.1", "10.11.0.5")),
+			Replace(records.Exported("baoding", "shop", "dual", "10.1.0.1", "10.11.0.5")),
 		strings.NewReplacer("clusterIPs: [10.1.0.2]", "clusterIPs: ['fd00::2']", "[IPv4]", "[IPv6]", "addressType: IPv4", "addressType: IPv6").
-			Replace(records.Exported("beijing", "shop", "six", "10.1.0.2", "'fd00:11::5'")),
+			Replace(records.Exported("baoding", "shop", "six", "10.1.0.2", "'fd00:11::5'")),
 	)
 	run := w.start(Options{CreateNamespaces: true})
 	get := func(name string) (*mcsv1beta1.ServiceImport, error) {

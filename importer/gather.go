@@ -152,18 +152,19 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	return cur, nil
 }
 
-// gatherOwn reads what this cluster's own objects say of a service. It returns nil where there is no such Service: then what the
-// hub says stands until the exporter has told it.
+// gatherOwn reads what this cluster's own objects say of a service. Of a Service that is gone, or is being deleted, that is
+// nothing: the hub has its addresses until the exporter has withdrawn them, and they lead nowhere.
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName) (*desired.Own, error) {
+	own := &desired.Own{Nodes: map[string]string{}}
 	svc := &corev1.Service{}
 	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
-		return nil, err
+		return own, err
 	}
 	var all discoveryv1.EndpointSliceList
 	if err := r.local.cache.List(ctx, &all, client.InNamespace(key.Namespace), byService(key)); err != nil {
 		return nil, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
 	}
-	own := &desired.Own{ClusterIPs: desired.ClusterIPs(svc), Nodes: map[string]string{}}
+	own.ClusterIPs, own.Ports = desired.ClusterIPs(svc), svc.Spec.Ports
 	for _, slice := range record.Exportable(all.Items) {
 		records := record.Endpoints(r.options.Cluster, key, slice)
 		for i := range records {

@@ -38,7 +38,7 @@ type world struct {
 	client      client.Client
 }
 
-// newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run.
+// newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run, and two more.
 func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
 	t.Helper()
 	w := &world{t: t, hub: kube.Start(t), member: kube.Start(t, memberOptions...)}
@@ -47,7 +47,7 @@ func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
 	w.member.Apply(t, crds.All()...)
 	w.member.Apply(t, readFile(t, "testdata/rbac-member.yaml"))
 	w.hubClient, w.client = newClient(t, w.hub.Config()), newClient(t, w.member.Config())
-	for _, cluster := range []string{"beijing", "shanghai"} {
+	for _, cluster := range []string{"beijing", "baoding", "shanghai"} {
 		w.onHub(namespaceOf(cluster), memberOf(cluster))
 	}
 	return w
@@ -86,6 +86,25 @@ func (w *world) withdraw(manifests string) {
 }
 
 func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }
+
+// exports has beijing export shop/web with one endpoint on node n1: here, and with a record on the hub.
+func (w *world) exports(endpoint string) {
+	w.here(ownService, ownSlice(endpoint))
+	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", endpoint))
+}
+
+const ownService = "{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}, spec: {ports: [{name: http, port: 80}]}}"
+
+func ownSlice(endpoint string) string {
+	return fmt.Sprintf(`
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: shop, name: x, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: [%s], nodeName: n1}]
+`, endpoint)
+}
 
 func join(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 

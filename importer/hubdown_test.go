@@ -2,7 +2,11 @@ package importer
 
 import (
 	"fmt"
+	"maps"
 	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/test/kube"
@@ -13,7 +17,7 @@ func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"))
-	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"))
+	w.onHub(records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5"))
 	run := w.start(Options{})
 	before := w.imported("shop", "web", 1)
 	run.stop()
@@ -39,44 +43,67 @@ func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 	}
 }
 
-// A rollout in this cluster while the hub is away is right here, and stays right when it is back with what it knew.
-func TestLocalRolloutWithoutTheHub(t *testing.T) {
+// What happens to an own Service while the hub is away is right here, by an agent that runs and by one that starts meanwhile, and
+// stays right when the hub is back with what it knew.
+func TestLocalFirstWithoutTheHub(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
-	own := func(address string) string {
-		return fmt.Sprintf(`
-apiVersion: discovery.k8s.io/v1
-kind: EndpointSlice
-metadata: {namespace: shop, name: x, labels: {kubernetes.io/service-name: web}}
-addressType: IPv4
-ports: [{name: http, port: 8080}]
-endpoints: [{addresses: [%s], nodeName: n1}]
-`, address)
-	}
-	w.here(namespace("shop"), "apiVersion: v1\nkind: Service\nmetadata: {namespace: shop, name: web}\nspec: {ports: [{name: http, port: 80}]}", own("10.11.0.5"))
-	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	w.here(namespace("shop"), node("n1", "beijing-1"))
+	w.exports("10.11.0.5")
+	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	run := w.start(Options{})
 	before := w.imported("shop", "web", 2)
-	follows := func(address string) {
+	// follows waits until beijing has that endpoint, which is preferred, or none, and shanghai what it had.
+	follows := func(own string) {
 		t.Helper()
 		kube.Eventually(t, soon, func() error {
 			o := w.objects("shop", "web")
-			if len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2 {
-				return fmt.Errorf("%d slices of clusters %v", len(o.slices), o.serviceImport.Status.Clusters)
+			if o.serviceImport == nil || o.derived == nil || len(o.serviceImport.Status.Clusters) != 2 {
+				return fmt.Errorf("the import is %+v", o.serviceImport)
 			}
+			got := map[string]string{}
 			for _, s := range o.slices {
-				e := s.Endpoints[0]
-				if s.Labels[api.LabelSourceCluster] == "beijing" && (e.Addresses[0] != address || e.NodeName == nil || *e.NodeName != "n1") {
-					return fmt.Errorf("beijing's endpoint is %+v, want %s", e, address)
+				for _, e := range s.Endpoints {
+					if e.Hints == nil {
+						return fmt.Errorf("%v has no hints", e.Addresses)
+					}
+					got[s.Labels[api.LabelSourceCluster]] += e.Addresses[0] + " " + e.Hints.ForZones[0].Name
+					if e.NodeName != nil {
+						got[s.Labels[api.LabelSourceCluster]] += " on " + *e.NodeName
+					}
 				}
+			}
+			want := map[string]string{"beijing": own + " beijing-1 on n1", "shanghai": "10.12.0.5 none.clusterset.dev"}
+			addresses := 2
+			if own == "" {
+				want, addresses = map[string]string{"shanghai": "10.12.0.5 beijing-1"}, 1
+			}
+			if !maps.Equal(got, want) || len(o.global.Spec.Endpoints) != addresses {
+				return fmt.Errorf("%v, GlobalService %+v, want %v", got, o.global.Spec.Endpoints, want)
 			}
 			return nil
 		})
 	}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	follows("10.11.0.5")
 	w.hub.StopAPIServer()
-	w.here(own("10.11.0.6"))
+	w.here(ownSlice("10.11.0.6"))
 	follows("10.11.0.6")
+
+	run.stop()
+	run = w.start(Options{})
+	w.here(ownSlice("10.11.0.7"))
+	follows("10.11.0.7")
+	if after := w.objects("shop", "web"); after.serviceImport.ResourceVersion != before.serviceImport.ResourceVersion || after.derived.UID != before.derived.UID {
+		t.Error("what the service is has changed without the hub")
+	}
+	if err := w.client.Delete(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	follows("")
+	w.here(ownService, ownSlice("10.11.0.8"))
+	follows("10.11.0.8")
+
 	if err := w.hub.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -87,9 +114,13 @@ endpoints: [{addresses: [%s], nodeName: n1}]
 		}
 		return nil
 	})
-	follows("10.11.0.6")
+	follows("10.11.0.8")
 	w.quiet(run, 1)
-	follows("10.11.0.6")
+	follows("10.11.0.8")
+	if err := w.client.Delete(t.Context(), service); err != nil {
+		t.Fatal(err)
+	}
+	follows("") // whose record the hub has until the exporter takes it away
 	if after := w.objects("shop", "web"); after.derived.UID != before.derived.UID {
 		t.Error("the derived Service was made anew")
 	}

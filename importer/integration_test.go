@@ -49,7 +49,7 @@ metadata:
 addressType: IPv4
 endpoints: []
 `)
-	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"),
+	w.onHub(records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5"),
 		records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	run := w.start(Options{})
 
@@ -90,8 +90,8 @@ endpoints: []
 		before, done := run.local.written(), reconciles(t)
 		// New versions of the records with the old content, and a new place for a cluster and back.
 		for _, o := range []client.Object{
-			&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: "web.shop"}},
-			&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: "web.shop.x-0"}},
+			&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop"}},
+			&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop.x-0"}},
 		} {
 			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"touched":"yes"}}}`))
 			if err := w.hubClient.Patch(t.Context(), o, patch); err != nil {
@@ -155,14 +155,14 @@ endpoints: []
 	t.Run("drops a cluster that un-exports, and the service with the last", func(t *testing.T) {
 		w.withdraw(records.Exported("shanghai", "shop", "web", "", ""))
 		o := w.imported("shop", "web", 1)
-		if !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) || o.slices[0].Labels[api.LabelSourceCluster] != "beijing" {
+		if !slices.Equal(o.serviceImport.Spec.IPs, []string{vip}) || o.slices[0].Labels[api.LabelSourceCluster] != "baoding" {
 			t.Errorf("left are %+v", o)
 		}
-		w.withdraw(records.Exported("beijing", "shop", "web", "", ""))
+		w.withdraw(records.Exported("baoding", "shop", "web", "", ""))
 		w.gone("shop", "web")
 	})
 	t.Run("keeps for a while what somebody deletes from the hub", func(t *testing.T) {
-		w.onHub(records.Exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.9"), records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
+		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.9"), records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
 		was := w.imported("shop", "kept", 2)
 		w.hub.ApplyStatus(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: shanghai}, status: {phase: Ready}}"))
 		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
@@ -174,14 +174,14 @@ endpoints: []
 			return nil
 		})
 		// What the others do goes on meanwhile.
-		w.onHub(records.Exported("beijing", "shop", "kept", "10.1.0.9", "10.11.0.10"))
+		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.10"))
 		kube.Eventually(t, soon, func() error {
 			for _, s := range w.objects("shop", "kept").slices {
 				if s.Endpoints[0].Addresses[0] == "10.11.0.10" {
 					return nil
 				}
 			}
-			return errors.New("beijing's new endpoint isn't there")
+			return errors.New("baoding's new endpoint isn't there")
 		})
 		if o := w.objects("shop", "kept"); time.Since(began) < hold.VanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
 			t.Errorf("%d slices are left, of %v", len(o.slices), o.serviceImport.Status.Clusters)
@@ -194,11 +194,11 @@ endpoints: []
 		// It is not.
 		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
 		w.imported("shop", "kept", 1)
-		w.withdraw(records.Exported("beijing", "shop", "kept", "", ""))
+		w.withdraw(records.Exported("baoding", "shop", "kept", "", ""))
 		w.gone("shop", "kept")
 	})
 	t.Run("waits for the namespace", func(t *testing.T) {
-		w.onHub(records.Exported("beijing", "later", "web", "10.1.0.2", "10.11.0.6"))
+		w.onHub(records.Exported("baoding", "later", "web", "10.1.0.2", "10.11.0.6"))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "no_namespace"); n != 1 {
 				return fmt.Errorf("%v services without a namespace", n)
@@ -209,7 +209,7 @@ endpoints: []
 		w.imported("later", "web", 1)
 	})
 	t.Run("leaves kube-system alone", func(t *testing.T) {
-		w.onHub(records.Exported("beijing", "kube-system", "kube-dns", "10.1.0.3", "10.11.0.7"))
+		w.onHub(records.Exported("baoding", "kube-system", "kube-dns", "10.1.0.3", "10.11.0.7"))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "excluded"); n != 1 {
 				return fmt.Errorf("%v services excluded", n)
@@ -233,7 +233,7 @@ metadata: {namespace: other, name: web, labels: {fabedge.io/created-by: service-
 spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 `)
 		before := w.objects("other", "web")
-		w.onHub(records.Exported("beijing", "other", "web", "10.1.0.4", "10.11.0.8"))
+		w.onHub(records.Exported("baoding", "other", "web", "10.1.0.4", "10.11.0.8"))
 		var events eventsv1.EventList
 		kube.Eventually(t, soon, func() error {
 			for _, kind := range []string{"ServiceImport", "GlobalService"} {
@@ -316,7 +316,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			}
 			return nil
 		})
-		w.withdraw(records.Exported("beijing", "later", "web", "", ""))
+		w.withdraw(records.Exported("baoding", "later", "web", "", ""))
 		kube.Eventually(t, soon, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
 				return fmt.Errorf("%v services held", n)
@@ -352,7 +352,7 @@ spec: {policyName: no-more, validationActions: [Deny]}
 			}
 			return nil
 		})
-		w.onHub(records.Exported("beijing", "other", "refused", "10.1.0.12", "10.11.0.12"))
+		w.onHub(records.Exported("baoding", "other", "refused", "10.1.0.12", "10.11.0.12"))
 		kube.Eventually(t, soon, func() error {
 			o := w.objects("other", "refused")
 			if o.serviceImport == nil {
@@ -377,7 +377,7 @@ spec: {policyName: no-more, validationActions: [Deny]}
 		w.imported("other", "refused", 1)
 	})
 	t.Run("deletes its GlobalServices when told to skip them", func(t *testing.T) {
-		w.onHub(records.Exported("beijing", "shop", "skipped", "10.1.0.11", "10.11.0.11"))
+		w.onHub(records.Exported("baoding", "shop", "skipped", "10.1.0.11", "10.11.0.11"))
 		w.imported("shop", "skipped", 1)
 		w.here("{apiVersion: dns.fabedge.io/v1alpha1, kind: GlobalService, metadata: {namespace: shop, name: theirs}, spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}}")
 		run.stop()

@@ -37,10 +37,7 @@ type reconciler struct {
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	in := desired.Input{
-		Key: req.NamespacedName, DataPath: r.options.DataPath, Cluster: r.options.Cluster,
-		Nodes: r.nodes.places(), Policy: r.options.Policy,
-	}
+	in := r.input(req.NamespacedName)
 	if err := r.gatherHub(ctx, in.Key, &in); err != nil {
 		return reconcile.Result{}, err
 	}
@@ -110,6 +107,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		result.RequeueAfter = sooner(result.RequeueAfter, returns)
 	}
 	return result, err
+}
+
+// input returns what is the same for all services.
+func (r *reconciler) input(key types.NamespacedName) desired.Input {
+	return desired.Input{
+		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
+	}
 }
 
 // compute returns what the objects of a service should be, and when that changes by itself: a cluster has been back for long

@@ -87,17 +87,11 @@ func (i *importer) Start(ctx context.Context) error {
 		version, err = servedImportVersion(i.mgr.GetRESTMapper())
 		return err
 	})
-	for _, index := range indexes(i.hub.GetCache(), i.mgr.GetCache()) {
-		retry(ctx, "Waiting for the API servers of the hub and of this cluster", func() error { return index.add(ctx) })
-	}
-	select {
-	case <-ctx.Done():
-		return nil
-	default:
-	}
+	hub := i.hub.GetCache()
+	onHub, here := indexes(hub, i.mgr.GetCache())
+	retry(ctx, "Waiting for this cluster's API server", func() error { return here.add(ctx) })
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
 
-	hub := i.hub.GetCache()
 	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
 	guard := &hold.Guard{
 		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
@@ -129,10 +123,14 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 	back := newReturning(clock.RealClock{})
 	limits := newCaps(i.options.MaxServices, report.capped)
-	services, err := i.controller("importer", &reconciler{
+	reconciler := &reconciler{
 		options: i.options, hub: hub, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		nodes: nodes, returning: back, caps: limits,
-	}, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone, back, limits, i.options.Cluster, places))
+	}
+	if err := i.awaitHub(ctx, onHub, reconciler, places); err != nil || ctx.Err() != nil {
+		return err
+	}
+	services, err := i.controller("importer", reconciler, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone, back, limits, i.options.Cluster, places))
 	if err != nil {
 		return err
 	}
@@ -151,14 +149,8 @@ func (i *importer) Start(ctx context.Context) error {
 			return nil
 		})
 	}
-	group.Go(func() error {
-		if hub.WaitForCacheSync(ctx) {
-			hubSyncedGauge.Set(1)
-			defer hubSyncedGauge.Set(0)
-		}
-		<-ctx.Done()
-		return nil
-	})
+	hubSyncedGauge.Set(1)
+	defer hubSyncedGauge.Set(0)
 	return group.Wait()
 }
 

@@ -41,7 +41,8 @@ type index struct {
 	by    client.IndexerFunc
 }
 
-func indexes(hub, local cache.Cache) []index {
+// indexes returns those of the two caches.
+func indexes(hub, local cache.Cache) (onHub []index, here index) {
 	byService := func(o client.Object) []string {
 		if key, ok := desired.ServiceOf(o); ok {
 			return []string{key.String()}
@@ -52,16 +53,15 @@ func indexes(hub, local cache.Cache) []index {
 		return []string{o.(*clustersetv1alpha1.ExportedService).Spec.ServiceNamespace}
 	}
 	return []index{
-		{local, &discoveryv1.EndpointSlice{}, indexService, func(o client.Object) []string {
+			{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
+			{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
+			{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
+		}, index{local, &discoveryv1.EndpointSlice{}, indexService, func(o client.Object) []string {
 			if key, ok := backedBy(o); ok {
 				return []string{key.String()}
 			}
 			return byService(o)
-		}},
-		{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
-		{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
-		{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
-	}
+		}}
 }
 
 // add starts the kind's informer and fails while its API server is away. It can't be done twice.

@@ -33,9 +33,9 @@ type Input struct {
 	// Services and Endpoints are the hub's records of the service, as they are.
 	Services  []*clustersetv1alpha1.ExportedService
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
-	// Own is what this cluster's objects say of the service, nil where it has no such Service. Where it exports the service that
-	// counts, and not what the hub says of its addresses: the hub may be away or behind. What is merged stays as the hub has it
-	// of everyone, so that all clusters come to the same.
+	// Own is what this cluster's objects say of the service; nil: not known. Where it exports the service that counts, and not what
+	// the hub says of its addresses: the hub may be away or behind. What is merged stays as the hub has it of everyone, so that all
+	// clusters come to the same.
 	Own *Own
 	// Members are the MemberClusters of the clusters that the records come from, and of this cluster, where there are any.
 	Members map[string]*clustersetv1alpha1.MemberCluster
@@ -60,10 +60,12 @@ type Input struct {
 	Refused string
 }
 
-// Own is what a cluster's own objects say of a service.
+// Own is what a cluster's own objects say of a service. Of one that it doesn't have, or has no longer, they say nothing.
 type Own struct {
 	ClusterIPs []string
-	Endpoints  []*clustersetv1alpha1.ExportedEndpoints
+	// Ports are the Service's. They only tell hold.Retain their own names.
+	Ports     []corev1.ServicePort
+	Endpoints []*clustersetv1alpha1.ExportedEndpoints
 	// Nodes has the names of the nodes that endpoints are on, by address.
 	Nodes map[string]string
 }

@@ -113,10 +113,17 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 }
 
 // exportedNames returns the names that ports of our objects have in the records, where they are others: none, for one that
-// has a name only among others (merge.Port).
+// has a name only among others (merge.Port). This cluster's own Service says so as well as its record, which may be out of reach.
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
+		if in.Own != nil {
+			for _, p := range in.Own.Ports {
+				if p.Name == "" && p.Port == have.Port && p.Protocol == have.Protocol {
+					names[have.Name] = ""
+				}
+			}
+		}
 		for _, s := range in.Services {
 			for _, p := range s.Spec.Ports {
 				if p.Name == "" && p.Port == have.Port && (p.Protocol == have.Protocol || p.Protocol == "" && have.Protocol == corev1.ProtocolTCP) {
@@ -212,7 +219,8 @@ func rememberedIPs(cur desired.Current, cluster string) (ips []string) {
 	return ips
 }
 
-// rememberedPorts returns the names of the ports that a cluster's slices have; nil where it has none, so that nobody knows.
+// rememberedPorts returns the names of the ports that a cluster's slices have or, where it has no slice, its ClusterIP in the
+// GlobalService; nil where neither says.
 func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 	var names map[string]bool
 	for _, s := range cur.Slices {
@@ -224,6 +232,16 @@ func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 		}
 		for _, p := range s.Ports {
 			names[*p.Name] = true // the API server fills it in
+		}
+	}
+	if g := cur.Global; names == nil && g != nil && desired.Owned(g) && g.Spec.Type != fabedgev1alpha1.Headless {
+		for i := range g.Spec.Endpoints {
+			if e := &g.Spec.Endpoints[i]; e.Cluster == cluster && len(e.Ports) > 0 {
+				names = map[string]bool{}
+				for _, p := range e.Ports {
+					names[p.Name] = true
+				}
+			}
 		}
 	}
 	return names

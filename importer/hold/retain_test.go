@@ -1,6 +1,7 @@
 package hold
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"path/filepath"
 	"reflect"
@@ -77,6 +78,70 @@ func TestRetainChangesNothing(t *testing.T) {
 	if tried < 8 {
 		t.Errorf("only %d clusters were tried", tried)
 	}
+}
+
+// TestAllCanBeRetained has no records at all, as an agent that starts while the hub is away. Then the objects here tell what every
+// cluster exports, down to the slices and the GlobalService.
+func TestAllCanBeRetained(t *testing.T) {
+	files, err := filepath.Glob("../desired/testdata/*.txtar")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v", files, err)
+	}
+	for _, file := range files {
+		archive, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sections := map[string]string{}
+		for _, f := range archive.Files {
+			sections[f.Name] = string(f.Data)
+		}
+		all := records.Input(t, desired.DataPath(strings.TrimSpace(sections["datapath"])), sections["hub.yaml"])
+		for _, own := range append([]string{"another"}, desired.Compute(all).Resolved.Clusters...) {
+			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+" in "+own, func(t *testing.T) {
+				in := all
+				in.Cluster, in.Own = own, ownOf(all, own)
+				was := desired.Compute(in)
+				if was.ServiceImport == nil {
+					return
+				}
+				cur := desired.Current{ServiceImport: was.ServiceImport, Derived: in.Derived, Global: was.Global, Slices: was.Slices}
+				in.Services, in.Endpoints = nil, nil
+				Retain(&in, cur, RemovalOf(in, cur, desired.Output{}).Missing)
+				now := desired.Compute(in)
+				if RemovalOf(in, cur, now).Any() {
+					t.Error("something is missing")
+				}
+				byNumber(was)
+				byNumber(now)
+				if !reflect.DeepEqual(was.Slices, now.Slices) {
+					t.Errorf("EndpointSlices were\n%+v\nare\n%+v", was.Slices, now.Slices)
+				}
+				if !reflect.DeepEqual(was.Global, now.Global) {
+					t.Errorf("GlobalService was\n%+v\nis\n%+v", was.Global, now.Global)
+				}
+			})
+		}
+	}
+}
+
+// ownOf is what a cluster's own objects say where they say what its records do.
+func ownOf(in desired.Input, cluster string) *desired.Own {
+	own := &desired.Own{}
+	for _, s := range in.Services {
+		if s.Namespace == api.MemberNamespace(cluster) {
+			own.ClusterIPs = s.Spec.ClusterIPs
+			for _, p := range s.Spec.Ports {
+				own.Ports = append(own.Ports, corev1.ServicePort{Name: p.Name, Protocol: cmp.Or(p.Protocol, corev1.ProtocolTCP), Port: p.Port})
+			}
+		}
+	}
+	for _, e := range in.Endpoints {
+		if e.Namespace == api.MemberNamespace(cluster) {
+			own.Endpoints = append(own.Endpoints, e)
+		}
+	}
+	return own
 }
 
 // byNumber sorts the ports of all objects.

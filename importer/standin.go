@@ -1,0 +1,136 @@
+package importer
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
+)
+
+// hubPatience is how long a start waits for the hub's records before the stand-in takes over. A hub that answers is read by then.
+const hubPatience = 5 * time.Second
+
+// awaitHub waits until the hub's records are read, as long as that takes. Meanwhile a stand-in works.
+func (i *importer) awaitHub(ctx context.Context, onHub []index, r *reconciler, places <-chan event.GenericEvent) error {
+	alone, stop := context.WithCancel(ctx)
+	defer stop()
+	ended := make(chan error, 1)
+	go func() {
+		select {
+		case <-alone.Done():
+			ended <- nil
+		case <-time.After(hubPatience):
+			ended <- i.standIn(alone, r, places)
+		}
+	}()
+	for _, index := range onHub {
+		retry(ctx, "Waiting for the hub's API server", func() error { return index.add(ctx) })
+	}
+	retry(ctx, "Waiting for the hub's API server", func() error {
+		_, err := i.hub.GetCache().GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
+		return err
+	})
+	i.hub.GetCache().WaitForCacheSync(ctx) // or until ctx ends
+	stop()
+	return <-ended // before the importer begins: the stand-in knows less
+}
+
+// standIn works on the services that were imported before until ctx ends.
+func (i *importer) standIn(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
+	logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services, and what others export stays as it is")
+	with := *r
+	with.hub = r.local.cache // has the copies of MemberClusters
+	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if key, ok := backedBy(o); ok {
+			return []reconcile.Request{{NamespacedName: key}}
+		}
+		key, ok := desired.ServiceOf(o)
+		if _, service := o.(*corev1.Service); service && !ok {
+			key, ok = client.ObjectKeyFromObject(o), true
+		}
+		if !ok {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: key}}
+	})
+	here := i.mgr.GetCache()
+	c, err := i.controller("importer-alone", &standIn{with}, i.options.Concurrency, []source.Source{
+		source.Kind(here, r.local.imports.empty(), enqueue),
+		source.Kind[client.Object](here, &discoveryv1.EndpointSlice{}, enqueue),
+		source.Kind[client.Object](here, &corev1.Service{}, enqueue),
+		source.Channel(places, allImported(r.local)),
+	})
+	if err != nil {
+		return err
+	}
+	return c.Start(ctx)
+}
+
+// allImported enqueues all services that are imported here.
+func allImported(l *local) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var derived corev1.ServiceList
+		if err := l.cache.List(ctx, &derived, client.MatchingLabels(desired.Labels()), client.UnsafeDisableDeepCopy); err != nil {
+			return nil // we are stopping
+		}
+		var requests []reconcile.Request
+		for i := range derived.Items {
+			if key, ok := desired.ServiceOf(&derived.Items[i]); ok {
+				requests = append(requests, reconcile.Request{NamespacedName: key})
+			}
+		}
+		return requests
+	})
+}
+
+// standIn reconciles what was imported before the agent started with this cluster's own Services, as long as the hub's records
+// aren't read: a rollout here mustn't wait for a hub that is away. Of everyone else it takes what the objects here say, as
+// hold.Retain has it. It writes EndpointSlices and the GlobalService alone: addresses, and what kube-proxy makes of them. What
+// the service is, and that it is at all, stays as the hub last said.
+type standIn struct{ reconciler }
+
+// Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
+func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	in := s.input(req.NamespacedName)
+	cur, err := s.gatherLocal(ctx, in.Key)
+	if err != nil || cur.ServiceImport == nil || !desired.Owned(cur.ServiceImport) || !s.options.imports(in.Key.Namespace) {
+		return reconcile.Result{}, err
+	}
+	if cur.Derived != nil && desired.Owned(cur.Derived) {
+		in.Derived = cur.Derived
+	}
+	if in.Own, err = s.gatherOwn(ctx, in.Key); err != nil {
+		return reconcile.Result{}, err
+	}
+	hold.Retain(&in, cur, hold.RemovalOf(in, cur, desired.Output{}).Missing)
+	out, _, err := s.compute(ctx, &in)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if out.ServiceImport == nil || hold.RemovalOf(in, cur, out).Any() {
+		logf.FromContext(ctx).V(1).Info("Left a service as it is that can't be told from its objects alone")
+		return reconcile.Result{}, nil
+	}
+	err = errors.Join(s.applySlices(ctx, out, cur, s.ownerOf(cur.ServiceImport)), s.applyGlobal(ctx, out, cur))
+	if isStale(err) {
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
+	}
+	if err != nil {
+		return reconcile.Result{}, fmt.Errorf("without the hub: %w", err)
+	}
+	return reconcile.Result{}, nil
+}
