@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -136,6 +137,11 @@ func (s *reloaded) end(t *testing.T) {
 
 func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 	t.Helper()
+	defer func() {
+		if t.Failed() {
+			_ = s.cmd.Process.Signal(syscall.SIGABRT) // where it hangs goes to its log
+		}
+	}()
 	sockets := udpSockets(t, s.coreDNS)
 	var goroutines int
 	random := rand.New(rand.NewPCG(uint64(n), 0)) //nolint:gosec // for reloads

@@ -46,6 +46,10 @@ var parts = []struct {
 }
 
 func main() {
+	if len(os.Args) == 3 && os.Args[1] == echoArg {
+		fmt.Fprintln(os.Stderr, "bench:", echo(os.Args[2]))
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx)
 	stop()

@@ -25,7 +25,8 @@ const namespaces = 100
 var serviceImports = schema.GroupVersionResource{Group: mcsv1beta1.GroupName, Version: "v1beta1", Resource: "serviceimports"}
 
 // objects are what the server answers from: ClusterSetIP services svc-N and headless services hl-N of ten endpoints,
-// spread over a hundred namespaces, and one headless service of a hundred endpoints, hl100.ns-0.
+// spread over a hundred namespaces, and one headless service of a hundred endpoints, hl100.ns-0. Each namespace has a Service of the
+// cluster's own, too.
 type objects struct {
 	services, headless int
 }
@@ -36,6 +37,11 @@ func (o objects) service(i int) string {
 
 func (o objects) headlessName(i int) string {
 	return fmt.Sprintf("hl-%d.ns-%d.svc.clusterset.local.", i%o.headless, i%o.headless%namespaces)
+}
+
+// local is the name of a Service of the cluster itself.
+func (o objects) local(i int) string {
+	return fmt.Sprintf("local.ns-%d.svc.cluster.local.", i%namespaces)
 }
 
 func (o objects) create(ctx context.Context, plane *kube.ControlPlane) error {
@@ -58,6 +64,13 @@ func (o objects) create(ctx context.Context, plane *kube.ControlPlane) error {
 	}
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(16)
+	for i := range namespaces { // for names in cluster.local
+		g.Go(func() error {
+			o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+			_, err := client.CoreV1().Services(fmt.Sprintf("ns-%d", i)).Create(ctx, o, metav1.CreateOptions{})
+			return err
+		})
+	}
 	for i := range o.services {
 		g.Go(func() error {
 			ip := fmt.Sprintf("10.100.%d.%d", i/256%256, i%256)

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"text/tabwriter"
@@ -55,6 +56,11 @@ func process(ctx context.Context, b *bench) error {
 		if err := srv.await(ctx, b.objects.headlessName(0)); err != nil {
 			return err
 		}
+		if s.name == "erratic" {
+			if srv.asked, err = b.dnsperfData(b.plain()); err != nil {
+				return err
+			}
+		}
 	}
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "query\tours µs/q\tin-tree\terratic A\tours/erratic\tours qps\tin-tree qps\tratio\t")
@@ -76,77 +82,34 @@ func process(ctx context.Context, b *bench) error {
 	return out.Flush()
 }
 
-// productionBody is what people have in front of and behind the plugin that answers (corefile.example).
-const productionBody = `    errors
-    prometheus 127.0.0.1:PORT
-    shed
-    bufsize 1232
-    cache 30
-    loadbalance
-    reload
-`
-
-// production asks servers with the Corefile that people run: ours with and without the express path, and the in-tree plugin.
-func production(ctx context.Context, b *bench) error {
-	servers := make([]*server, 0, 4)
-	defer func() {
-		for _, s := range servers {
-			s.stop()
-		}
-	}()
-	for _, s := range []struct{ name, body string }{
-		{"ours", productionBody + strings.Replace(oursBody, "clusterset {", "clusterset clusterset.local {", 1)},
-		{"ours-off", productionBody + strings.Replace(oursBody, "clusterset {", "clusterset clusterset.local {\n        express off", 1)},
-		{"in-tree", productionBody + inTreeBody}, {"erratic", erraticBody},
-	} {
-		srv, err := b.start(ctx, s.name, ".", s.body)
-		if err != nil {
-			return err
-		}
-		servers = append(servers, srv)
-		if err := srv.await(ctx, b.objects.headlessName(0)); err != nil {
-			return err
-		}
-	}
-	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "query\texpress µs/q\texpress off\tin-tree\terratic A\toff/express\tin-tree/express\texpress qps\toff qps\tin-tree qps\t")
-	for _, q := range b.queries() {
-		if q.name == "headless 100 A" {
-			continue // over 512 bytes: it measures truncation
-		}
-		result, err := b.contest(ctx, q, servers)
-		if err != nil {
-			return err
-		}
-		ours, off, inTree := result["ours"], result["ours-off"], result["in-tree"]
-		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t\n", q.name, ours.micros, off.micros, inTree.micros,
-			result["erratic"].micros, off.micros/ours.micros, inTree.micros/ours.micros, ours.qps, off.qps, inTree.qps)
-	}
-	return out.Flush()
+// load is what a server did under dnsperf. The waits for each answer, in seconds and ascending, are there if dnsperf was verbose.
+type load struct {
+	micros, qps float64
+	waits       []float64
 }
 
-// load is what a server did under dnsperf.
-type load struct{ micros, qps float64 }
+var waitRE = regexp.MustCompile(`(?m)^> \S+ \S+ \S+ ([\d.]+)$`)
 
-// contest gives every server its turn in every round, and returns the medians. erratic knows no services: it is always
-// asked for A.
+func waits(text []byte) (all []float64) {
+	for _, match := range waitRE.FindAllSubmatch(text, -1) {
+		if wait, err := strconv.ParseFloat(string(match[1]), 64); err == nil {
+			all = append(all, wait)
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+// contest gives every server its turn in every round, and returns the medians.
 func (b *bench) contest(ctx context.Context, q query, servers []*server) (map[string]load, error) {
 	data, err := b.dnsperfData(q)
-	if err != nil {
-		return nil, err
-	}
-	plain, err := b.dnsperfData(query{"erratic", dns.TypeA, b.objects.service})
 	if err != nil {
 		return nil, err
 	}
 	micros, qps := map[string][]float64{}, map[string][]float64{}
 	for range b.rounds {
 		for _, s := range servers {
-			d := data
-			if s.name == "erratic" {
-				d = plain
-			}
-			l, err := b.turn(ctx, s, d)
+			l, err := b.turn(ctx, s, data)
 			if err != nil {
 				return nil, err
 			}
@@ -155,7 +118,7 @@ func (b *bench) contest(ctx context.Context, q query, servers []*server) (map[st
 	}
 	result := map[string]load{}
 	for _, s := range servers {
-		result[s.name] = load{median(micros[s.name]), median(qps[s.name])}
+		result[s.name] = load{micros: median(micros[s.name]), qps: median(qps[s.name])}
 	}
 	return result, nil
 }
@@ -165,16 +128,19 @@ var (
 	qpsRE       = regexp.MustCompile(`Queries per second:\s+([\d.]+)`)
 )
 
-// turn runs dnsperf against one server, on the core that the servers don't have.
-func (b *bench) turn(ctx context.Context, s *server, data string) (load, error) {
+// turn runs dnsperf against one server, on the core that the servers don't have, with further arguments.
+func (b *bench) turn(ctx context.Context, s *server, data string, args ...string) (load, error) {
+	if s.asked != "" {
+		data = s.asked
+	}
 	host, port, _ := strings.Cut(s.addr, ":")
 	before, err := s.cpu()
 	if err != nil {
 		return load{}, err
 	}
 	seconds := strconv.Itoa(max(1, int(b.duration.Seconds())))
-	text, err := exec.CommandContext(ctx, "taskset", "-c", "1", "dnsperf", "-s", host, "-p", port, "-d", data, //nolint:gosec // our own arguments
-		"-l", seconds, "-c", "4", "-q", "200").CombinedOutput()
+	args = append([]string{"-c", "1", "dnsperf", "-s", host, "-p", port, "-d", data, "-l", seconds, "-c", "4", "-q", "200"}, args...)
+	text, err := exec.CommandContext(ctx, "taskset", args...).CombinedOutput() //nolint:gosec // our own arguments
 	if err != nil {
 		return load{}, fmt.Errorf("dnsperf (Debian package dnsperf): %w\n%s", err, text)
 	}
@@ -188,8 +154,11 @@ func (b *bench) turn(ctx context.Context, s *server, data string) (load, error) 
 	}
 	n, _ := strconv.ParseFloat(string(completed[1]), 64)
 	q, _ := strconv.ParseFloat(string(qps[1]), 64)
-	return load{micros: float64((after - before).Microseconds()) / n, qps: q}, nil
+	return load{micros: float64((after - before).Microseconds()) / n, qps: q, waits: waits(text)}, nil
 }
+
+// plain is what servers are asked that know no services, or answer whatever they are asked.
+func (b *bench) plain() query { return query{"plain A", dns.TypeA, b.objects.service} }
 
 // dnsperfData writes the questions as dnsperf reads them.
 func (b *bench) dnsperfData(q query) (string, error) {

@@ -1,0 +1,191 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/miekg/dns"
+)
+
+// productionBody is what people have in front of and behind the plugin that answers (corefile.example).
+const productionBody = `    errors
+    prometheus 127.0.0.1:PORT
+    shed
+    bufsize 1232
+    cache 30
+    loadbalance
+    reload
+`
+
+// localBody answers the cluster's own names behind ours, as inTreeBody does with one plugin for both.
+const localBody = `
+    kubernetes cluster.local {
+        kubeconfig KUBECONFIG
+        startup_timeout 60s
+    }`
+
+// production asks servers with the Corefile that people run: ours with and without the express path, and the in-tree plugin. The echo says what
+// packets cost, erratic what CoreDNS does.
+func production(ctx context.Context, b *bench) error {
+	servers, err := b.startProduction(ctx)
+	defer func() {
+		for _, s := range servers {
+			s.stop()
+		}
+	}()
+	if err != nil {
+		return err
+	}
+	inTreeA, err := b.flood(ctx, servers)
+	if err != nil {
+		return err
+	}
+	if err := b.steady(ctx, servers, inTreeA/3); err != nil {
+		return err
+	}
+	return b.bystanders(ctx, servers)
+}
+
+func (b *bench) startProduction(ctx context.Context) (servers []*server, err error) {
+	ours := strings.Replace(oursBody, "clusterset {", "clusterset clusterset.local {", 1) + localBody
+	for _, s := range []struct{ name, body string }{
+		{"ours", productionBody + ours},
+		{"ours-off", productionBody + strings.Replace(ours, "clusterset.local {", "clusterset.local {\n        express off", 1)},
+		{"in-tree", productionBody + inTreeBody}, {"erratic", erraticBody},
+	} {
+		srv, err := b.start(ctx, s.name, ".", s.body)
+		if err != nil {
+			return servers, err
+		}
+		servers = append(servers, srv)
+		for _, name := range []string{b.objects.headlessName(0), b.objects.local(0)} {
+			if err := srv.await(ctx, name); err != nil {
+				return servers, err
+			}
+		}
+		if s.name == "erratic" {
+			if srv.asked, err = b.dnsperfData(b.plain()); err != nil {
+				return servers, err
+			}
+		}
+	}
+	e, err := b.startEcho(ctx)
+	if err != nil {
+		return servers, err
+	}
+	return append(servers, e), e.await(ctx, b.objects.service(0))
+}
+
+// mixed is half cluster.local.
+func (b *bench) mixed() query {
+	return query{"mixed A", dns.TypeA, func(i int) string {
+		if i%2 == 0 {
+			return b.objects.local(i)
+		}
+		return b.objects.service(i)
+	}}
+}
+
+// flood asks as fast as the servers answer, and returns the queries for A per second that the in-tree plugin answers.
+func (b *bench) flood(ctx context.Context, servers []*server) (inTreeA float64, err error) {
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(out, "flooded\techo µs/q\texpress\texpress off\tin-tree\terratic A\texpress/echo\toff/express\tin-tree/express\techo qps\texpress\toff\tin-tree\texpress/in-tree\t")
+	for _, q := range append(b.queries(), b.mixed()) {
+		if q.name == "headless 100 A" {
+			continue // over 512 bytes: it measures truncation
+		}
+		r, err := b.contest(ctx, q, servers)
+		if err != nil {
+			return 0, err
+		}
+		if err := b.profile(ctx, q, servers[:2]); err != nil {
+			return 0, err
+		}
+		e, ours, off, inTree := r["echo"], r["ours"], r["ours-off"], r["in-tree"]
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t\n", q.name,
+			e.micros, ours.micros, off.micros, inTree.micros, r["erratic"].micros, ours.micros/e.micros, off.micros/ours.micros, inTree.micros/ours.micros,
+			e.qps, ours.qps, off.qps, inTree.qps, ours.qps/inTree.qps)
+		if inTreeA == 0 {
+			inTreeA = inTree.qps
+		}
+	}
+	return inTreeA, out.Flush()
+}
+
+// steady asks for A at a fixed rate, which all of them can bear.
+func (b *bench) steady(ctx context.Context, servers []*server, rate float64) error {
+	data, err := b.dnsperfData(b.plain())
+	if err != nil {
+		return err
+	}
+	micros, half, most := map[string][]float64{}, map[string][]float64{}, map[string][]float64{}
+	for range b.rounds {
+		for _, s := range servers {
+			l, err := b.turn(ctx, s, data, "-v", "-Q", strconv.Itoa(int(rate)))
+			if err != nil {
+				return err
+			}
+			if len(l.waits) == 0 {
+				return fmt.Errorf("dnsperf printed no waits for %s", s.name)
+			}
+			micros[s.name] = append(micros[s.name], l.micros)
+			half[s.name] = append(half[s.name], l.waits[len(l.waits)/2])
+			most[s.name] = append(most[s.name], l.waits[len(l.waits)*99/100])
+		}
+	}
+	fmt.Println()
+	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintf(out, "A at %.0f a second\tµs/q\t/ echo\tp50 / echo\tp99 / echo\t\n", rate)
+	for _, s := range servers {
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t\n", s.name, median(micros[s.name]), median(micros[s.name])/median(micros["echo"]),
+			median(half[s.name])/median(half["echo"]), median(most[s.name])/median(most["echo"]))
+	}
+	return out.Flush()
+}
+
+// bystanders compares what queries for cluster.local cost with the express path and without, in pairs of turns.
+func (b *bench) bystanders(ctx context.Context, servers []*server) error {
+	data, err := b.dnsperfData(query{"cluster.local A", dns.TypeA, b.objects.local})
+	if err != nil {
+		return err
+	}
+	var logs []float64
+	for i := range 3 * b.rounds {
+		pair := [2]*server{servers[0], servers[1]}
+		var micros [2]float64
+		for j := range pair {
+			at := (i + j) % 2 // neither is always the first
+			l, err := b.turn(ctx, pair[at], data)
+			if err != nil {
+				return err
+			}
+			micros[at] = l.micros
+		}
+		logs = append(logs, math.Log(micros[0]/micros[1]))
+	}
+	mean, spread := interval(logs)
+	fmt.Printf("\ncluster.local A, express / express off: %.3f (95 %% confidence: %.3f to %.3f, %d pairs)\n",
+		math.Exp(mean), math.Exp(mean-spread), math.Exp(mean+spread), len(logs))
+	return nil
+}
+
+// interval returns the mean of values, and how far from it their true mean is at most with a confidence of 95 %.
+func interval(values []float64) (mean, spread float64) {
+	n := float64(len(values))
+	for _, v := range values {
+		mean += v / n
+	}
+	for _, v := range values {
+		spread += (v - mean) * (v - mean) / (n - 1)
+	}
+	// Student's t for n-1 degrees of freedom, by its expansion in 1/(n-1).
+	const z = 1.959964
+	f := n - 1
+	t := z + (z*z*z+z)/(4*f) + (5*math.Pow(z, 5)+16*z*z*z+3*z)/(96*f*f)
+	return mean, t * math.Sqrt(spread/n)
+}
