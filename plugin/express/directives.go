@@ -26,7 +26,7 @@ const (
 var directives = map[string]effect{
 	"root": none, "metadata": none, "cancel": none, "quic": none, "grpc_server": none, "https": none, "https3": none,
 	"timeouts": none, "multisocket": none, "reload": none, "bind": none, "ready": none, "health": none, "pprof": none,
-	"errors": none, "tls": none, "on": none, "sign": none,
+	"errors": none, "tls": none, "on": none,
 	"nsid":     none, // who asks for it is left to the chain
 	"any":      none, // ANY is
 	"chaos":    none, // class CH is
@@ -40,7 +40,7 @@ var directives = map[string]effect{
 	"kubernetes": behind, "file": behind, "auto": behind, "secondary": behind, "etcd": behind, "forward": behind, "grpc": behind,
 	"erratic": behind, "whoami": behind, "nomad": behind,
 
-	"geoip": off, "proxyproto": off, "debug": off, "trace": off, "log": off, "dnstap": off, "local": off, "dns64": off, "siit": off,
+	"sign": off, "geoip": off, "proxyproto": off, "debug": off, "trace": off, "log": off, "dnstap": off, "local": off, "dns64": off, "siit": off,
 	"tsig": off, "rewrite": off, "autopath": off, "acl": off, "header": off, "dnssec": off, "minimal": off, "template": off,
 	"dynupdate": off, "hosts": off, "route53": off, "azure": off, "clouddns": off, "k8s_external": off, "view": off,
 }

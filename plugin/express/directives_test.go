@@ -3,10 +3,12 @@ package express
 import (
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/coredns/caddy/caddyfile"
 	"github.com/coredns/coredns/core/dnsserver"
+	"golang.org/x/tools/txtar"
 )
 
 // What a new version of CoreDNS brings has to be classified before it is built with.
@@ -24,6 +26,26 @@ func TestEveryDirectiveIsClassified(t *testing.T) {
 	for name := range directives {
 		if name != "clusterset" && !slices.Contains(dnsserver.Directives, name) {
 			t.Errorf("CoreDNS knows no %s", name)
+		}
+	}
+}
+
+// Each that is allowed is compared with the chain: TestExpressAnswersLikeTheChain has what this archive has.
+func TestEveryAllowedDirectiveHasACase(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/directives.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]bool{}
+	for _, f := range archive.Files {
+		cases[f.Name] = true
+		if !strings.HasPrefix(string(f.Data), f.Name) || directives[f.Name] == off {
+			t.Errorf("the case of %s is about something else, or turns the express path off", f.Name)
+		}
+	}
+	for name, e := range directives {
+		if e != off && !cases[name] {
+			t.Errorf("%s has no case", name)
 		}
 	}
 }
