@@ -1,0 +1,362 @@
+package desired_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// site is a cluster, pod one of its endpoints.
+type site struct {
+	name, region, phase string
+	zones               []string
+	drain               bool
+	pods                []pod
+}
+
+type pod struct {
+	address, zone string
+	ready         bool
+}
+
+// state is a service of some clusters, of which the first is the one that looks.
+type state struct {
+	sites      []site
+	nodes      []desired.NodePlace
+	prefer     []string // "none" is one word
+	boundary   string
+	minReady   int
+	byService  bool // the service states these, else they are the default
+	ipv6, mess bool // mess: what is not stated says something else
+}
+
+// TestNameAndAddressLeadToTheSame compares, in random states and for each zone of a cluster's nodes, the endpoints that a name is
+// answered with there, those that a kube-proxy there chooses among, and those that the rule says.
+func TestNameAndAddressLeadToTheSame(t *testing.T) {
+	const states = 500
+	compared, lastResorts, narrowed := 0, 0, 0
+	for seed := range uint64(states) {
+		s := randomState(rand.New(rand.NewPCG(seed, 12)))
+		in := s.input(t)
+		vip := desired.Compute(in)
+		for _, e := range in.Services {
+			e.Spec.Type, e.Spec.ClusterIPs = mcsv1beta1.Headless, nil
+		}
+		headless := desired.Compute(in)
+		somewhere := s.withinSomewhere()
+		for _, n := range s.places() {
+			name, address := s.rule(n.Zone, false), s.rule(n.Zone, true)
+			if got := s.answered(t, headless, n); !slices.Equal(got, name) {
+				t.Errorf("seed %d: in zone %q the name has %v, the rule says %v\n%+v", seed, n.Zone, got, name, s)
+			}
+			got := chosenByKubeProxy(vip.Slices, n.Zone)
+			switch {
+			case len(address) == 0 && s.boundary == "zone":
+				// It can't hold a boundary for one zone of a cluster that has nothing in it (docs/kube-proxy.md).
+				if slices.ContainsFunc(got, func(a string) bool { return !somewhere[a] }) {
+					t.Errorf("seed %d: in zone %q the address leads to %v, of which only %v are within another zone\n%+v", seed, n.Zone, got, somewhere, s)
+				}
+			case !slices.Equal(got, address):
+				t.Errorf("seed %d: in zone %q the address leads to %v, the rule says %v\n%+v", seed, n.Zone, got, address, s)
+			case len(name) > 0 && !slices.Equal(name, address):
+				t.Errorf("seed %d: the rule says %v of the name and %v of the address", seed, name, address)
+			}
+			compared++
+			if len(name) == 0 && len(address) > 0 {
+				lastResorts++
+			}
+			if ready := s.ready(); len(name) > 0 && len(name) < ready {
+				narrowed++
+			}
+		}
+	}
+	t.Logf("%d comparisons; in %d not all endpoints are used, in %d those of Expired clusters are, behind the address alone", compared, narrowed, lastResorts)
+	if compared < states || narrowed < states/4 || lastResorts < states/50 {
+		t.Error("the states are too much alike")
+	}
+}
+
+// rule returns what is used at a zone of the first cluster. It knows nothing but the rule (docs/concepts.md): the boundary; health;
+// tiers in order, each joined by the next as long as there are too few; and that an address has a last resort.
+func (s *state) rule(zone string, isAddress bool) []string {
+	here := &s.sites[0]
+	healths := []func(*site) bool{
+		func(of *site) bool { return !of.drain && (of == here || of.phase == "" || of.phase == "Ready") },
+		func(of *site) bool {
+			return of.drain && of == here || of.phase != "Expired" && of != here && (of.drain || of.phase == "Suspect")
+		},
+		func(of *site) bool { return isAddress && of != here && of.phase == "Expired" },
+	}
+	tiers := s.prefer
+	switch {
+	case tiers == nil:
+		tiers = []string{"zone", "region"}
+	case tiers[0] == "none":
+		tiers = nil
+	}
+	for _, healthy := range healths {
+		var used []string
+		for _, tier := range append(slices.Clone(tiers), "any") {
+			for i := range s.sites {
+				for _, p := range s.sites[i].pods {
+					of := &s.sites[i]
+					if p.ready && healthy(of) && s.near(zone, s.boundary, of, p) && s.near(zone, tier, of, p) && !slices.Contains(used, p.address) {
+						used = append(used, p.address)
+					}
+				}
+			}
+			if len(used) >= max(1, s.minReady) {
+				break
+			}
+		}
+		if len(used) > 0 {
+			slices.Sort(used)
+			return used
+		}
+	}
+	return nil
+}
+
+// near says whether a pod is as near to a zone of the first cluster as the tier asks. No tier asks nothing.
+func (s *state) near(zone, tier string, of *site, p pod) bool {
+	switch tier {
+	case "cluster":
+		return of == &s.sites[0]
+	case "region":
+		return of.region != "" && of.region == s.regionHere()
+	case "zone":
+		zones := of.zones
+		if p.zone != "" {
+			zones = []string{p.zone}
+		}
+		namesake := of.region != "" && s.regionHere() != "" && of.region != s.regionHere()
+		return zone != "" && slices.Contains(zones, zone) && !namesake
+	}
+	return true
+}
+
+func (s *state) regionHere() string {
+	if r := s.sites[0].region; r != "" || len(s.nodes) == 0 || !s.zoned() {
+		return r
+	}
+	return s.nodes[0].Region
+}
+
+// zoned says whether every node has a zone, without which kube-proxy minds no hints.
+func (s *state) zoned() bool {
+	return len(s.nodes) > 0 && !slices.ContainsFunc(s.nodes, func(n desired.NodePlace) bool { return n.Zone == "" })
+}
+
+// places are where kube-proxies choose as far as it can be told: each node's zone, or where the cluster lies.
+func (s *state) places() []desired.NodePlace {
+	if s.zoned() {
+		return s.nodes
+	}
+	if zones := s.sites[0].zones; len(zones) == 1 {
+		return []desired.NodePlace{{Zone: zones[0]}}
+	}
+	return []desired.NodePlace{{}}
+}
+
+// withinSomewhere returns the pods that are within the boundary of one of the places.
+func (s *state) withinSomewhere() map[string]bool {
+	within := map[string]bool{}
+	for _, n := range s.places() {
+		for i := range s.sites {
+			for _, p := range s.sites[i].pods {
+				within[p.address] = within[p.address] || s.near(n.Zone, s.boundary, &s.sites[i], p)
+			}
+		}
+	}
+	return within
+}
+
+func (s *state) ready() (n int) {
+	for _, of := range s.sites {
+		for _, p := range of.pods {
+			if p.ready {
+				n++
+			}
+		}
+	}
+	return n
+}
+
+// answered is what the DNS server at that place answers of the headless service.
+func (s *state) answered(t *testing.T, out desired.Output, at desired.NodePlace) (addresses []string) {
+	t.Helper()
+	x := index.New(index.Options{
+		Self: topology.Location{Cluster: s.sites[0].name, Zone: at.Zone, Region: s.regionHere()}, Policy: s.defaults(t), LongestZone: 20,
+	})
+	imported, errs := index.FromServiceImport(out.ServiceImport)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	objects := []index.Object{imported}
+	for _, slice := range out.Slices {
+		converted, errs := index.FromEndpointSlice(slice)
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		objects = append(objects, converted)
+	}
+	for i := range s.sites {
+		c, errs := index.FromMemberCluster(s.sites[i].member())
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		objects = append(objects, c)
+	}
+	x.Put(objects...)
+	x.Publish()
+	svc := x.Snapshot().Service("web.shop")
+	if svc == nil || svc.Set(index.MCS) == nil {
+		return nil
+	}
+	for _, a := range svc.Set(index.MCS).Addrs {
+		addresses = append(addresses, a.String())
+	}
+	slices.Sort(addresses)
+	return addresses
+}
+
+// chosenByKubeProxy is what a kube-proxy on a node of the zone chooses among, by its own rules (docs/kube-proxy.md).
+func chosenByKubeProxy(all []*discoveryv1.EndpointSlice, zone string) []string {
+	var ready, hinted []string
+	every := true
+	for _, s := range all {
+		if s.Labels[discoveryv1.LabelServiceName] == "" {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+				continue
+			}
+			ready = append(ready, e.Addresses[0])
+			if e.Hints == nil || len(e.Hints.ForZones) == 0 {
+				every = false
+			} else if slices.Contains(e.Hints.ForZones, discoveryv1.ForZone{Name: zone}) {
+				hinted = append(hinted, e.Addresses[0])
+			}
+		}
+	}
+	if every && len(hinted) > 0 {
+		ready = hinted
+	}
+	slices.Sort(ready)
+	return ready
+}
+
+// input is what the importer of the first cluster has.
+func (s *state) input(t *testing.T) desired.Input {
+	t.Helper()
+	var manifests []string
+	for i := range s.sites {
+		manifests = append(manifests, records.Exported(s.sites[i].name, "shop", "web", fmt.Sprintf("10.%d.0.1", 100+i), "10.0.0.1"))
+	}
+	in := records.Input(t, desired.DataPathPods, manifests...)
+	in.Cluster, in.Nodes, in.Policy = s.sites[0].name, s.nodes, s.defaults(t)
+	for i := range s.sites {
+		of := &s.sites[i]
+		in.Members[of.name] = of.member()
+		if s.byService {
+			in.Services[i].Spec.Policy = &clustersetv1alpha1.ServicePolicy{
+				Prefer: strings.Join(s.prefer, " "), Boundary: s.boundary, MinReady: int32(s.minReady), //nolint:gosec // small
+			}
+		}
+		if s.ipv6 {
+			in.Services[i].Spec.ClusterIPs, in.Services[i].Spec.IPFamilies = []string{fmt.Sprintf("fd00:%d::1", 100+i)}, nil
+			in.Endpoints[i].Spec.AddressType = discoveryv1.AddressTypeIPv6
+		}
+		in.Endpoints[i].Spec.Endpoints = nil
+		for _, p := range of.pods {
+			e := discoveryv1.Endpoint{Addresses: []string{p.address}, Conditions: discoveryv1.EndpointConditions{Ready: &p.ready}}
+			if p.zone != "" {
+				e.Zone = &p.zone
+			}
+			in.Endpoints[i].Spec.Endpoints = append(in.Endpoints[i].Spec.Endpoints, e)
+		}
+		if in.Endpoints[i].Namespace != api.MemberNamespace(of.name) || in.Services[i].Namespace != api.MemberNamespace(of.name) {
+			t.Fatal("the records are in another order")
+		}
+	}
+	return in
+}
+
+// defaults is what servers and agent are configured with.
+func (s *state) defaults(t *testing.T) topology.Policy {
+	t.Helper()
+	if s.byService {
+		if s.mess && s.prefer != nil && s.boundary != "" && s.minReady > 0 {
+			return topology.Policy{Prefer: []topology.Tier{topology.Cluster}, Boundary: topology.Cluster, MinReady: 7}
+		}
+		return topology.Policy{}
+	}
+	p := topology.Policy{MinReady: s.minReady}
+	var err error
+	if s.prefer != nil {
+		if p.Prefer, err = topology.ParsePrefer(strings.Join(s.prefer, " ")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if s.boundary != "" {
+		if p.Boundary, err = topology.ParseTier(s.boundary); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p
+}
+
+func (of *site) member() *clustersetv1alpha1.MemberCluster {
+	m := &clustersetv1alpha1.MemberCluster{}
+	m.Name, m.Spec.Zones, m.Spec.Region, m.Spec.Drain = of.name, of.zones, of.region, of.drain
+	m.Status.Phase = clustersetv1alpha1.MemberClusterPhase(of.phase)
+	return m
+}
+
+func randomState(r *rand.Rand) *state {
+	oneOf := func(words ...string) string { return words[r.IntN(len(words))] }
+	s := &state{byService: r.IntN(2) == 0, ipv6: r.IntN(4) == 0, mess: r.IntN(2) == 0}
+	s.prefer = [][]string{nil, nil, {"none"}, {"zone"}, {"region"}, {"cluster"}, {"cluster", "zone", "region"}, {"zone", "region"}, {"region", "zone"}}[r.IntN(9)]
+	s.boundary = oneOf("", "", "", "cluster", "zone", "region")
+	s.minReady = []int{0, 0, 1, 2, 3, 5}[r.IntN(6)]
+	for i := range 1 + r.IntN(5) {
+		of := site{
+			name: fmt.Sprintf("c%d", i), region: oneOf("north", "north", "south", ""), drain: r.IntN(5) == 0,
+			phase: oneOf("", "Ready", "Ready", "Suspect", "Expired", "Expired"),
+		}
+		for range r.IntN(3) {
+			if zone := oneOf("z1", "z2", "z3"); !slices.Contains(of.zones, zone) {
+				of.zones = append(of.zones, zone)
+			}
+		}
+		for n := range r.IntN(4) {
+			p := pod{address: fmt.Sprintf("10.%d.1.%d", i, n+1), ready: r.IntN(4) > 0, zone: oneOf("", "", "z1", "z2", "z3")}
+			if s.ipv6 {
+				p.address = netip.MustParseAddr(fmt.Sprintf("fd00:%x::%x", i+1, n+1)).String()
+			}
+			of.pods = append(of.pods, p)
+		}
+		s.sites = append(s.sites, of)
+	}
+	region := oneOf("north", "south", "")
+	for _, zone := range []string{"", "z1", "z2", "z3"} {
+		if r.IntN(3) > 0 && (zone != "" || r.IntN(4) == 0) {
+			s.nodes = append(s.nodes, desired.NodePlace{Zone: zone, Region: region})
+		}
+	}
+	return s
+}
