@@ -57,7 +57,7 @@ max_answers, fallthrough and snapshot explain knows nothing: it says what is ans
 	flags := cmd.Flags()
 	flags.StringVar(&e.from, "from", "", "`place` of the server that is asked: cluster/zone/region (default: the local cluster's)")
 	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, as the server's option of that name does, or from one file, such as what a server keeps by its option snapshot, and no cluster")
-	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region (default: zone,region)")
+	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region, or none (default: zone,region)")
 	flags.StringVar(&e.boundary, "boundary", "", "`tier` outside of which the server answers nothing: cluster, zone or region (default: none)")
 	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global below svc.global, else mcs)")
 	e.clusters.addFlags(flags)
@@ -118,12 +118,10 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 			return nil, usagef("--dialect: %w", err)
 		}
 	}
-	for _, word := range e.prefer {
-		tier, err := topology.ParseTier(word)
-		if err != nil {
+	if len(e.prefer) > 0 {
+		if q.Policy.Prefer, err = topology.ParsePrefer(strings.Join(e.prefer, " ")); err != nil {
 			return nil, usagef("--prefer: %w", err)
 		}
-		q.Policy.Prefer = append(q.Policy.Prefer, tier)
 	}
 	if e.boundary != "" {
 		if q.Policy.Boundary, err = topology.ParseTier(e.boundary); err != nil {

@@ -86,7 +86,7 @@ func testExplain(t *testing.T, s lookedAt) {
 	fails(t, exitFailure, "did you mean shop/web?", append(member, "explain", "shop/webs")...)
 	fails(t, exitUsage, "is no service's name", append(member, "explain", "a.b.c")...)
 	fails(t, exitUsage, "no place", append(member, "explain", "shop/web", "--from", "a/b/c/d")...)
-	fails(t, exitUsage, "want cluster, zone or region", append(member, "explain", "shop/web", "--prefer", "continent")...)
+	fails(t, exitUsage, "unknown tier \"continent\": want one or more of cluster, zone and region", append(member, "explain", "shop/web", "--prefer", "continent")...)
 	fails(t, exitUsage, "zone is unknown", append(member, "explain", "shop/web", "--boundary", "zone", "--from", "x")...)
 	fails(t, exitUsage, "want a service", "explain")
 	fails(t, exitUsage, `unexpected argument "b"`, "explain", "a", "b")

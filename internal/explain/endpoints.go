@@ -17,6 +17,9 @@ type judge struct {
 	clusters map[string]*index.Cluster
 	// nearest is the tier of the nearest endpoints in use.
 	nearest topology.Tier
+	// routes and byClusterIP are Facts.routes'.
+	routes      map[string]route
+	byClusterIP map[string]bool
 }
 
 func endpoints(j judge, all []index.Ranked) []Endpoint {
@@ -58,14 +61,14 @@ func (j judge) ranks() map[string]int {
 // verdict says whether an endpoint is in the answer, and why.
 func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, reason string) {
 	switch {
+	case j.at.vip && p.Ready:
+		return false, j.behind(p, cluster)
 	case p.Rank == topology.Gone:
 		return false, "its cluster has expired: no heartbeat for long"
 	case !p.Ready:
 		return false, "not ready"
 	case p.Rank == topology.Outside:
 		return false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
-	case j.at.vip:
-		return false, "behind the ClusterSetIP, where kube-proxy chooses"
 	case j.at.result != Answer:
 		return false, "the name asked has no addresses"
 	case !j.at.ranked:
@@ -90,7 +93,10 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, 
 
 // ailment is why a cluster is degraded.
 func ailment(cluster *index.Cluster) string {
-	if cluster.Drain {
+	switch {
+	case cluster.Phase == topology.Expired:
+		return "Expired"
+	case cluster.Drain:
 		return "drained"
 	}
 	return "Suspect"

@@ -45,7 +45,10 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	e.Source, why = source(q.Name.Dialect, svc)
 	all := x.Ranking(svc, q.Name.Dialect)
 	clusters := clustersOf(f.Objects)
-	j := judge{q, at, clusters, nearest(all)}
+	j := judge{query: q, at: at, clusters: clusters, nearest: nearest(all)}
+	if at.vip {
+		j.routes, j.byClusterIP = f.routes(q.Name.Key)
+	}
 	e.Endpoints = endpoints(j, all)
 	e.Clusters = states(f, clusters, all)
 	e.Because = because(why, j, len(all))

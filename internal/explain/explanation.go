@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -27,6 +29,8 @@ type Facts struct {
 	// Conflicts, one sentence each, are between the clusters that export the service.
 	Conflicts []string
 	Notes     []string
+	// slices are the EndpointSlices among the Objects, as they came, and those that DNS doesn't read.
+	slices []*discoveryv1.EndpointSlice
 }
 
 // Result is what DNS says of a name.

@@ -55,6 +55,16 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 	for i := range slices.Items {
 		f.add(&slices.Items[i])
 	}
+	derived := api.DerivedServiceName(key.Namespace(), key.Name())
+	var behind discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &behind, in, client.MatchingLabels{discoveryv1.LabelServiceName: derived}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range behind.Items {
+		if behind.Items[i].Labels[api.LabelServiceName] == "" { // a ClusterIP
+			f.slices = append(f.slices, &behind.Items[i])
+		}
+	}
 	exports, err := c.ServiceExports(ctx, in)
 	if err != nil {
 		return nil, err
@@ -129,8 +139,11 @@ func (f *Facts) note(o runtime.Object, err *field.Error) string {
 
 func (f *Facts) put(object index.Object, source runtime.Object) {
 	f.Objects = append(f.Objects, object)
-	if mc, ok := source.(*clustersetv1alpha1.MemberCluster); ok {
-		f.Members = append(f.Members, *mc)
+	switch o := source.(type) {
+	case *clustersetv1alpha1.MemberCluster:
+		f.Members = append(f.Members, *o)
+	case *discoveryv1.EndpointSlice:
+		f.slices = append(f.slices, o)
 	}
 }
 

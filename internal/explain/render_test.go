@@ -55,6 +55,8 @@ func TestRender(t *testing.T) {
 		"vip": {name: "shop/web", from: beijing, change: func(f *Facts) {
 			f.Conflicts = []string{"PortConflict: ports: minhang (1 of 2 clusters) disagrees with xicheng"}
 		}},
+		"routed":      {name: "shop/routed", from: beijing},
+		"none":        {name: "shop/db", from: beijing, policy: topology.Policy{Prefer: []topology.Tier{}}},
 		"pending":     {name: "shop/pending", from: beijing},
 		"not-ready":   {name: "shop/down", from: beijing},
 		"last-resort": {name: "shop/legacy", from: beijing},
