@@ -7,18 +7,28 @@ import (
 	"math/rand/v2"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
-	"github.com/coredns/coredns/plugin/bufsize"
+	_ "github.com/coredns/coredns/plugin/any"         // in front of ours
+	_ "github.com/coredns/coredns/plugin/bufsize"     // in front of ours
+	_ "github.com/coredns/coredns/plugin/cancel"      // in front of ours
+	_ "github.com/coredns/coredns/plugin/chaos"       // in front of ours
+	_ "github.com/coredns/coredns/plugin/errors"      // in front of ours
+	_ "github.com/coredns/coredns/plugin/loadbalance" // in front of ours
+	_ "github.com/coredns/coredns/plugin/metadata"    // in front of ours
+	_ "github.com/coredns/coredns/plugin/nsid"        // in front of ours
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/plugin/express"
 )
 
@@ -29,14 +39,36 @@ type expressCase struct {
 	server  *dnsserver.Server
 }
 
-func newExpressCase(tb testing.TB, c *ClusterSet, size uint16, shuffle bool) *expressCase {
+// newExpressCase puts the plugins of a Corefile's lines in front of c, set up by their own setup functions. The lines are in any order.
+func newExpressCase(tb testing.TB, c *ClusterSet, lines ...string) *expressCase {
 	tb.Helper()
 	config := &dnsserver.Config{Zone: ".", ListenHosts: []string{"127.0.0.1"}, Port: "53", Transport: "dns"}
 	a := c.expressAnswers(false)
-	a.Bufsize, a.Shuffle, a.Options = 65535, shuffle, true
-	if size > 0 {
-		a.Bufsize = size
-		config.AddPlugin(func(next plugin.Handler) plugin.Handler { return bufsize.Bufsize{Next: next, Size: int(size)} })
+	slices.SortFunc(lines, func(x, y string) int { return directiveOrder(x) - directiveOrder(y) })
+	for _, line := range lines {
+		name, argument, _ := strings.Cut(line, " ")
+		setup, err := caddy.DirectiveAction("dns", name)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		controller := caddy.NewTestController("dns", line)
+		if err := setup(controller); err != nil {
+			tb.Fatal(err)
+		}
+		for _, p := range dnsserver.GetConfig(controller).Plugin {
+			config.AddPlugin(p)
+		}
+		switch name {
+		case "bufsize":
+			size, _ := strconv.Atoi(argument)
+			a.Bufsize = uint16(size) //nolint:gosec // of a test
+		case "loadbalance":
+			a.Shuffle = true
+		}
+	}
+	a.Options = true
+	if a.Bufsize == 0 {
+		a.Bufsize = dns.MaxMsgSize - 1
 	}
 	config.AddPlugin(func(plugin.Handler) plugin.Handler { return c })
 	if err := a.Prepare(); err != nil {
@@ -47,6 +79,25 @@ func newExpressCase(tb testing.TB, c *ClusterSet, size uint16, shuffle bool) *ex
 		tb.Fatal(err)
 	}
 	return &expressCase{c, a, server}
+}
+
+func directiveOrder(line string) int {
+	name, _, _ := strings.Cut(line, " ")
+	return slices.Index(dnsserver.Directives, name)
+}
+
+// expressPlugins are lines of Corefiles; a case has some of them.
+var expressPlugins = []string{"metadata", "cancel 5s", "nsid a-name", "errors", "any", "chaos a-version", "loadbalance", "bufsize 1232", "bufsize 512", "bufsize 4096"}
+
+// somePlugins picks lines, of one directive one at most.
+func somePlugins(random *rand.Rand) (lines []string) {
+	for _, i := range random.Perm(len(expressPlugins)) {
+		line := expressPlugins[i]
+		if random.IntN(2) == 0 && !slices.ContainsFunc(lines, func(other string) bool { return directiveOrder(other) == directiveOrder(line) }) {
+			lines = append(lines, line)
+		}
+	}
+	return lines
 }
 
 // manyObjects are a headless service whose SRV answers take some space: dual-stack endpoints with several ports, in clusters whose names are a
@@ -71,9 +122,29 @@ func expressBases() []string {
 	return append(fuzzBases(), "many.ns.svc", "_http._tcp.many.ns.svc", "_s._tcp.many.ns.svc", "h1.c1.many.ns.svc", "h1.h1.c1.many.ns.svc", "pair.ns.svc", "_http._tcp.pair.ns.svc")
 }
 
-// expressCases are the states that a server can be in.
-func expressCases(tb testing.TB) []*expressCase {
-	capped, through, unready := newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
+// expressCases are the states that a server can be in, each with several Corefiles.
+func expressCases(tb testing.TB) (cases []*expressCase) {
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // for Corefiles
+	cases = append(cases, newExpressCase(tb, expressStates()[0], "bufsize 1232"))
+	for _, state := range expressStates() {
+		for range 3 {
+			cases = append(cases, newExpressCase(tb, state, somePlugins(random)...))
+		}
+	}
+	return cases
+}
+
+// expressStates are servers of which the last two have nothing to answer with by the express path.
+func expressStates() []*ClusterSet {
+	with := func(c *ClusterSet, objects ...index.Object) *ClusterSet {
+		c.index.Put(objects...)
+		c.index.Publish()
+		return c
+	}
+	// A few endpoints and many: SRV answers in full, compressed, and too long.
+	few, many := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(2)...), with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(4)...)
+	drained := with(newFuzzPlugin("clusterset.local.", "global."), append(manyObjects(2), &index.Cluster{Name: "c1", Member: topology.Member{Drain: true}})...)
+	capped, through, unready := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(2)...), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
 	capped.maxAnswers = 1
 	through.Fall, through.Next = fall.Root, nextPlugin{}
 	passing := newFuzzPlugin("global.")
@@ -82,29 +153,8 @@ func expressCases(tb testing.TB) []*expressCase {
 	stale := newFuzzPlugin("clusterset.local.", "global.")
 	stale.index = index.New(index.Options{})
 	stale.index.Restore(fuzzObjects(), 7)
-	// A few endpoints and many: SRV answers in full, compressed, and too long.
-	few, many := newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("clusterset.local.", "global.")
-	few.index.Put(manyObjects(2)...)
-	many.index.Put(manyObjects(4)...)
-	capped.index.Put(manyObjects(2)...)
-	for _, c := range []*ClusterSet{few, many, capped} {
-		c.index.Publish()
-	}
-	return []*expressCase{
-		newExpressCase(tb, few, 1232, false),
-		newExpressCase(tb, few, 0, true),
-		newExpressCase(tb, many, 1232, false),
-		newExpressCase(tb, many, 0, true),
-		newExpressCase(tb, newFuzzPlugin("clusterset.local.", "global."), 1232, false),
-		newExpressCase(tb, newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local."), 0, true),
-		newExpressCase(tb, newFuzzPlugin("."), 1232, true),
-		newExpressCase(tb, newFuzzPlugin("svc.global.", "clusterset.local."), 1232, false),
-		newExpressCase(tb, passing, 1232, false),
-		newExpressCase(tb, capped, 512, false),
-		newExpressCase(tb, through, 0, false),
-		newExpressCase(tb, unready, 1232, false),
-		newExpressCase(tb, stale, 1232, false),
-	}
+	nested := newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local.")
+	return []*ClusterSet{few, many, drained, nested, newFuzzPlugin("."), newFuzzPlugin("svc.global.", "clusterset.local."), passing, capped, through, unready, stale}
 }
 
 // packetWriter keeps what the chain writes as a packet.
@@ -264,7 +314,7 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 			t.Errorf("%s %s: answered %v, want %v", dns.TypeToString[c.qtype], c.name, got, c.want)
 		}
 	}
-	for _, e := range cases[len(cases)-2:] {
+	for _, e := range cases[len(cases)-6:] { // three Corefiles each
 		if ask(e, "vip.ns.svc.global.", dns.TypeA, nil) {
 			t.Error("a server that isn't synced answers by the express path")
 		}
@@ -275,7 +325,7 @@ func TestExpressAllocatesNothing(t *testing.T) {
 	c := newFuzzPlugin("clusterset.local.", "global.")
 	c.index.Put(manyObjects(2)...)
 	c.index.Publish()
-	e := newExpressCase(t, c, 1232, true)
+	e := newExpressCase(t, c, "bufsize 1232", "loadbalance")
 	var responder express.Responder
 	out := make([]byte, express.MaxReply)
 	for _, c := range []struct {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"runtime"
 	"strconv"
 	"sync/atomic"
 	"syscall"
@@ -124,6 +125,12 @@ func (c *conn) stop() {
 // ReadFrom implements net.PacketConn. It answers packets until one is for the plugin chain, and returns that.
 func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	for {
+		if c.first == c.count && c.count > 0 {
+			// What went to the chain has its goroutines by now. They run before more is read: under a flood this one would go on
+			// for as long as the scheduler lets it.
+			c.first, c.count = 0, 0
+			runtime.Gosched()
+		}
 		if c.first < c.count {
 			i := c.waiting[c.first]
 			c.first++

@@ -22,27 +22,98 @@ import (
 
 // TestFlood sends as many packets as the machine can, which is many times what the server can answer, from sockets that
 // never read. The server must go on answering, with as much work done for its processor time as before, in bounded memory,
-// and be itself again afterwards. Without shed in the Corefile the same is measured and only told.
+// and be itself again afterwards. Meanwhile others ask it over TCP for the cluster's own names and for forwarded ones: with the express path they get
+// their share of the processor as without it. Without shed in the Corefile the same is measured and only told.
 func TestFlood(t *testing.T) {
 	c := theCluster(t)
-	for _, with := range []struct{ name, line string }{{"shed", "    shed\n"}, {"without shed", ""}} {
+	others := fmt.Sprintf(`    kubernetes cluster.local {
+        kubeconfig KUBECONFIG
+    }
+    forward %s %s {
+        prefer_udp
+    }
+`, forwarded, upstream(t))
+	share := map[string]float64{} // of the others' answers to those when calm
+	for _, with := range []struct{ name, lines, option string }{
+		{"express", "    shed\n", ""}, {"shed", "    shed\n", "        express off\n"}, {"without shed", "", "        express off\n"},
+	} {
 		t.Run(with.name, func(t *testing.T) {
-			s := startServer(t, c, with.line)
+			s := startServer(t, c, with.lines+others, with.option)
 			before, calm := calmly(t, s)
-			peak, flooded, sent := flood(t, s, lasting(t, 5*time.Second))
+			alone := bystanders(t, s, func() { <-time.After(2 * time.Second) })
+			var peak usage
+			var flooded work
+			var sent int
+			beside := bystanders(t, s, func() { peak, flooded, sent = flood(t, s, lasting(t, 5*time.Second)) })
+			share[with.name] = beside / alone
 			back := recovery(t, s)
 			t.Logf("calm: %s; flooded: %s, %.1f times as many packets as answers when calm", calm, flooded, float64(sent)/flooded.wall.Seconds()/calm.perSecond())
+			t.Logf("others: %.0f answers/s alone, %.0f beside the flood", alone, beside)
 			t.Logf("goroutines: %d, at most %d; resident memory: %d MiB, at most %d MiB; answers again after %s",
 				before.goroutines, peak.goroutines, before.resident>>20, peak.resident>>20, back.Round(time.Millisecond))
 			if flooded.perCPU() < calm.perCPU()/2 {
 				t.Errorf("of its processor time the server makes %s", flooded)
 			}
-			if with.line != "" && peak.resident > before.resident+256<<20 {
+			if with.lines != "" && peak.resident > before.resident+256<<20 {
 				t.Errorf("resident memory grew to %d MiB", peak.resident>>20)
 			}
 			settled(t, s, before)
 		})
 	}
+	if share["express"] < share["shed"]/2 {
+		t.Errorf("others get %.2f of their answers beside a flood, without the express path %.2f", share["express"], share["shed"])
+	}
+}
+
+// forwarded is a zone of others.
+const forwarded = "forwarded.example."
+
+// upstream starts a server for that zone, and returns its address.
+func upstream(t *testing.T) string {
+	t.Helper()
+	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &dns.Server{PacketConn: conn, Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+		_ = w.WriteMsg(new(dns.Msg).SetRcode(r, dns.RcodeNameError))
+	})}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.ActivateAndServe() })
+	t.Cleanup(func() {
+		_ = conn.Close()
+		serving.Wait()
+	})
+	return conn.LocalAddr().String()
+}
+
+// bystanders ask for names of others over TCP as long as run takes, and returns how many answers a second they get.
+func bystanders(t *testing.T, s *server, run func()) (perSecond float64) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var answers atomic.Int64
+	var wait sync.WaitGroup
+	for _, name := range []string{"kubernetes.default.svc.cluster.local.", "a." + forwarded} {
+		wait.Go(func() {
+			asker := &client{server: s, over: overTCP}
+			defer asker.hangUp()
+			q := question{name: name, qtype: dns.TypeA}
+			for ctx.Err() == nil {
+				if reply, err := asker.exchange(q); err != nil || reply.Rcode == dns.RcodeServerFailure {
+					t.Errorf("%s: %v, %v", name, reply, err)
+					return
+				}
+				answers.Add(1)
+			}
+		})
+	}
+	began := time.Now()
+	run()
+	perSecond = float64(answers.Load()) / time.Since(began).Seconds()
+	cancel()
+	wait.Wait()
+	return perSecond
 }
 
 // work is what a server did in some time.

@@ -47,7 +47,7 @@ const corefile = `.:%[1]s {
 %[6]s    clusterset clusterset.local {
         kubeconfig %[4]s
         location north
-    }
+%[7]s    }
 }
 tls://.:%[2]s {
     bind 127.0.0.1
@@ -61,8 +61,8 @@ tls://.:%[2]s {
 }
 `
 
-// startServer starts coredns on the cluster's objects, as its Deployment would be but for what is put into the first block.
-func startServer(t *testing.T, c *cluster, more string) *server {
+// startServer starts coredns on the cluster's objects, as its Deployment would be but for what is put into the first block, and into its stanza.
+func startServer(t *testing.T, c *cluster, more string, options ...string) *server {
 	t.Helper()
 	binary, err := build()
 	if err != nil {
@@ -81,7 +81,8 @@ func startServer(t *testing.T, c *cluster, more string) *server {
 				}
 			}
 			s.plain, s.tls, s.metrics = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
-			text := fmt.Sprintf(corefile, ports[0], ports[1], s.metrics, c.plane.Kubeconfig(), dir, more)
+			text := fmt.Sprintf(corefile, ports[0], ports[1], s.metrics, c.plane.Kubeconfig(), dir,
+				strings.ReplaceAll(more, "KUBECONFIG", c.plane.Kubeconfig()), strings.Join(options, ""))
 			return []string{"-conf", config}, os.WriteFile(config, []byte(text), 0o600)
 		},
 		Up: s.up,
