@@ -150,6 +150,14 @@ const (
 	MemberRole        = "clusterset-member"
 	MemberClusterRole = "clusterset-member-reader"
 
+	// RecordsQuota is the ResourceQuota in a member's namespace on the hub that bounds how many records it has there.
+	RecordsQuota = "clusterset-records"
+
+	// NetworksConfigMap in a member's namespace on the hub holds, under NetworksKey, the networks that its MemberCluster
+	// declares, separated by commas, for the admission policy.
+	NetworksConfigMap = "clusterset-networks"
+	NetworksKey       = "cidrs"
+
 	// HubSecret is the Secret in SystemNamespace of a member that holds its kubeconfig for the hub, under
 	// HubSecretKey.
 	HubSecret    = "clusterset-hub-credentials"

@@ -31,6 +31,8 @@ type reconciler struct {
 	// keepLeft is how long the MemberCluster of a cluster that has left is kept.
 	keepLeft time.Duration
 
+	maxServices int // how many services a member may have on the hub
+
 	mu        sync.Mutex
 	liveness  *Liveness
 	decisions map[string]Decision
@@ -74,7 +76,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.write(ctx, &mc, decision, factsOf(lease, exported)); err != nil {
+	f := factsOf(lease, exported)
+	f.full = exported >= r.maxServices
+	if err := r.write(ctx, &mc, decision, f); err != nil {
+		return reconcile.Result{}, err
+	}
+	if err := r.keepLimits(ctx, &mc, exported); err != nil {
 		return reconcile.Result{}, err
 	}
 	return reconcile.Result{}, r.forget(ctx, &mc, decision.Forget, exported)

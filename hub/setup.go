@@ -7,6 +7,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -27,6 +28,8 @@ import (
 // Options of the hub. The zero value of a threshold stands for its default.
 type Options struct {
 	Thresholds
+	// MaxServices is how many services a member may have on the hub. Zero: DefaultMaxServices.
+	MaxServices int
 }
 
 // Validate returns what is wrong with the options, in words for whoever set them.
@@ -49,6 +52,12 @@ func (o *Options) complete() error {
 	if o.Left < 0 {
 		return errors.New("how long a cluster that left is kept can't be negative")
 	}
+	if o.MaxServices == 0 {
+		o.MaxServices = DefaultMaxServices
+	}
+	if o.MaxServices < 0 {
+		return errors.New("max-services must be 1 at least")
+	}
 	if o.Suspect <= 0 || o.Expire <= o.Suspect || o.Forget <= o.Expire {
 		return errors.New("a member has to be suspect before it expires, and expired before it is forgotten: " +
 			"0 < suspect-after < expire-after < forget-after")
@@ -57,12 +66,14 @@ func (o *Options) complete() error {
 }
 
 // CacheOptions are what the manager's cache has to be made with: of all Leases on the hub, where every node of the cluster
-// it runs in may have one, the heartbeats alone are kept.
+// it runs in may have one, the heartbeats alone are kept, and of ResourceQuotas and ConfigMaps our own.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.name", api.HeartbeatLease)},
+			&corev1.ResourceQuota{}: {Field: fields.OneTermEqualSelector("metadata.name", api.RecordsQuota)},
+			&corev1.ConfigMap{}:     {Field: fields.OneTermEqualSelector("metadata.name", api.NetworksConfigMap)},
 		},
 	}
 }
@@ -78,13 +89,16 @@ func Setup(mgr manager.Manager, opts Options) error {
 	}
 	registerMetrics()
 	r := &reconciler{
-		client:    mgr.GetClient(),
-		live:      mgr.GetAPIReader(),
-		events:    mgr.GetEventRecorder("clusterset-hub"),
-		now:       time.Now,
-		moved:     make(chan event.TypedGenericEvent[string]),
-		keepLeft:  opts.Left,
-		liveness:  NewLiveness(opts.Thresholds),
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		events:   mgr.GetEventRecorder("clusterset-hub"),
+		now:      time.Now,
+		moved:    make(chan event.TypedGenericEvent[string]),
+		keepLeft: opts.Left,
+		liveness: NewLiveness(opts.Thresholds),
+
+		maxServices: opts.MaxServices,
+
 		forgotten: make(map[string]bool),
 	}
 	skip := true // several hubs may run in one process, as in tests
@@ -128,20 +142,21 @@ func Setup(mgr manager.Manager, opts Options) error {
 // sources returns what brings keys to the reconciler: MemberClusters, their heartbeats, and decisions that moved with time
 // or with other members.
 func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
+	memberOf := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
+		if !ok || o.GetName() != api.HeartbeatLease && o.GetName() != api.NetworksConfigMap {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
+	})
 	// The number of a member's exports goes into its status with its next heartbeat, so these events are not needed; the
 	// watch is, to count by.
 	exported := &metav1.PartialObjectMetadata{}
 	exported.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedService"))
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
-		source.Kind(c, client.Object(&coordinationv1.Lease{}), handler.EnqueueRequestsFromMapFunc(
-			func(_ context.Context, o client.Object) []reconcile.Request {
-				cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
-				if !ok || o.GetName() != api.HeartbeatLease {
-					return nil
-				}
-				return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
-			})),
+		source.Kind(c, client.Object(&coordinationv1.Lease{}), memberOf),
+		source.Kind(c, client.Object(&corev1.ConfigMap{}), memberOf), // not ResourceQuotas, which change with every record
 		source.Kind(c, client.Object(exported), handler.Funcs{}),
 		source.TypedChannel(moved, handler.TypedFuncs[string, reconcile.Request]{
 			GenericFunc: func(_ context.Context, e event.TypedGenericEvent[string], q workqueue.TypedRateLimitingInterface[reconcile.Request]) {

@@ -23,6 +23,7 @@ const refresh = time.Minute
 type facts struct {
 	version  string // of the member's agent, empty if unknown
 	exported int32  // how many services the member has on the hub
+	full     bool   // that these are as many as it may
 }
 
 func factsOf(lease *coordinationv1.Lease, exported int) facts {
@@ -50,7 +51,7 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now tim
 	if due || status.ExportedServices == nil {
 		status.ExportedServices = &f.exported
 	}
-	for _, c := range conditions(mc, d) {
+	for _, c := range conditions(mc, d, f) {
 		c.ObservedGeneration = mc.Generation
 		c.LastTransitionTime = metav1.NewTime(now)
 		meta.SetStatusCondition(&status.Conditions, c)
@@ -60,7 +61,7 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now tim
 
 // conditions returns a MemberCluster's conditions. Their messages hold no time but that of the last heartbeat: one that
 // counted the seconds would be written every time it is looked at.
-func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision) []metav1.Condition {
+func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts) []metav1.Condition {
 	since := "since " + d.Heard.UTC().Format(time.RFC3339)
 	if d.Heard.IsZero() {
 		since = "for long"
@@ -97,6 +98,18 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision) []metav1.Condi
 			Reason: clustersetv1alpha1.ReasonMostMembersHeard, Message: "the hub hears from most members",
 		})
 	}
+	switch {
+	case f.full:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonTooManyServices,
+			Message: "the cluster has as many services on the hub as it may (--max-services), and more are refused; look whether its token was stolen",
+		})
+	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited) != nil:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionLimited, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonFewServices,
+			Message: "the cluster has fewer services on the hub than it may",
+		})
+	}
 	return all
 }
 
@@ -116,6 +129,7 @@ func transitions(was, now []metav1.Condition) []news {
 			continue // Left says it
 		}
 		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
+			c.Type == clustersetv1alpha1.ConditionLimited && c.Status == metav1.ConditionTrue ||
 			c.Type == clustersetv1alpha1.ConditionExpiryPaused && c.Status == metav1.ConditionTrue
 		kind := corev1.EventTypeNormal
 		if bad {

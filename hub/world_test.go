@@ -28,6 +28,8 @@ type world struct {
 	plane   *kube.ControlPlane
 	admin   client.Client
 	beating chan []string
+
+	maxServices int
 }
 
 func newWorld(t *testing.T, members ...string) *world {
@@ -90,7 +92,7 @@ func (w *world) run() (stop func()) {
 		w.Fatal(err)
 	}
 	thresholds := hub.Thresholds{Suspect: 2 * time.Second, Expire: 5 * time.Second, Forget: 12 * time.Second, Left: 10 * time.Second}
-	if err := hub.Setup(mgr, hub.Options{Thresholds: thresholds}); err != nil {
+	if err := hub.Setup(mgr, hub.Options{Thresholds: thresholds, MaxServices: w.maxServices}); err != nil {
 		w.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -22,8 +22,9 @@ func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-func named(group, resource, verb, name string) rbacv1.PolicyRule {
-	r := rule(group, []string{resource}, []string{verb})
+// named is a rule about objects of one name.
+func named(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
+	r := rule(group, []string{resource}, verbs)
 	r.ResourceNames = []string{name}
 	return r
 }
@@ -74,12 +75,16 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, slices.Concat(read, []string{"patch"})),
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters/status"}, []string{"patch"}),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices"}, []string{"list", "watch", "deletecollection"}),
-		rule(clustersetv1alpha1.GroupName, []string{"exportedendpoints"}, []string{"deletecollection"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedendpoints"}, []string{"list", "deletecollection"}),
+		rule("", []string{"resourcequotas", "configmaps"}, []string{"create"}),
+		named("", "resourcequotas", api.RecordsQuota, "get", "list", "watch", "update"),
+		named("", "resourcequotas/status", api.RecordsQuota, "update"),
+		named("", "configmaps", api.NetworksConfigMap, "get", "list", "watch", "update"),
 		rule("coordination.k8s.io", []string{"leases"}, read),
-		named("coordination.k8s.io", "leases", "delete", api.HeartbeatLease),
-		named("", "serviceaccounts", "delete", api.MemberServiceAccount),
-		named("rbac.authorization.k8s.io", "rolebindings", "delete", api.MemberRole),
-		named("apiextensions.k8s.io", "customresourcedefinitions", "get", "memberclusters.clusterset.dev"),
+		named("coordination.k8s.io", "leases", api.HeartbeatLease, "delete"),
+		named("", "serviceaccounts", api.MemberServiceAccount, "delete"),
+		named("rbac.authorization.k8s.io", "rolebindings", api.MemberRole, "delete"),
+		named("apiextensions.k8s.io", "customresourcedefinitions", "memberclusters.clusterset.dev", "get"),
 		rule("events.k8s.io", []string{"events"}, []string{"create", "patch"}),
 	},
 }

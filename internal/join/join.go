@@ -109,8 +109,12 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 			return nil, fmt.Errorf("join %s: revoke its tokens: %w", o.Cluster, err)
 		}
 	}
+	var mc clustersetv1alpha1.MemberCluster // whose networks may be those of before
+	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
+		return nil, fmt.Errorf("join %s: get MemberCluster: %w", o.Cluster, err)
+	}
 	for _, obj := range []client.Object{
-		namespace(o.Cluster), serviceAccount(o.Cluster), role(o.Cluster), roleBinding(o.Cluster),
+		namespace(o.Cluster), networks(o.Cluster, mc.Spec.CIDRs), serviceAccount(o.Cluster), role(o.Cluster), roleBinding(o.Cluster),
 		clusterRole(), clusterRoleBinding(o.Cluster),
 	} {
 		if err := ensure(ctx, c, obj); err != nil {
@@ -251,6 +255,8 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
 			have.SetLabels(withLabels(have.GetLabels(), want.GetLabels()))
 			switch h := have.(type) {
+			case *corev1.ConfigMap:
+				h.Data = want.(*corev1.ConfigMap).Data
 			case *rbacv1.Role:
 				h.Rules = want.(*rbacv1.Role).Rules
 			case *rbacv1.ClusterRole:

@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
@@ -59,6 +60,12 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		// A hub that doesn't know our kinds has none of their objects.
 		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 			return false, fmt.Errorf("leave %s: delete all %s in %s: %w", cluster, kindOf(c, obj), api.MemberNamespace(cluster), err)
+		}
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}}
+	for _, obj := range []client.Object{networks(cluster, nil), quota} {
+		if _, err := remove(ctx, c, obj); err != nil {
+			return false, fmt.Errorf("leave %s: %w", cluster, err)
 		}
 	}
 	if err := release(ctx, c, in); err != nil {

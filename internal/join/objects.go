@@ -1,6 +1,7 @@
 package join
 
 import (
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -29,6 +30,14 @@ func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
 
 func namespace(cluster string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: managed(cluster)}}
+}
+
+// networks is where the hub's admission policy finds what addresses the member may publish. The hub process keeps it in step.
+func networks(cluster string, cidrs []string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.NetworksConfigMap, Labels: managed(cluster)},
+		Data:       map[string]string{api.NetworksKey: strings.Join(cidrs, ",")},
+	}
 }
 
 func serviceAccount(cluster string) *corev1.ServiceAccount {

@@ -100,6 +100,9 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
 		c.Message = ready.Message
 	}
+	if limited := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited); limited != nil && limited.Status == metav1.ConditionTrue {
+		c.Limited, c.Message = true, cmp.Or(c.Message, limited.Message)
+	}
 	return c
 }
 

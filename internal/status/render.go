@@ -109,6 +109,9 @@ func phase(c Cluster) screen.Cell {
 			cell.Colour = screen.Warn
 		}
 	}
+	if c.Limited {
+		cell.Text, cell.Colour = cell.Text+", too many exports", screen.Bad
+	}
 	return cell
 }
 

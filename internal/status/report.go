@@ -66,7 +66,9 @@ type Cluster struct {
 	// LastHeartbeat is the last that is known of: coarse by up to a minute without a look at the hub.
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 	// Exports is how many services it exports, nil where that isn't known.
-	Exports      *int   `json:"exports,omitempty"`
+	Exports *int `json:"exports,omitempty"`
+	// Limited says that it has as many services on the hub as it may, so that more are refused.
+	Limited      bool   `json:"limited,omitempty"`
 	AgentVersion string `json:"agentVersion,omitempty"`
 	Message      string `json:"message,omitempty"`
 }

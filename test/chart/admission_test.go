@@ -29,6 +29,8 @@ import (
 func (c *cluster) enforcesPolicies(t *testing.T) {
 	const values = "{dns: {enabled: false}, member: {enabled: false}, hub: {enabled: true, admissionPolicy: {enabled: true}}}"
 	defer c.Delete(t, c.applyPolicies(t, values)...)
+	start(t, nil, "clusterset", "hub", "--kubeconfig", c.Kubeconfig(), // it keeps the networks in step
+		"--metrics-bind-address", "127.0.0.1:"+freePort(t), "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
 	lyon := c.joinPolicy(t, "lyon", "--cidrs", "10.1.0.0/16,10.96.0.0/16,fd00:1::/48")
 	turin := c.joinPolicy(t, "turin") // declares nothing
 	c.joinPolicy(t, "genoa", "--cidrs", "10.2.0.0/16")
@@ -221,11 +223,81 @@ func (c *cluster) applyPolicies(t *testing.T, values string) [][]byte {
 	t.Helper()
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", values, newest}).Manifests)
 	policies := only(all, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-	if len(policies) != 4 {
+	if len(policies) != 4 { // the hub's alone
 		t.Fatalf("the chart has %d policies and bindings", len(policies))
 	}
 	c.Apply(t, encode(t, policies)...)
 	return encode(t, policies)
+}
+
+// confinesAgents has the agent's account, with the rights that the chart gives it, touch what isn't the agent's.
+func (c *cluster) confinesAgents(t *testing.T) {
+	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "", newest}).Manifests)
+	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
+	c.Apply(t, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: confined}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: confined, name: theirs}
+spec: {ports: [{port: 80}]}
+`))
+	user, groups := identity(deployment(t, all, "member"))
+	kubeconfig, err := c.KubeconfigFor(user, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := agent.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace("confined")
+	const says = "the clusterset agent writes only what carries its label clusterset.dev/managed-by"
+	kube.Eventually(t, 60*time.Second, func() error { // policies take effect a moment after they were made
+		if err := services.Delete(t.Context(), "theirs", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err == nil || !strings.Contains(err.Error(), says) {
+			return fmt.Errorf("deleting a Service of someone else's: %v", err)
+		}
+		return nil
+	})
+	theirs, err := services.Get(t.Context(), "theirs", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, label := range []string{"", api.ManagedByImporter} { // it can't take the Service over either
+		if label != "" {
+			theirs.SetLabels(map[string]string{api.LabelManagedBy: label})
+		}
+		theirs.SetAnnotations(map[string]string{"a": "b"})
+		if _, err := services.Update(t.Context(), theirs, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), says) {
+			t.Errorf("updating a Service of someone else's, with the label %q: %v", label, err)
+		}
+	}
+	ours := theirs.DeepCopy()
+	ours.Object = map[string]any{
+		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "ours"},
+		"spec": map[string]any{"ports": []any{map[string]any{"port": int64(80)}}},
+	}
+	if _, err := services.Create(t.Context(), ours, metav1.CreateOptions{}); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("creating a Service without the label: %v", err)
+	}
+	ours.SetLabels(map[string]string{api.LabelManagedBy: api.ManagedByImporter})
+	made, err := services.Create(t.Context(), ours, metav1.CreateOptions{})
+	if err != nil {
+		t.Fatalf("creating a Service with it: %v", err)
+	}
+	made.SetLabels(nil)
+	if _, err := services.Update(t.Context(), made, metav1.UpdateOptions{}); err == nil || !strings.Contains(err.Error(), says) {
+		t.Errorf("taking the label off: %v", err)
+	}
+	if err := services.Delete(t.Context(), "ours", metav1.DeleteOptions{}); err != nil {
+		t.Errorf("deleting it: %v", err)
+	}
 }
 
 // policyMember is a client with one member's credentials.

@@ -51,7 +51,7 @@ func examples(t *testing.T) []example {
 	return all
 }
 
-func render(t *testing.T, o Options) *Rendered {
+func render(t testing.TB, o Options) *Rendered {
 	t.Helper()
 	r, err := Render(chartDir, o)
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 )
 
 // objects are what a text of manifests holds. A key that stands twice is an error, which the API server couldn't tell.
-func objects(t *testing.T, manifests string) []*unstructured.Unstructured {
+func objects(t testing.TB, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured
 	for _, document := range separator.Split(manifests, -1) {
@@ -33,7 +33,7 @@ func only(all []*unstructured.Unstructured, kinds ...string) []*unstructured.Uns
 }
 
 // encode turns objects into manifests again.
-func encode(t *testing.T, all []*unstructured.Unstructured) [][]byte {
+func encode(t testing.TB, all []*unstructured.Unstructured) [][]byte {
 	t.Helper()
 	var manifests [][]byte
 	for _, o := range all {

@@ -11,7 +11,7 @@ import (
 )
 
 // built compiles a program of the repository once.
-func built(t *testing.T, name string) string {
+func built(t testing.TB, name string) string {
 	t.Helper()
 	buildMu.Lock()
 	defer buildMu.Unlock()

@@ -190,6 +190,16 @@ const (
 	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
 	ReasonDeleted = "Deleted"
 
+	// ConditionLimited is True where the cluster has as many services on the hub as it may, so that more are refused. It is not
+	// there before.
+	ConditionLimited = "Limited"
+
+	// ReasonTooManyServices goes with Limited=True.
+	ReasonTooManyServices = "TooManyServices"
+
+	// ReasonFewServices goes with Limited=False.
+	ReasonFewServices = "FewServices"
+
 	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its data,
 	// while the cluster is given the time to join it again. It is not there otherwise.
 	ConditionOnHub = "OnHub"

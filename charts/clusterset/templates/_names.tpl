@@ -25,9 +25,9 @@
 {{ include "clusterset.componentName" . }}:{{ (index . 0).Release.Namespace }}
 {{- end }}
 
-{{- /* An admission policy's, called with (list $ "addresses"). It has to be a DNS name, unlike the others that are cluster-scoped. */}}
+{{- /* An admission policy's, called with (list $ "hub" "addresses"). It has to be a DNS name, unlike the others that are cluster-scoped. */}}
 {{- define "clusterset.policyName" -}}
-{{ include "clusterset.componentName" (list (index . 0) "hub") }}-{{ index . 1 }}.{{ (index . 0).Release.Namespace }}
+{{ include "clusterset.componentName" (list (index . 0) (index . 1)) }}-{{ index . 2 }}.{{ (index . 0).Release.Namespace }}
 {{- end }}
 
 {{- define "clusterset.labels" -}}

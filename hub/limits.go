@@ -1,0 +1,132 @@
+package hub
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+const (
+	// DefaultMaxServices is how many services a member may have on the hub, where nobody says. Importers take as many of one.
+	DefaultMaxServices = 5000
+	// endpointsPerService is how many ExportedEndpoints a member may have for each of these.
+	endpointsPerService = 10
+
+	countServices  = corev1.ResourceName("count/exportedservices." + clustersetv1alpha1.GroupName)
+	countEndpoints = corev1.ResourceName("count/exportedendpoints." + clustersetv1alpha1.GroupName)
+)
+
+// keepLimits puts into a member's namespace what the hub's API server judges its records by: how many they may be, and the networks
+// that their addresses may lie in, for the chart's admission policy. A member can write neither.
+func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, exported int) error {
+	if !isMember(mc.Name) {
+		return nil
+	}
+	if err := r.keepQuota(ctx, mc.Name, exported); err != nil {
+		return err
+	}
+	return r.keepNetworks(ctx, mc)
+}
+
+// keepQuota sees to a ResourceQuota, which the API server enforces where it admits a record, whether this process runs or not. A
+// bare API server, which is all that a hub needs to be, has no controller that fills in the quota's status and counts what was
+// deleted. So we do, where it isn't done.
+func (r *reconciler) keepQuota(ctx context.Context, cluster string, exported int) error {
+	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
+	hard := corev1.ResourceList{
+		countServices:  *resource.NewQuantity(int64(r.maxServices), resource.DecimalSI),
+		countEndpoints: *resource.NewQuantity(int64(r.maxServices)*endpointsPerService, resource.DecimalSI),
+	}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	switch err := r.client.Get(ctx, key, quota); {
+	case apierrors.IsNotFound(err):
+		quota.Spec.Hard = hard
+		if err := r.client.Create(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return notThere(err, "create ResourceQuota %s", key)
+		}
+	case err != nil:
+		return fmt.Errorf("get ResourceQuota %s: %w", key, err)
+	case !equality.Semantic.DeepEqual(quota.Spec.Hard, hard):
+		quota.Spec.Hard = hard
+		if err := r.client.Update(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return notThere(err, "update ResourceQuota %s", key)
+		}
+	}
+
+	used, counted := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
+	for name, count := range map[corev1.ResourceName]func() (int64, error){
+		countServices:  func() (int64, error) { return int64(exported), nil },
+		countEndpoints: func() (int64, error) { return r.endpoints(ctx, cluster) },
+	} {
+		// The API server adds what it admits. What it doesn't take off counts only once half of the room is gone.
+		if is, max := used[name], hard[name]; counted && 2*is.Value() < max.Value() {
+			continue
+		}
+		n, err := count()
+		if err != nil {
+			return err
+		}
+		if used == nil {
+			used = corev1.ResourceList{}
+		}
+		used[name] = *resource.NewQuantity(n, resource.DecimalSI)
+	}
+	if counted && equality.Semantic.DeepEqual(quota.Status.Used, used) {
+		return nil
+	}
+	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: used}
+	if err := r.client.Status().Update(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		return notThere(err, "update status of ResourceQuota %s", key)
+	}
+	return nil
+}
+
+// endpoints counts the ExportedEndpoints of a member, which this process doesn't watch.
+func (r *reconciler) endpoints(ctx context.Context, cluster string) (int64, error) {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedEndpointsList"))
+	if err := r.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1)); err != nil {
+		return 0, fmt.Errorf("count ExportedEndpoints of %s: %w", cluster, err)
+	}
+	n := int64(len(list.Items))
+	if list.RemainingItemCount != nil {
+		n += *list.RemainingItemCount
+	}
+	return n, nil
+}
+
+// keepNetworks copies the networks of a MemberCluster to where a policy finds them with one look, however many members there are.
+func (r *reconciler) keepNetworks(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
+	key := client.ObjectKey{Namespace: api.MemberNamespace(mc.Name), Name: api.NetworksConfigMap}
+	want := map[string]string{api.NetworksKey: strings.Join(mc.Spec.CIDRs, ",")}
+	networks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
+	switch err := r.client.Get(ctx, key, networks); {
+	case apierrors.IsNotFound(err):
+		networks.Data = want
+		return notThere(r.client.Create(ctx, networks, client.FieldOwner(api.FieldManagerHub)), "create ConfigMap %s", key)
+	case err != nil:
+		return fmt.Errorf("get ConfigMap %s: %w", key, err)
+	case equality.Semantic.DeepEqual(networks.Data, want):
+		return nil
+	}
+	networks.Data = want
+	return notThere(r.client.Update(ctx, networks, client.FieldOwner(api.FieldManagerHub)), "update ConfigMap %s", key)
+}
+
+// notThere words an error, but for one of a namespace that isn't there: it is being made, or deleted.
+func notThere(err error, format string, key client.ObjectKey) error {
+	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	return fmt.Errorf(format+": %w", key, err)
+}

@@ -1,0 +1,148 @@
+package hub_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// On a bare API server, which has nobody to count: what a member's credentials can write is bounded, the API server says so to who
+// writes too much, and the hub to everybody.
+func TestMemberCannotFillTheHub(t *testing.T) {
+	w := newWorld(t, "a")
+	w.maxServices = 3
+	kubeconfig, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "thief"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	thief, err := join.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.beating <- []string{"a", "thief"}
+	w.run()
+	kube.Eventually(t, 30*time.Second, func() error { // until then nobody is counted
+		quota := &corev1.ResourceQuota{}
+		err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("thief"), Name: api.RecordsQuota}, quota)
+		if err == nil && len(quota.Status.Used) != 2 {
+			err = fmt.Errorf("the quota counts %v", quota.Status)
+		}
+		return err
+	})
+
+	service := func(member string, i int) *clustersetv1alpha1.ExportedService {
+		name := fmt.Sprintf("s%d", i)
+		return &clustersetv1alpha1.ExportedService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(member), Name: name + ".shop"},
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: "shop", ServiceName: name, Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+			},
+		}
+	}
+	endpoints := func(i int) *clustersetv1alpha1.ExportedEndpoints {
+		return &clustersetv1alpha1.ExportedEndpoints{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("thief"), Name: fmt.Sprintf("s0.shop.x-%d", i)},
+			Spec:       clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: "shop", ServiceName: "s0", AddressType: discoveryv1.AddressTypeIPv4},
+		}
+	}
+	for i := range 6 {
+		err := thief.Create(t.Context(), service("thief", i))
+		if i < 3 && err != nil || i >= 3 && !apierrors.IsForbidden(err) {
+			t.Errorf("service %d: %v", i, err)
+		}
+	}
+	for i := range 40 {
+		err := thief.Create(t.Context(), endpoints(i))
+		if i < 30 && err != nil || i >= 30 && !apierrors.IsForbidden(err) {
+			t.Errorf("endpoints %d: %v", i, err)
+		}
+	}
+	if err := w.admin.Create(t.Context(), service("a", 0)); err != nil {
+		t.Errorf("another member's: %v", err)
+	}
+	limited := func(want metav1.ConditionStatus) func() error {
+		return func() error {
+			mc, err := w.member("thief")
+			if c := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited); err != nil || c == nil || c.Status != want {
+				return fmt.Errorf("%+v, %w", mc.Status, err)
+			}
+			return nil
+		}
+	}
+	kube.Eventually(t, 30*time.Second, limited(metav1.ConditionTrue))
+	w.awaitEvents("thief", clustersetv1alpha1.ReasonTooManyServices)
+
+	// What it deletes makes room.
+	if err := thief.Delete(t.Context(), service("thief", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := thief.Delete(t.Context(), endpoints(7)); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), endpoints(50))) })
+	kube.Eventually(t, 30*time.Second, limited(metav1.ConditionFalse))
+	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
+
+	// It can't raise what it may.
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("thief"), Name: api.RecordsQuota}}
+	if err := thief.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
+		t.Errorf("deleting the quota: %v", err)
+	}
+}
+
+// The networks that an administrator declares come to where the admission policy looks for them.
+func TestNetworksAreKeptInStep(t *testing.T) {
+	w := newWorld(t)
+	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "a", CIDRs: []string{"10.1.0.0/16"}}); err != nil {
+		t.Fatal(err)
+	}
+	is := func(want string) func() error {
+		return func() error {
+			networks := &corev1.ConfigMap{}
+			err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}, networks)
+			if got := networks.Data[api.NetworksKey]; err != nil || got != want {
+				return fmt.Errorf("got %q, want %q, %w", got, want, err)
+			}
+			return nil
+		}
+	}
+	if err := is("10.1.0.0/16")(); err != nil {
+		t.Errorf("after the join: %v", err)
+	}
+	w.run()
+	declare := func(cidrs string) {
+		t.Helper()
+		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}}
+		if err := w.admin.Patch(t.Context(), mc, client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cidrs":`+cidrs+`}}`))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	declare(`["10.1.0.0/16", "fd00::/48"]`)
+	kube.Eventually(t, 30*time.Second, is("10.1.0.0/16,fd00::/48"))
+	networks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}}
+	if err := w.admin.Delete(t.Context(), networks); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, 30*time.Second, is("10.1.0.0/16,fd00::/48"))
+	declare("null")
+	kube.Eventually(t, 30*time.Second, is(""))
+}
