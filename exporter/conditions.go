@@ -8,6 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // outcome is what became of writing a service's records to the hub.
@@ -92,6 +94,10 @@ func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (e
 		c.ObservedGeneration = export.Generation
 		c.Message = truncate(c.Message, maxMessage)
 		was := meta.FindStatusCondition(export.Status.Conditions, c.Type)
+		if was != nil && was.Status == c.Status && was.Reason == c.Reason && c.Type == string(mcsv1beta1.ServiceExportConditionConflict) &&
+			merge.SameButCounts(was.Message, c.Message) {
+			c.Message = was.Message
+		}
 		if was == nil || was.Status != c.Status || was.Reason != c.Reason {
 			events = append(events, c)
 		}

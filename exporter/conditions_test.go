@@ -144,3 +144,28 @@ func TestMark(t *testing.T) {
 		}
 	}
 }
+
+// The count of clusters in a conflict's message is no reason to write: one that exports a thousand shared services would have all
+// the others patch a thousand ServiceExports each.
+func TestCountsAreNoReasonToWrite(t *testing.T) {
+	export := &mcsv1beta1.ServiceExport{}
+	say := func(reason mcsv1beta1.ServiceExportConditionReason, message string) bool {
+		_, changed := setConditions(export, []metav1.Condition{mcsv1beta1.NewServiceExportCondition(
+			mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionTrue, reason, message)})
+		return changed
+	}
+	const before = "ports: a, b, c, d, e and 2 more (7 of 12 clusters) disagree with z, whose export is the oldest (2026-01-01T00:00:00Z); z has 80/TCP, a has 81/TCP"
+	for _, step := range []struct {
+		message string
+		changed bool
+	}{
+		{before, true},
+		{strings.NewReplacer("2 more", "9 more", "7 of 12", "14 of 250").Replace(before), false},
+		{strings.Replace(before, "a has 81", "a has 82", 1), true},
+		{strings.Replace(before, "a, b", "a, bb", 1), true},
+	} {
+		if got := say(mcsv1beta1.ServiceExportReasonPortConflict, step.message); got != step.changed {
+			t.Errorf("%q: written %t, want %t", step.message, got, step.changed)
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -36,13 +37,16 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s := mc.Status; s.AgentVersion != "v1.2.3" || s.LastHeartbeatTime == nil || s.ExportedServices == nil || *s.ExportedServices != 1 ||
+	if s := mc.Status; s.AgentVersion != "v1.2.3" || s.LastHeartbeatTime != nil || s.ExportedServices == nil || *s.ExportedServices != 1 ||
 		!meta.IsStatusConditionTrue(s.Conditions, clustersetv1alpha1.ConditionReady) {
 		t.Errorf("status %+v", s)
 	}
 
 	w.beating <- []string{"a", "b"}
 	w.awaitPhase(clustersetv1alpha1.MemberSuspect, "c")
+	if c, err := w.member("c"); err != nil || c.Status.LastHeartbeatTime == nil {
+		t.Errorf("a silent member's status: %+v, %v", c.Status, err)
+	}
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
 	if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(exported), exported); err != nil {
 		t.Errorf("an expired member's record: %v", err)
@@ -70,6 +74,41 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 	})
 	w.awaitPhase(clustersetv1alpha1.MemberReady, "a", "b")
 	w.awaitEvents("c", clustersetv1alpha1.ReasonHeartbeatMissed, clustersetv1alpha1.ReasonHeartbeatExpired, clustersetv1alpha1.ReasonHeartbeatSeen, "RecordsForgotten")
+}
+
+// All members watch MemberClusters. A heartbeat is nothing to them, nor is an export.
+func TestHeartbeatsReachNobody(t *testing.T) {
+	w := newWorld(t, "a")
+	w.run()
+	w.awaitPhase(clustersetv1alpha1.MemberReady, "a")
+	version := func() string {
+		mc, err := w.member("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mc.ResourceVersion
+	}
+	was := version()
+	lease := func() string {
+		lease := &coordinationv1.Lease{}
+		if err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("a"), Name: api.HeartbeatLease}, lease); err != nil {
+			t.Fatal(err)
+		}
+		return lease.ResourceVersion
+	}
+	last, beats := lease(), 0
+	kube.Eventually(t, 30*time.Second, func() error {
+		if now := lease(); now != last {
+			last, beats = now, beats+1
+		}
+		if beats < 5 {
+			return fmt.Errorf("%d heartbeats", beats)
+		}
+		return nil
+	})
+	if now := version(); now != was {
+		t.Errorf("the MemberCluster was written, from %s to %s", was, now)
+	}
 }
 
 func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {

@@ -128,8 +128,11 @@ func (r *reconciler) knowAll(ctx context.Context) error {
 
 func (r *reconciler) know(mc *clustersetv1alpha1.MemberCluster, now time.Time) {
 	var heard time.Time
-	if t := mc.Status.LastHeartbeatTime; t != nil {
+	switch t := mc.Status.LastHeartbeatTime; {
+	case t != nil:
 		heard = t.Time
+	case mc.Status.Phase != "":
+		heard = now // it was Ready when somebody looked last
 	}
 	r.liveness.Know(mc.Name, mc.Status.Phase, heard, now)
 }

@@ -15,10 +15,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// refresh is how stale a Ready member's last heartbeat may get in its status. Every member of the set watches that object,
-// so a write per heartbeat would make n² events.
-const refresh = time.Minute
-
 // facts are what a status is made of besides the decision.
 type facts struct {
 	version  string // of the member's agent, empty if unknown
@@ -35,20 +31,22 @@ func factsOf(lease *coordinationv1.Lease, exported int) facts {
 }
 
 // statusOf returns the status a MemberCluster should have. It differs from the one it has only where something happened
-// that is worth waking every member for.
+// that is worth waking every member for, since all watch it: a heartbeat isn't, nor is an export.
 func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now time.Time) clustersetv1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.Phase = d.Phase
 
-	last := mc.Status.LastHeartbeatTime
-	due := last == nil || mc.Status.Phase != d.Phase || d.Heard.Sub(last.Time) >= refresh
-	if !d.Heard.IsZero() && due && (last == nil || d.Heard.After(last.Time)) {
+	changed := mc.Status.Phase != d.Phase || f.version != "" && f.version != mc.Status.AgentVersion
+	switch silent := d.Phase == clustersetv1alpha1.MemberSuspect || d.Phase == clustersetv1alpha1.MemberExpired; {
+	case !silent:
+		status.LastHeartbeatTime = nil // its Lease says when, to whom it concerns
+	case mc.Status.Phase != d.Phase && !d.Heard.IsZero():
 		status.LastHeartbeatTime = &metav1.Time{Time: d.Heard}
 	}
-	if due && f.version != "" {
+	if changed && f.version != "" {
 		status.AgentVersion = f.version
 	}
-	if due || status.ExportedServices == nil {
+	if changed || status.ExportedServices == nil {
 		status.ExportedServices = &f.exported
 	}
 	for _, c := range conditions(mc, d, f) {

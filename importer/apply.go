@@ -1,12 +1,12 @@
 package importer
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -25,33 +25,31 @@ import (
 // staleRetry is when to look again after a write lost to another's. By then the cache has the other's.
 const staleRetry = 200 * time.Millisecond
 
-// apply writes what differs, in an order in which nothing is promised before it holds: the ServiceImport, which owns the
-// rest; the derived Service, whose addresses the API server chooses; the slices, so that the addresses lead somewhere; then
-// the addresses; then what reports it all. What fails doesn't hold up what doesn't depend on it.
+// sliceWriters is how many slices of one service are written at once.
+const sliceWriters = 8
+
+// apply writes what differs: the derived Service first, whose addresses the API server chooses, so that the ServiceImport is
+// written once, with them; then the slices, which the ServiceImport owns; then what reports it all. What fails doesn't hold up what
+// doesn't depend on it.
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
+	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
+		// What is ours beside it would be somebody else's.
+		return errors.Join(&foreignError{kindOf(imp), imp}, r.removeOwned(ctx, cur), r.applyGlobal(ctx, out, cur))
+	}
 	var errs []error
+	derived, unsupported, err := r.applyDerived(ctx, in, out, cur)
+	errs = append(errs, err)
+	in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(err)
+	if derived != cur.Derived || unsupported || in.Refused != "" {
+		out = desired.Compute(in)
+	}
 	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	if err != nil {
-		// Slices and Services would belong to nobody, or to someone else's ServiceImport.
-		errs = append(errs, err)
-		if foreign, only := foreignErrors(err); only && len(foreign) > 0 {
-			errs = append(errs, r.removeOwned(ctx, cur))
-		}
+		errs = append(errs, err) // and the slices would belong to nobody
 	} else {
-		owner := r.ownerOf(imp)
-		derived, unsupported, err := r.applyDerived(ctx, in, out, cur, owner)
-		errs = append(errs, err)
-		in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(err)
-		if derived != cur.Derived || unsupported || in.Refused != "" {
-			out = desired.Compute(in)
-		}
-		errs = append(errs, r.applySlices(ctx, out, cur, owner))
-		imp, err = r.applyImport(ctx, imp, out.ServiceImport)
-		errs = append(errs, err)
-		if err == nil {
-			errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
-			r.report.drops(ctx, in.Key, imp, out.Drops)
-		}
+		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(imp)))
+		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
+		r.report.drops(ctx, in.Key, imp, out.Drops)
 	}
 	errs = append(errs, r.applyGlobal(ctx, out, cur))
 	return errors.Join(errs...)
@@ -116,14 +114,8 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 	for _, s := range cur.Slices {
 		byName[s.Name] = s
 	}
-	// New ones first: an endpoint that moves from one slice to another is never missing.
-	wanted := slices.Clone(out.Slices)
-	slices.SortStableFunc(wanted, func(a, b *discoveryv1.EndpointSlice) int {
-		return cmp.Compare(exists(byName, a), exists(byName, b))
-	})
 	times := desired.TriggerTimes(cur, out, time.Now())
-	var errs []error
-	for _, want := range wanted {
+	write := func(want *discoveryv1.EndpointSlice) error {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
 			AddressType: want.AddressType,
@@ -132,8 +124,7 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 		if current != nil && current.AddressType != want.AddressType {
 			// It can't be changed. The exporter's record was made anew under the same name.
 			if err := r.local.remove(ctx, current); err != nil {
-				errs = append(errs, err)
-				continue
+				return err
 			}
 			current = nil
 		}
@@ -147,19 +138,36 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 				s.Annotations = desired.MergeKeys(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
 			}
 		})
-		errs = append(errs, err)
+		return err
 	}
-	for _, s := range cur.StaleSlices(out) {
-		errs = append(errs, r.local.remove(ctx, s))
+	// New ones first, and stale ones last: an endpoint that moves from one slice to another is never missing.
+	var fresh, there []*discoveryv1.EndpointSlice
+	for _, want := range out.Slices {
+		if byName[want.Name] == nil {
+			fresh = append(fresh, want)
+		} else {
+			there = append(there, want)
+		}
 	}
-	return errors.Join(errs...)
+	return errors.Join(
+		sideBySide(fresh, write), sideBySide(there, write),
+		sideBySide(cur.StaleSlices(out), func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }),
+	)
 }
 
-func exists(byName map[string]*discoveryv1.EndpointSlice, s *discoveryv1.EndpointSlice) int {
-	if byName[s.Name] == nil {
-		return 0
+// sideBySide does something with several slices at once, and returns what went wrong with any.
+func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointSlice) error) error {
+	errs := make([]error, len(all))
+	var group errgroup.Group
+	group.SetLimit(sliceWriters)
+	for i, s := range all {
+		group.Go(func() error {
+			errs[i] = do(s)
+			return nil
+		})
 	}
-	return 1
+	_ = group.Wait() // none returns an error
+	return errors.Join(errs...)
 }
 
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {
@@ -179,12 +187,12 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 	r.report.truncated(client.ObjectKeyFromObject(g), int(want.Status.TruncatedEndpoints))
 	return ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) {
 		conditions := g.Status.Conditions
-		for _, c := range want.Status.Conditions {
+		g.Status = *want.Status.DeepCopy()
+		for _, c := range g.Status.Conditions {
 			c.ObservedGeneration = g.Generation
 			meta.SetStatusCondition(&conditions, c)
+			g.Status.Conditions = conditions
 		}
-		g.Status = *want.Status.DeepCopy()
-		g.Status.Conditions = conditions
 	})
 }
 

@@ -16,7 +16,10 @@ import (
 
 // applyDerived makes the derived Service what it should be, or deletes it where there should be none. It returns the
 // Service as it is then, and whether this cluster can't have one for want of the exports' families.
-func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) (_ *corev1.Service, unsupported bool, _ error) {
+//
+// It has no owner. It is there before the ServiceImport, which would else be written twice, without its addresses and with them. And
+// should someone delete that, the addresses stay for the one that takes its place.
+func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (_ *corev1.Service, unsupported bool, _ error) {
 	want := out.Derived
 	if want == nil {
 		if cur.Derived == nil {
@@ -27,7 +30,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 	change := func(s *corev1.Service) {
 		s.Labels = desired.MergeKeys(s.Labels, want.Labels, nil)
 		s.Annotations = desired.MergeKeys(s.Annotations, want.Annotations, nil)
-		s.OwnerReferences = owner
+		s.OwnerReferences = nil
 		had := s.Spec
 		want.Spec.DeepCopyInto(&s.Spec)
 		if in.Derived == nil && had.ClusterIP != "" {

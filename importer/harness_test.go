@@ -125,6 +125,7 @@ type traffic struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex
+	asked   []string // what isn't a watch
 	writes  []string // but for those that came too late, as any client's may (409)
 	watches map[string]bool
 }
@@ -137,6 +138,10 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 			c.watches = map[string]bool{}
 		}
 		c.watches[r.URL.Path] = true
+		c.mu.Unlock()
+	} else {
+		c.mu.Lock()
+		c.asked = append(c.asked, r.Method+" "+r.URL.Path)
 		c.mu.Unlock()
 	}
 	response, err := c.next.RoundTrip(r)

@@ -185,7 +185,15 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 	if err != nil {
 		return err
 	}
-	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) { there.Status.DeepCopyInto(&c.Status) })
+	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) {
+		said := c.Status.Conditions
+		there.Status.DeepCopyInto(&c.Status)
+		keepReach(said, &c.Status.Conditions)
+		c.Status.ExportedServices = nil // what changes without changing anything here; status asks the hub
+		if c.Status.Phase == clustersetv1alpha1.MemberReady {
+			c.Status.LastHeartbeatTime = nil // a hub process of before renews it every minute
+		}
+	})
 }
 
 // memberKey is a MemberCluster's place in the reporter, which no service can have.

@@ -43,8 +43,11 @@ type Options struct {
 	// DefaultMaxServices.
 	MaxServices int
 
-	// Concurrency is how many services are worked on at once. Default: 4.
+	// Concurrency is how many services are worked on at once. Default: DefaultConcurrency.
 	Concurrency int
+
+	// Reach tells whether the hub answers, nil where nobody knows.
+	Reach *Reach
 
 	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
 	Exported <-chan struct{}
@@ -60,6 +63,9 @@ type Options struct {
 // ErrNoAddresses is why DataPathNone and SkipGlobalServices exclude each other.
 var ErrNoAddresses = errors.New("the data path none gives services no ClusterSetIP, so that GlobalServices are all that has their addresses, and these are skipped; " +
 	"use the data path pods or clusterips, or write GlobalServices")
+
+// DefaultConcurrency is the Concurrency where nobody says.
+const DefaultConcurrency = 8
 
 // DefaultMaxServices is the MaxServices where nobody says.
 const DefaultMaxServices = 5000
@@ -96,7 +102,7 @@ func (o Options) withDefaults() (Options, error) {
 		o.MaxServices = DefaultMaxServices
 	}
 	if o.Concurrency <= 0 {
-		o.Concurrency = 4
+		o.Concurrency = DefaultConcurrency
 	}
 	if o.AwaitRejoin <= 0 {
 		o.AwaitRejoin = DefaultAwaitRejoin

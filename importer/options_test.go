@@ -10,7 +10,7 @@ import (
 
 func TestOptions(t *testing.T) {
 	o, err := Options{Cluster: "beijing"}.withDefaults()
-	if err != nil || o.DataPath != desired.DataPathPods || o.Concurrency != 4 || len(o.ExcludeNamespaces) != 1 {
+	if err != nil || o.DataPath != desired.DataPathPods || o.Concurrency != 8 || len(o.ExcludeNamespaces) != 1 {
 		t.Errorf("defaults are %+v, %v", o, err)
 	}
 	_, err = Options{

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -35,6 +36,8 @@ const (
 	// forever is how long a controller waits for its caches. Its own default would end the process after two minutes
 	// without the hub, and with it everything else in it.
 	forever = 100 * 365 * 24 * time.Hour
+	// maxSpread is how long members wait at most before they ask the hub about what is missing there, each for its own time.
+	maxSpread = 5 * time.Second
 	// reconcileTimeout bounds the work on one service.
 	reconcileTimeout = 2 * time.Minute
 )
@@ -93,6 +96,9 @@ func (i *importer) Start(ctx context.Context) error {
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
 
 	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	if i.options.Reach != nil {
+		go i.options.Reach.run(ctx, l, i.options.Cluster)
+	}
 	guard := &hold.Guard{
 		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
 		Exported: i.options.Exported,
@@ -109,7 +115,7 @@ func (i *importer) Start(ctx context.Context) error {
 
 	gone := hold.NewDepartures(clock.RealClock{})
 	held := &hold.Hold{
-		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Clock: clock.RealClock{},
+		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
 	}
 	places := make(chan event.GenericEvent, 1)
 	nodes := newNodes(func() {

@@ -72,9 +72,9 @@ func (w *world) imported(ns, name string, clusters int) objects {
 		switch {
 		case o.serviceImport == nil || o.derived == nil || o.global == nil:
 			return fmt.Errorf("not all there: %+v", o)
-		case len(o.slices) != clusters || len(o.serviceImport.Status.Clusters) != clusters || int(o.global.Status.Clusters) != clusters:
-			return fmt.Errorf("%d slices, import of %v, GlobalService status %+v: want %d clusters", len(o.slices),
-				o.serviceImport.Status.Clusters, o.global.Status, clusters)
+		case len(o.slices) != clusters || len(o.serviceImport.Status.Clusters) != clusters || len(o.global.Spec.Endpoints) != clusters:
+			return fmt.Errorf("%d slices, import of %v, GlobalService of %+v: want %d clusters", len(o.slices),
+				o.serviceImport.Status.Clusters, o.global.Spec.Endpoints, clusters)
 		case !meta.IsStatusConditionTrue(o.serviceImport.Status.Conditions, "Ready"):
 			return fmt.Errorf("conditions are %v", o.serviceImport.Status.Conditions)
 		}

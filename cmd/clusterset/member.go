@@ -69,6 +69,7 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
 	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
 	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export at a time")
+	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import at a time")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
@@ -114,6 +115,9 @@ func (m *member) complete() error {
 	}
 	if m.imports.MaxServices < 1 {
 		return usagef("--max-services is %d; want 1 at least", m.imports.MaxServices)
+	}
+	if m.imports.Concurrency < 1 {
+		return usagef("--import-workers is %d; want 1 at least", m.imports.Concurrency)
 	}
 	if m.workers < 1 {
 		return usagef("--workers is %d; want 1 at least", m.workers)
@@ -162,6 +166,8 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	}
 	hubConfig := connection.Config()
 	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
+	m.imports.Reach = importer.NewReach()
+	hubConfig.Wrap(m.imports.Reach.Wrap)
 	hub, err := join.NewHub(hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)

@@ -30,7 +30,7 @@ func newStatus() *cobra.Command {
 		Long: `Shows on one screen the clusters of the set with their phase, place, last heartbeat and number of exports, the hub, and
 the services over which clusters disagree or that don't work.
 
-It reads the local cluster, which has a copy of what the hub knows of each cluster, a minute old at most. With
+It reads the local cluster, which has a copy of each cluster's place and phase. With
 --hub-kubeconfig it also asks the hub: whether it answers, the heartbeats as they are, and the conflicts of all services
 rather than those of this cluster's exports. Without any local cluster it asks the hub alone.
 

@@ -130,9 +130,13 @@ func (s lookedAt) mirror(t *testing.T) {
 	}
 	for i := range members {
 		mc := &members[i]
+		mc.Annotations = map[string]string{api.AnnotationJoined: "2020-01-01T00:00:00Z"} // before anything was exported
+		if err := hub.Update(t.Context(), mc); err != nil {
+			t.Fatal(err)
+		}
 		n := int32(1)
 		mc.Status = clustersetv1alpha1.MemberClusterStatus{
-			Phase: clustersetv1alpha1.MemberReady, LastHeartbeatTime: &metav1.Time{Time: time.Now()}, AgentVersion: "v1.0.0", ExportedServices: &n,
+			Phase: clustersetv1alpha1.MemberReady, AgentVersion: "v1.0.0", ExportedServices: &n,
 		}
 		if err := hub.Status().Update(t.Context(), mc); err != nil {
 			t.Fatal(err)
@@ -144,6 +148,12 @@ func (s lookedAt) mirror(t *testing.T) {
 			t.Fatal(err)
 		}
 		mirrored.Status = mc.Status
+		if mc.Name == "beijing" {
+			mirrored.Status.Conditions = []metav1.Condition{{
+				Type: clustersetv1alpha1.ConditionHubAnswers, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonHubAnswers,
+				LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)),
+			}}
+		}
 		if err := member.Status().Update(t.Context(), mirrored); err != nil {
 			t.Fatal(err)
 		}

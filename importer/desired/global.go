@@ -126,8 +126,12 @@ func (w *work) portsOf(e merge.Endpoints) []fabedgev1alpha1.EndpointPort {
 	}
 }
 
-// globalStatus counts what is in the spec and what found no room.
+// globalStatus counts what is in the spec and what found no room. Where all did, which anybody sees in the spec, it is empty: a write
+// less for each change.
 func globalStatus(kept []fabedgev1alpha1.Endpoint, of int) fabedgev1alpha1.GlobalServiceStatus {
+	if len(kept) == of {
+		return fabedgev1alpha1.GlobalServiceStatus{}
+	}
 	status := fabedgev1alpha1.GlobalServiceStatus{
 		Endpoints:          int32(len(kept)),
 		TruncatedEndpoints: int32(of - len(kept)),
@@ -140,15 +144,9 @@ func globalStatus(kept []fabedgev1alpha1.Endpoint, of int) fabedgev1alpha1.Globa
 		}
 	}
 	status.Clusters = int32(len(clusters))
-	c := metav1.Condition{
-		Type: fabedgev1alpha1.ConditionTruncated, Status: metav1.ConditionFalse,
-		Reason: fabedgev1alpha1.ReasonAllEndpoints, Message: "the spec has all endpoints",
-	}
-	if len(kept) < of {
-		c.Status, c.Reason = metav1.ConditionTrue, fabedgev1alpha1.ReasonTooManyEndpoints
-		c.Message = fmt.Sprintf("the spec has %d of %d endpoints, shared out between %s", len(kept), of,
-			Counted(len(clusters), "cluster"))
-	}
-	status.Conditions = []metav1.Condition{c}
+	status.Conditions = []metav1.Condition{{
+		Type: fabedgev1alpha1.ConditionTruncated, Status: metav1.ConditionTrue, Reason: fabedgev1alpha1.ReasonTooManyEndpoints,
+		Message: fmt.Sprintf("the spec has %d of %d endpoints, shared out between %s", len(kept), of, Counted(len(clusters), "cluster")),
+	}}
 	return status
 }

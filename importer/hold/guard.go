@@ -77,6 +77,18 @@ type Guard struct {
 	held   bool
 }
 
+// known returns nil if, for all that our caches say, the hub knows us and has what we export. It asks nobody.
+func (g *Guard) known(ctx context.Context) error {
+	if g.Exported != nil {
+		select {
+		case <-g.Exported:
+		default:
+			return errUnexported
+		}
+	}
+	return g.knowsUs(ctx, g.Cache)
+}
+
 // MayDelete returns nil if the hub can be trusted to be complete, else why not.
 func (g *Guard) MayDelete(ctx context.Context) error {
 	if g.Exported != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"sync"
 	"time"
 
@@ -24,6 +25,9 @@ var (
 	errUnheard  = errors.New("the cluster has joined and sent no heartbeat yet, so its exports may not be on the hub")
 	errLeaving  = errors.New("the cluster has left this moment")
 )
+
+// errSpread is why something stays for a moment.
+var errSpread = errors.New("other members ask the hub, too")
 
 // leaveGrace is how long after the word that a cluster has left it is believed. Where all MemberClusters are being deleted, one
 // after the other, ours is among them by then, and the Guard keeps everything.
@@ -62,7 +66,10 @@ type Hold struct {
 	Hub, Here   client.Reader // caches
 	Departures  *Departures
 	AwaitRejoin time.Duration
-	Clock       clock.PassiveClock
+	// Spread is how long after something is missing that nobody withdrew the hub is asked about it, so that not all members do at
+	// once.
+	Spread time.Duration
+	Clock  clock.PassiveClock
 
 	mu    sync.Mutex
 	since map[types.NamespacedName]map[Part]time.Time // when each was first found missing
@@ -86,26 +93,41 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	if !removal.Any() {
 		return Decision{}
 	}
+	// What our caches say takes no question, and many members to ask it.
+	known := h.Guard.known(ctx)
+	withdrawn, first := !removal.Other, time.Duration(math.MaxInt64)
+	var d Decision
+	if known == nil {
+		for _, p := range removal.Missing {
+			err := h.keeps(ctx, p, since[p])
+			if err == nil {
+				withdrawn = withdrawn && h.Departures.grace(p) == 0
+				first = min(first, h.Clock.Since(since[p]))
+				continue
+			}
+			again := heldRetry
+			var lost *LostError
+			switch {
+			case errors.Is(err, errVanished), errors.Is(err, errLeaving):
+				again = vanishedRetry
+			case errors.As(err, &lost):
+				again = lost.Retry(h.Clock.Now())
+			}
+			if d.Retained = append(d.Retained, p); d.Why == nil || again < d.Retry {
+				d.Retry, d.Why = again, fmt.Errorf("%s: %w", p.Cluster, err)
+			}
+		}
+	}
+	switch {
+	case known == nil && len(d.Retained) == len(removal.Missing) && !removal.Other:
+		return d // nothing goes
+	case known == nil && withdrawn:
+		return d // its exporter has said so
+	case known == nil && !removal.Other && first < h.Spread:
+		return Decision{removal.Missing, true, h.Spread - first, errSpread}
+	}
 	if err := h.Guard.MayDelete(ctx); err != nil {
 		return Decision{removal.Missing, true, RetryAfter(err), err}
-	}
-	var d Decision
-	for _, p := range removal.Missing {
-		err := h.keeps(ctx, p, since[p])
-		if err == nil {
-			continue
-		}
-		again := heldRetry
-		var lost *LostError
-		switch {
-		case errors.Is(err, errVanished), errors.Is(err, errLeaving):
-			again = vanishedRetry
-		case errors.As(err, &lost):
-			again = lost.Retry(h.Clock.Now())
-		}
-		if d.Retained = append(d.Retained, p); d.Why == nil || again < d.Retry {
-			d.Retry, d.Why = again, fmt.Errorf("%s: %w", p.Cluster, err)
-		}
 	}
 	return d
 }

@@ -49,20 +49,22 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 			r.Other = true
 		}
 	}
+	// That there is nothing of a service any more is said by its records' absence.
+	useless := out.ServiceImport == nil && len(in.Services) > 0
 	if imp := cur.ServiceImport; imp != nil && desired.Owned(imp) {
-		r.Other = r.Other || out.ServiceImport == nil
+		r.Other = r.Other || useless
 		for _, c := range imp.Status.Clusters {
 			note(c.Cluster)
 		}
 	}
 	if g := cur.Global; g != nil && desired.Owned(g) {
-		r.Other = r.Other || out.Global == nil
+		r.Other = r.Other || useless
 		for i := range g.Spec.Endpoints {
 			note(g.Spec.Endpoints[i].Cluster)
 		}
 	}
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
-		r.Other = r.Other || out.ServiceImport == nil
+		r.Other = r.Other || useless
 	}
 	whole := map[string]bool{} // what out has of it is all there is
 	for _, s := range out.Slices {
@@ -76,11 +78,17 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 			missing[Part{Service: in.Key, Cluster: cluster}] = true
 		case full && !records[name] && cluster != "":
 			missing[Part{Service: in.Key, Cluster: cluster, Slice: name}] = true
+		case missing[Part{Service: in.Key, Cluster: cluster}]: // and this with it
 		default:
 			r.Other = true
 		}
 	}
 	r.Missing = slices.Collect(maps.Keys(missing))
+	left := cur.ServiceImport != nil && desired.Owned(cur.ServiceImport) || cur.Global != nil && desired.Owned(cur.Global) ||
+		cur.Derived != nil && desired.Owned(cur.Derived)
+	if out.ServiceImport == nil && left && len(r.Missing) == 0 {
+		r.Other = true // nobody knows whose it was
+	}
 	return r
 }
 

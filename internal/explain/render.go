@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/status/screen"
 )
 
@@ -129,6 +130,9 @@ func clusters(w *screen.Writer, e *Explanation) {
 	rows := make([][]screen.Cell, len(e.Clusters))
 	for i, c := range e.Clusters {
 		phase, heartbeat := c.Phase, "never"
+		if c.Phase == string(clustersetv1alpha1.MemberReady) {
+			heartbeat = "-" // it has one, which the hub knows
+		}
 		if c.Drain {
 			phase += ", drained"
 		}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -52,6 +53,15 @@ func (c Conflict) String() string {
 	return fmt.Sprintf("%s: %s (%d of %d clusters) %s with %s, %s (%s); %s has %s, %s has %s",
 		c.Field, listed(c.Clusters), len(c.Clusters), c.Of, verb, c.Winner, why, c.Since.UTC().Format(time.RFC3339),
 		c.Winner, shortened(c.Want), c.Clusters[0], shortened(c.Got))
+}
+
+// countsRE finds the numbers in a condition's message that change with the number of clusters, whether or not the conflict does.
+var countsRE = regexp.MustCompile(`\d+ of \d+ clusters|and \d+ more|the exports of \d+ clusters`)
+
+// SameButCounts says whether two messages of the Conflict condition differ in nothing but how many clusters there are. A cluster that
+// joins a set, and exports what many do, would else have every one of them rewrite every such condition.
+func SameButCounts(a, b string) bool {
+	return countsRE.ReplaceAllString(a, "") == countsRE.ReplaceAllString(b, "")
 }
 
 // ConflictCondition returns the Conflict condition. It is the same for every export of the service: KEP-1645 asks for it at

@@ -13,9 +13,6 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// quiet is how old the last news of a hub may be. The hub renews a Ready member's status once a minute.
-const quiet = 150 * time.Second
-
 // Build makes a Report.
 func Build(f Facts) Report {
 	r := Report{Time: f.Now, Notes: f.Notes, Clusters: []Cluster{}}
@@ -59,22 +56,23 @@ func Build(f Facts) Report {
 
 func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 	var h Hub
-	ready := false
+	var said *metav1.Condition
 	for i := range mirrored {
-		t := mirrored[i].Status.LastHeartbeatTime
-		if t != nil && (h.LastNews == nil || t.After(*h.LastNews)) {
-			h.LastNews = &t.Time
+		if c := meta.FindStatusCondition(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionHubAnswers); c != nil {
+			said = c
 		}
-		ready = ready || mirrored[i].Status.Phase == clustersetv1alpha1.MemberReady
+	}
+	if said != nil && said.Status != metav1.ConditionTrue {
+		h.AwaySince = &said.LastTransitionTime.Time
 	}
 	switch {
 	case f.Hub != nil && f.Hub.Err != nil:
 		h.State, h.Server, h.Error = HubUnreachable, f.Hub.Server, f.Hub.Err.Error()
 	case f.Hub != nil:
-		h.State, h.Server, h.LatencyMillis, h.LastNews = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), nil
-	case !ready || h.LastNews == nil:
-		h.State = HubUnknown // with nobody alive there is no news, hub or no hub
-	case f.Now.Sub(*h.LastNews) > quiet:
+		h.State, h.Server, h.LatencyMillis, h.AwaySince = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), nil
+	case said == nil:
+		h.State = HubUnknown
+	case h.AwaySince != nil:
 		h.State = HubQuiet
 	default:
 		h.State = HubHeard
@@ -116,7 +114,7 @@ func (c *Cluster) heard(t, now time.Time) {
 	}
 }
 
-// seenOnHub fills in what the hub knows better than the MemberCluster's status, which is written once a minute.
+// seenOnHub fills in what the hub knows better than the MemberCluster's status, which is written where the phase changes.
 func (c *Cluster) seenOnHub(f Facts) {
 	if t, ok := f.Hub.Renewed[c.Name]; ok {
 		c.heard(t, f.Now)

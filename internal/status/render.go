@@ -6,6 +6,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/status/screen"
 )
 
@@ -40,19 +41,19 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	if h.Server != "" {
 		at = h.Server + " "
 	}
-	news := ""
-	if h.LastNews != nil {
-		news = screen.Age(r.Time.Sub(*h.LastNews))
+	away := ""
+	if h.AwaySince != nil {
+		away = screen.Age(r.Time.Sub(*h.AwaySince))
 	}
 	state := map[HubState]screen.Cell{
 		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
 		HubUnreachable: {Text: "UNREACHABLE", Colour: screen.Bad},
-		HubHeard:       {Text: "heard of " + news + " ago; --hub-kubeconfig asks it", Colour: screen.Good},
-		HubQuiet:       {Text: "no news for " + news + ": it, its `clusterset hub` or this cluster's agent is down; names stay as they are", Colour: screen.Bad},
+		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
+		HubQuiet:       {Text: "has not answered the agent for " + away + "; names stay as they are", Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
 	}[h.State]
-	if h.State == HubUnreachable && h.LastNews != nil {
-		state.Text += ", last news " + news + " ago; names stay as they are"
+	if h.State == HubUnreachable && h.AwaySince != nil {
+		state.Text += ", nor has it answered the agent for " + away + "; names stay as they are"
 	}
 	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)
 	if h.Error != "" {
@@ -83,6 +84,9 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	rows := make([][]screen.Cell, len(r.Clusters))
 	for i, c := range r.Clusters {
 		name, heartbeat, exports := c.Name, "never", "-"
+		if c.Phase == string(clustersetv1alpha1.MemberReady) {
+			heartbeat = "-" // it has one
+		}
 		if c.Local {
 			name += " *"
 		}

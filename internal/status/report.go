@@ -30,10 +30,9 @@ const (
 	HubReachable HubState = "Reachable"
 	// HubUnreachable was asked and has not.
 	HubUnreachable HubState = "Unreachable"
-	// HubQuiet was not asked, and there is no news from it in this cluster: it, its `clusterset hub` or this cluster's agent
-	// is down.
+	// HubQuiet was not asked, and this cluster's agent gets no answer from it.
 	HubQuiet HubState = "Quiet"
-	// HubHeard was not asked, but there is recent news from it in this cluster.
+	// HubHeard was not asked, but answers this cluster's agent, for all that the agent said last.
 	HubHeard HubState = "Heard"
 	// HubUnknown was not asked, and nothing here tells.
 	HubUnknown HubState = "Unknown"
@@ -47,8 +46,8 @@ type Hub struct {
 	Error string `json:"error,omitempty"`
 	// LatencyMillis is how long it took to answer.
 	LatencyMillis int64 `json:"latencyMillis,omitempty"`
-	// LastNews is the last heartbeat that came through the hub, of any cluster.
-	LastNews *time.Time `json:"lastNews,omitempty"`
+	// AwaySince is since when it doesn't answer the local cluster's agent.
+	AwaySince *time.Time `json:"awaySince,omitempty"`
 	// ExpiryPaused says that the hub takes itself for cut off, and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
 	// Awaited are the clusters that the hub has lost and that haven't joined it again.
@@ -63,7 +62,7 @@ type Cluster struct {
 	Drain  bool   `json:"drain,omitempty"`
 	Zone   string `json:"zone,omitempty"`
 	Region string `json:"region,omitempty"`
-	// LastHeartbeat is the last that is known of: coarse by up to a minute without a look at the hub.
+	// LastHeartbeat is the last that is known of. Of a Ready cluster only the hub knows it.
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 	// Exports is how many services it exports, nil where that isn't known.
 	Exports *int `json:"exports,omitempty"`

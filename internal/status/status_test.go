@@ -42,6 +42,21 @@ func silent(mc *clustersetv1alpha1.MemberCluster) {
 	}}
 }
 
+// answers is what an agent says of the hub on its own cluster's MemberCluster.
+func answers(status metav1.ConditionStatus, since time.Duration) func(*clustersetv1alpha1.MemberCluster) {
+	return func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionHubAnswers, Status: status, LastTransitionTime: *ago(since),
+		})
+	}
+}
+
+// limited has come to the cap of services.
+func limited(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue,
+		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
+}
+
 func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
 	return clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
@@ -84,9 +99,10 @@ func local(members ...clustersetv1alpha1.MemberCluster) *LocalFacts {
 func members() []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
 		member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberSuspect, ago(70*time.Second), silent),
-		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, ago(4*time.Second)),
-		member("frankfurt", "/eu-central-1", clustersetv1alpha1.MemberReady, ago(5*time.Second), drained),
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, 3*time.Hour)),
+		member("frankfurt", "/eu-central-1", clustersetv1alpha1.MemberReady, nil, drained),
 		member("edge-7", "", clustersetv1alpha1.MemberExpired, ago(50*time.Hour), silent),
+		member("thief", "", clustersetv1alpha1.MemberReady, nil, limited),
 		member("young", "", "", nil, func(mc *clustersetv1alpha1.MemberCluster) { mc.Status = clustersetv1alpha1.MemberClusterStatus{} }),
 	}
 }
@@ -101,12 +117,12 @@ func facts() map[string]Facts {
 			exported("beijing", "api", "http", now), exported("frankfurt", "api", "grpc", now.Add(-time.Minute)),
 		},
 	}
-	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, ago(14*time.Minute))
+	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionFalse, 14*time.Minute))
 	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
 	})
-	back := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, ago(4*time.Second))
-	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, ago(time.Hour), func(mc *clustersetv1alpha1.MemberCluster) {
+	back := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, time.Hour))
+	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotRejoined, "")}
 	})
 	return map[string]Facts{

@@ -230,10 +230,9 @@ func (c *cluster) applyPolicies(t *testing.T, values string) [][]byte {
 	return encode(t, policies)
 }
 
-// confinesAgents has the agent's account, with the rights that the chart gives it, touch what isn't the agent's.
+// confinesAgents has the agent's account, with the rights and the policy that runsAgents has applied, touch what isn't the agent's.
 func (c *cluster) confinesAgents(t *testing.T) {
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "", newest}).Manifests)
-	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
 	c.Apply(t, []byte(`
 apiVersion: v1
 kind: Namespace

@@ -31,7 +31,7 @@ func (c *cluster) runsAgents(t *testing.T) {
 	const namespace = "clusterset-system"
 	values := read(t, filepath.Join(chartDir, "examples", "hub-and-member.yaml")) // it has metrics, too
 	all := objects(t, render(t, Options{"clusterset", namespace, values, newest}).Manifests)
-	c.Apply(t, encode(t, only(all, rbacKinds...))...)
+	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
 	hub, member := deployment(t, all, "hub"), deployment(t, all, "member")
 
 	out, err := exec.Command(built(t, "clusterset"), "join", "--hub-kubeconfig", c.Kubeconfig(), "--kubeconfig", c.Kubeconfig(), "--name", "beijing").CombinedOutput()

@@ -35,8 +35,9 @@ func TestOnARealCluster(t *testing.T) {
 	t.Run("objects are accepted", c.acceptsObjects)
 	t.Run("pods learn where they run", c.tellsPodsTheirPlace)
 	t.Run("Corefiles start", c.startsCorefiles)
-	t.Run("agents are confined", c.confinesAgents) // and stay so while they run
 	t.Run("agents run", c.runsAgents)
+	t.Run("agents are confined", c.confinesAgents)
+	t.Run("heartbeats go first", c.putsHeartbeatsFirst)
 	t.Run("admission policies hold", c.enforcesPolicies)
 	t.Run("arguments are understood", understandsArguments)
 }

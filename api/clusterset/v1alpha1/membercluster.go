@@ -23,7 +23,7 @@ import (
 // +kubebuilder:printcolumn:name="Region",type="string",JSONPath=".spec.region"
 // +kubebuilder:printcolumn:name="Phase",type="string",JSONPath=".status.phase",description="Ready, Suspect or Expired; empty before the first heartbeat"
 // +kubebuilder:printcolumn:name="Drain",type="boolean",JSONPath=".spec.drain",description="Whether the cluster is used only as a last resort"
-// +kubebuilder:printcolumn:name="Heartbeat",type="date",JSONPath=".status.lastHeartbeatTime",description="Time since the last recorded heartbeat"
+// +kubebuilder:printcolumn:name="Silent",type="date",JSONPath=".status.lastHeartbeatTime",description="Time since the last heartbeat of a Suspect or Expired cluster"
 // +kubebuilder:printcolumn:name="Version",type="string",JSONPath=".status.agentVersion",description="Version of the member agent"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp"
 // +kubebuilder:validation:XValidation:rule="size(self.metadata.name) <= 63 && self.metadata.name.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)?$')",message="the name must be a cluster name: a DNS label, or two joined by a dot, of at most 63 bytes"
@@ -134,8 +134,8 @@ type MemberClusterStatus struct {
 	// +optional
 	Phase MemberClusterPhase `json:"phase,omitempty"`
 
-	// lastHeartbeatTime is when, by the hub's clock, it last saw the cluster's Lease change. It is coarse: refreshed on
-	// every change of phase, otherwise no more than once a minute, because every member watches this object.
+	// lastHeartbeatTime is when, by the hub's clock, it last saw the Lease of a Suspect or Expired cluster change. A Ready one has
+	// none: every member watches this object, and none has to know. The Lease in the cluster's namespace on the hub says it.
 	// +optional
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
 
@@ -144,7 +144,7 @@ type MemberClusterStatus struct {
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
 
-	// exportedServices is how many ExportedServices the cluster has on the hub.
+	// exportedServices is how many ExportedServices the cluster had on the hub when phase or agentVersion changed last.
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
@@ -199,6 +199,15 @@ const (
 
 	// ReasonFewServices goes with Limited=False.
 	ReasonFewServices = "FewServices"
+
+	// ConditionHubAnswers stands on a member's copy of its own MemberCluster: whether the hub answers its agent, and since when.
+	ConditionHubAnswers = "HubAnswers"
+
+	// ReasonHubAnswers goes with HubAnswers=True.
+	ReasonHubAnswers = "Answers"
+
+	// ReasonHubAway goes with HubAnswers=False.
+	ReasonHubAway = "Away"
 
 	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its data,
 	// while the cluster is given the time to join it again. It is not there otherwise.

@@ -23,10 +23,7 @@ const (
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=gsvc,categories=clusterset
 // +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".spec.type",description="ClusterIP or Headless"
-// +kubebuilder:printcolumn:name="Clusters",type="integer",JSONPath=".status.clusters",description="Clusters with an endpoint"
-// +kubebuilder:printcolumn:name="Endpoints",type="integer",JSONPath=".status.endpoints",description="Endpoints in the spec"
-// +kubebuilder:printcolumn:name="Ready",type="integer",JSONPath=".status.readyEndpoints",description="Endpoints that are ready"
-// +kubebuilder:printcolumn:name="Truncated",type="integer",JSONPath=".status.truncatedEndpoints",description="Endpoints left out for want of room",priority=1
+// +kubebuilder:printcolumn:name="Truncated",type="integer",JSONPath=".status.truncatedEndpoints",description="Endpoints left out for want of room"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type GlobalService struct {
 	metav1.TypeMeta `json:",inline"`
@@ -143,7 +140,8 @@ type ServicePort struct {
 	Port int32 `json:"port,omitempty"`
 }
 
-// GlobalServiceStatus is what the importer says about a GlobalService it wrote.
+// GlobalServiceStatus is what the importer says about a GlobalService it wrote that has no room for all endpoints. Of any other it
+// says nothing: the spec has them all.
 type GlobalServiceStatus struct {
 	// clusters that at least one endpoint of the spec lies in.
 	// +optional
@@ -176,9 +174,6 @@ const (
 
 	// ReasonTooManyEndpoints is the reason for Truncated=True.
 	ReasonTooManyEndpoints = "TooManyEndpoints"
-
-	// ReasonAllEndpoints is the reason for Truncated=False.
-	ReasonAllEndpoints = "AllEndpoints"
 )
 
 // GlobalServiceList is a list of GlobalServices.

@@ -1,0 +1,115 @@
+package importer
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+const (
+	// awayAfter is how long nothing but failures has to come from the hub for it to be away: three heartbeats.
+	awayAfter = 30 * time.Second
+	// reachCheck is how often that is looked at.
+	reachCheck = 5 * time.Second
+)
+
+// Reach tells since when the hub doesn't answer, by the requests that go there anyway: a heartbeat every few seconds.
+type Reach struct {
+	Clock clock.PassiveClock
+
+	mu      sync.Mutex
+	failing time.Time // since when nothing else has come; zero: it answers, or was never asked
+}
+
+// NewReach returns a Reach to give to Options and to wrap the hub's transport in.
+func NewReach() *Reach { return &Reach{Clock: clock.RealClock{}} }
+
+// Wrap is for the hub's rest.Config.
+func (r *Reach) Wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		response, err := next.RoundTrip(request)
+		if request.Context().Err() == nil { // else it was us who gave up, which is no word of the hub's
+			r.note(err == nil && response.StatusCode < http.StatusInternalServerError)
+		}
+		return response, err
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func (r *Reach) note(answered bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case answered:
+		r.failing = time.Time{}
+	case r.failing.IsZero():
+		r.failing = r.Clock.Now()
+	}
+}
+
+// away returns since when the hub doesn't answer; the zero time where it does.
+func (r *Reach) away() time.Time {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.failing.IsZero() || r.Clock.Since(r.failing) < awayAfter {
+		return time.Time{}
+	}
+	return r.failing
+}
+
+// run says on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes. While nothing does, nothing
+// is written.
+func (r *Reach) run(ctx context.Context, l *local, own string) {
+	tick := time.NewTicker(reachCheck)
+	defer tick.Stop()
+	for {
+		if err := r.say(ctx, l, own); err != nil && ctx.Err() == nil && !isStale(err) {
+			logf.FromContext(ctx).V(1).Info("Can't say whether the hub answers", "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+func (r *Reach) say(ctx context.Context, l *local, own string) error {
+	here := &clustersetv1alpha1.MemberCluster{}
+	found, err := get(ctx, l, "", own, here)
+	if err != nil || !found || !desired.Owned(here) {
+		return err
+	}
+	since := r.away()
+	c := metav1.Condition{
+		Type: clustersetv1alpha1.ConditionHubAnswers, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonHubAnswers,
+		Message: "the hub answers this cluster's agent",
+	}
+	if !since.IsZero() {
+		c.Status, c.Reason = metav1.ConditionFalse, clustersetv1alpha1.ReasonHubAway
+		c.Message, c.LastTransitionTime = "the hub doesn't answer; everything stays as it was", metav1.NewTime(since)
+	}
+	return ensureStatus(ctx, l, here, func(m *clustersetv1alpha1.MemberCluster) {
+		c.ObservedGeneration = m.Generation
+		meta.SetStatusCondition(&m.Status.Conditions, c)
+	})
+}
+
+// keepReach keeps what run has said, when the rest of a status is copied from the hub.
+func keepReach(was []metav1.Condition, now *[]metav1.Condition) {
+	if c := meta.FindStatusCondition(was, clustersetv1alpha1.ConditionHubAnswers); c != nil {
+		*now = append(*now, *c)
+	}
+}

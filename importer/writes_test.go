@@ -1,0 +1,166 @@
+package importer
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// What an import costs both API servers, from its first write to its end.
+func TestWhatIsWritten(t *testing.T) {
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"))
+	run := w.start(Options{})
+	kube.Eventually(t, soon, func() error {
+		return w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, &clustersetv1alpha1.MemberCluster{})
+	})
+	web := records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")
+	w.onHub(strings.SplitN(web, "---", 2)[1], strings.SplitN(web, "---", 2)[0]) // endpoints first: the service comes at once
+	w.imported("shop", "web", 1)
+	w.quiet(run, 1)
+
+	t.Run("each object once, and the status of one", func(t *testing.T) {
+		got := slices.DeleteFunc(run.local.written(), func(s string) bool { return strings.Contains(s, "memberclusters") })
+		const in = "/namespaces/shop/"
+		want := []string{
+			"POST /api/v1" + in + "services",
+			"POST /apis/multicluster.x-k8s.io/v1beta1" + in + "serviceimports",
+			"POST /apis/discovery.k8s.io/v1" + in + "endpointslices",
+			"PUT /apis/multicluster.x-k8s.io/v1beta1" + in + "serviceimports/web/status",
+			"POST /apis/dns.fabedge.io/v1alpha1" + in + "globalservices",
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("wrote\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		}
+	})
+
+	t.Run("no heartbeat", func(t *testing.T) {
+		before := len(run.local.written())
+		status := func(patch string) {
+			t.Helper()
+			mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}}
+			if err := w.hubClient.Status().Patch(t.Context(), mc, client.RawPatch(types.MergePatchType, []byte(`{"status":`+patch+`}`))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		status(`{"phase":"Ready"}`)
+		here := &clustersetv1alpha1.MemberCluster{}
+		kube.Eventually(t, soon, func() error {
+			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.Phase != clustersetv1alpha1.MemberReady {
+				return fmt.Errorf("%+v, %w", here.Status, err)
+			}
+			return nil
+		})
+		written := func(want int) {
+			t.Helper()
+			kube.Eventually(t, soon, func() error { // what is written is there a moment before the writer knows
+				if n := len(run.local.written()); n != before+want {
+					return fmt.Errorf("%d writes, want %d", n-before, want)
+				}
+				return nil
+			})
+		}
+		written(1)
+		status(`{"lastHeartbeatTime":"2026-01-01T00:00:00Z","exportedServices":7}`) // as a hub process of before
+		status(`{"agentVersion":"v9"}`)                                             // of which we see that the last was worked on
+		kube.Eventually(t, soon, func() error {
+			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.AgentVersion != "v9" {
+				return fmt.Errorf("%+v, %w", here.Status, err)
+			}
+			return nil
+		})
+		written(2)
+		if here.Status.LastHeartbeatTime != nil || here.Status.ExportedServices != nil {
+			t.Errorf("the copy's status is %+v", here.Status)
+		}
+	})
+
+	t.Run("un-exporting asks the hub nothing", func(t *testing.T) {
+		run.hub.mu.Lock()
+		before := len(run.hub.asked)
+		run.hub.mu.Unlock()
+		w.withdraw(web)
+		w.gone("shop", "web")
+		run.hub.mu.Lock()
+		defer run.hub.mu.Unlock()
+		if got := run.hub.asked[before:]; len(got) > 0 {
+			t.Errorf("asked %v", got)
+		}
+	})
+}
+
+// An agent that loses its hub says so once, and once when it has it again.
+func TestReach(t *testing.T) {
+	w := newWorld(t)
+	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
+	began := clock.Now()
+	r := &Reach{Clock: clock}
+	answer := http.StatusOK
+	transport := r.Wrap(roundTripper(func(*http.Request) (*http.Response, error) {
+		if answer == 0 {
+			return nil, http.ErrServerClosed
+		}
+		return &http.Response{StatusCode: answer, Body: http.NoBody}, nil
+	}))
+	ask := func() {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.invalid", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if response, err := transport.RoundTrip(request); err == nil {
+			_ = response.Body.Close()
+		}
+	}
+	w.here(strings.Replace(memberOf("beijing"), "metadata: {", "metadata: {labels: {"+api.LabelManagedBy+": "+api.ManagedByImporter+"}, ", 1))
+	versions := map[string]bool{}
+	says := func(status metav1.ConditionStatus, since time.Time) {
+		t.Helper()
+		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1"}
+		if err := r.say(t.Context(), l, "beijing"); err != nil {
+			t.Fatal(err)
+		}
+		mc := &clustersetv1alpha1.MemberCluster{}
+		if err := w.client.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil {
+			t.Fatal(err)
+		}
+		versions[mc.ResourceVersion] = true
+		c := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionHubAnswers)
+		if c == nil || c.Status != status || !since.IsZero() && !c.LastTransitionTime.Time.Equal(since) {
+			t.Errorf("the condition is %+v, want %s since %s", c, status, since)
+		}
+	}
+	ask()
+	says(metav1.ConditionTrue, time.Time{})
+	answer = http.StatusServiceUnavailable
+	ask()
+	clock.SetTime(began.Add(awayAfter - time.Second))
+	answer = 0
+	ask()
+	says(metav1.ConditionTrue, time.Time{})
+	clock.SetTime(began.Add(awayAfter))
+	says(metav1.ConditionFalse, began)
+	clock.SetTime(began.Add(time.Hour))
+	ask()
+	says(metav1.ConditionFalse, began)
+	answer = http.StatusForbidden // it answers
+	ask()
+	says(metav1.ConditionTrue, time.Time{})
+	if len(versions) != 3 {
+		t.Errorf("written %d times for three changes", len(versions))
+	}
+}

@@ -1,0 +1,68 @@
+package chart
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// putsHeartbeatsFirst has a member read its Lease, and looks by which FlowSchema the API server let it in.
+func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
+	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "{dns: {enabled: false}, member: {enabled: false}, hub: {enabled: true}}", newest}).Manifests)
+	schemas := only(all, "FlowSchema")
+	if len(schemas) != 1 {
+		t.Fatalf("the chart has %d FlowSchemas", len(schemas))
+	}
+	c.Apply(t, encode(t, schemas)...)
+	admin := c.policyClient(t, c.Kubeconfig())
+	flow, err := admin.client.Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: "flowschemas"}).
+		Get(t.Context(), schemas[0].GetName(), metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", c.joinPolicy(t, "nice").kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := &flowHeader{}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { by.next = next; return by })
+	member, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases := member.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(api.MemberNamespace("nice"))
+	records := member.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: "memberclusters"})
+	kube.Eventually(t, 30*time.Second, func() error { // it takes effect a moment after it was made
+		_, _ = leases.Get(t.Context(), api.HeartbeatLease, metav1.GetOptions{}) // there is none, which the API server says all the same
+		if by.uid != string(flow.GetUID()) {
+			return fmt.Errorf("a heartbeat was let in by FlowSchema %s, want %s", by.uid, flow.GetUID())
+		}
+		return nil
+	})
+	if _, err := records.List(t.Context(), metav1.ListOptions{}); err != nil || by.uid == string(flow.GetUID()) {
+		t.Errorf("other requests were let in by FlowSchema %s, %v", by.uid, err)
+	}
+}
+
+// flowHeader notes which FlowSchema the last request matched.
+type flowHeader struct {
+	next http.RoundTripper
+	uid  string
+}
+
+func (f *flowHeader) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := f.next.RoundTrip(r)
+	if err == nil {
+		f.uid = response.Header.Get("X-Kubernetes-Pf-Flowschema-Uid")
+	}
+	return response, err
+}
