@@ -39,8 +39,9 @@ func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
 func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	config := dnsserver.GetConfig(ctl)
 	plan := express.PlanOf(ctl)
+	var mine, others []*dnsserver.Config
 	ctl.OnStartup(func() error {
-		mine, others := serverBlocks(ctl)
+		mine, others = serverBlocks(ctl)
 		block := express.Block{Configs: mine, Others: others}
 		reason := "the Corefile says express off"
 		var answers *express.Answers
@@ -70,16 +71,12 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 		}
 		return nil
 	})
-	decorate := config.UDPDecorateWriterFunc
-	config.UDPDecorateWriterFunc = func(s *dnsserver.Server) dns.DecorateWriter {
-		var w dns.DecorateWriter
-		if decorate != nil {
-			w = decorate(s)
-		}
+	plan.Decorate(config, func(s *dnsserver.Server) dns.DecorateWriter {
+		w := plan.Writer(s, config, others)
 		m, _ := config.Handler("prometheus").(*metrics.Metrics)
 		showExpress(s.Addr, plan.Attach(s.Addr[len("dns://"):], max(config.NumSockets, 1), s, w, m))
 		return w
-	}
+	})
 }
 
 // showExpress sets the gauge of a server.

@@ -215,6 +215,35 @@ func compareWithChain(t *testing.T, corefile, options string) {
 	})
 }
 
+// A block with shed and one with clusterset share an address: CoreDNS asks the last block only how replies are written.
+func TestShedOfAnotherBlockStays(t *testing.T) {
+	for _, option := range []string{"express auto", "express off"} {
+		t.Run(option, func(t *testing.T) {
+			s := startExpress(t, `.:DNS {
+    bind 127.0.0.1
+    prometheus 127.0.0.1:METRICS
+    shed
+    erratic {
+        drop 0
+    }
+}
+clusterset.local:DNS {
+    bind 127.0.0.1
+    prometheus 127.0.0.1:METRICS
+    clusterset {
+        manifests OBJECTS
+        OPTIONS
+    }
+}
+`, option)
+			if series := `coredns_shed_dropped_total{reason="response",server="dns://127.0.0.1:` + s.dns; !strings.Contains(metricsText(t, s.metrics), series) {
+				t.Errorf("no %s: shed isn't at work", series)
+			}
+			expectLog(t, s.log, "express: off at dns://127.0.0.1:"+s.dns)
+		})
+	}
+}
+
 // sameCounts compares what the express path and the chain have counted in between.
 func sameCounts(before, after [2]map[string]float64) error {
 	var problems []string

@@ -1,6 +1,7 @@
 package express
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -19,16 +20,25 @@ type Plan struct {
 	targets map[string]*Answers // by address
 	on      map[string]bool     // whether it came about, once that is known
 	used    []*target
+	// before is the UDPDecorateWriterFunc that each block with clusterset had before ours, nil for none.
+	before map[*dnsserver.Config]DecorateFunc
 }
 
+// DecorateFunc is the type of dnsserver.Config.UDPDecorateWriterFunc.
+type DecorateFunc = func(*dnsserver.Server) dns.DecorateWriter
+
 type planKey struct{}
+
+func newPlan() *Plan {
+	return &Plan{targets: map[string]*Answers{}, on: map[string]bool{}, before: map[*dnsserver.Config]DecorateFunc{}}
+}
 
 // PlanOf returns the plan of the Corefile that c reads.
 func PlanOf(c *caddy.Controller) *Plan {
 	if p, ok := c.Get(planKey{}).(*Plan); ok {
 		return p
 	}
-	p := &Plan{targets: map[string]*Answers{}, on: map[string]bool{}}
+	p := newPlan()
 	c.Set(planKey{}, p)
 	retireFirst(c, p)
 	// On SIGTERM the sockets answer until CoreDNS's own stop too.
@@ -37,6 +47,30 @@ func PlanOf(c *caddy.Controller) *Plan {
 		return nil
 	})
 	return p
+}
+
+// Decorate makes f the UDPDecorateWriterFunc of a block with clusterset. CoreDNS calls one for each socket, that of the last block at its address.
+func (p *Plan) Decorate(config *dnsserver.Config, f DecorateFunc) {
+	p.before[config] = config.UDPDecorateWriterFunc
+	config.UDPDecorateWriterFunc = f
+}
+
+// Writer returns how replies of a server are written without us: as the block has it, else as another at the address does. Else a shed there would
+// do nothing for our sake.
+func (p *Plan) Writer(s *dnsserver.Server, config *dnsserver.Config, others []*dnsserver.Config) dns.DecorateWriter {
+	if f := p.before[config]; f != nil {
+		return f(s)
+	}
+	for _, c := range slices.Backward(at(others, s.Addr[len("dns://"):])) {
+		f := c.UDPDecorateWriterFunc
+		if c.Handler("clusterset") != nil {
+			f = p.before[c]
+		}
+		if f != nil {
+			return f(s)
+		}
+	}
+	return nil
 }
 
 // Want plans an express path at an address.

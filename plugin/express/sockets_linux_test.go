@@ -83,7 +83,7 @@ func TestAPanicIsCountedAndItsPacketGoesToTheChain(t *testing.T) {
 // An address can't be bound: nothing is left of the attempt, and it isn't repeated for each of CoreDNS's sockets.
 func TestSocketsThatCannotBeBound(t *testing.T) {
 	const addr = "192.0.2.1:53" // no address of this machine (RFC 5737)
-	p := &Plan{targets: map[string]*Answers{}, on: map[string]bool{}}
+	p := newPlan()
 	tt := testTarget(t, p, nil)
 	p.Want(addr, tt.answers)
 	for range 2 {
