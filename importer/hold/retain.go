@@ -227,30 +227,42 @@ func rememberedIPs(cur desired.Current, cluster string) (ips []string) {
 	return ips
 }
 
-// rememberedPorts returns the names of the ports that a cluster's slices have or, where it has no slice, its ClusterIP in the
-// GlobalService; nil where neither says.
+// rememberedPorts returns the names of the ports that a cluster exposes; nil where nothing here tells, or it is all of them. A
+// GlobalService says it of each ClusterIP. Slices say which ports endpoints listen on; one that no slice has, of any cluster, may
+// be waiting for its first, and counts as everyone's.
 func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
-	var names map[string]bool
-	for _, s := range cur.Slices {
-		if s.Labels[api.LabelSourceCluster] != cluster {
-			continue
-		}
-		if names == nil {
-			names = map[string]bool{}
-		}
-		for _, p := range s.Ports {
-			names[*p.Name] = true // the API server fills it in
+	names := map[string]bool{}
+	if g := cur.Global; g != nil && desired.Owned(g) && g.Spec.Type != fabedgev1alpha1.Headless {
+		for _, e := range g.Spec.Endpoints {
+			if e.Cluster != cluster {
+				continue
+			}
+			if len(e.Ports) == 0 {
+				return nil
+			}
+			for _, p := range e.Ports {
+				names[p.Name] = true
+			}
+			return names
 		}
 	}
-	if g := cur.Global; names == nil && g != nil && desired.Owned(g) && g.Spec.Type != fabedgev1alpha1.Headless {
-		for i := range g.Spec.Endpoints {
-			if e := &g.Spec.Endpoints[i]; e.Cluster == cluster && len(e.Ports) > 0 {
-				names = map[string]bool{}
-				for _, p := range e.Ports {
-					names[p.Name] = true
-				}
+	others, known := map[string]bool{}, false
+	for _, s := range cur.Slices {
+		own := s.Labels[api.LabelSourceCluster] == cluster
+		known = known || own
+		for _, p := range s.Ports { // the API server fills in the name
+			if own {
+				names[*p.Name] = true
+			} else {
+				others[*p.Name] = true
 			}
 		}
+	}
+	if !known {
+		return nil
+	}
+	for _, p := range portsOf(cur) {
+		names[p.Name] = names[p.Name] || !others[p.Name]
 	}
 	return names
 }

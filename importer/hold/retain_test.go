@@ -199,3 +199,29 @@ func TestRetainOneSlice(t *testing.T) {
 		t.Errorf("missing are %v", parts)
 	}
 }
+
+// A port that no endpoint listens on, as while its pods are being made, is kept with the cluster that is held.
+func TestRetainKeepsPortsWithoutEndpoints(t *testing.T) {
+	idle := clustersetv1alpha1.ServicePort{Name: "idle", Protocol: corev1.ProtocolTCP, Port: 9}
+	for _, path := range []desired.DataPath{desired.DataPathPods, desired.DataPathClusterIPs} {
+		for name, exposing := range map[string][]int{"of both": {0, 1}, "of the one that is held": {0}, "of the other": {1}} {
+			t.Run(string(path)+", "+name, func(t *testing.T) {
+				in := records.Input(t, path,
+					records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+				for _, i := range exposing {
+					in.Services[i].Spec.Ports = append(in.Services[i].Spec.Ports, idle)
+				}
+				was := desired.Compute(in)
+				_, now := held(t, in, was, "beijing")
+				byNumber(was)
+				byNumber(now)
+				if !reflect.DeepEqual(was.ServiceImport.Spec.Ports, now.ServiceImport.Spec.Ports) {
+					t.Errorf("ports were %+v, are %+v", was.ServiceImport.Spec.Ports, now.ServiceImport.Spec.Ports)
+				}
+				if !reflect.DeepEqual(was.Global.Spec, now.Global.Spec) || !reflect.DeepEqual(was.Slices, now.Slices) {
+					t.Errorf("GlobalService and slices were\n%+v\n%+v\nare\n%+v\n%+v", was.Global.Spec, was.Slices, now.Global.Spec, now.Slices)
+				}
+			})
+		}
+	}
+}
