@@ -107,6 +107,9 @@ const (
 	// which KEP-2149 suggests as a cluster's identity.
 	AnnotationClusterUID = Domain + "/cluster-uid"
 
+	// AnnotationRun holds, on the heartbeat Lease, which process of the agent renewed it: a random UUID.
+	AnnotationRun = Domain + "/run"
+
 	// AnnotationWithdrawn with any value says of a record on the hub that its exporter is about to delete it: the service is
 	// un-exported, the endpoints are gone. Importers see it on the deleted record. One that goes without it was deleted by
 	// somebody else, and its exporter is about to write it anew.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -30,13 +31,52 @@ type claim struct {
 	lease    func(context.Context) (*coordinationv1.Lease, error) // nil where there is none
 	interval time.Duration                                        // of heartbeats
 
-	held    atomic.Bool
-	own     atomic.Value // string, set before held
-	written atomic.Bool  // whether the Lease has been renewed as ours since
+	held atomic.Bool
+	own  atomic.Value // string, set before held
+
+	// Only the heartbeat uses these.
+	run       string     // identifies this process
+	confirmed bool       // whether the Lease has ever been renewed
+	wrote     []sighting // the last renewal that the hub has confirmed, none: never, and those since that it may have got
+	setBack   *sighting  // what the Lease was found to be when it was none of these
 }
 
-// run returns once the name is ours.
-func (c *claim) run(ctx context.Context) error {
+// sighting is what tells one renewal of the Lease from all others. That of a Lease that isn't there is zero.
+type sighting struct {
+	run     string
+	renewed int64 // in microseconds, by the clock of whoever did
+}
+
+func sightingOf(lease *coordinationv1.Lease) sighting {
+	if lease == nil {
+		return sighting{}
+	}
+	s := sighting{run: lease.Annotations[api.AnnotationRun]}
+	if t := lease.Spec.RenewTime; t != nil {
+		s.renewed = t.UnixMicro()
+	}
+	return s
+}
+
+// maxUnconfirmed is how many renewals are remembered whose answer never came.
+const maxUnconfirmed = 32
+
+// renewing notes that the Lease is about to be renewed.
+func (c *claim) renewing(at metav1.MicroTime) metav1.MicroTime {
+	if len(c.wrote) == maxUnconfirmed {
+		c.wrote = slices.Delete(c.wrote, 1, 2)
+	}
+	c.wrote = append(c.wrote, sighting{c.run, at.UnixMicro()})
+	return at
+}
+
+// renewed notes that it was.
+func (c *claim) renewed() {
+	c.wrote, c.confirmed, c.setBack = c.wrote[len(c.wrote)-1:], true, nil
+}
+
+// take returns once the name is ours.
+func (c *claim) take(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("claim")
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
@@ -54,7 +94,7 @@ func (c *claim) run(ctx context.Context) error {
 					metricNameTaken.Set(0)
 					return nil
 				}
-				switch now := renewed(lease); {
+				switch now := renewal(lease); {
 				case beat == "":
 					logger.Info("Another cluster has worked under this name, waiting to see whether it still does", "its kube-system UID", other)
 					beat, since = now, time.Now()
@@ -81,18 +121,32 @@ func (c *claim) run(ctx context.Context) error {
 	}
 }
 
-// check returns errNameTaken if someone else has renewed the Lease since we last did, as can happen to a cluster that was
-// cut off from the hub for a while. Any other error is left to the renewal that follows, which will run into it as well.
-func (c *claim) check(ctx context.Context) error {
-	own, _ := c.own.Load().(string)
-	if own == "" || !c.held.Load() {
-		return nil
+// check looks at the Lease before it is renewed. It returns errNameTaken if someone else has renewed it since we last did, as can
+// happen to a cluster that was cut off from the hub for a while.
+//
+// setBack says that the Lease isn't what we wrote last: the hub has gone back in time, as to a backup. Resource versions don't
+// tell, because a hub can have passed by then the one that it was set back from. It is said once. What was restored within moments
+// of the backup, before our next renewal, isn't noticed.
+//
+// Any other error is left to the renewal that follows, which will run into it as well.
+func (c *claim) check(ctx context.Context) (setBack bool, err error) {
+	if !c.held.Load() || !c.confirmed {
+		return false, nil
 	}
 	lease, err := c.lease(ctx)
-	if other := holder(lease); err == nil && other != "" && other != own && c.written.Load() {
-		return errNameTaken
+	if err != nil {
+		return false, nil
 	}
-	return nil
+	own, _ := c.own.Load().(string)
+	if other := holder(lease); own != "" && other != "" && other != own {
+		return false, errNameTaken
+	}
+	now := sightingOf(lease)
+	if slices.Contains(c.wrote, now) || c.setBack != nil && *c.setBack == now {
+		return false, nil
+	}
+	c.setBack = &now
+	return true, nil
 }
 
 func holder(lease *coordinationv1.Lease) string {
@@ -102,7 +156,7 @@ func holder(lease *coordinationv1.Lease) string {
 	return lease.Annotations[api.AnnotationClusterUID]
 }
 
-func renewed(lease *coordinationv1.Lease) string {
+func renewal(lease *coordinationv1.Lease) string {
 	if lease.Spec.RenewTime == nil {
 		return "never"
 	}

@@ -50,7 +50,7 @@ func TestClaim(t *testing.T) {
 					lease:    func(context.Context) (*coordinationv1.Lease, error) { return c.lease(time.Since(began)), nil },
 					interval: 10 * time.Second,
 				}
-				if err := name.run(ctx); err != nil {
+				if err := name.take(ctx); err != nil {
 					t.Fatal(err)
 				}
 				took := time.Since(began)
@@ -69,18 +69,23 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		// The first renewal takes over from a silent cluster. Someone else's Lease after that is of a live one.
 		renewals := 0
-		name := &claim{lease: func(context.Context) (*coordinationv1.Lease, error) {
+		name := &claim{run: "1"}
+		var ours *coordinationv1.Lease
+		name.lease = func(context.Context) (*coordinationv1.Lease, error) {
 			if renewals == 0 || renewals == 3 {
 				return leaseOf("them", epoch.Time), nil
 			}
-			return leaseOf("us", epoch.Time), nil
-		}}
+			return ours, nil
+		}
 		name.own.Store("us")
 		name.held.Store(true)
 		ready := make(chan struct{})
 		close(ready)
 		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: name, renew: func(context.Context) error {
 			renewals++
+			ours = leaseOf("us", name.renewing(metav1.NowMicro()).Time)
+			ours.Annotations[api.AnnotationRun] = "1"
+			name.renewed()
 			return nil
 		}}
 		began := time.Now()
@@ -88,4 +93,67 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 			t.Errorf("after %s: %v", time.Since(began), err)
 		}
 	})
+}
+
+// What the Lease is found to be tells whether the hub is still the one that it was when we wrote last.
+func TestASetBackHubIsNoticed(t *testing.T) {
+	var there *coordinationv1.Lease
+	var away error
+	name := &claim{run: "2", lease: func(context.Context) (*coordinationv1.Lease, error) { return there, away }}
+	name.held.Store(true)
+	name.own.Store("us")
+	second := 0
+	at := func(run string, n int) *coordinationv1.Lease {
+		lease := leaseOf("us", epoch.Add(time.Duration(n)*time.Second))
+		lease.Annotations[api.AnnotationRun] = run
+		return lease
+	}
+	renew := func(arrives, answered bool) {
+		second++
+		lease := at("2", second)
+		name.renewing(*lease.Spec.RenewTime)
+		if arrives {
+			there = lease
+		}
+		if answered {
+			name.renewed()
+		}
+	}
+	check := func(what string, want bool) {
+		t.Helper()
+		if got, err := name.check(t.Context()); got != want || err != nil {
+			t.Errorf("%s: %v, %v", what, got, err)
+		}
+	}
+	there = at("1", 0)
+	check("the Lease of the process before us", false)
+	renew(true, true)
+	check("what we wrote", false)
+	renew(false, false)
+	check("a renewal that didn't arrive", false)
+	renew(true, false)
+	check("one whose answer got lost", false)
+	renew(true, true)
+	there = at("2", 2)
+	check("an earlier one of ours", true)
+	check("the same, which has been said", false)
+	renew(true, true)
+	there = at("2", 2)
+	check("set back once more, to the same", true)
+	renew(true, true)
+	there = at("1", 0)
+	check("that of the process before us", true)
+	renew(true, true)
+	there = nil
+	check("none", true)
+	away = errors.New("no route")
+	check("the hub is away", false)
+	for range 2 * maxUnconfirmed {
+		renew(false, false)
+	}
+	if away = nil; len(name.wrote) > maxUnconfirmed {
+		t.Errorf("it remembers %d renewals", len(name.wrote))
+	}
+	there = at("2", second)
+	check("the last of many that got no answer", false)
 }

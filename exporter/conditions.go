@@ -1,9 +1,12 @@
 package exporter
 
 import (
+	"errors"
 	"fmt"
 	"strings"
+	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -19,6 +22,9 @@ type outcome struct {
 
 	// refused says that the hub answered and said no: trying again changes nothing until someone changes something.
 	refused bool
+
+	// failing is for how long it has failed so, where it isn't refused.
+	failing time.Duration
 
 	// pruned says that the hub dropped a field which it doesn't know.
 	pruned bool
@@ -54,9 +60,11 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, d.Refused.Message)
 	case out.refused:
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses it: "+out.err.Error())
+	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !meta.IsStatusConditionTrue(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))):
+		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't take it for now: "+out.err.Error())
 	case out.err != nil:
-		// The hub can't be reached. What it was given before it still serves, so an export that is ready stays so: else
-		// every blink of the line would rewrite every ServiceExport.
+		// The hub can't be reached, or stumbles. What it was given before it still serves, so an export that is ready stays so:
+		// else every blink of the line would rewrite every ServiceExport.
 		if was := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); was != nil &&
 			was.Status == metav1.ConditionTrue {
 			return *was
@@ -64,6 +72,11 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "waiting for the hub")
 	}
 	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, exportedMessage(d.LeftOut))
+}
+
+// answered says whether the hub was there to say no. Then the words are its own, and the same each time.
+func answered(err error) bool {
+	return errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 
 // exportedMessage says what was left out, if anything was: a user who wonders where a label or a port went looks here.

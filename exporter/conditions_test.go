@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -33,12 +34,16 @@ func TestConditions(t *testing.T) {
 	external.Service.Spec.Type = corev1.ServiceTypeExternalName
 	wasReady := exported()
 	wasReady.Export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: "True", Reason: "Exported"}}
+	webhook := fmt.Errorf("create: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)))
 	for _, c := range []struct {
 		name string
 		src  Source
 		out  outcome
 		want string
 	}{
+		{"a webhook of the hub fails", good, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid"},
+		{"a webhook of the hub fails, exported before", wasReady, outcome{err: webhook}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
+		{"it fails for long", wasReady, outcome{err: webhook, failing: passPatience}, "Conflict=False/NoConflicts Ready=Unknown/Pending Valid=True/Valid"},
 		{"exported", good, outcome{}, "Conflict=False/NoConflicts Ready=True/Exported Valid=True/Valid"},
 		{"no Service", noService, outcome{}, "Conflict=False/NoConflicts Ready=False/Pending Valid=False/NoService"},
 		{"ExternalName", external, outcome{}, "Conflict=False/NoConflicts Ready=False/Failed Valid=False/InvalidServiceType"},
@@ -56,6 +61,20 @@ func TestConditions(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
+	}
+}
+
+// The service that fails says why, in the hub's words; that the hub is away is no service's matter.
+func TestFailingServicesSayWhy(t *testing.T) {
+	src := exported(slice("web-1", 1))
+	message := func(err error) string {
+		return readyCondition(src.Export, desired(src), outcome{err: err}).Message
+	}
+	if got := message(fmt.Errorf("create: %w", apierrors.NewInternalError(errors.New(`failed calling webhook "x"`)))); !strings.Contains(got, `failed calling webhook "x"`) {
+		t.Errorf("Ready says %q", got)
+	}
+	if got := message(errors.New("dial tcp 10.0.0.1:6443: connection refused")); got != "waiting for the hub" {
+		t.Errorf("Ready says %q", got)
 	}
 }
 

@@ -21,6 +21,8 @@ type heartbeat struct {
 	after    <-chan struct{} // the first pass; see pass
 	claim    *claim
 	renew    func(context.Context) error
+	back     <-chan struct{} // the hub may be back
+	readAnew func()          // has the caches of the hub read anew
 	// catchUp writes what couldn't be written while the hub was out of reach, and what the hub has lost meanwhile. Its error is
 	// errBehind where that takes longer.
 	catchUp func(context.Context) error
@@ -61,17 +63,24 @@ func (h *heartbeat) run(ctx context.Context) error {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
+		case <-h.back:
+			tick.Reset(h.interval)
 		}
 	}
 }
 
-// beat renews once, and gives up in time for the next beat. After failures what the hub has of this cluster is brought up to
-// date first: as before the first pass, a cluster that returns isn't to be taken for healthy with its endpoints of before.
+// beat renews once, and gives up in time for the next beat. After failures, and where the hub was set back, what it has of this
+// cluster is brought up to date first: as before the first pass, a cluster that returns isn't to be taken for healthy with its
+// endpoints of before.
 func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.interval)
 	defer cancel()
-	err := h.claim.check(ctx)
-	if err == nil && late {
+	setBack, err := h.claim.check(ctx)
+	if setBack {
+		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been set back: this cluster's Lease isn't what was written last. Reading everything anew")
+		h.readAnew()
+	}
+	if err == nil && (late || setBack) {
 		err = h.upToDate(ctx)
 	}
 	if err == nil {
@@ -81,7 +90,6 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		metricHeartbeats.WithLabelValues("error").Inc()
 		return err
 	}
-	h.claim.written.Store(true)
 	metricHeartbeats.WithLabelValues("ok").Inc()
 	metricLastHeartbeat.SetToCurrentTime()
 	return nil
@@ -108,7 +116,7 @@ func (h *heartbeat) upToDate(ctx context.Context) error {
 func renewLease(hub client.Client, c *claim, opts Options) func(context.Context) error {
 	namespace := api.MemberNamespace(opts.Cluster)
 	return func(ctx context.Context) error {
-		annotations := map[string]string{api.AnnotationAgentVersion: opts.Version}
+		annotations := map[string]string{api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.run}
 		if own, _ := c.own.Load().(string); own != "" {
 			annotations[api.AnnotationClusterUID] = own
 		}
@@ -118,10 +126,11 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 			WithSpec(coordinationv1ac.LeaseSpec().
 				WithHolderIdentity(opts.Identity).
 				WithLeaseDurationSeconds(int32(4 * opts.HeartbeatInterval / time.Second)).
-				WithRenewTime(metav1.NowMicro()))
+				WithRenewTime(c.renewing(metav1.NowMicro())))
 		if err := hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply Lease %s/%s: %w", namespace, api.HeartbeatLease, err)
 		}
+		c.renewed()
 		return nil
 	}
 }

@@ -10,7 +10,6 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 )
 
 // unclaimed is a name that nobody else works under, on a hub that answers.
@@ -35,7 +34,7 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 
 		other := types.NamespacedName{Namespace: "shop", Name: "db"}
 		p.done(web) // before the pass has begun, so it doesn't count
-		p.begin(map[types.NamespacedName]bool{web: true, other: true})
+		p.begin([]types.NamespacedName{web, other})
 		elapse(time.Minute)
 		p.done(web)
 		elapse(time.Minute)
@@ -65,8 +64,7 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		var noRoute error
 		var works bool
 		var beats, tries []time.Duration
-		var waiting backlog
-		queue := make(chan event.TypedGenericEvent[types.NamespacedName])
+		waiting, changed := newPass(), false
 		ctx, cancel := context.WithCancel(t.Context())
 		h := &heartbeat{
 			interval: 10 * time.Second, after: ready,
@@ -83,17 +81,27 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 				}
 				return noRoute
 			},
-			catchUp: func(ctx context.Context) error { return waiting.catchUp(ctx, queue) },
+			catchUp: func(ctx context.Context) error {
+				mu.Lock()
+				keys := map[bool][]types.NamespacedName{true: {web}}[changed]
+				mu.Unlock()
+				return waiting.again(ctx, keys)
+			},
 		}
 		go func() {
 			for {
 				select {
 				case <-ctx.Done():
 					return
-				case e := <-queue:
+				case e := <-waiting.keys:
 					mu.Lock()
 					tries = append(tries, time.Since(began))
-					waiting.note(e.Object, !works)
+					if works {
+						changed = false
+						waiting.done(e.Object)
+					} else {
+						waiting.failed(e.Object)
+					}
 					mu.Unlock()
 				}
 			}
@@ -120,7 +128,9 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		elapse(5 * time.Second)
 		expect("the hub is there", 1, 0)
 		become(true, false)
-		waiting.note(web, true)
+		mu.Lock()
+		changed = true
+		mu.Unlock()
 		elapse(30 * time.Second) // beats at 10, 20, 30
 		expect("the hub is away", 1, 0)
 		become(false, false)
@@ -134,7 +144,9 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 
 		// A record that is never written holds the heartbeat back for no longer than maxHeldBack.
 		become(true, false)
-		waiting.note(web, true)
+		mu.Lock()
+		changed = true
+		mu.Unlock()
 		elapse(10 * time.Second) // 70
 		become(false, false)
 		elapse(maxHeldBack * 10 * time.Second)
@@ -146,9 +158,53 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	})
 }
 
+// One service that fails, as because of a webhook that is down, keeps the cluster from its first heartbeat for a minute. One that
+// has not been looked at yet does for as long as that takes.
+func TestOneServiceHoldsTheFirstPassForAMinute(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := types.NamespacedName{Namespace: "shop", Name: "db"}
+		p := newPass()
+		began, slow := time.Now(), passPatience+30*time.Second
+		go func() {
+			for range 2 {
+				switch e := <-p.keys; e.Object {
+				case web:
+					go func() {
+						for time.Since(began) < 5*time.Minute {
+							p.failed(web)
+							elapse(maxBackoff)
+						}
+					}()
+				case other:
+					go func() { elapse(slow); p.done(other) }()
+				}
+			}
+		}()
+		if err := p.queue(t.Context(), []types.NamespacedName{web, other}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != slow {
+			t.Errorf("the pass took %s, want %s", took, slow)
+		}
+		// Without the slow one it is a minute, and then it doesn't wait any more.
+		p, began = newPass(), time.Now()
+		go func() {
+			<-p.keys
+			p.failed(web)
+		}()
+		if err := p.queue(t.Context(), []types.NamespacedName{web}); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != passPatience {
+			t.Errorf("the pass took %s, want %s", took, passPatience)
+		}
+		elapse(10 * time.Minute)
+	})
+}
+
 func TestPassOverNothingIsDone(t *testing.T) {
 	p := newPass()
-	p.begin(map[types.NamespacedName]bool{})
+	p.begin(nil)
 	select {
 	case <-p.finished:
 	default:

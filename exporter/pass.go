@@ -3,6 +3,8 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,20 +18,26 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// pass is the first full export pass of a process: every service that has a source here or a record on the hub is
-// reconciled once, with both sides known. Until it is done there is no heartbeat: a cluster that was away would be taken
-// for healthy while the hub still has its endpoints of back then.
+// pass is a full export pass: every service that has a source here or a record on the hub is reconciled once, with both sides
+// known. Until the first of a process is done there is no heartbeat: a cluster that was away would be taken for healthy while the
+// hub still has its endpoints of back then. There is another one when the hub is back after it was out of reach, or was set back.
 //
 // Records without a source, left by a process that died before it could remove them, are keys of the pass like any
 // other, and reconciling them removes them.
 type pass struct {
 	keys     chan event.TypedGenericEvent[types.NamespacedName]
-	finished chan struct{}
+	finished chan struct{} // closed when the first pass is done
 
 	mu      sync.Mutex
-	pending map[types.NamespacedName]bool // nil before the pass has begun
+	pending map[types.NamespacedName]bool // and whether reconciling it has failed; nil before the first pass has begun
+	over    chan struct{}                 // closed when the present pass is done
+	late    bool                          // patience is over: what fails counts as done
 	closed  bool
 }
+
+// passPatience is how long the first pass waits for services that fail, as one does whose records a webhook refuses that is down. One
+// service mustn't keep the whole cluster from its heartbeats, so that it expires; its ServiceExport says what is wrong.
+const passPatience = time.Minute
 
 func newPass() *pass {
 	return &pass{
@@ -38,28 +46,67 @@ func newPass() *pass {
 	}
 }
 
-// begin sets what the pass consists of.
-func (p *pass) begin(keys map[types.NamespacedName]bool) {
+// begin sets what the pass consists of, and returns what is closed when it is done.
+func (p *pass) begin(keys []types.NamespacedName) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending = keys
+	p.pending = make(map[types.NamespacedName]bool, len(keys))
+	for _, key := range keys {
+		p.pending[key] = false
+	}
+	p.over = make(chan struct{})
+	over = p.over
 	p.check()
+	return over
 }
 
 // done says that a key has been reconciled with both sides known, or as far as it ever will.
 func (p *pass) done(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.pending == nil || p.closed {
+	if p.over == nil {
 		return
 	}
 	delete(p.pending, key)
 	p.check()
 }
 
+// failed says that a key couldn't be reconciled, and is tried again.
+func (p *pass) failed(key types.NamespacedName) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, pending := p.pending[key]; !pending {
+		return
+	}
+	p.pending[key] = true
+	p.check()
+}
+
+// giveUp ends the wait of the first pass for what fails.
+func (p *pass) giveUp(ctx context.Context) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return
+	}
+	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", len(p.pending))
+	p.late = true
+	p.check()
+}
+
 func (p *pass) check() {
-	metricPassPending.Set(float64(len(p.pending)))
-	if len(p.pending) == 0 && !p.closed {
+	if p.late && !p.closed {
+		maps.DeleteFunc(p.pending, func(_ types.NamespacedName, failed bool) bool { return failed })
+	}
+	if !p.closed {
+		metricPassPending.Set(float64(len(p.pending)))
+	}
+	if len(p.pending) > 0 || p.over == nil {
+		return
+	}
+	close(p.over)
+	p.over = nil
+	if !p.closed {
 		p.closed = true
 		metricFirstPass.Set(1)
 		close(p.finished)
@@ -94,26 +141,50 @@ func (p *pass) run(ctx context.Context, cluster string, exports exports, hub cli
 	}
 }
 
-func (p *pass) queue(ctx context.Context, keys map[types.NamespacedName]bool) error {
-	all := make([]types.NamespacedName, 0, len(keys))
-	for key := range keys {
-		all = append(all, key)
-	}
-	log.FromContext(ctx).Info("Beginning the first export pass", "services", len(all))
-	p.begin(keys)
-	for _, key := range all {
+func (p *pass) queue(ctx context.Context, keys []types.NamespacedName) error {
+	log.FromContext(ctx).Info("Beginning the first export pass", "services", len(keys))
+	over := p.begin(keys)
+	patience := time.AfterFunc(passPatience, func() { p.giveUp(ctx) })
+	defer patience.Stop()
+	if p.send(ctx, keys) {
 		select {
 		case <-ctx.Done():
-			return nil
-		case p.keys <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
+		case <-over:
 		}
 	}
 	return nil
 }
 
+// send has keys reconciled. It returns false if ctx ends before all are queued.
+func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
+	for _, key := range keys {
+		select {
+		case <-ctx.Done():
+			return false
+		case p.keys <- event.TypedGenericEvent[types.NamespacedName]{Object: key}:
+		}
+	}
+	return true
+}
+
+// again goes through all services once more and waits until that is done. Where it isn't when ctx ends the error is errBehind.
+func (p *pass) again(ctx context.Context, keys []types.NamespacedName) error {
+	over := p.begin(keys)
+	if p.send(ctx, keys) {
+		select {
+		case <-over:
+			return nil
+		case <-ctx.Done():
+		}
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return fmt.Errorf("%w: %d services wait", errBehind, len(p.pending))
+}
+
 // collect returns the key of everything that has a source here or a record on the hub. Reads from a cache wait until it
 // has synced; a record must not look orphaned because we haven't read yet what it stands for.
-func collect(ctx context.Context, cluster string, exports exports, hub client.Reader) (map[types.NamespacedName]bool, error) {
+func collect(ctx context.Context, cluster string, exports exports, hub client.Reader) ([]types.NamespacedName, error) {
 	keys := make(map[types.NamespacedName]bool)
 	exported, err := exports.keys(ctx)
 	if err != nil {
@@ -147,5 +218,5 @@ func collect(ctx context.Context, cluster string, exports exports, hub client.Re
 	for i := range endpoints.Items {
 		keys[keyOfEndpoints(&endpoints.Items[i])] = true
 	}
-	return keys, nil
+	return slices.Collect(maps.Keys(keys)), nil
 }

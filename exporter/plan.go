@@ -42,7 +42,7 @@ type step struct {
 // first: importers wait a moment where it isn't.
 //
 // The time of the change that led to a record's endpoints goes with them, and is no reason to write by itself.
-func plan(have Records, want Desired) []step {
+func plan(have Records, want Desired, kept *kept) []step {
 	var before, after []step
 	wanted := make(map[string]bool, len(want.Endpoints))
 	current := make(map[string]*clustersetv1alpha1.ExportedEndpoints, len(have.Endpoints))
@@ -56,7 +56,7 @@ func plan(have Records, want Desired) []step {
 		case h == nil:
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
 		default:
-			same := equality.Semantic.DeepEqual(h.Spec, w.Spec)
+			same := equality.Semantic.DeepEqual(h.Spec, w.Spec) || kept.same(kindEndpoints, h, w)
 			if same && labelled(h, w) && !withdrawn(h) {
 				continue
 			}
@@ -87,7 +87,7 @@ func plan(have Records, want Desired) []step {
 		before = append(before, step{verbCreate, kindService, w.DeepCopy()})
 	case w == nil:
 		before = append(before, step{verbWithdraw, kindService, h.DeepCopy()}, step{verbDelete, kindService, h.DeepCopy()})
-	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
+	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) && !kept.same(kindService, h, w) || !labelled(h, w) || withdrawn(h):
 		u := h.DeepCopy()
 		u.Labels, u.Spec = mergeKeys(h.Labels, w.Labels), *w.Spec.DeepCopy()
 		delete(u.Annotations, api.AnnotationWithdrawn)

@@ -62,7 +62,7 @@ func TestPlan(t *testing.T) {
 		{"a slice more", one, two, "create ExportedEndpoints"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := text(plan(stored(t, desired(c.have)), desired(c.want))); got != c.steps {
+			if got := text(plan(stored(t, desired(c.have)), desired(c.want), nil)); got != c.steps {
 				t.Errorf("got %q, want %q", got, c.steps)
 			}
 		})
@@ -73,11 +73,11 @@ func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	have := stored(t, desired(src))
 	have.Service.Labels["note"] = "an operator's"
-	if got := text(plan(have, desired(src))); got != "" {
+	if got := text(plan(have, desired(src), nil)); got != "" {
 		t.Errorf("a foreign label leads to %q", got)
 	}
 	delete(have.Service.Labels, "clusterset.dev/cluster")
-	steps := plan(have, desired(src))
+	steps := plan(have, desired(src), nil)
 	if text(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
 		t.Errorf("got %q with labels %v", text(steps), steps[0].object.GetLabels())
 	}
@@ -90,7 +90,7 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 	for _, o := range []client.Object{have.Service, &have.Endpoints[0]} {
 		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true", "note": "an operator's"})
 	}
-	steps := plan(have, desired(src))
+	steps := plan(have, desired(src), nil)
 	if text(steps) != "update ExportedEndpoints, update ExportedService" {
 		t.Fatalf("got %q", text(steps))
 	}
@@ -104,7 +104,7 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	have := stored(t, desired(exported(slice("web-1", 1))))
 	have.Service = nil // an endpoint record was left alone by a process that died
-	got := plan(have, Desired{})
+	got := plan(have, Desired{}, nil)
 	if text(got) != "delete ExportedEndpoints" {
 		t.Errorf("got %q", text(got))
 	}
@@ -145,7 +145,7 @@ func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 			if c.note != "" {
 				have.Endpoints[0].Annotations = mergeKeys(have.Endpoints[0].Annotations, map[string]string{c.note: "true"})
 			}
-			steps := plan(have, desired(c.want))
+			steps := plan(have, desired(c.want), nil)
 			if text(steps) != c.steps {
 				t.Fatalf("got %q, want %q", text(steps), c.steps)
 			}

@@ -3,6 +3,7 @@ package exporter
 import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -17,14 +18,16 @@ func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
 	return policy.FromAnnotations(annotations, path)
 }
 
-// pruned returns what the hub won't keep of our record, after the steps were taken: an API server drops the fields that its
-// CustomResourceDefinitions don't have, and an update that changes nothing else leaves the resourceVersion as it was.
+// pruned returns what the hub doesn't keep of our record, after the steps were taken.
 func pruned(have Records, want Desired, steps []step) *field.Error {
+	there := have.Service
 	for _, s := range steps {
-		if s.verb == verbUpdate && s.kind == kindService && s.object.GetResourceVersion() == have.Service.ResourceVersion &&
-			want.Service.Spec.Policy != nil && have.Service.Spec.Policy == nil {
-			return field.Forbidden(field.NewPath("spec", "policy"), "the hub is of an older version and drops it; upgrade the hub")
+		if s.kind == kindService && (s.verb == verbCreate || s.verb == verbUpdate) {
+			there = s.object.(*clustersetv1alpha1.ExportedService)
 		}
 	}
-	return nil
+	if want.Service == nil || want.Service.Spec.Policy == nil || there == nil || there.Spec.Policy != nil {
+		return nil
+	}
+	return field.Forbidden(field.NewPath("spec", "policy"), "the hub is of an older version and drops it; upgrade the hub")
 }

@@ -39,12 +39,25 @@ type reconciler struct {
 	synced  func() bool   // whether that cache can be believed, and the name is ours
 	events  events.EventRecorder
 	pass    *pass
-	backlog backlog
+	kept    kept
+	failing failures
 	census  census
 }
 
+// maxBackoff is the longest wait before a service that failed is tried again. controller-runtime's own is a quarter of an hour,
+// which a hub that was away for as long would cost on top.
+const maxBackoff = 30 * time.Second
+
 // Reconcile implements reconcile.Reconciler. The request names a service, whether it exists or not.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	result, err := r.reconcile(ctx, req)
+	if err != nil {
+		r.pass.failed(req.NamespacedName)
+	}
+	return result, err
+}
+
+func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	src, err := r.source(ctx, req.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -63,7 +76,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		if have, others, err = r.records(ctx, req.NamespacedName); err != nil {
 			return reconcile.Result{}, err
 		}
-		steps := plan(have, want)
+		steps := plan(have, want, &r.kept)
 		out = r.write(ctx, steps)
 		if lost := pruned(have, want, steps); out.err == nil && lost != nil {
 			want.LeftOut = append(want.LeftOut, lost)
@@ -75,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if !errors.Is(out.err, errNotSynced) {
 		conflict = conflictOf(want.Service, others, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) }))
 	}
-	r.backlog.note(req.NamespacedName, out.transient() != nil)
+	out.failing = r.failing.note(req.NamespacedName, out.transient() != nil)
 	r.census.record(req.NamespacedName, entryOf(src, want, out, conflict))
 	if out.err == nil || out.refused {
 		// A record that the hub won't take is done too, as far as it can be: one mustn't keep the whole cluster's heartbeat

@@ -7,6 +7,7 @@ import (
 	"os"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/uuid"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
@@ -32,6 +33,14 @@ type Options struct {
 
 	// Version of this program, for the Lease.
 	Version string
+
+	// HubBack has an element when the hub is back after it was out of reach: it is looked at, and heard of us, at once. Nil: with
+	// the next heartbeat.
+	HubBack <-chan struct{}
+
+	// ReadAnew has all caches of the hub read anew. It is called when the hub has been set back, as to a backup. Nil: they notice by
+	// themselves.
+	ReadAnew func()
 }
 
 // Defaults of Options.
@@ -57,6 +66,9 @@ func (o *Options) complete() error {
 		o.Identity = cmp.Or(o.Identity, o.Cluster)
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
+	if o.ReadAnew == nil {
+		o.ReadAnew = func() {}
+	}
 	return nil
 }
 
@@ -88,6 +100,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		uid:      clusterUID(mgr.GetAPIReader()),
 		lease:    readLease(hub.GetAPIReader(), opts.Cluster),
 		interval: opts.HeartbeatInterval,
+		run:      string(uuid.NewUUID()),
 	}
 	synced := syncedFunc(hub.GetCache())
 	r := &reconciler{
@@ -120,15 +133,12 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		after:    r.pass.finished,
 		claim:    name,
 		renew:    renewLease(hub.GetClient(), name, opts),
-		catchUp: func(ctx context.Context) error {
-			if err := r.restore(ctx, hub.GetAPIReader()); err != nil {
-				return err
-			}
-			return r.backlog.catchUp(ctx, r.pass.keys)
-		},
+		back:     opts.HubBack,
+		readAnew: opts.ReadAnew,
+		catchUp:  func(ctx context.Context) error { return r.catchUp(ctx, hub.GetAPIReader()) },
 	}
 	for _, run := range []manager.RunnableFunc{
-		name.run,
+		name.take,
 		func(ctx context.Context) error {
 			return r.pass.run(ctx, opts.Cluster, exports, hub.GetClient(), r.synced)
 		},

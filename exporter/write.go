@@ -20,8 +20,15 @@ import (
 func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 	var refusals []error
 	for _, s := range steps {
+		wrote := specHash(s.object)
 		err := r.take(ctx, s)
 		if err == nil {
+			switch s.verb {
+			case verbCreate, verbUpdate:
+				r.kept.note(s.kind, s.object.GetName(), wrote, specHash(s.object)) // it is now what the hub has
+			case verbDelete:
+				r.kept.forget(s.kind, s.object.GetName())
+			}
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "ok").Inc()
 			continue
 		}

@@ -44,7 +44,7 @@ var (
 
 	hubSyncedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_hub_synced",
-		Help: "1 once the hub's records have been read completely and importing has begun, else 0.",
+		Help: "1 while the hub's records have been read completely and are being watched, else 0.",
 	})
 )
 

@@ -52,6 +52,9 @@ type Options struct {
 	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
 	Exported <-chan struct{}
 
+	// HubWatched says whether the hub is being watched at this moment. Default, where nil: it always is.
+	HubWatched func() bool
+
 	// AwaitRejoin is how long clusters that the hub has lost are waited for: what they exported is kept until they have joined
 	// again. Default: a day, after which the hub forgets what a silent cluster exported as well.
 	AwaitRejoin time.Duration
@@ -106,6 +109,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.AwaitRejoin <= 0 {
 		o.AwaitRejoin = DefaultAwaitRejoin
+	}
+	if o.HubWatched == nil {
+		o.HubWatched = func() bool { return true }
 	}
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = time.Minute

@@ -155,9 +155,30 @@ func (i *importer) Start(ctx context.Context) error {
 			return nil
 		})
 	}
-	hubSyncedGauge.Set(1)
-	defer hubSyncedGauge.Set(0)
+	group.Go(func() error {
+		tellSynced(ctx, i.options.HubWatched)
+		return nil
+	})
 	return group.Wait()
+}
+
+// tellSynced keeps the metric until ctx ends: whether the hub has been read, and is watched still.
+func tellSynced(ctx context.Context, watched func() bool) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	defer hubSyncedGauge.Set(0)
+	for {
+		synced := 0.0
+		if watched() {
+			synced = 1
+		}
+		hubSyncedGauge.Set(synced)
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
 }
 
 // controller returns a controller whose workers start when all of its sources have synced.

@@ -19,6 +19,7 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/importer"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -168,6 +169,9 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
 	m.imports.Reach = importer.NewReach()
 	hubConfig.Wrap(m.imports.Reach.Wrap)
+	watches := hubwatch.New()
+	hubConfig.Wrap(watches.Wrap)
+	options.HubBack, options.ReadAnew = watches.Back(), watches.Anew
 	hub, err := join.NewHub(hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
@@ -176,7 +180,7 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	if err != nil {
 		return nil, err
 	}
-	m.imports.Cluster, m.imports.Exported = m.cluster, exported
+	m.imports.Cluster, m.imports.Exported, m.imports.HubWatched = m.cluster, exported, watches.Open
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // it has only looked at its options yet
 	}

@@ -1,0 +1,255 @@
+// Package hubwatch is an HTTP transport under a member's informers of its hub. client-go's informers trust an API server to be the
+// one it was, and grow patient with one that is away; a hub can be neither.
+//
+// A hub whose etcd was restored from a backup goes back in time. A watch that goes on from a resource version of before waits for the
+// restored hub to reach it and misses all that happens until then, and what differs between the two pasts it never learns.
+// Anew has every informer list everything anew. And while the hub is away the transport tries again every second or two in the
+// informers' place: they would sleep for up to a minute when it is back.
+package hubwatch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// retryAfter is how long to wait before a watch is tried again, and half as much again at random, so that a hub that
+	// comes back doesn't get all watches of all members in one moment.
+	retryAfter = time.Second
+	// starting is for how long an API server that answers with an error is taken for one that is starting: it doesn't know
+	// roles, kinds or tokens yet. After that the error is the informer's to report.
+	starting = 30 * time.Second
+	// closedFor is how long a watch may be closed until it counts as lost. API servers end each after some minutes.
+	closedFor = 10 * time.Second
+)
+
+// Watches keeps an agent's watches of one API server. It is made with New.
+type Watches struct {
+	back chan struct{}
+
+	mu   sync.Mutex
+	past int // how often Anew was called
+	of   map[string]*watched
+}
+
+// watched is what is known of the watches of the same objects.
+type watched struct {
+	past   int // what it was when they were last listed; lower than that of Watches: they have to be listed anew
+	open   map[*stream]bool
+	closed time.Time // when the last one was
+}
+
+// New returns a Watches that knows of no watch yet.
+func New() *Watches {
+	return &Watches{back: make(chan struct{}, 1), of: map[string]*watched{}}
+}
+
+// Wrap puts the Watches into a transport; it is for rest.Config.Wrap.
+func (w *Watches) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{w, next} }
+
+// Back has an element after a watch was opened that couldn't be for a while: the hub is back, and may not be the one it was.
+func (w *Watches) Back() <-chan struct{} { return w.back }
+
+// Anew ends all watches and has all informers list everything anew, whatever they know.
+func (w *Watches) Anew() {
+	w.mu.Lock()
+	var open []*stream
+	w.past++
+	for _, of := range w.of {
+		for s := range of.open {
+			open = append(open, s)
+		}
+	}
+	w.mu.Unlock()
+	for _, s := range open {
+		_ = s.Close()
+	}
+}
+
+// Open says whether everything is watched that somebody wants to. A watch that has just ended, and is about to be opened again,
+// counts.
+func (w *Watches) Open() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, of := range w.of {
+		if len(of.open) == 0 && time.Since(of.closed) > closedFor {
+			return false
+		}
+	}
+	return len(w.of) > 0
+}
+
+type transport struct {
+	watches *Watches
+	next    http.RoundTripper
+}
+
+// WrappedRoundTripper lets client-go find the transport below, to close its idle connections.
+func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	query := r.URL.Query()
+	watch := query.Get("watch") == "true" || query.Get("watch") == "1"
+	if r.Method != http.MethodGet {
+		return t.next.RoundTrip(r)
+	}
+	key := r.URL.Path + " " + query.Get("labelSelector") + " " + query.Get("fieldSelector")
+	goesOn := query.Get("resourceVersion") != "" && query.Get("resourceVersion") != "0"
+	past, behind := t.watches.pastOf(key)
+	switch {
+	case goesOn && behind:
+		return gone(r), nil
+	case watch:
+		return t.open(r, key, past, goesOn)
+	}
+	reply, err := t.next.RoundTrip(r)
+	if err == nil && reply.StatusCode == http.StatusOK && !goesOn {
+		t.watches.listed(key, past)
+	}
+	return reply, err
+}
+
+// open opens a watch, however long that takes.
+func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*http.Response, error) {
+	s := t.watches.opening(r.Context(), key)
+	var answered time.Time
+	for failed := false; ; failed = true {
+		reply, err := t.next.RoundTrip(r.Clone(r.Context()))
+		switch {
+		case err == nil && reply.StatusCode < http.StatusBadRequest:
+			s.ReadCloser = reply.Body
+			reply.Body = s
+			if !t.watches.opened(s, past, goesOn, failed) {
+				_ = s.Close()
+				return gone(r), nil
+			}
+			return reply, nil
+		case err == nil && (reply.StatusCode == http.StatusGone || !answered.IsZero() && time.Since(answered) >= starting):
+			return reply, nil
+		case err == nil && answered.IsZero():
+			answered = time.Now()
+		}
+		if err == nil {
+			_ = reply.Body.Close()
+		}
+		if stopped := sleep(r.Context(), retryAfter+rand.N(retryAfter/2)); stopped != nil {
+			s.end()
+			return nil, errors.Join(stopped, err)
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// gone is what an API server answers that doesn't remember a resource version. The informer then asks for what there is.
+func gone(r *http.Request) *http.Response {
+	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the hub has been set back, so that everything is listed anew"}`
+	return &http.Response{
+		Status: "410 Gone", StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
+		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(status)), ContentLength: int64(len(status)),
+	}
+}
+
+// pastOf returns what to call the present, and whether the objects were last listed in another.
+func (w *Watches) pastOf(key string) (past int, behind bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.of[key]
+	return w.past, of != nil && of.past < w.past
+}
+
+// listed notes that the objects have been listed by a request that began at the time of past.
+func (w *Watches) listed(key string, past int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if of := w.of[key]; of != nil {
+		of.past = past
+	}
+}
+
+// opening notes that a watch is asked for.
+func (w *Watches) opening(ctx context.Context, key string) *stream {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.of[key] == nil {
+		w.of[key] = &watched{past: w.past, open: map[*stream]bool{}}
+	}
+	return &stream{ctx: ctx, watches: w, key: key}
+}
+
+// opened counts a watch that was asked for at the time of past. It returns false where that is not the present any more.
+func (w *Watches) opened(s *stream, past int, goesOn, failed bool) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	of := w.of[s.key]
+	if of == nil || past < w.past {
+		return false
+	}
+	of.open[s] = true
+	if !goesOn { // it begins with a list
+		of.past = past
+	}
+	if failed {
+		select {
+		case w.back <- struct{}{}:
+		default:
+		}
+	}
+	return true
+}
+
+// stream is the body of an open watch.
+type stream struct {
+	io.ReadCloser
+	ctx     context.Context // of the informer
+	watches *Watches
+	key     string
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(p []byte) (int, error) {
+	n, err := s.ReadCloser.Read(p)
+	if err != nil {
+		s.end()
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (s *stream) Close() error {
+	s.end()
+	return s.ReadCloser.Close()
+}
+
+// end notes that the watch is closed. With its informer it is forgotten.
+func (s *stream) end() {
+	s.watches.mu.Lock()
+	defer s.watches.mu.Unlock()
+	of := s.watches.of[s.key]
+	if of == nil {
+		return
+	}
+	if of.open[s] {
+		delete(of.open, s)
+		of.closed = time.Now()
+	}
+	if s.ctx.Err() != nil && len(of.open) == 0 {
+		delete(s.watches.of, s.key)
+	}
+}

@@ -1,0 +1,158 @@
+package hubwatch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// server answers as its function says.
+type server func(r *http.Request) (*http.Response, error)
+
+func (s server) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }
+
+func reply(code int) *http.Response {
+	body, _ := io.Pipe() // a watch: it never ends by itself
+	return &http.Response{StatusCode: code, Body: body}
+}
+
+func get(t *testing.T, rt http.RoundTripper, query string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub/apis/x?"+query, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := rt.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return reply
+}
+
+// While a server is away a watch is tried again and again, however long, and soon after it is back the watch is open.
+func TestWaitsForTheHub(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		down := time.Now().Add(time.Hour)
+		up := down.Add(5 * time.Second)
+		rt := w.Wrap(server(func(*http.Request) (*http.Response, error) {
+			switch {
+			case time.Now().Before(down):
+				return nil, errors.New("connection refused")
+			case time.Now().Before(up): // it doesn't know the roles yet
+				return reply(http.StatusForbidden), nil
+			}
+			return reply(http.StatusOK), nil
+		}))
+		if w.Open() {
+			t.Error("it says that there is a watch before there is")
+		}
+		r := get(t, rt, "watch=true&resourceVersion=7")
+		if late := time.Since(up); r.StatusCode != http.StatusOK || late > 2*time.Second {
+			t.Errorf("status %d, %s after the server was back", r.StatusCode, late)
+		}
+		select {
+		case <-w.Back():
+		default:
+			t.Error("it doesn't say that the server is back")
+		}
+		if !w.Open() {
+			t.Error("it doesn't say that the watch is open")
+		}
+		_ = r.Body.Close()
+		time.Sleep(closedFor)
+		if !w.Open() {
+			t.Error("a watch that ended counts as lost at once")
+		}
+		time.Sleep(time.Second)
+		if w.Open() {
+			t.Error("a watch that ended and wasn't opened again counts as open")
+		}
+	})
+}
+
+// What a server that is up says for good is the informer's to know.
+func TestPassesOnWhatIsRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		rt := New().Wrap(server(func(*http.Request) (*http.Response, error) { return reply(http.StatusUnauthorized), nil }))
+		began := time.Now()
+		r := get(t, rt, "watch=true")
+		if took := time.Since(began); r.StatusCode != http.StatusUnauthorized || took < starting || took > starting+2*time.Second {
+			t.Errorf("status %d after %s", r.StatusCode, took)
+		}
+	})
+}
+
+// After Anew nobody goes on from what was before, by whichever way informers list.
+func TestAnew(t *testing.T) {
+	for name, list := range map[string]string{"with a watch": "watch=true&sendInitialEvents=true", "with a list": "limit=500", "from the server's cache": "resourceVersion=0"} {
+		t.Run(name, func(t *testing.T) {
+			w := New()
+			rt := w.Wrap(server(func(*http.Request) (*http.Response, error) { return reply(http.StatusOK), nil }))
+			other := "watch=true&resourceVersion=5&labelSelector=a"
+			before := get(t, rt, "watch=true&resourceVersion=5")
+			get(t, rt, other)
+			w.Anew()
+			if _, err := before.Body.Read(make([]byte, 1)); err == nil || !w.Open() {
+				t.Errorf("a watch of before goes on: %v", err)
+			}
+			for _, on := range []string{"watch=true&resourceVersion=5", "watch=true&resourceVersion=5&sendInitialEvents=true", "resourceVersion=5", other} {
+				if r := get(t, rt, on); r.StatusCode != http.StatusGone {
+					t.Errorf("%s: status %d", on, r.StatusCode)
+				}
+			}
+			for _, on := range []string{list, "watch=true&resourceVersion=9"} {
+				if r := get(t, rt, on); r.StatusCode != http.StatusOK {
+					t.Errorf("%s: status %d", on, r.StatusCode)
+				}
+			}
+			if r := get(t, rt, other); r.StatusCode != http.StatusGone {
+				t.Errorf("objects that have not been listed: status %d", r.StatusCode)
+			}
+		})
+	}
+}
+
+// An answer to what was asked before Anew is one of before.
+func TestAnswersOfBefore(t *testing.T) {
+	w := New()
+	rt := w.Wrap(server(func(r *http.Request) (*http.Response, error) {
+		if r.URL.Query().Has("slow") {
+			w.Anew()
+		}
+		return reply(http.StatusOK), nil
+	}))
+	get(t, rt, "watch=true")
+	if r := get(t, rt, "slow&watch=true"); r.StatusCode != http.StatusGone {
+		t.Errorf("a watch that was asked for before: status %d", r.StatusCode)
+	}
+	get(t, rt, "slow")
+	if r := get(t, rt, "watch=true&resourceVersion=5"); r.StatusCode != http.StatusGone {
+		t.Errorf("going on from a list of before: status %d", r.StatusCode)
+	}
+}
+
+// A watch whose informer has ended isn't missed.
+func TestForgetsWithTheInformer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		rt := w.Wrap(server(func(*http.Request) (*http.Response, error) { return reply(http.StatusOK), nil }))
+		get(t, rt, "watch=true")
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, http.MethodGet, "https://hub/apis/y?watch=true", http.NoBody)
+		brief, err := rt.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		_ = brief.Body.Close()
+		time.Sleep(2 * closedFor)
+		if !w.Open() {
+			t.Error("it waits for a watch that nobody wants")
+		}
+	})
+}
