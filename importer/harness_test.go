@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strings"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -36,6 +38,7 @@ type world struct {
 	hub, member *kube.ControlPlane
 	hubClient   client.Client
 	client      client.Client
+	narrow      bool // its importers select what they watch
 }
 
 // newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run, and two more.
@@ -126,6 +129,7 @@ type traffic struct {
 
 	mu      sync.Mutex
 	asked   []string // what isn't a watch
+	bytes   int64    // of records that came
 	writes  []string // but for those that came too late, as any client's may (409)
 	watches map[string]bool
 }
@@ -145,6 +149,9 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.mu.Unlock()
 	}
 	response, err := c.next.RoundTrip(r)
+	if err == nil && strings.Contains(r.URL.Path, "/exported") {
+		response.Body = &counted{response.Body, c}
+	}
 	wrote := r.Method != http.MethodGet && !strings.Contains(r.URL.Path, "/events") && !r.URL.Query().Has("dryRun")
 	if wrote && (err != nil || response.StatusCode != http.StatusConflict) {
 		c.mu.Lock()
@@ -152,6 +159,26 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 		c.mu.Unlock()
 	}
 	return response, err
+}
+
+// counted is a body whose bytes are counted.
+type counted struct {
+	io.ReadCloser
+	traffic *traffic
+}
+
+func (b *counted) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.traffic.mu.Lock()
+	b.traffic.bytes += int64(n)
+	b.traffic.mu.Unlock()
+	return n, err
+}
+
+func (c *traffic) received() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
 }
 
 func (c *traffic) written() []string {
@@ -189,6 +216,11 @@ func (w *world) start(options Options) *running {
 	ctrl.SetLogger(log)
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
 	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
+	var selection *narrow.Selection
+	if w.narrow {
+		selection = narrow.NewSelection()
+		hubConfig.Wrap(selection.Wrap)
+	}
 	hub, err := cluster.New(hubConfig, func(o *cluster.Options) { o.Scheme, o.Logger = testScheme, log })
 	if err != nil {
 		w.t.Fatal(err)
@@ -205,6 +237,11 @@ func (w *world) start(options Options) *running {
 	}
 	if err := Setup(mgr, hub, options); err != nil {
 		w.t.Fatal(err)
+	}
+	if w.narrow {
+		if err := Narrow(mgr, hub.GetAPIReader(), options, selection); err != nil {
+			w.t.Fatal(err)
+		}
 	}
 	run.hubCache = hub.GetCache()
 	ctx, cancel := context.WithCancel(context.Background())

@@ -21,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -172,6 +173,8 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	watches := hubwatch.New()
 	hubConfig.Wrap(watches.Wrap)
 	options.HubBack, options.ReadAnew = watches.Back(), watches.Anew
+	selection := narrow.NewSelection()
+	hubConfig.Wrap(selection.Wrap)
 	hub, err := join.NewHub(hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
@@ -183,6 +186,9 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	m.imports.Cluster, m.imports.Exported, m.imports.HubWatched = m.cluster, exported, watches.Open
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // it has only looked at its options yet
+	}
+	if err := importer.Narrow(mgr, hub.GetAPIReader(), m.imports, selection); err != nil {
+		return nil, usageError{err}
 	}
 	member, err := join.NewClient(config)
 	if err != nil {

@@ -127,7 +127,7 @@ metadata: {name: clusterset-member-shanghai}
 ---
 apiVersion: clusterset.dev/v1alpha1
 kind: ExportedService
-metadata: {namespace: clusterset-member-shanghai, name: web.shop}
+metadata: {namespace: clusterset-member-shanghai, name: web.shop, labels: {clusterset.dev/service-namespace: shop}}
 spec: {serviceNamespace: shop, serviceName: web, exportedAt: "2026-01-01T00:00:00Z", type: ClusterSetIP, clusterIPs: [127.0.0.53], ports: [{name: http, port: 80}]}
 `))
 }

@@ -202,9 +202,9 @@ kind: ExportedService
 metadata:
   namespace: %s
   name: %s.%s
-  labels: {clusterset.dev/cluster: minhang, multicluster.kubernetes.io/source-cluster: minhang}
+  labels: {clusterset.dev/cluster: minhang, multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/service-namespace: %s}
 spec: {serviceNamespace: %s, serviceName: %s, exportedAt: "1970-01-02T00:00:00Z", %s}
-`, api.MemberNamespace(in), name, ns, ns, name, more)
+`, api.MemberNamespace(in), name, ns, ns, ns, name, more)
 }
 
 func exportedEndpoints(in, ns, name, suffix, more string) string {
@@ -214,9 +214,9 @@ kind: ExportedEndpoints
 metadata:
   namespace: %s
   name: %s.%s.%s
-  labels: {clusterset.dev/cluster: minhang, multicluster.kubernetes.io/source-cluster: minhang}
+  labels: {clusterset.dev/cluster: minhang, multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/service-namespace: %s}
 spec: {serviceNamespace: %s, serviceName: %s, %s}
-`, api.MemberNamespace(in), name, ns, suffix, ns, name, more)
+`, api.MemberNamespace(in), name, ns, suffix, ns, ns, name, more)
 }
 
 // A member can say what it likes, but only in its own name: labels and payload that name another cluster change nothing of

@@ -1,0 +1,168 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/narrow"
+)
+
+// gather is how long namespaces may come and go before what is watched on the hub follows.
+const gather = 500 * time.Millisecond
+
+// Narrow has the manager keep a selection at what this cluster has a use for: records of services in namespaces that it imports
+// into, and in those that it exports from, whose conflicts it has to know. live reads from the hub's API server.
+func Narrow(mgr manager.Manager, live client.Reader, options Options, selection *narrow.Selection) error {
+	options, err := options.withDefaults()
+	if err != nil {
+		return err
+	}
+	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		n := &narrowing{mgr: mgr, live: live, options: options, selection: selection, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
+		return n.run(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")))
+	}))
+}
+
+type narrowing struct {
+	mgr       manager.Manager
+	live      client.Reader
+	options   Options
+	selection *narrow.Selection
+	// exported are the namespaces that this cluster has exported from. They stay: a record that is to be deleted has to be seen.
+	exported map[string]bool
+	exports  *metav1.PartialObjectMetadata // ServiceExports, nil where there is no such kind
+	changed  chan struct{}
+}
+
+func (n *narrowing) run(ctx context.Context) error {
+	if n.options.everywhere() {
+		n.selection.Set(nil)
+		<-ctx.Done()
+		return nil
+	}
+	retry(ctx, "Waiting for the local API server", func() error { return n.watch(ctx) })
+	retry(ctx, "Waiting for the hub to say what this cluster exports", func() error { return n.ownRecords(ctx) })
+	for {
+		if err := n.set(ctx); err != nil && ctx.Err() == nil {
+			logf.FromContext(ctx).Info("Can't tell which namespaces there are", "reason", err.Error())
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-n.changed:
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(gather):
+		}
+	}
+}
+
+// everywhere says whether services of namespaces are imported that don't exist and whose names nobody has said.
+func (o *Options) everywhere() bool {
+	return o.CreateNamespaces && (len(o.IncludeNamespaces) == 0 || strings.ContainsAny(strings.Join(o.IncludeNamespaces, ""), "*?["))
+}
+
+// watch starts the informers of namespaces and ServiceExports.
+func (n *narrowing) watch(ctx context.Context) error {
+	kinds := []client.Object{&corev1.Namespace{}}
+	for _, v := range importVersions { // which ServiceExport shares
+		kind := schema.GroupVersionKind{Group: mcsv1beta1.GroupName, Version: string(v), Kind: mcsv1beta1.ServiceExportKindName}
+		if _, err := n.mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
+			continue
+		} else if err != nil {
+			return fmt.Errorf("find the served version of ServiceExport: %w", err)
+		}
+		n.exports = &metav1.PartialObjectMetadata{}
+		n.exports.SetGroupVersionKind(kind)
+		kinds = append(kinds, n.exports)
+		break
+	}
+	signal := func() {
+		select {
+		case n.changed <- struct{}{}:
+		default:
+		}
+	}
+	for _, kind := range kinds {
+		informer, err := n.mgr.GetCache().GetInformer(ctx, kind, cache.BlockUntilSynced(true))
+		if err != nil {
+			return fmt.Errorf("watch %s: %w", kindOf(kind), err)
+		}
+		if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { signal() }, DeleteFunc: func(any) { signal() },
+		}); err != nil {
+			return fmt.Errorf("watch %s: %w", kindOf(kind), err)
+		}
+	}
+	return nil
+}
+
+// ownRecords notes the namespaces of what the hub has of this cluster.
+func (n *narrowing) ownRecords(ctx context.Context) error {
+	for _, kind := range []string{"ExportedServiceList", "ExportedEndpointsList"} {
+		var list metav1.PartialObjectMetadataList
+		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind))
+		err := n.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(n.options.Cluster)))
+		if err != nil && !apierrors.IsNotFound(err) {
+			return fmt.Errorf("list this cluster's records: %w", err)
+		}
+		for i := range list.Items {
+			if namespace, ok := list.Items[i].Labels[api.LabelExportedNamespace]; ok {
+				n.exported[namespace] = true
+			}
+		}
+	}
+	return nil
+}
+
+func (n *narrowing) set(ctx context.Context) error {
+	if n.exports != nil {
+		var exports metav1.PartialObjectMetadataList
+		kind := n.exports.GroupVersionKind()
+		kind.Kind += "List"
+		exports.SetGroupVersionKind(kind)
+		if err := n.mgr.GetCache().List(ctx, &exports, client.UnsafeDisableDeepCopy); err != nil {
+			return fmt.Errorf("list ServiceExports: %w", err)
+		}
+		for i := range exports.Items {
+			n.exported[exports.Items[i].Namespace] = true
+		}
+	}
+	var namespaces corev1.NamespaceList
+	if err := n.mgr.GetCache().List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list Namespaces: %w", err)
+	}
+	wanted := maps.Clone(n.exported)
+	for i := range namespaces.Items {
+		if name := namespaces.Items[i].Name; n.options.imports(name) {
+			wanted[name] = true
+		}
+	}
+	if n.options.CreateNamespaces { // else see everywhere
+		for _, name := range n.options.IncludeNamespaces {
+			wanted[name] = true
+		}
+	}
+	n.selection.Set(slices.Collect(maps.Keys(wanted)))
+	return nil
+}

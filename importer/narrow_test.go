@@ -1,0 +1,88 @@
+package importer
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// A member pays for what it imports: of 300 namespaces it has 3, and receives a hundredth of the bytes. NAMESPACES=1000 is the size
+// that docs speak of.
+func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
+	all := 300
+	if n, err := strconv.Atoi(os.Getenv("NAMESPACES")); err == nil {
+		all = n
+	}
+	few := all / 100
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	name := func(i int) string { return fmt.Sprintf("ns-%04d", i) }
+	record := func(i int) string {
+		return strings.ReplaceAll(records.Exported("shanghai", name(i), "web", "10.2.0.1", "10.12.0.5"), "metadata: {",
+			"metadata: {labels: {clusterset.dev/service-namespace: "+name(i)+"}, ")
+	}
+	for i := range all {
+		w.hubCreate(record(i))
+	}
+	for i := range few {
+		w.here(namespace(name(i)))
+	}
+
+	everything := w.start(Options{})
+	for i := range few {
+		w.imported(name(i), "web", 1)
+	}
+	everything.stop()
+
+	w.narrow = true
+	run := w.start(Options{})
+	w.quiet(run, float64(few))
+	got, of := run.hub.received(), everything.hub.received()
+	t.Logf("received %d bytes of records, of %d", got, of)
+	if got == 0 || got*90 > of { // what isn't a record takes its part
+		t.Errorf("received %d bytes of records; all are %d", got, of)
+	}
+	for _, write := range run.local.written() {
+		if !strings.Contains(write, "memberclusters") {
+			t.Errorf("wrote %s", write)
+		}
+	}
+
+	// A namespace appears while it runs, with its services; what is there stays as it is, to the resource version.
+	versions := func() (all []string) {
+		for i := range few {
+			imp := &mcsv1beta1.ServiceImport{}
+			if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: name(i), Name: "web"}, imp); err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, imp.ResourceVersion)
+		}
+		return all
+	}
+	was := versions()
+	w.here(namespace(name(few)))
+	w.imported(name(few), "web", 1)
+	if got := run.hub.received(); got*40 > of {
+		t.Errorf("received %d bytes of records since the start; all are %d", got, of)
+	}
+	// What happens on the hub comes through.
+	w.withdraw(record(0))
+	w.gone(name(0), "web")
+	w.onHub(record(0))
+	w.imported(name(0), "web", 1)
+	if is := versions(); fmt.Sprint(is[1:]) != fmt.Sprint(was[1:]) {
+		t.Errorf("resource versions are %v, were %v", is, was)
+	}
+	for _, write := range run.local.written() {
+		if strings.HasPrefix(write, "DELETE") && !strings.Contains(write, name(0)) {
+			t.Errorf("deleted: %s", write)
+		}
+	}
+}
