@@ -110,6 +110,10 @@ const (
 	// AnnotationRun holds, on the heartbeat Lease, which process of the agent renewed it: a random UUID.
 	AnnotationRun = Domain + "/run"
 
+	// AnnotationZones lists, on the heartbeat Lease, the zones that the nodes of the cluster that renews it lie in, separated by
+	// commas. It is not there where these aren't known.
+	AnnotationZones = Domain + "/zones"
+
 	// AnnotationWithdrawn with any value says of a record on the hub that its exporter is about to delete it: the service is
 	// un-exported, the endpoints are gone. Importers see it on the deleted record. One that goes without it was deleted by
 	// somebody else, and its exporter is about to write it anew.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,6 +120,13 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 		annotations := map[string]string{api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.run}
 		if own, _ := c.own.Load().(string); own != "" {
 			annotations[api.AnnotationClusterUID] = own
+		}
+		if opts.Zones != nil {
+			// Unless they are known nothing is said, and the hub keeps what it knows: an agent that was started anew, or has lost
+			// its right to read nodes, has not moved its cluster.
+			if zones, known := opts.Zones(); known {
+				annotations[api.AnnotationZones] = strings.Join(zones, ",")
+			}
 		}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).
 			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}).

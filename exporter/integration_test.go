@@ -52,7 +52,8 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	w.awaitCondition("web", "Valid=True/Valid", "Ready=True/Exported", "Conflict=False/NoConflicts")
 	kube.Eventually(t, 20*time.Second, func() error {
 		lease, err := w.lease()
-		if err != nil || lease.Spec.RenewTime == nil || lease.Annotations[api.AnnotationAgentVersion] != "v1.2.3" {
+		if err != nil || lease.Spec.RenewTime == nil || lease.Annotations[api.AnnotationAgentVersion] != "v1.2.3" ||
+			lease.Annotations[api.AnnotationZones] != "a,b" {
 			return fmt.Errorf("lease %+v, %w", lease, err)
 		}
 		return nil

@@ -41,6 +41,10 @@ type Options struct {
 	// ReadAnew has all caches of the hub read anew. It is called when the hub has been set back, as to a backup. Nil: they notice by
 	// themselves.
 	ReadAnew func()
+
+	// Zones returns the zones that this cluster's nodes lie in, for the Lease; known is false as long as they aren't known.
+	// Nil: they never are.
+	Zones func() (zones []string, known bool)
 }
 
 // Defaults of Options.

@@ -74,7 +74,7 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, Version: "v1.2.3"})
+	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, Version: "v1.2.3", Zones: func() ([]string, bool) { return []string{"a", "b"}, true }})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package hub
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -10,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -20,12 +22,14 @@ type facts struct {
 	version  string // of the member's agent, empty if unknown
 	exported int32  // how many services the member has on the hub
 	full     bool   // that these are as many as it may
+	// zones that the member says its nodes lie in, nil if it doesn't say.
+	zones []string
 }
 
 func factsOf(lease *coordinationv1.Lease, exported int) facts {
 	f := facts{exported: int32(min(exported, math.MaxInt32))}
 	if lease != nil {
-		f.version = versionOf(lease)
+		f.version, f.zones = versionOf(lease), zonesOf(lease)
 	}
 	return f
 }
@@ -48,6 +52,9 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now tim
 	}
 	if changed || status.ExportedServices == nil {
 		status.ExportedServices = &f.exported
+	}
+	if f.zones != nil && !slices.Equal(f.zones, status.Zones) {
+		status.Zones = f.zones // at once: endpoints rank by them
 	}
 	for _, c := range conditions(mc, d, f) {
 		c.ObservedGeneration = mc.Generation
@@ -164,6 +171,22 @@ func versionOf(lease *coordinationv1.Lease) string {
 		version = strings.ToValidUTF8(version[:longest], "")
 	}
 	return version
+}
+
+// zonesOf returns the zones that a member's agent states on its Lease, sorted and as far as they are label values, which those of
+// nodes are; nil where it states nothing.
+func zonesOf(lease *coordinationv1.Lease) []string {
+	const most = 64 // that the API takes
+	stated, ok := lease.Annotations[api.AnnotationZones]
+	if !ok {
+		return nil
+	}
+	zones := slices.DeleteFunc(strings.Split(stated, ","), func(zone string) bool {
+		return zone == "" || len(validation.IsValidLabelValue(zone)) > 0
+	})
+	slices.Sort(zones)
+	zones = slices.Compact(zones)
+	return zones[:min(len(zones), most)]
 }
 
 // worse says whether phase b is a step down from a.

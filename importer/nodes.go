@@ -30,6 +30,7 @@ type nodes struct {
 	changed func()
 
 	mu    sync.Mutex
+	known bool                         // all nodes are in the maps
 	of    map[string]desired.NodePlace // by the node's name
 	count map[desired.NodePlace]int
 }
@@ -50,6 +51,26 @@ func (n *nodes) places() []desired.NodePlace {
 		return cmp.Or(cmp.Compare(a.Zone, b.Zone), cmp.Compare(a.Region, b.Region))
 	})
 	return places
+}
+
+// zones returns the zones that the nodes lie in, sorted. known is false as long as not all of them are.
+func (n *nodes) zones() (zones []string, known bool) {
+	for _, p := range n.places() {
+		if l := len(zones); p.Zone != "" && (l == 0 || zones[l-1] != p.Zone) {
+			zones = append(zones, p.Zone)
+		}
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return zones, n.known
+}
+
+// allKnown says that all nodes have been set.
+func (n *nodes) allKnown() {
+	n.mu.Lock()
+	n.known = true
+	n.mu.Unlock()
+	n.changed()
 }
 
 // set notes a node's place, or that it is gone.
@@ -106,6 +127,11 @@ func (n *nodes) start(ctx context.Context, mgr manager.Manager) error {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
 	go func() { _ = c.Start(ctx) }() // it fails only where it is started twice
+	go func() {
+		if toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
+			n.allKnown()
+		}
+	}()
 	wait, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(wait.Done(), registration.HasSynced) && ctx.Err() == nil {

@@ -35,6 +35,17 @@ func TestNodes(t *testing.T) {
 	n.set("n4", nil, true)
 	n.set("n3", nil, true)
 	check("it goes, and one of several", 5, "a")
+	if zones, known := n.zones(); known {
+		t.Errorf("zones %v are reported before all nodes are known", zones)
+	}
+	n.set("n5", zone("c"), false)
+	n.set("n6", nil, false)
+	n.allKnown()
+	if zones, known := n.zones(); !known || !slices.Equal(zones, []string{"a", "c"}) || changes != 8 {
+		t.Errorf("zones %v, known: %t, %d changes", zones, known, changes)
+	}
+	n.set("n5", nil, true)
+	n.set("n6", nil, true)
 	if got := n.places(); got[0] != (desired.NodePlace{Zone: "a"}) {
 		t.Errorf("places are %v", got)
 	}

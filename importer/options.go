@@ -49,6 +49,10 @@ type Options struct {
 	// Reach tells whether the hub answers, nil where nobody knows.
 	Reach *Reach
 
+	// Zones is called with the zones that this cluster's nodes lie in, sorted, once these are known and whenever they change.
+	// Nil: nobody wants to know.
+	Zones func([]string)
+
 	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
 	Exported <-chan struct{}
 

@@ -118,7 +118,11 @@ func (i *importer) Start(ctx context.Context) error {
 		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
 	}
 	places := make(chan event.GenericEvent, 1)
-	nodes := newNodes(func() {
+	var nodes *nodes
+	nodes = newNodes(func() {
+		if zones, known := nodes.zones(); known && i.options.Zones != nil {
+			i.options.Zones(zones)
+		}
 		select {
 		case places <- event.GenericEvent{Object: &corev1.Node{}}:
 		default: // one is on its way that sees the latest

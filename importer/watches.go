@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -172,7 +173,8 @@ func memberChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
-			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase || was.Left() != is.Left()
+			return !equality.Semantic.DeepEqual(was.Spec, is.Spec) || was.Status.Phase != is.Status.Phase ||
+				!slices.Equal(was.Status.Zones, is.Status.Zones) || was.Left() != is.Left()
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

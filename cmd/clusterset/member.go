@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -139,7 +140,15 @@ func (m *member) run(ctx context.Context) error {
 	if m.cluster == "" {
 		m.cluster = connection.Cluster()
 	}
+	var zones atomic.Pointer[[]string]
+	m.imports.Zones = func(of []string) { zones.Store(&of) }
 	options := exporter.Options{
+		Zones: func() ([]string, bool) {
+			if of := zones.Load(); of != nil {
+				return *of, true
+			}
+			return nil, false
+		},
 		Cluster:           m.cluster,
 		HeartbeatInterval: m.heartbeat,
 		Workers:           m.workers,

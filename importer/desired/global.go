@@ -97,7 +97,7 @@ func (w *work) endpoint(cluster, zone string) fabedgev1alpha1.Endpoint {
 	ep := fabedgev1alpha1.Endpoint{Cluster: cluster, Zone: zone}
 	if m := w.in.Members[cluster]; m != nil {
 		ep.Region = m.Spec.Region
-		if zones := m.Spec.AllZones(); zone == "" && len(zones) == 1 {
+		if zones := m.AllZones(); zone == "" && len(zones) == 1 {
 			ep.Zone = zones[0]
 		}
 	}

@@ -15,7 +15,7 @@ func (w *work) member(cluster string) *topology.Member {
 	}
 	m := &topology.Member{}
 	if from := w.in.Members[cluster]; from != nil {
-		m.Zones, m.Region, m.Drain = from.Spec.AllZones(), from.Spec.Region, from.Spec.Drain
+		m.Zones, m.Region, m.Drain = from.AllZones(), from.Spec.Region, from.Spec.Drain
 		switch from.Status.Phase {
 		case clustersetv1alpha1.MemberSuspect:
 			m.Phase = topology.Suspect

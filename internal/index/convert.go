@@ -166,7 +166,7 @@ func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.Err
 		return nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), o.Name, err.Error())}
 	}
 	out := &Cluster{Name: intern(name), Member: topology.Member{Region: intern(o.Spec.Region), Drain: o.Spec.Drain}}
-	for _, zone := range o.Spec.AllZones() {
+	for _, zone := range o.AllZones() {
 		out.Zones = append(out.Zones, intern(zone))
 	}
 	switch o.Status.Phase {

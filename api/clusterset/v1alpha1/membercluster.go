@@ -47,14 +47,15 @@ func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
 
 // MemberClusterSpec is what people decide about a cluster.
 type MemberClusterSpec struct {
-	// zone the cluster lies in, for endpoints that don't say their own. Empty: unknown, which matches no zone.
+	// zone the cluster lies in, for endpoints that don't say their own. Where neither zone nor zones is given, the zones of
+	// the cluster's nodes count, which its agent reports (status.zones). Unknown matches no zone.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^$|^\S(.*\S)?$`
 	// +optional
 	Zone string `json:"zone,omitempty"`
 
 	// zones the cluster lies in, where it lies in several; zone, if given, is one more. What doesn't say its own zone, as a
-	// Service's ClusterIP, counts as near to each of them.
+	// Service's ClusterIP, counts as near to each of them. They go before status.zones.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -74,8 +75,9 @@ type MemberClusterSpec struct {
 	// +optional
 	Drain bool `json:"drain,omitempty"`
 
-	// weight is the cluster's share against others of the same tier, 1 to 100, where the answer can express one: SRV
-	// (RFC 2782). Left out, it is 100. To send no traffic at all, drain.
+	// weight is the cluster's share against others of the same tier, 1 to 100, where an answer can express one: as the weight
+	// of SRV records (RFC 2782), and as its share where the server's max_answers leaves addresses out. Behind a ClusterSetIP it
+	// counts for nothing: kube-proxy gives equal shares. Left out, it is 100. To send no traffic at all, drain.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
@@ -100,9 +102,14 @@ func (m *MemberCluster) JoinedAt() time.Time {
 	return m.CreationTimestamp.Time
 }
 
-// AllZones returns the zones that the cluster lies in, sorted and once each: zone and zones.
-func (s *MemberClusterSpec) AllZones() []string {
-	zones := slices.DeleteFunc(append([]string{s.Zone}, s.Zones...), func(zone string) bool { return zone == "" })
+// AllZones returns the zones that the cluster lies in, sorted and once each: what people wrote, zone and zones, or else what the
+// cluster's agent says of its nodes.
+func (m *MemberCluster) AllZones() []string {
+	zones := append([]string{m.Spec.Zone}, m.Spec.Zones...)
+	if m.Spec.Zone == "" && len(m.Spec.Zones) == 0 {
+		zones = slices.Clone(m.Status.Zones)
+	}
+	zones = slices.DeleteFunc(zones, func(zone string) bool { return zone == "" })
 	slices.Sort(zones)
 	return slices.Compact(zones)
 }
@@ -143,6 +150,15 @@ type MemberClusterStatus struct {
 	// +kubebuilder:validation:MaxLength=128
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
+
+	// zones that the cluster's nodes lie in, by their label topology.kubernetes.io/zone, as its agent said last. They count
+	// where spec has neither zone nor zones.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +listType=set
+	// +optional
+	Zones []string `json:"zones,omitempty"`
 
 	// exportedServices is how many ExportedServices the cluster had on the hub when phase or agentVersion changed last.
 	// +optional
