@@ -1,11 +1,15 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"testing"
 	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -108,6 +112,19 @@ func TestReplicasTakeOver(t *testing.T) {
 	f.hub.apply("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer}}")
 	t.Cleanup(func() {
 		f.hub.remove("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer}}")
+		for _, m := range f.members { // where it counts as one that the hub has lost
+			kube.Eventually(t, soon, func() error {
+				mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "newcomer"}}
+				if err := m.client.Delete(context.Background(), mc); client.IgnoreNotFound(err) != nil {
+					return err
+				}
+				awaited, err := m.metric("clusterset_importer_awaited_clusters")
+				if err == nil && awaited != 0 {
+					err = fmt.Errorf("%s waits for %v clusters", m.name, awaited)
+				}
+				return err
+			})
+		}
 	})
 	kube.Eventually(t, soon, func() error {
 		return errors.Join(leads(secondAgent.scrape, api.MemberLeaderLease), leads(secondHub.scrape, api.HubLeaderLease))
