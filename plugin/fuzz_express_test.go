@@ -332,8 +332,11 @@ func TestExpressAllocatesNothing(t *testing.T) {
 		name  string
 		qtype uint16
 	}{
-		{"vip.ns.svc.clusterset.local.", dns.TypeA}, {"HL.ns.svc.clusterset.local.", dns.TypeA}, {"none.ns.svc.clusterset.local.", dns.TypeA},
-		{"_http._tcp.vip.ns.svc.clusterset.local.", dns.TypeSRV}, {"many.ns.svc.clusterset.local.", dns.TypeSRV},
+		{"vip.ns.svc.clusterset.local.", dns.TypeA},
+		{"HL.ns.svc.clusterset.local.", dns.TypeA},
+		{"none.ns.svc.clusterset.local.", dns.TypeA},
+		{"_http._tcp.vip.ns.svc.clusterset.local.", dns.TypeSRV},
+		{"many.ns.svc.clusterset.local.", dns.TypeSRV},
 	} {
 		q := new(dns.Msg).SetQuestion(c.name, c.qtype)
 		q.SetEdns0(1232, true)

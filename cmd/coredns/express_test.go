@@ -59,7 +59,7 @@ endpoints:
   - {addresses: [10.3.0.3], hostname: db-2}
 `
 
-func expressCorefile(dns, metrics, objects, more, option string) string {
+func expressCorefile(port, metrics, objects, more, option string) string {
 	return fmt.Sprintf(`.:%s {
     bind 127.0.0.1
     errors
@@ -77,7 +77,7 @@ func expressCorefile(dns, metrics, objects, more, option string) string {
         drop 0
     }
 }
-`, dns, metrics, objects, option, more)
+`, port, metrics, objects, option, more)
 }
 
 // startExpress runs a server with a Corefile, in which DNS, METRICS, PORT, OBJECTS, DIR and OPTIONS are filled in.
@@ -321,7 +321,7 @@ func (s *expressServer) counts(t *testing.T) map[string]float64 {
 
 func metricsText(t *testing.T, port string) string {
 	t.Helper()
-	resp, err := http.Get("http://127.0.0.1:" + port + "/metrics") //nolint:noctx // a test
+	resp, err := http.Get("http://127.0.0.1:" + port + "/metrics")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,7 +148,8 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	}
 	w := writer{out: out, query: &q, size: q.limit(a.Bufsize), ipv6: ipv6}
 	v4, v6 := addrs.Split()
-	fits, positive := false, true
+	positive := true
+	var fits bool
 	switch {
 	case q.qtype == typeA && len(v4) > 0:
 		fits = (a.MaxAnswers == 0 || len(v4) <= a.MaxAnswers) && w.addresses(a, s, v4)

@@ -70,7 +70,7 @@ func (q *query) parse(s *Responder, b []byte, options bool) bool {
 	if !q.parseName(s) {
 		return false
 	}
-	known := false
+	var known bool
 	if q.qtype, known = qtypeOf(be.Uint16(b[q.end-4:])); !known || be.Uint16(b[q.end-2:]) != dns.ClassINET {
 		return false
 	}

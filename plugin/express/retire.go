@@ -51,7 +51,7 @@ func (p *Plan) retire() error {
 // await waits until done is true, for as long as grace at most.
 func await(done func() bool) {
 	for deadline := time.Now().Add(grace); !done() && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
+		<-time.After(time.Millisecond)
 	}
 }
 

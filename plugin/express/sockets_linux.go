@@ -103,7 +103,7 @@ const linger = 200 * time.Millisecond
 // close gives the packets back to CoreDNS's sockets, and closes ours when they have answered what they hold.
 func (l *listener) close() {
 	_ = attach(l.conns[0].UDPConn, 0, l.own)
-	time.Sleep(linger)
+	<-time.After(linger)
 	for _, c := range l.conns {
 		c.stop()
 	}

@@ -56,7 +56,8 @@ func (b *bench) startProduction(ctx context.Context) (servers []*server, err err
 	for _, s := range []struct{ name, body string }{
 		{"ours", productionBody + ours},
 		{"ours-off", productionBody + strings.Replace(ours, "clusterset.local {", "clusterset.local {\n        express off", 1)},
-		{"in-tree", productionBody + inTreeBody}, {"erratic", erraticBody},
+		{"in-tree", productionBody + inTreeBody},
+		{"erratic", erraticBody},
 	} {
 		srv, err := b.start(ctx, s.name, ".", s.body)
 		if err != nil {
