@@ -143,6 +143,9 @@ func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*h
 			s.end()
 			return nil, errors.Join(stopped, err)
 		}
+		if _, behind := t.watches.pastOf(key); behind && goesOn { // Anew was called meanwhile
+			return gone(r), nil
+		}
 	}
 }
 

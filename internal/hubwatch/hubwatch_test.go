@@ -136,6 +136,31 @@ func TestAnswersOfBefore(t *testing.T) {
 	}
 }
 
+// A watch that can't be opened yet is no reason to stay with the past: a hub that was set back answers with errors to whoever goes on
+// from its future.
+func TestAnewEndsRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		set := false
+		rt := w.Wrap(server(func(*http.Request) (*http.Response, error) {
+			if set {
+				return reply(http.StatusGatewayTimeout), nil
+			}
+			return reply(http.StatusOK), nil
+		}))
+		get(t, rt, "watch=true")
+		set = true
+		began := time.Now()
+		go func() {
+			time.Sleep(3 * time.Second)
+			w.Anew()
+		}()
+		if r := get(t, rt, "watch=true&resourceVersion=7"); r.StatusCode != http.StatusGone || time.Since(began) > 5*time.Second {
+			t.Errorf("status %d after %s", r.StatusCode, time.Since(began))
+		}
+	})
+}
+
 // A watch whose informer has ended isn't missed.
 func TestForgetsWithTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
