@@ -14,6 +14,7 @@ const (
 	stateRefused  state = "refused"
 	stateFailed   state = "failed"
 	statePending  state = "pending"
+	stateHeld     state = "held"
 )
 
 // entry is what one service adds to the gauges.

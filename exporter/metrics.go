@@ -11,7 +11,7 @@ import (
 var (
 	metricServices = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_services",
-		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub said no) or pending (the hub can't be reached).",
+		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub said no), pending (the hub can't be reached) or held (the ServiceExport went with most others, or with its kind, and the Service stays exported for a while).",
 	}, []string{"state"})
 
 	metricEndpoints = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -61,7 +61,7 @@ var (
 )
 
 func init() { // a series that appears with the first event can't be told from one of a process that isn't there
-	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending} {
+	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
 		metricServices.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{kindService, kindEndpoints} {

@@ -71,6 +71,13 @@ func (p *pass) done(key types.NamespacedName) {
 	p.check()
 }
 
+// isDone says whether the first pass is.
+func (p *pass) isDone() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.closed
+}
+
 // failed says that a key couldn't be reconciled, and is tried again.
 func (p *pass) failed(key types.NamespacedName) {
 	p.mu.Lock()

@@ -41,6 +41,7 @@ type reconciler struct {
 	pass    *pass
 	kept    kept
 	failing failures
+	brake   brake
 	census  census
 }
 
@@ -71,10 +72,32 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	// once it has, so there is nothing to requeue.
 	out := outcome{err: errNotSynced}
 	var others []clustersetv1alpha1.ExportedService
+	var stop stopped
 	if r.synced() {
 		var have Records
 		if have, others, err = r.records(ctx, req.NamespacedName); err != nil {
 			return reconcile.Result{}, err
+		}
+		if abandoned(src) && have.Service != nil {
+			if stop, err = r.brake.ask(ctx, req.NamespacedName); err != nil {
+				return reconcile.Result{}, err
+			}
+			if !stop.held && stop.retry > 0 {
+				return reconcile.Result{RequeueAfter: stop.retry}, nil
+			}
+		} else {
+			r.brake.forget(req.NamespacedName)
+		}
+		if stop.held {
+			kept, err := r.keep(ctx, src, have.Service)
+			if err != nil {
+				return reconcile.Result{}, err
+			}
+			want = desired(kept)
+			if stop.fresh {
+				r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
+					"The ServiceExport is gone, with many others or with its kind, and the Service stays exported for now. Put it back; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
+			}
 		}
 		steps := plan(have, want, &r.kept)
 		out = r.write(ctx, steps)
@@ -89,7 +112,11 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		conflict = conflictOf(want.Service, others, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) }))
 	}
 	out.failing = r.failing.note(req.NamespacedName, out.transient() != nil)
-	r.census.record(req.NamespacedName, entryOf(src, want, out, conflict))
+	counted := entryOf(src, want, out, conflict)
+	if stop.held {
+		counted.state = stateHeld
+	}
+	r.census.record(req.NamespacedName, counted)
 	if out.err == nil || out.refused {
 		// A record that the hub won't take is done too, as far as it can be: one mustn't keep the whole cluster's heartbeat
 		// back.
@@ -104,6 +131,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, errors.Join(err, out.transient())
 	}
 	switch {
+	case out.transient() == nil && stop.held:
+		return reconcile.Result{RequeueAfter: stop.retry}, nil
 	case out.refused:
 		return reconcile.Result{RequeueAfter: retryRefused}, nil
 	case out.pruned:
@@ -136,12 +165,17 @@ func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Sour
 	if src.Service == nil || src.Export == nil {
 		return src, nil
 	}
+	src.Slices, err = r.slices(ctx, key)
+	return src, err
+}
+
+// slices reads the EndpointSlices of a Service.
+func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
 	var slices discoveryv1.EndpointSliceList
 	if err := r.local.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexService: key.Name}); err != nil {
-		return src, fmt.Errorf("list EndpointSlices of Service %s: %w", key, err)
+		return nil, fmt.Errorf("list EndpointSlices of Service %s: %w", key, err)
 	}
-	src.Slices = slices.Items
-	return src, nil
+	return slices.Items, nil
 }
 
 // honourMark creates or deletes the ServiceExport that stands for a mark on the Service. waiting says that it did so: the

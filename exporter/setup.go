@@ -34,6 +34,10 @@ type Options struct {
 	// Version of this program, for the Lease.
 	Version string
 
+	// HoldWithdrawals is for how long Services stay exported whose ServiceExports went with most others, or with their kind. 0: not
+	// at all. See brake.
+	HoldWithdrawals time.Duration
+
 	// HubBack has an element when the hub is back after it was out of reach: it is looked at, and heard of us, at once. Nil: with
 	// the next heartbeat.
 	HubBack <-chan struct{}
@@ -116,6 +120,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
 	}
+	r.brake = brake{holdFor: opts.HoldWithdrawals, served: exports.served, count: r.abandonedAll, single: r.pass.isDone}
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
 		Reconciler:              r,

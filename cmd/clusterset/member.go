@@ -37,7 +37,9 @@ type member struct {
 	boundary      string
 	heartbeat     time.Duration
 	workers       int
-	imports       importer.Options
+
+	holdWithdrawals time.Duration
+	imports         importer.Options
 }
 
 func newMember() *cobra.Command {
@@ -73,6 +75,8 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
 	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export at a time")
 	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import at a time")
+	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
+		"how long Services stay exported whose ServiceExports went with most others within seconds, or with their CustomResourceDefinition; 0: not at all")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
@@ -152,6 +156,7 @@ func (m *member) run(ctx context.Context) error {
 		Cluster:           m.cluster,
 		HeartbeatInterval: m.heartbeat,
 		Workers:           m.workers,
+		HoldWithdrawals:   m.holdWithdrawals,
 		Version:           version(),
 	}
 	if err := options.Validate(); err != nil {

@@ -147,8 +147,20 @@ func (s *Services) here(l *LocalFacts) {
 			s.Problems = append(s.Problems, problem)
 		}
 	}
+	there := map[string]bool{}
+	for i := range l.Exports {
+		there[l.Exports[i].Namespace+"/"+l.Exports[i].Name] = true
+	}
 	for i := range l.Imports {
 		o := &l.Imports[i]
+		ours := slices.ContainsFunc(o.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.Cluster })
+		if ours && l.Cluster != "" && !there[o.Namespace+"/"+o.Name] {
+			s.Problems = append(s.Problems, Problem{
+				Namespace: o.Namespace, Name: o.Name, What: "ServiceExport", Reason: "Held",
+				Message: "it is gone, and the Service is exported still: the agent is away, or holds what went with most others or with its kind. " +
+					"Put it back; or, to confirm, delete the Service, wait for --hold-withdrawals (10m), or start the agent with 0",
+			})
+		}
 		if c := notTrue(o.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {
 			s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.because(c))
 		}

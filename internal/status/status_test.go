@@ -125,7 +125,11 @@ func facts() map[string]Facts {
 	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotRejoined, "")}
 	})
+	held := local(members()...)
+	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
+	held.Exports = held.Exports[1:]
 	return map[string]Facts{
+		"held":          {Now: now, Local: held},
 		"local":         {Now: now, Local: local(members()...)},
 		"hub":           {Now: now, Local: local(old), Hub: hub},
 		"hub-only":      {Now: now, Hub: hub, Notes: []string{"only the hub is looked at: no kubeconfig is found"}},

@@ -1,0 +1,106 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// A script deletes all ServiceExports of a cluster, then somebody the CustomResourceDefinition: nothing is un-exported but the one
+// that went first, it is said, and follows the Services meanwhile. One alone goes at once.
+func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("mass")
+	tianjin, beijing := f.member("tianjin"), f.member("beijing")
+	const services = 14
+	name := func(i int) string { return fmt.Sprintf("s%d", i) }
+	for i := range services {
+		tianjin.apply(exported(ns, name(i), httpPort), slice(ns, name(i), "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.201.30.%d", i+1))))
+	}
+	imported := func() (n int, err error) {
+		for i := range services {
+			if err = beijing.importedFrom(ns, name(i), "tianjin"); err == nil {
+				n++
+			}
+		}
+		return n, err
+	}
+	all := func() error {
+		if n, err := imported(); n < services {
+			return fmt.Errorf("%d are imported: %w", n, err)
+		}
+		return nil
+	}
+	heldAre := func(want int) func() error {
+		return func() error {
+			n, err := tianjin.metric("clusterset_exporter_services", "state", "held")
+			if err == nil && int(n) != want {
+				err = fmt.Errorf("%v services are held, want %d", n, want)
+			}
+			return err
+		}
+	}
+	kube.Eventually(t, soon, all)
+
+	began := time.Now()
+	tianjin.remove(export(ns, name(0), ""))
+	kube.Eventually(t, soon, func() error { return beijing.gone(ns, name(0)) })
+	took(t, "a single un-export", began)
+	tianjin.apply(export(ns, name(0), ""))
+	kube.Eventually(t, soon, all)
+
+	tianjin.deleteAll(&mcsv1beta1.ServiceExport{}, client.InNamespace(ns))
+	kube.Eventually(t, soon, func() error {
+		n, err := tianjin.metric("clusterset_exporter_services", "state", "held")
+		if err == nil && n < services-1 {
+			err = fmt.Errorf("%v services are held", n)
+		}
+		return err
+	})
+	if n, err := imported(); n < services-1 {
+		t.Errorf("%d of %d services are left: %v", n, services, err)
+	}
+	kube.Eventually(t, soon, func() error {
+		return tianjin.hasEvent("Service", ns, name(services-1), "WithdrawalHeld", "--hold-withdrawals=0")
+	})
+	tianjin.apply(slice(ns, name(services-1), "1", "IPv4", port8080, endpoint("10.201.30.99")))
+	kube.Eventually(t, soon, func() error { return f.hub.holds("tianjin", ns, name(services-1), "10.201.30.99") })
+	for i := range services {
+		tianjin.apply(export(ns, name(i), ""))
+	}
+	kube.Eventually(t, soon, func() error { return errors.Join(all(), heldAre(0)()) })
+
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	crd.SetName("serviceexports.multicluster.x-k8s.io")
+	if err := tianjin.client.Delete(t.Context(), crd); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := join.InstallMemberCRDs(context.Background(), tianjin.plane.Config()); err != nil {
+			t.Error(err)
+		}
+		tianjin.restartAgent()
+	})
+	kube.Eventually(t, soon, func() error {
+		if err := tianjin.get("", crd.GetName(), crd.DeepCopy()); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("the CustomResourceDefinition is still there: %w", err)
+		}
+		return nil
+	})
+	kube.Eventually(t, soon, heldAre(services))
+	if err := all(); err != nil {
+		t.Error(err)
+	}
+}
