@@ -187,15 +187,15 @@ func TestOneServiceHoldsTheFirstPassForAMinute(t *testing.T) {
 			t.Errorf("the pass took %s, want %s", took, slow)
 		}
 		// Without the slow one it is a minute, and then it doesn't wait any more.
-		p, began = newPass(), time.Now()
+		alone, since := newPass(), time.Now()
 		go func() {
-			<-p.keys
-			p.failed(web)
+			<-alone.keys
+			alone.failed(web)
 		}()
-		if err := p.queue(t.Context(), []types.NamespacedName{web}); err != nil {
+		if err := alone.queue(t.Context(), []types.NamespacedName{web}); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(began); took != passPatience {
+		if took := time.Since(since); took != passPatience {
 			t.Errorf("the pass took %s, want %s", took, passPatience)
 		}
 		elapse(10 * time.Minute)

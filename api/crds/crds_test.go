@@ -70,12 +70,12 @@ func TestDefinitions(t *testing.T) {
 	}{
 		{
 			"GlobalService", "globalservices.dns.fabedge.io", apiextensionsv1.NamespaceScoped, true,
-			[]string{"Type:string", "Clusters:integer", "Endpoints:integer", "Ready:integer", "Truncated:integer", "Age:date"},
+			[]string{"Type:string", "Truncated:integer", "Age:date"},
 			0,
 		},
 		{
 			"MemberCluster", "memberclusters.clusterset.dev", apiextensionsv1.ClusterScoped, true,
-			[]string{"Zone:string", "Region:string", "Phase:string", "Drain:boolean", "Heartbeat:date", "Version:string", "Age:date"},
+			[]string{"Zone:string", "Region:string", "Phase:string", "Drain:boolean", "Silent:date", "Version:string", "Age:date"},
 			1,
 		},
 		{
