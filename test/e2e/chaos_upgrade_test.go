@@ -20,7 +20,7 @@ import (
 const (
 	// previousEnv is the commit of the version before this one.
 	previousEnv = "CLUSTERSET_PREVIOUS"
-	previous    = "b18c420"
+	previous    = "3562fc1"
 )
 
 // TestUpgrade runs the version before and this one side by side, of the hub process, the agents and the DNS servers, while
