@@ -53,6 +53,7 @@ var roles = map[string][]rbacv1.PolicyRule{
 		rule("", []string{"services"}, slices.Concat(read, write)),
 		rule("", []string{"namespaces", "nodes"}, read),
 		rule("discovery.k8s.io", []string{"endpointslices"}, slices.Concat(read, write)),
+		rule("discovery.k8s.io", []string{"endpointslices/restricted"}, []string{"create"}), // OpenShift's, for addresses of pods
 		rule(mcsGroup, []string{"serviceexports"}, slices.Concat(read, []string{"create", "delete"})),
 		rule(mcsGroup, []string{"serviceexports/status"}, []string{"patch"}),
 		rule(mcsGroup, []string{"serviceimports"}, slices.Concat(read, write)),

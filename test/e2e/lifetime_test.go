@@ -148,13 +148,6 @@ func TestNamespaceThatAppearsLater(t *testing.T) {
 	kube.Eventually(t, soon, func() error { return a.importedFrom(ns, "web", "chaoyang") })
 	others := slices.DeleteFunc(slices.Clone(f.members), func(m *member) bool { return m.name == a.name })
 	for _, m := range others {
-		kube.Eventually(t, soon, func() error {
-			n, err := m.metric("clusterset_importer_services", "state", "no_namespace")
-			if err == nil && n < 1 {
-				err = errors.New("no service is counted as without namespace")
-			}
-			return err
-		})
 		m.dns.eventually("web."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
 	}
 	for _, m := range others {
