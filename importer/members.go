@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -175,7 +176,10 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 }
 
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
-	joined := map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
+	var joined map[string]string
+	if controllerutil.ContainsFinalizer(there, api.MemberFinalizer) || there.Annotations[api.AnnotationJoined] != "" { // else it is only described
+		joined = map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
+	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = desired.MergeKeys(c.Labels, desired.Labels(), nil)

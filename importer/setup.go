@@ -151,8 +151,8 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 
 	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() error { return services.Start(ctx) })
-	group.Go(func() error { return members.Start(ctx) })
+	group.Go(func() error { return run(ctx, services) })
+	group.Go(func() error { return run(ctx, members) })
 	if i.options.SkipGlobalServices {
 		group.Go(func() error {
 			retry(ctx, "Removing the GlobalServices of before", func() error { return removeGlobalServices(ctx, l) })
@@ -183,6 +183,16 @@ func tellSynced(ctx context.Context, watched func() bool) {
 		case <-tick.C:
 		}
 	}
+}
+
+// run runs a controller until ctx ends. One that is stopped while it starts may say that its caches didn't sync: no error then,
+// or the agent would end whenever the hub is back just as the stand-in begins.
+func run(ctx context.Context, c controller.Controller) error {
+	err := c.Start(ctx)
+	if ctx.Err() != nil {
+		return nil
+	}
+	return err
 }
 
 // controller returns a controller whose workers start when all of its sources have synced.

@@ -77,7 +77,7 @@ func (i *importer) standIn(ctx context.Context, r *reconciler, places <-chan eve
 	if err != nil {
 		return err
 	}
-	return c.Start(ctx)
+	return run(ctx, c)
 }
 
 // allImported enqueues all services that are imported here.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
@@ -198,7 +199,7 @@ func (h *Hold) Left(member *clustersetv1alpha1.MemberCluster) error {
 }
 
 // Lost returns a LostError if the cluster, of which the hub has no MemberCluster, is to be waited for. Since when it is missing
-// stands on our copy of its MemberCluster; without a copy nobody waits.
+// stands on our copy of its MemberCluster; without a copy nobody waits, nor for a cluster that never joined but was only described.
 func (h *Hold) Lost(ctx context.Context, cluster string) error {
 	mirrored := &clustersetv1alpha1.MemberCluster{}
 	if err := h.Here.Get(ctx, client.ObjectKey{Name: cluster}, mirrored); err != nil {
@@ -209,7 +210,7 @@ func (h *Hold) Lost(ctx context.Context, cluster string) error {
 		since = c.LastTransitionTime.Time
 	}
 	until := since.Add(h.AwaitRejoin)
-	if !desired.Owned(mirrored) || !h.Clock.Now().Before(until) {
+	if !desired.Owned(mirrored) || mirrored.Annotations[api.AnnotationJoined] == "" || !h.Clock.Now().Before(until) {
 		return nil
 	}
 	return &LostError{cluster, until}

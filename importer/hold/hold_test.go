@@ -29,7 +29,9 @@ func TestHold(t *testing.T) {
 			Status:     clustersetv1alpha1.MemberClusterStatus{Phase: phase},
 		}
 	}
-	mirrored := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", Labels: desired.Labels()}}
+	described := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", Labels: desired.Labels()}}
+	mirrored := described.DeepCopy()
+	mirrored.Annotations = map[string]string{api.AnnotationJoined: began.Format(time.RFC3339)}
 	missing := mirrored.DeepCopy()
 	missing.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, LastTransitionTime: metav1.NewTime(began)}}
 	beijing := onHub("beijing", "new", clustersetv1alpha1.MemberReady)
@@ -76,6 +78,7 @@ func TestHold(t *testing.T) {
 			[]time.Duration{0, time.Minute, 59 * time.Minute},
 			time.Hour, errAway,
 		},
+		{"it was only described, and the hub doesn't describe it any more", []client.Object{beijing}, []client.Object{described}, departure{}, nil, 0, nil},
 		{"its MemberCluster is someone else's", []client.Object{beijing}, []client.Object{shanghai("")}, departure{}, nil, 0, nil},
 		{
 			"it has joined again, and its agent isn't back",

@@ -142,7 +142,7 @@ func TestConflicts(t *testing.T) {
 	began = time.Now()
 	for _, c := range conflictCases {
 		for _, m := range []*member{younger, third} {
-			m.remove(export(ns, c.name, ""))
+			m.remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too: exports that go alone and together are held
 		}
 	}
 	kube.Eventually(t, soon, func() error {

@@ -77,12 +77,12 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	victim.apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
 	kube.Eventually(t, soon, func() error { return f.recorded("minhang", ns, "web", true) })
 	kube.Eventually(t, soon, func() error { // its endpoints are a record of their own, and come after it
-		if records := f.hub.versions("minhang"); !strings.Contains(records, "web."+ns+".") {
+		if records := f.hub.versions("minhang", ns); !strings.Contains(records, "web."+ns+".") {
 			return fmt.Errorf("no endpoints of web.%s among %s", ns, records)
 		}
 		return nil
 	})
-	before := f.hub.versions("minhang")
+	before := f.hub.versions("minhang", ns)
 
 	attacker := f.member("xicheng")
 	c, err := dynamic.NewForConfig(attacker.onHub())
@@ -162,7 +162,7 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	if _, err := k.CoreV1().ServiceAccounts(theirs).CreateToken(t.Context(), api.MemberServiceAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("it can have the other member's token: %v", err)
 	}
-	if now := f.hub.versions("minhang"); now != before {
+	if now := f.hub.versions("minhang", ns); now != before {
 		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
 	}
 }
@@ -228,7 +228,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	headless := "clusterIP: None, " + httpPort
 	victim.apply(exported(ns, "db", headless), slice(ns, "db", "1", "IPv4", port8080, endpoint("10.202.14.1", "hostname: db-0")))
 	f.eventually(func(m *member) error { return m.importedFrom(ns, "db", "minhang") })
-	before := f.hub.versions("minhang")
+	before := f.hub.versions("minhang", ns)
 
 	write := f.attack("xicheng")
 	reserved := `exportedLabels: {multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/managed-by: someone, team: mine}`
@@ -262,7 +262,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 		}
 		m.dns.eventually("minhang.db."+ns+".svc.global", "A", "10.202.14.1")
 	}
-	if now := f.hub.versions("minhang"); now != before {
+	if now := f.hub.versions("minhang", ns); now != before {
 		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
 	}
 

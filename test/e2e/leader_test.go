@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -9,9 +8,6 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -111,12 +107,10 @@ func TestReplicasTakeOver(t *testing.T) {
 	beijing.killAgent()
 	f.hub.kill()
 	beijing.apply(exported(ns, "meanwhile", httpPort))
-	f.hub.apply("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer, finalizers: [" + api.MemberFinalizer + "]}}")
-	t.Cleanup(func() { // it leaves; one that only disappeared would be waited for by all that follows
-		newcomer := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "newcomer"}}
-		if err := f.hub.client.Delete(context.Background(), newcomer); err != nil {
-			t.Error(err)
-		}
+	newcomer := "{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer}}"
+	f.hub.apply(newcomer)
+	t.Cleanup(func() { // it never joined, so that nobody waits for it
+		f.hub.remove(newcomer)
 		for _, m := range f.members {
 			kube.Eventually(t, soon, func() error {
 				if err := m.get("", "newcomer", &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
@@ -124,9 +118,6 @@ func TestReplicasTakeOver(t *testing.T) {
 				}
 				return nil
 			})
-		}
-		if err := f.hub.client.Patch(context.Background(), newcomer, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))); err != nil {
-			t.Error(err)
 		}
 	})
 	kube.Eventually(t, soon, func() error {

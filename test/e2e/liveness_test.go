@@ -50,8 +50,8 @@ func (f *fleet) everyone(member string, phase clustersetv1alpha1.MemberClusterPh
 	})
 }
 
-// versions returns the resourceVersions of a member's records on the hub, of both kinds.
-func (h *hub) versions(member string) string {
+// versions returns the resourceVersions of a member's records of one namespace on the hub, of both kinds.
+func (h *hub) versions(member, ns string) string {
 	h.Helper()
 	var services clustersetv1alpha1.ExportedServiceList
 	var endpoints clustersetv1alpha1.ExportedEndpointsList
@@ -61,10 +61,14 @@ func (h *hub) versions(member string) string {
 	}
 	all := map[string]string{}
 	for _, s := range services.Items {
-		all[s.Name] = s.ResourceVersion
+		if s.Spec.ServiceNamespace == ns {
+			all[s.Name] = s.ResourceVersion
+		}
 	}
 	for _, e := range endpoints.Items {
-		all[e.Name] = e.ResourceVersion
+		if e.Spec.ServiceNamespace == ns {
+			all[e.Name] = e.ResourceVersion
+		}
 	}
 	return fmt.Sprint(all)
 }
@@ -89,7 +93,7 @@ func TestSilentCluster(t *testing.T) {
 		m.dns.eventually(db, "A", pod(m))
 		m.dns.eventually(only, "A", pod(beijing))
 	}
-	records := f.hub.versions("beijing")
+	records := f.hub.versions("beijing", ns)
 
 	// Suspect, for as long as this test likes to look.
 	const suspect, expire = 4 * time.Second, 8 * time.Second
@@ -161,7 +165,7 @@ func TestSilentCluster(t *testing.T) {
 	near.eventually(web, "A", ip["beijing"])
 	near.eventually(db, "A", pod(beijing))
 	beijing.dns.eventually(web, "A", ip["beijing"])
-	if now := f.hub.versions("beijing"); now != records {
+	if now := f.hub.versions("beijing", ns); now != records {
 		t.Errorf("the records were written anew:\n%s, were\n%s", now, records)
 	}
 }
@@ -178,6 +182,9 @@ func TestBrake(t *testing.T) {
 	flags := []string{"--suspect-after", suspect.String(), "--expire-after", expire.String()}
 	f.hub.restart(flags...)
 	f.settle()
+	for _, m := range []*member{beijing, shanghai} {
+		tianjin.dns.eventually(m.name+"."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", m.number))
+	}
 	beijing.killAgent()
 	shanghai.killAgent()
 	silent := time.Now()
