@@ -24,11 +24,17 @@ func servicePorts(declared []Port) (ports []PortTargets, all Targets) {
 		for ; i < len(named) && named[i].Name == named[from].Name && named[i].Protocol == named[from].Protocol; i++ {
 			numbers = append(numbers, named[i].Number)
 		}
-		b.add(ServiceItself, numbers[len(numbers)-(i-from):])
+		b.add(ServiceItself, numbers[len(numbers)-(i-from):]...)
 		ports = append(ports, PortTargets{named[from].Name, named[from].Protocol, b.build()})
 	}
-	b.add(ServiceItself, sortedNumbers(numbers))
+	b.add(ServiceItself, sortedNumbers(numbers)...)
 	return slices.Clip(ports), b.build()
+}
+
+// placed is what the ports need of a candidate.
+type placed struct {
+	host, group int32
+	rank        topology.Rank
 }
 
 // offer is a group's number of a port.
@@ -50,7 +56,7 @@ type offer struct {
 type portRanking struct {
 	view       *topology.View
 	candidates []candidate
-	byHost     []int32 // candidates in order of their hosts
+	byHost     []placed // the candidates in order of their hosts
 	groups     []*Group
 	groupOf    []int32         // of each candidate
 	best       []topology.Rank // the best in each group
@@ -110,7 +116,7 @@ func hostPorts(v *topology.View, declared []Port, candidates []candidate, weight
 
 // readGroups numbers the groups and puts the candidates in order of their hosts.
 func (r *portRanking) readGroups() {
-	r.groupOf, r.byHost = make([]int32, len(r.candidates)), make([]int32, len(r.candidates))
+	r.groupOf, r.byHost = make([]int32, len(r.candidates)), make([]placed, len(r.candidates))
 	for i := range r.candidates {
 		c := &r.candidates[i]
 		if i == 0 || c.group != r.candidates[i-1].group {
@@ -118,9 +124,10 @@ func (r *portRanking) readGroups() {
 		}
 		at := len(r.groups) - 1
 		r.best[at] = min(r.best[at], c.rank)
-		r.groupOf[i], r.byHost[i] = int32(at), int32(i) //nolint:gosec // at most some thousand endpoints
+		r.groupOf[i] = int32(at) //nolint:gosec // at most some thousand endpoints
+		r.byHost[i] = placed{c.host, r.groupOf[i], c.rank}
 	}
-	slices.SortStableFunc(r.byHost, func(a, b int32) int { return cmp.Compare(r.candidates[a].host, r.candidates[b].host) })
+	slices.SortStableFunc(r.byHost, func(a, b placed) int { return cmp.Compare(a.host, b.host) })
 }
 
 // port returns the number under which a named port is known, or -1.
@@ -157,18 +164,19 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 	}
 	r.ranks[port] = last
 	found, one := 0, uint16(0)
-	for _, i := range r.byHost {
-		group := r.groupOf[i]
-		if n := numbers[group]; n != 0 && r.candidates[i].rank <= last {
-			r.build.add(r.candidates[i].host, numbers[group:group+1])
-			found++
-			switch {
-			case found == 1:
-				one = n
-			case n != one:
-				one = 0
-			}
+	for _, p := range r.byHost {
+		n := numbers[p.group]
+		if n == 0 || p.rank > last {
+			continue
 		}
+		r.build.add(p.host, n)
+		switch {
+		case found == 0:
+			one = n
+		case n != one:
+			one = 0
+		}
+		found++
 	}
 	t := r.build.build()
 	if one != 0 && last == r.serviceRank && found == r.behind {
@@ -195,9 +203,9 @@ func (r *portRanking) all() Targets {
 	}
 	lists := map[key][]uint16{}
 	itself := slices.DeleteFunc(slices.Clone(r.itself), func(n uint16) bool { return n == 0 })
-	r.build.add(ServiceItself, sortedNumbers(itself))
-	for _, i := range r.byHost {
-		at := key{r.groupOf[i], r.candidates[i].rank}
+	r.build.add(ServiceItself, sortedNumbers(itself)...)
+	for _, p := range r.byHost {
+		at := key{p.group, p.rank}
 		numbers, ok := lists[at]
 		if !ok {
 			for _, o := range offered[at.group] {
@@ -208,7 +216,7 @@ func (r *portRanking) all() Targets {
 			numbers = sortedNumbers(numbers)
 			lists[at] = numbers
 		}
-		r.build.add(r.candidates[i].host, numbers)
+		r.build.add(p.host, numbers...)
 	}
 	return r.build.build()
 }

@@ -12,12 +12,12 @@ func TestSample(t *testing.T) {
 	alike := Targets{n: 4, number: 80, hosts: &hostList{hosts: []int32{0, 1, 2, 3}}}
 	b := targetBuilder{weights: []uint8{100, 25, 25, 50}}
 	for host := range int32(4) {
-		b.add(host, []uint16{80, 81})
+		b.add(host, 80, 81)
 	}
 	hosts := b.build() // each host's weight counts for both its ports
-	b.add(0, []uint16{80})
-	b.add(1, []uint16{80, 81, 82})
-	b.add(3, []uint16{80})
+	b.add(0, 80)
+	b.add(1, 80, 81, 82)
+	b.add(3, 80)
 	uneven := b.build()
 	halved, large, family, flat := Weights{100, 150, 200}, Weights{50, 150, 200}, Weights{100, 175, 200}, Weights{100, 101, 102}
 	for name, tt := range map[string]struct {

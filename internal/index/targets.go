@@ -23,8 +23,10 @@ type Targets struct {
 // hostList is the hosts of some Targets. A nil one is the service itself.
 type hostList struct {
 	hosts []int32
-	// numbers are those of every host or, where there are ends, hosts[i] has those from ends[i-1] to ends[i].
+	// numbers are those of every host; or, where each is set, hosts[i] has numbers[i] alone; or, where there are ends, it has those
+	// from ends[i-1] to ends[i].
 	numbers []uint16
+	each    bool
 	ends    []int32
 	// sums are those of the targets' weights up to each host. Nil where all clusters have the same.
 	sums []uint32
@@ -37,6 +39,8 @@ func (h *hostList) numbersOf(host int) (first, n int) {
 		return int(h.ends[host-1]), int(h.ends[host] - h.ends[host-1])
 	case h.ends != nil:
 		return 0, int(h.ends[0])
+	case h.each:
+		return host, 1
 	}
 	n = max(1, len(h.numbers))
 	return host * n, n
@@ -81,6 +85,8 @@ func (t *Targets) At(i int) Target {
 		return Target{ServiceItself, t.number}
 	case t.number != 0:
 		return Target{h.hosts[i], t.number}
+	case h.each:
+		return Target{h.hosts[i], h.numbers[i]}
 	case h.ends == nil:
 		return Target{h.hosts[i/len(h.numbers)], h.numbers[i%len(h.numbers)]}
 	}
@@ -93,28 +99,67 @@ func (t Targets) equal(o Targets) bool {
 	if t.n != o.n || t.number != o.number || t.hosts == nil || o.hosts == nil {
 		return t == o
 	}
-	return t.hosts == o.hosts || slices.Equal(t.hosts.hosts, o.hosts.hosts) &&
+	return t.hosts == o.hosts || slices.Equal(t.hosts.hosts, o.hosts.hosts) && t.hosts.each == o.hosts.each &&
 		slices.Equal(t.hosts.numbers, o.hosts.numbers) && slices.Equal(t.hosts.ends, o.hosts.ends) &&
 		slices.Equal(t.hosts.sums, o.hosts.sums)
 }
 
 // targetBuilder makes Targets of hosts that come in order. It can be used again after build.
 type targetBuilder struct {
-	hosts   []int32
-	numbers [][]uint16 // of each host, sorted; not changed, and copied by build
-	last    *hostList  // of one number a host, to be shared
-	weights []uint8    // of all hosts; nil where they are alike
+	hosts []int32
+	// numbers are those of every host, as long as they are alike. From the first that has others there are ends, and numbers has
+	// one host's after another's.
+	numbers []uint16
+	ends    []int32
+	last    *hostList // of one number a host, to be shared
+	weights []uint8   // of all hosts; nil where they are alike
 }
 
-// add adds a host with its port numbers. The same host may come again, directly after.
-func (b *targetBuilder) add(host int32, numbers []uint16) {
-	last := len(b.hosts) - 1
+// add adds a host with its port numbers, which are sorted. The same host may come again, directly after.
+func (b *targetBuilder) add(host int32, numbers ...uint16) {
+	if len(numbers) == 0 {
+		return
+	}
+	if last := len(b.hosts) - 1; last >= 0 && b.hosts[last] == host {
+		numbers = sortedNumbers(slices.Concat(b.takeLast(), numbers))
+	}
 	switch {
-	case len(numbers) == 0:
-	case last < 0 || b.hosts[last] != host:
-		b.hosts, b.numbers = append(b.hosts, host), append(b.numbers, numbers)
-	case !slices.Equal(b.numbers[last], numbers):
-		b.numbers[last] = sortedNumbers(slices.Concat(b.numbers[last], numbers))
+	case len(b.hosts) == 0:
+		b.numbers = append(b.numbers[:0], numbers...)
+	case len(b.ends) == 0 && !slices.Equal(b.numbers, numbers):
+		b.spread()
+		fallthrough
+	case len(b.ends) > 0:
+		b.numbers = append(b.numbers, numbers...)
+		b.ends = append(b.ends, int32(len(b.numbers))) //nolint:gosec // endpoints times maxPorts
+	}
+	b.hosts = append(b.hosts, host)
+}
+
+// takeLast takes the last host away again and returns its numbers.
+func (b *targetBuilder) takeLast() []uint16 {
+	last, from := len(b.hosts)-1, 0
+	b.hosts = b.hosts[:last]
+	numbers := b.numbers
+	if len(b.ends) > 0 {
+		b.ends = b.ends[:last]
+		if last > 0 {
+			from = int(b.ends[last-1])
+		}
+		b.numbers = b.numbers[:from]
+	}
+	return numbers[from:]
+}
+
+// spread gives each host numbers of its own.
+func (b *targetBuilder) spread() {
+	n := len(b.numbers)
+	b.numbers = slices.Grow(b.numbers, n*cap(b.hosts))
+	for i := range b.hosts {
+		if i > 0 {
+			b.numbers = append(b.numbers, b.numbers[:n]...)
+		}
+		b.ends = append(b.ends, int32(len(b.numbers))) //nolint:gosec // endpoints times maxPorts
 	}
 }
 
@@ -122,28 +167,37 @@ func (b *targetBuilder) build() (t Targets) {
 	if len(b.hosts) == 0 {
 		return t
 	}
-	first, total, alike := b.numbers[0], 0, true
-	for _, numbers := range b.numbers {
-		total += len(numbers)
-		alike = alike && slices.Equal(first, numbers)
+	b.gather()
+	t.n = int32(len(b.numbers)) //nolint:gosec // endpoints times maxPorts
+	if len(b.ends) == 0 {
+		t.n *= int32(len(b.hosts)) //nolint:gosec // some thousand
 	}
-	t.n = int32(total) //nolint:gosec // endpoints times maxPorts
-	if alike && len(first) == 1 {
-		t.number = first[0]
+	if len(b.ends) == 0 && len(b.numbers) == 1 {
+		t.number = b.numbers[0]
 		if len(b.hosts) > 1 || b.hosts[0] != ServiceItself {
 			t.hosts = b.share()
 		}
 	} else {
-		t.hosts = &hostList{hosts: b.share().hosts}
-		if alike {
-			t.hosts.numbers = slices.Clone(first)
-		} else {
-			t.hosts.list(b.numbers, total)
-		}
-		t.hosts.weigh(b.weights)
+		t.hosts = b.list().weigh(b.weights)
 	}
-	b.hosts, b.numbers = b.hosts[:0], b.numbers[:0]
+	b.hosts, b.ends = b.hosts[:0], b.ends[:0]
 	return t
+}
+
+// gather undoes spread where hosts have become alike after all.
+func (b *targetBuilder) gather() {
+	if len(b.ends) == 0 {
+		return
+	}
+	n := int(b.ends[0])
+	for i, end := range b.ends {
+		if int(end) != (i+1)*n {
+			return
+		}
+	}
+	if slices.Equal(b.numbers[n:], b.numbers[:len(b.numbers)-n]) { // moved on by one host it is the same
+		b.numbers, b.ends = b.numbers[:n], b.ends[:0]
+	}
 }
 
 // share returns the hosts, those of the last Targets where they are the same.
@@ -154,13 +208,13 @@ func (b *targetBuilder) share() *hostList {
 	return b.last
 }
 
-// list sets numbers and ends from those of each host.
-func (h *hostList) list(numbers [][]uint16, total int) {
-	h.numbers, h.ends = make([]uint16, 0, total), make([]int32, len(numbers))
-	for i, list := range numbers {
-		h.numbers = append(h.numbers, list...)
-		h.ends[i] = int32(len(h.numbers)) //nolint:gosec // at most total
+// list returns the hosts with several numbers, or different ones.
+func (b *targetBuilder) list() *hostList {
+	h := &hostList{hosts: b.share().hosts, numbers: slices.Clone(b.numbers), each: len(b.numbers) == len(b.ends)}
+	if !h.each && len(b.ends) > 0 {
+		h.ends = slices.Clone(b.ends)
 	}
+	return h
 }
 
 func sortedNumbers(numbers []uint16) []uint16 {
