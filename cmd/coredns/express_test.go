@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -166,6 +167,9 @@ func TestExpressAnswersLikeTheChain(t *testing.T) {
 	t.Run("every directive that is allowed", func(t *testing.T) { compareWithChain(t, everyDirective(t), "") })
 }
 
+// forwardedTTL is what the plugin cache has left of a forwarded name's TTL, which may be a second less in one process than in the other.
+var forwardedTTL = regexp.MustCompile(`(?m)^(\s*www\.example\.org\.\t)\d+`)
+
 func compareWithChain(t *testing.T, corefile, options string) {
 	t.Helper()
 	on, off := startExpress(t, corefile, options+"\n        express auto"), startExpress(t, corefile, options+"\n        express off")
@@ -204,7 +208,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 		}
 		var got [2]string
 		for j, socket := range sockets {
-			got[j] = exchange(t, socket, packet)
+			got[j] = forwardedTTL.ReplaceAllString(exchange(t, socket, packet), "$1 by the clock")
 		}
 		if got[0] != got[1] {
 			t.Fatalf("question %d, %x:\nexpress %s\nchain %s", i, packet, got[0], got[1])
