@@ -112,6 +112,10 @@ bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one
 bench-sync: kube ## Measure the way of a change from cluster to cluster
 	$(GO) run ./test/benchsync $(BENCH)
 
+.PHONY: bench-scale
+bench-scale: kube ## Measure what a large set costs a member (CLUSTERS=250 SERVICES=100 ENDPOINTS=10 RATE=50 TIME=5m)
+	$(GO) run ./test/benchsync -only scale
+
 ##@ Ship
 
 .PHONY: image

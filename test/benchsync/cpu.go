@@ -19,13 +19,54 @@ func cpuOf(pid int) time.Duration {
 // cpuOfAll returns the processor time that all our children that run have used: API servers, etcds, and who calls them.
 func cpuOfAll() time.Duration {
 	var sum time.Duration
+	for _, used := range children() {
+		sum += used
+	}
+	return sum
+}
+
+// children returns the processor time of each of our children, by its number.
+func children() map[int]time.Duration {
+	all := map[int]time.Duration{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
 	for _, path := range paths {
 		if parent, used := stat(path); parent == os.Getpid() {
-			sum += used
+			pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+			all[pid] = used
 		}
 	}
-	return sum
+	return all
+}
+
+// servers returns what a cluster's API server and etcd have used, and hold.
+func (b *bench) servers(cluster string) (used time.Duration, resident int) {
+	for pid, of := range children() {
+		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		program, args, _ := strings.Cut(string(command), "\x00")
+		name := filepath.Base(program)
+		if (name == "kube-apiserver" || name == "etcd") && strings.Contains(args, filepath.Join(b.dir, cluster)+"/") {
+			is, _ := memoryOf(pid)
+			used, resident = used+of, resident+is
+		}
+	}
+	return used, resident
+}
+
+// memoryOf returns how much of a process is in memory and how much ever was, in MiB (VmRSS and VmHWM in proc_pid_status(5)).
+func memoryOf(pid int) (is, peak int) {
+	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	for line := range strings.Lines(string(content)) {
+		if fields := strings.Fields(line); len(fields) == 3 {
+			kib, _ := strconv.Atoi(fields[1])
+			switch fields[0] {
+			case "VmRSS:":
+				is = kib / 1024
+			case "VmHWM:":
+				peak = kib / 1024
+			}
+		}
+	}
+	return is, peak
 }
 
 // stat reads a process's parent and used processor time (proc_pid_stat(5)).

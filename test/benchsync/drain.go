@@ -105,10 +105,8 @@ func (b *bench) drainOf(ctx context.Context, cluster string, drain bool, what st
 // fillForDrains joins west, east and south, writes what their exporters would have, and gives near a node in its zone.
 func (b *bench) fillForDrains(ctx context.Context) error {
 	b.say("filling the hub with %d services of both west and east, and one of south", b.drained)
-	for _, cluster := range []string{"west", "east", "south"} {
-		if err := b.command(ctx, "join", "--hub-kubeconfig", b.hub.Plane.Kubeconfig(), "--name", cluster, "--zone", cluster); err != nil {
-			return err
-		}
+	if err := b.join(ctx, "west", "east", "south"); err != nil {
+		return err
 	}
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "near-1", Labels: map[string]string{corev1.LabelTopologyZone: "near"}}}
 	if err := b.near.Client.Create(ctx, node); err != nil {

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -39,36 +38,45 @@ func (b *bench) auditLog(name string) auditLog {
 	return auditLog{path: filepath.Join(b.dir, name+"-audit.log")}
 }
 
-// describe says what there is to launch. Far's agent only exports: what it would import beside near's would take the processor
-// from what is measured.
-func (b *bench) describe() {
+// describe says what there is to launch, with far or without. Far's agent only exports: what it would import beside near's would
+// take the processor from what is measured.
+func (b *bench) describe(far bool) {
 	b.hub = &hub{Hub: fleet.NewHub(b.dir, b.bin), audit: b.auditLog("hub")}
-	b.near, b.far = b.newMember("near"), b.newMember("far")
-	b.far.AgentFlags = []string{"--exclude-namespaces", "*"}
+	b.near = b.newMember("near")
+	b.members = []*member{b.near}
+	if far {
+		b.far = b.newMember("far")
+		b.far.AgentFlags = []string{"--exclude-namespaces", "*"}
+		b.members = []*member{b.far, b.near}
+	}
 }
 
-// launch starts the hub, near and far with their processes, and joins the two.
+// launch starts the hub and the members with their processes, and joins these.
 func (b *bench) launch(ctx context.Context) error {
 	policy := filepath.Join(b.dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return err
 	}
-	b.say("starting three control planes (the first time they are compiled, which takes some minutes)")
+	b.say("starting %d control planes (the first time they are compiled, which takes some minutes)", 1+len(b.members))
 	group, inGroup := errgroup.WithContext(ctx)
-	for _, c := range []struct {
-		cluster *fleet.Cluster
-		audit   auditLog
-		cidr    string
-	}{{&b.hub.Cluster, b.hub.audit, "10.96.0.0/16"}, {&b.near.Cluster, b.near.audit, "10.97.0.0/16"}, {&b.far.Cluster, b.far.audit, "10.98.0.0/16"}} {
+	launch := func(c *fleet.Cluster, audit auditLog, cidr string) {
 		group.Go(func() error {
-			return c.cluster.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(c.cidr), kube.WithAPIServerArgs(
-				"--audit-policy-file="+policy, "--audit-log-path="+c.audit.path, "--audit-log-maxsize=100000"))
+			return c.Launch(inGroup, kube.WithProgress(os.Stderr), kube.WithServiceCIDRs(cidr), kube.WithAPIServerArgs(
+				"--audit-policy-file="+policy, "--audit-log-path="+audit.path, "--audit-log-maxsize=100000"))
 		})
+	}
+	launch(&b.hub.Cluster, b.hub.audit, "10.96.0.0/16")
+	for _, m := range b.members {
+		cidr := "10.97.0.0/16"
+		if m == b.far {
+			cidr = "10.98.0.0/16"
+		}
+		launch(&m.Cluster, m.audit, cidr)
 	}
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	for _, m := range []*member{b.near, b.far} {
+	for _, m := range b.members {
 		if err := m.Join(ctx, b.hub.Hub); err != nil {
 			return err
 		}
@@ -83,7 +91,7 @@ func (b *bench) launch(ctx context.Context) error {
 	if err := b.hub.Process.Start(ctx); err != nil {
 		return err
 	}
-	for _, m := range []*member{b.far, b.near} {
+	for _, m := range b.members {
 		if err := m.restartAgent(ctx); err != nil {
 			return err
 		}
@@ -95,7 +103,7 @@ func (b *bench) launch(ctx context.Context) error {
 }
 
 func (b *bench) stop() {
-	for _, m := range []*member{b.near, b.far} {
+	for _, m := range b.members {
 		m.DNS.Kill()
 		m.Agent.Kill()
 		m.Stop()
@@ -109,14 +117,6 @@ func (m *member) restartAgent(ctx context.Context) error {
 	m.Agent.Kill()
 	m.started, m.others = time.Now(), cpuOfAll()
 	return m.Agent.Start(ctx)
-}
-
-// command runs a command of the CLI to its end.
-func (b *bench) command(ctx context.Context, args ...string) error {
-	if out, err := b.bin.Command(ctx, b.dir, args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("clusterset %s: %w\n%s", args[0], err, out)
-	}
-	return nil
 }
 
 // synced waits until an agent has read everything and compared it once.

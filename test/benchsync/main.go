@@ -8,15 +8,18 @@
 //
 //	go run ./test/benchsync
 //	go run ./test/benchsync -slices 20000 -clusters 12 -only restart
+//	CLUSTERS=25 SERVICES=40 go run ./test/benchsync -only scale
 package main
 
 import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"text/tabwriter"
@@ -40,18 +43,26 @@ type bench struct {
 	limit            time.Duration
 	hub              *hub
 	near, far        *member
+	members          []*member // these, as far as the parts need them
+	sizes            sizes     // of scale
 	table            *tabwriter.Writer
 }
 
-var parts = []struct {
+// part is something to measure.
+type part struct {
 	name string
 	run  func(*bench, context.Context) error
-}{
+}
+
+var parts = []part{
 	{"watches", (*bench).watchesOfFew},
 	{"latency", (*bench).latencyAlone},
 	{"restart", (*bench).restarts},
 	{"drain", (*bench).drains},
 }
+
+// scale is run only where it is asked for: it has the hub for itself, and takes its time.
+var scale = part{"scale", (*bench).scale}
 
 func (b *bench) flags() (only *string) {
 	flag.StringVar(&b.bin.Clusterset, "clusterset", "", "the clusterset `binary` (default: build it)")
@@ -63,7 +74,7 @@ func (b *bench) flags() (only *string) {
 	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
 	flag.IntVar(&b.drained, "drained", 1000, "how many services a cluster that is drained exports beside another")
 	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
-	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain")
+	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain; or scale alone")
 	flag.Parse()
 	return only
 }
@@ -85,7 +96,20 @@ func run(ctx context.Context) error {
 	if b.clusters < 3 || b.slices < b.services || b.services < 1 || b.changes < 1 {
 		return fmt.Errorf("want three clusters, a service, a slice for each and a change, at least")
 	}
+	chosen := parts
+	if *only != "" {
+		chosen = slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !slices.Contains(strings.Split(*only, ","), p.name) })
+	}
 	var err error
+	if *only == scale.name {
+		chosen = []part{scale}
+		if b.sizes, err = sizesFrom(os.Getenv); err != nil {
+			return err
+		}
+	}
+	if len(chosen) == 0 {
+		return fmt.Errorf("-only %s names no part", *only)
+	}
 	if b.dir, err = os.MkdirTemp("", "benchsync-"); err != nil {
 		return err
 	}
@@ -93,26 +117,30 @@ func run(ctx context.Context) error {
 	if err := b.build(ctx); err != nil {
 		return err
 	}
-	// The table is printed when all is measured: what goes wrong in between would tear it.
+	return b.measure(ctx, chosen, os.Stdout)
+}
+
+// measure launches what the parts need, runs them, and writes the table of what was measured, also where a part failed. It writes
+// it at the end: what goes wrong in between would tear it.
+func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error {
 	var text strings.Builder
 	b.table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
 	b.row("", "p50", "p99", "max", "result")
-	b.describe()
+	defer func() {
+		_ = b.table.Flush()
+		for line := range strings.Lines(text.String()) {
+			fmt.Fprintln(out, strings.TrimRight(line, " \n"))
+		}
+	}()
+	b.describe(chosen[0].name != scale.name)
 	defer b.stop()
 	if err := b.launch(ctx); err != nil {
 		return err
 	}
-	for _, part := range parts {
-		if *only != "" && !strings.Contains(","+*only+",", ","+part.name+",") {
-			continue
-		}
+	for _, part := range chosen {
 		if err := part.run(b, ctx); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
-	}
-	_ = b.table.Flush()
-	for line := range strings.Lines(text.String()) {
-		fmt.Println(strings.TrimRight(line, " \n"))
 	}
 	return nil
 }

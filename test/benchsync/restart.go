@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"iter"
 	"strings"
 	"time"
 
@@ -50,10 +51,25 @@ func (b *bench) restarts(ctx context.Context) error {
 
 // imported waits until near has every slice in its version'th state, and adds how long its agent has run.
 func (b *bench) imported(ctx context.Context, version int, what string) error {
-	services := float64(b.services)
+	if err := b.importedAll(ctx, b.services, what); err != nil {
+		return err
+	}
+	return b.checkAddresses(ctx, func(yield func(string) bool) {
+		for i := range b.slices {
+			for _, e := range b.exportedEndpoints(i, version).Spec.Endpoints {
+				if !yield(e.Addresses[0]) {
+					return
+				}
+			}
+		}
+	})
+}
+
+// importedAll waits until near has imported so many services and is idle, and adds how long its agent has run.
+func (b *bench) importedAll(ctx context.Context, services int, what string) error {
 	err := b.await(ctx, b.near.Agent, "everything is imported", func() (bool, error) {
 		m, err := b.near.scrape(ctx)
-		return m.sum("clusterset_importer_services", `state="imported"`) >= services && idle(m), err
+		return m.sum("clusterset_importer_services", `state="imported"`) >= float64(services) && idle(m), err
 	})
 	took, cpu, all := time.Since(b.near.started), cpuOf(b.near.Agent.PID()), cpuOfAll()-b.near.others
 	if err != nil {
@@ -65,11 +81,11 @@ func (b *bench) imported(ctx context.Context, version int, what string) error {
 	}
 	b.row(what, "", "", "", fmt.Sprintf("%s, %.0f writes; processor time %s, the agent's %s; load average %s",
 		round(took), m.sum("clusterset_importer_writes_total"), round(all), round(cpu), loadAverage()))
-	return b.checkSlices(ctx, version)
+	return nil
 }
 
-// checkSlices makes sure that the time was one for the work done.
-func (b *bench) checkSlices(ctx context.Context, version int) error {
+// checkAddresses makes sure that the time was one for the work done: near has slices of ours with each of the addresses.
+func (b *bench) checkAddresses(ctx context.Context, want iter.Seq[string]) error {
 	var list discoveryv1.EndpointSliceList
 	if err := b.near.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
 		return err
@@ -80,11 +96,9 @@ func (b *bench) checkSlices(ctx context.Context, version int) error {
 			have[e.Addresses[0]] = true
 		}
 	}
-	for i := range b.slices {
-		for _, e := range b.exportedEndpoints(i, version).Spec.Endpoints {
-			if !have[e.Addresses[0]] {
-				return fmt.Errorf("address %s of slice %d was not imported", e.Addresses[0], i)
-			}
+	for address := range want {
+		if !have[address] {
+			return fmt.Errorf("address %s was not imported", address)
 		}
 	}
 	return nil

@@ -1,0 +1,39 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// A small set goes through what bench-scale measures: everything is imported, every change is answered, nothing is lost, the agent
+// holds three watches and writes nothing while nothing happens. Its times say nothing.
+func TestScale(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two control planes")
+	}
+	log.SetLogger(logr.Discard())
+	b := &bench{dir: t.TempDir(), limit: 5 * time.Minute, sizes: sizes{
+		clusters: 8, services: 5, endpoints: 3, sharing: 3, rate: 20, time: 3 * time.Second, rolled: 10, idle: 3 * time.Second,
+	}}
+	if err := b.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.measure(t.Context(), []part{scale}, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSizesFrom(t *testing.T) {
+	env := func(of map[string]string) func(string) string { return func(name string) string { return of[name] } }
+	if s, err := sizesFrom(env(map[string]string{"CLUSTERS": "25", "TIME": "90s"})); err != nil || s.clusters != 25 || s.time != 90*time.Second || s.services != 100 {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	for _, wrong := range []map[string]string{{"RATE": "0"}, {"SERVICES": "many"}, {"TIME": "5"}, {"ENDPOINTS": "101"}, {"CLUSTERS": "1"}} {
+		if s, err := sizesFrom(env(wrong)); err == nil {
+			t.Errorf("%v is taken for %+v", wrong, s)
+		}
+	}
+}

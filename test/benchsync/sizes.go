@@ -1,0 +1,50 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// sizes are those of a run of scale.
+type sizes struct {
+	clusters  int           // members, near among them
+	services  int           // that each of the others exports
+	endpoints int           // of each of these, at most 100
+	sharing   int           // clusters that export half of their services under the same names
+	rate      int           // changes a second
+	time      time.Duration // for how long
+	rolled    int           // services that get other endpoints at once
+	idle      time.Duration // for how long writes are counted while nothing happens
+}
+
+// sizesFrom reads the sizes that an environment gives. What it doesn't say is as in docs/scale.md.
+func sizesFrom(getenv func(string) string) (sizes, error) {
+	s := sizes{clusters: 250, services: 100, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute}
+	var errs []error
+	for name, to := range map[string]*int{
+		"CLUSTERS": &s.clusters, "SERVICES": &s.services, "ENDPOINTS": &s.endpoints, "SHARING": &s.sharing, "RATE": &s.rate, "ROLLED": &s.rolled,
+	} {
+		if v := getenv(name); v != "" {
+			n, err := strconv.Atoi(v)
+			if err != nil || n < 1 {
+				errs = append(errs, fmt.Errorf("%s=%s: want a number from 1", name, v))
+			}
+			*to = n
+		}
+	}
+	for name, to := range map[string]*time.Duration{"TIME": &s.time, "IDLE": &s.idle} {
+		if v := getenv(name); v != "" {
+			d, err := time.ParseDuration(v)
+			if err != nil || d < time.Second {
+				errs = append(errs, fmt.Errorf("%s=%s: want a duration from 1s, such as 5m", name, v))
+			}
+			*to = d
+		}
+	}
+	if s.clusters < 2 || s.services < 2 || s.endpoints > 100 {
+		errs = append(errs, errors.New("want two clusters and two services of each, at least, and a hundred endpoints of each, at most"))
+	}
+	return s, errors.Join(errs...)
+}

@@ -1,0 +1,184 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// world is what all clusters but near export. Half of a cluster's services it shares with some others, the rest is its own; every
+// second one is headless, with endpoints that have names, as those of a StatefulSet have.
+type world struct {
+	sizes
+	hub      client.Client
+	slices   []*exportedSlice
+	headless []*exportedSlice
+	services map[string]bool
+	last     atomic.Int64 // number given to an address
+}
+
+// exportedSlice is an ExportedEndpoints, the only one of a cluster's service.
+type exportedSlice struct {
+	cluster, service string
+	headless         bool
+	addresses        []string
+	version          string // its resource version
+	changes          int
+}
+
+func newWorld(s sizes, hub client.Client) *world {
+	w := &world{sizes: s, hub: hub, services: map[string]bool{}}
+	for service := range s.services {
+		for cluster := range s.clusters - 1 {
+			e := &exportedSlice{cluster: other(cluster), service: fmt.Sprintf("own-%d-%d", cluster, service), headless: service%2 == 1}
+			if service < s.services/2 {
+				e.service = fmt.Sprintf("shared-%d-%d", cluster/s.sharing, service)
+			}
+			for range s.endpoints {
+				e.addresses = append(e.addresses, w.address())
+			}
+			w.services[e.service] = true
+			w.slices = append(w.slices, e)
+			if e.headless {
+				w.headless = append(w.headless, e)
+			}
+		}
+	}
+	return w
+}
+
+// address returns one that no endpoint has had.
+func (w *world) address() string {
+	n := 100<<16 + w.last.Add(1)
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+}
+
+// addresses are those of all endpoints, as they are now.
+func (w *world) addresses() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, e := range w.slices {
+			for _, a := range e.addresses {
+				if !yield(a) {
+					return
+				}
+			}
+		}
+	}
+}
+
+func pod(n int) string { return fmt.Sprintf("pod-%d", n) }
+
+// name is the DNS name of an endpoint of a headless service (KEP-1645, "DNS").
+func (e *exportedSlice) name(n int) string {
+	return fmt.Sprintf("%s.%s.%s.%s.svc.clusterset.local.", pod(n), e.cluster, e.service, namespace)
+}
+
+func (e *exportedSlice) record() *clustersetv1alpha1.ExportedEndpoints {
+	var endpoints []discoveryv1.Endpoint
+	for n, a := range e.addresses {
+		endpoint := discoveryv1.Endpoint{Addresses: []string{a}, Conditions: discoveryv1.EndpointConditions{Ready: new(true)}}
+		if e.headless {
+			endpoint.Hostname = new(pod(n))
+		}
+		endpoints = append(endpoints, endpoint)
+	}
+	o := endpointsRecord(e.cluster, e.service, e.service+"-abcde", endpoints)
+	o.ResourceVersion = e.version
+	return o
+}
+
+// fill joins the clusters and writes their records, by the calls that an exporter makes.
+func (w *world) fill(ctx context.Context, b *bench) error {
+	var clusters []string
+	for i := range w.clusters - 1 {
+		clusters = append(clusters, other(i))
+	}
+	if err := b.join(ctx, clusters...); err != nil {
+		return err
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, e := range w.slices {
+		group.Go(func() error {
+			var ips []string
+			if !e.headless {
+				ips = []string{fmt.Sprintf("10.99.%d.%d", i/250%250, 1+i%250)}
+			}
+			if err := w.hub.Create(ctx, serviceRecord(e.cluster, e.service, time.Now(), ips...), client.FieldOwner(api.FieldManagerExporter)); err != nil {
+				return err
+			}
+			o := e.record()
+			err := w.hub.Create(ctx, o, client.FieldOwner(api.FieldManagerExporter))
+			e.version = o.ResourceVersion
+			return err
+		})
+	}
+	return group.Wait()
+}
+
+// replace gives endpoints of a slice other addresses, by one write, and returns which.
+func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (changed []int, err error) {
+	changed = []int{e.changes % len(e.addresses)}
+	if all {
+		changed = nil
+		for n := range e.addresses {
+			changed = append(changed, n)
+		}
+	}
+	for _, n := range changed {
+		e.addresses[n] = w.address()
+	}
+	o := e.record()
+	err = w.hub.Update(ctx, o, client.FieldOwner(api.FieldManagerExporter))
+	e.version, e.changes = o.ResourceVersion, e.changes+1
+	return changed, err
+}
+
+// beatEvery is how often an agent renews its Lease, unless it is told otherwise.
+const beatEvery = 10 * time.Second
+
+// beat sends every cluster's heartbeats until ctx ends, spread over time as those of many clusters are.
+func (w *world) beat(ctx context.Context) error {
+	tick := time.NewTicker(beatEvery / time.Duration(w.clusters-1))
+	defer tick.Stop()
+	for i := 0; ; i = (i + 1) % (w.clusters - 1) {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(other(i))).
+			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: other(i)}).
+			WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity(other(i)).WithLeaseDurationSeconds(int32(4 * beatEvery / time.Second)).
+				WithRenewTime(metav1.NowMicro()))
+		if err := w.hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil && ctx.Err() == nil {
+			return fmt.Errorf("heartbeat of %s: %w", other(i), err)
+		}
+	}
+}
+
+// ready says whether the hub has heard every cluster.
+func (w *world) ready(ctx context.Context) (bool, error) {
+	var members clustersetv1alpha1.MemberClusterList
+	if err := w.hub.List(ctx, &members); err != nil {
+		return false, err
+	}
+	n := 0
+	for i := range members.Items {
+		if members.Items[i].Status.Phase == clustersetv1alpha1.MemberReady {
+			n++
+		}
+	}
+	return n == w.clusters, nil
+}
