@@ -38,7 +38,7 @@ func (b *bench) scale(ctx context.Context) error {
 
 // scaled measures near, once the hub is filled.
 func (b *bench) scaled(ctx context.Context, w *world) error {
-	if err := b.await(ctx, b.hub.Process, "the hub has heard all clusters", func() (bool, error) { return w.ready(ctx) }); err != nil {
+	if err := b.await(ctx, b.hub.Process, "the hub has heard all clusters", func() (bool, error) { return w.ready(ctx, b.near.Name) }); err != nil {
 		return err
 	}
 	b.say("importing everything")
