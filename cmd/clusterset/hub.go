@@ -1,11 +1,14 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
 )
 
@@ -47,9 +50,14 @@ Nothing depends on this process. While it is down every member stays as it was.`
 					return err
 				}
 			}
+			watches := hubwatch.New()
+			config.Wrap(watches.Wrap)
 			mgr, err := h.newManager(config, api.HubLeaderLease, join.NewScheme(), hub.CacheOptions())
 			if err != nil {
 				return err
+			}
+			if err := mgr.Add(everywhere(watches.AnewWhenBack)); err != nil {
+				return fmt.Errorf("set up hub: %w", err)
 			}
 			if err := hub.Setup(mgr, h.options); err != nil {
 				return err

@@ -1,5 +1,5 @@
-// Package hubwatch is an HTTP transport under a member's informers of its hub. client-go's informers trust an API server to be the
-// one it was, and grow patient with one that is away; a hub can be neither.
+// Package hubwatch is an HTTP transport under informers of the hub, a member's and those of the hub process. client-go's informers
+// trust an API server to be the one it was, and grow patient with one that is away; a hub can be neither.
 //
 // A hub whose etcd was restored from a backup goes back in time. A watch that goes on from a resource version of before waits for the
 // restored hub to reach it and misses all that happens until then, and what differs between the two pasts it never learns.
@@ -27,6 +27,9 @@ const (
 	starting = 30 * time.Second
 	// closedFor is how long a watch may be closed until it counts as lost. API servers end each after some minutes.
 	closedFor = 10 * time.Second
+	// betweenLists is the least time between two lists of everything: a hub that refuses watches because it has too much to do
+	// isn't to get more of it for each.
+	betweenLists = 10 * time.Second
 )
 
 // Watches keeps an agent's watches of one API server. It is made with New.
@@ -69,6 +72,23 @@ func (w *Watches) Anew() {
 	w.mu.Unlock()
 	for _, s := range open {
 		_ = s.Close()
+	}
+}
+
+// AnewWhenBack calls Anew each time that the hub is back, until ctx ends. It is for the hub process, which has nothing on the hub to
+// tell by whether that was set back: no etcd is restored while its API server runs. For a process beside the hub that is cheap. Members,
+// of which there are many, look at their Lease first.
+func (w *Watches) AnewWhenBack(ctx context.Context) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-w.back:
+			w.Anew()
+		}
+		if sleep(ctx, betweenLists) != nil {
+			return nil
+		}
 	}
 }
 

@@ -117,6 +117,44 @@ func TestAnew(t *testing.T) {
 	}
 }
 
+// A process that can't tell whether a hub that was away was set back lists everything anew, and not without end where the hub refuses
+// one watch after the other.
+func TestAnewWhenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		away, began := 0, time.Now()
+		rt := w.Wrap(server(func(*http.Request) (*http.Response, error) {
+			if away > 0 {
+				away--
+				return reply(http.StatusTooManyRequests), nil
+			}
+			return reply(http.StatusOK), nil
+		}))
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); _ = w.AnewWhenBack(ctx) }()
+		on := "watch=true&resourceVersion=5"
+		get(t, rt, on)
+		synctest.Wait()
+		if r := get(t, rt, on); r.StatusCode != http.StatusOK {
+			t.Errorf("a hub that was never away: status %d", r.StatusCode)
+		}
+		for _, after := range []time.Duration{0, betweenLists} {
+			away = 1
+			open := get(t, rt, on)
+			if _, err := open.Body.Read(make([]byte, 1)); err == nil || time.Since(began) < after {
+				t.Errorf("the watch that opened when the hub was back ended after %s: %v", time.Since(began), err)
+			}
+			if r := get(t, rt, on); r.StatusCode != http.StatusGone {
+				t.Errorf("going on from before: status %d", r.StatusCode)
+			}
+			get(t, rt, "resourceVersion=0")
+		}
+		cancel()
+		<-stopped
+	})
+}
+
 // An answer to what was asked before Anew is one of before.
 func TestAnswersOfBefore(t *testing.T) {
 	w := New()

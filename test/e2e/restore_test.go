@@ -158,7 +158,6 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			began := time.Now()
 			kube.Eventually(t, soon, current)
 			took(t, "all that changed after the backup to be right again, from the return of the API server", began)
-			f.hub.restart() // it doesn't notice, as agents do, that its watches go on from a future revision (docs/operations.md)
 			for _, m := range []*member{beijing, tianjin} {
 				kube.Eventually(t, soon, func() error {
 					awaited, err := m.metric("clusterset_importer_awaited_clusters")
