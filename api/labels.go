@@ -82,6 +82,10 @@ const (
 	LabelKubernetesServiceName = discoveryv1.LabelServiceName
 )
 
+// HintNone is the zone that endpoints behind a ClusterSetIP are hinted for which are best for no zone: kube-proxy goes by hints
+// only where every ready endpoint has one.
+const HintNone = "none." + Domain
+
 // The policy of one service: which of its endpoints are used from where. On a ServiceExport, or on a Service that is exported
 // by KeyGlobalService, people state it; on the ServiceImport and the GlobalService it says what the merged exports came to, and
 // DNS reads it there. internal/policy reads and writes these, and internal/topology's Policy is what they mean.

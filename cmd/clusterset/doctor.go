@@ -34,7 +34,7 @@ func newDoctor() *cobra.Command {
 		Long: `Looks at the cluster, at the hub with --hub-kubeconfig, and at a DNS server with --dns, for what is known to keep names
 from working: kinds that aren't served or are outdated, rights that an account lacks, cluster DNS and NodeLocal DNSCache
 without a stanza for the set's zones, search paths that get in the way, clocks that disagree, servers that don't answer, a
-token that runs out. With --dns it also tells whether the server has its express path on. Each problem comes with its cure. Nothing is changed.
+token that runs out, services that lead only to silent or drained clusters. With --dns it also tells whether the server has its express path on. Each problem comes with its cure. Nothing is changed.
 
 The rights looked at are those of the account in the kubeconfig, or with --as of another, for the parts named with --for.
 

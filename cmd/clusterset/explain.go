@@ -6,14 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/explain"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
@@ -42,7 +40,7 @@ NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.s
 db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does.
 
 The answer depends on where the server stands. --from says it as the server's Corefile does: cluster, zone and region, "-"
-for one that is unknown. After a cluster alone its MemberCluster says the rest. Without --from it is the local cluster. A
+for one that is unknown. After a cluster alone its MemberCluster says the rest, as far as it lies in one zone. Without --from it is the local cluster. A
 server that has the options prefer, boundary or dialect is asked for with the flags of these names. Of its options namespaces,
 max_answers, fallthrough and snapshot explain knows nothing: it says what is answered without them.` + exitHelp,
 		Example: `  clusterset explain shop/web
@@ -88,8 +86,12 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 		return err
 	}
 	facts.Now = time.Now()
-	if q.From, err = parsePlace(cmp.Or(e.from, self), facts.Members); err != nil {
+	from := cmp.Or(e.from, self)
+	if q.From, err = parsePlace(from); err != nil {
 		return usagef("--from: %w", err)
+	}
+	if !strings.Contains(from, "/") {
+		q.From = facts.Locate(q.From.Cluster)
 	}
 	if b := q.Policy.Boundary; !q.From.Has(b) {
 		return usagef("--boundary %s: the server's %s is unknown, so that nothing would lie within; --from CLUSTER/ZONE/REGION gives it", b, b)
@@ -128,7 +130,7 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 			return nil, usagef("--boundary: %w", err)
 		}
 	}
-	if _, err := parsePlace(e.from, nil); err != nil {
+	if _, err := parsePlace(e.from); err != nil {
 		return nil, usagef("--from: %w", err)
 	}
 	return &q, nil
@@ -173,8 +175,8 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 	return facts, c.Name(ctx), nil
 }
 
-// parsePlace reads cluster/zone/region. After a cluster alone the rest is that of its MemberCluster.
-func parsePlace(s string, members []clustersetv1alpha1.MemberCluster) (topology.Location, error) {
+// parsePlace reads cluster/zone/region.
+func parsePlace(s string) (topology.Location, error) {
 	var l topology.Location
 	parts := strings.Split(s, "/")
 	if len(parts) > 3 {
@@ -192,11 +194,6 @@ func parsePlace(s string, members []clustersetv1alpha1.MemberCluster) (topology.
 	if l.Cluster != "" {
 		if err := api.CheckClusterName(l.Cluster); err != nil {
 			return l, fmt.Errorf("cluster %q %w", l.Cluster, err)
-		}
-	}
-	if len(parts) == 1 {
-		if i := slices.IndexFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == l.Cluster }); i >= 0 {
-			l.Zone, l.Region = members[i].Spec.Zone, members[i].Spec.Region
 		}
 	}
 	return l, nil

@@ -28,7 +28,7 @@ func newStatus() *cobra.Command {
 		Use:   "status",
 		Short: "Show the clusters, the hub, and the services that need a look",
 		Long: `Shows on one screen the clusters of the set with their phase, place, last heartbeat and number of exports, the hub, and
-the services over which clusters disagree or that don't work.
+the services over which clusters disagree, that don't work, or that at present lead only to silent or drained clusters.
 
 It reads the local cluster, which has a copy of each cluster's place and phase. With
 --hub-kubeconfig it also asks the hub: whether it answers, the heartbeats as they are, and the conflicts of all services

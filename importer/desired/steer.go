@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
 const (
-	// hintNone is the zone that endpoints are hinted for which are best for none: kube-proxy goes by hints only where every
-	// ready endpoint has one.
-	hintNone = "none.clusterset.dev"
 	// maxHints is how many zones an endpoint can be hinted for: the API server refuses more.
 	maxHints = 8
 )
@@ -73,7 +71,7 @@ func (w *work) steer(targets []target) []use {
 		case !hinted || !uses[i].routed:
 			uses[i].zones = nil
 		case len(uses[i].zones) == 0:
-			uses[i].zones = []string{hintNone}
+			uses[i].zones = []string{api.HintNone}
 		}
 	}
 	return uses

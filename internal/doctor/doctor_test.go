@@ -10,6 +10,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/clusterset/clusterset/internal/status"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -87,11 +88,16 @@ func TestRender(t *testing.T) {
 			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
 			f.Express.On = map[bool][]string{false: {"dns://:53"}}
+			f.LastResort = []status.Problem{{Namespace: "shop", Name: "web", Message: "behind its ClusterSetIP only Suspect shanghai is left"}}
+			for _, name := range []string{"a", "b", "c"} {
+				f.LastResort = append(f.LastResort, status.Problem{Namespace: "shop", Name: name, Message: "its name leads only to drained beijing"})
+			}
 		},
 		"refused": func(f *Facts) { // to an account that may do little
 			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("forbidden")}
 			f.Cluster.RightsErr, f.Credentials = errors.New("forbidden"), nil
+			f.LastResortErr = errors.New("the cluster refuses: memberclusters.clusterset.dev is forbidden")
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 			f.Express.Err = errors.New("connection refused")

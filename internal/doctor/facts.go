@@ -1,6 +1,10 @@
 package doctor
 
-import "time"
+import (
+	"time"
+
+	"github.com/clusterset/clusterset/internal/status"
+)
 
 // Facts are what the checks go by.
 type Facts struct {
@@ -18,6 +22,9 @@ type Facts struct {
 	Replies   []Reply
 	// Express is what that server's metrics say, nil where no server was given.
 	Express *Express
+	// LastResort are the services that lead only to clusters that are silent or drained, LastResortErr why that can't be said.
+	LastResort    []status.Problem
+	LastResortErr error
 	// Credentials are the member agent's, nil where they were not found.
 	Credentials *Credentials
 }

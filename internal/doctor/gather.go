@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/status"
 	"github.com/clusterset/clusterset/internal/status/objects"
 )
 
@@ -52,6 +53,7 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 		f.ClusterDNS.read(ctx, c, g.ClusterDNS)
 		f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
 		f.Credentials = credentials(ctx, c, g.Secret)
+		f.LastResort, f.LastResortErr = lastResort(ctx, c)
 	} else {
 		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
 	}
@@ -170,6 +172,14 @@ func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.O
 			m.Data["Corefile"] += "\n" + blocks
 		}
 	}
+}
+
+func lastResort(ctx context.Context, c *objects.Cluster) ([]status.Problem, error) {
+	local, err := status.FetchLocal(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	return status.LastResort(local), local.RoutesErr
 }
 
 // credentials reads when the agent's token runs out. Not to find it, or not to be allowed to look, is nothing to report:

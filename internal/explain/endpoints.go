@@ -76,11 +76,11 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, 
 	}
 	switch {
 	case p.Rank.Degraded() && !j.at.Set.Degraded:
-		return false, "its cluster is " + ailment(cluster) + ", so every healthy endpoint comes first"
+		return false, "its cluster is " + cluster.Ailment() + ", so every healthy endpoint comes first"
 	case !p.Used:
 		return false, farther(p.Tier, j.at.Set.Tier)
 	case p.Rank.Degraded():
-		return true, "its cluster is " + ailment(cluster) + ", but no healthy one is left"
+		return true, "its cluster is " + cluster.Ailment() + ", but no healthy one is left"
 	case j.alike():
 		return true, "no tier is preferred"
 	case p.Tier != j.nearest:
@@ -89,17 +89,6 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, 
 		return true, "nothing nearer is ready"
 	}
 	return true, fmt.Sprintf("in the server's own %s", p.Tier)
-}
-
-// ailment is why a cluster is degraded.
-func ailment(cluster *index.Cluster) string {
-	switch {
-	case cluster.Phase == topology.Expired:
-		return "Expired"
-	case cluster.Drain:
-		return "drained"
-	}
-	return "Suspect"
 }
 
 // zones lists the zones of a cluster.

@@ -55,6 +55,20 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	return e, nil
 }
 
+// Locate returns where a server of that cluster stands, as far as the cluster's MemberCluster says: the zones that it states, or
+// else those of its nodes. Which of several is the server's, nothing says.
+func (f *Facts) Locate(cluster string) topology.Location {
+	c := clustersOf(f.Objects)[cluster]
+	if c == nil {
+		return topology.Location{Cluster: cluster}
+	}
+	if len(c.Zones) > 1 {
+		f.Notes = append(f.Notes, fmt.Sprintf("%s lies in zones %s: --from %s/ZONE/%s says in which of them the server is",
+			cluster, strings.Join(c.Zones, ", "), cluster, cmp.Or(c.Region, "-")))
+	}
+	return c.Location(cluster)
+}
+
 // tiers lists the tiers as they are tried.
 func tiers(p topology.Policy) []string {
 	prefer := p.Prefer

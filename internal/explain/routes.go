@@ -12,9 +12,6 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// noZone is how endpoints are hinted that are best for no zone (importer/desired).
-const noZone = "none.clusterset.dev"
-
 // route is what the service proxies of the cluster are told of an endpoint behind a ClusterSetIP.
 type route struct {
 	// routed says that they know it.
@@ -85,10 +82,10 @@ func (j judge) behind(p *index.Ranked, cluster *index.Cluster) string {
 		return "behind the ClusterSetIP, where the service proxy chooses"
 	}
 	r, known := j.routes[p.Addr.String()]
-	zones := slices.DeleteFunc(slices.Clone(r.zones), func(zone string) bool { return zone == noZone })
+	zones := slices.DeleteFunc(slices.Clone(r.zones), func(zone string) bool { return zone == api.HintNone })
 	health := ""
 	if cluster.Drain || p.Cluster != j.query.From.Cluster && cluster.Phase != topology.Ready {
-		health = "its cluster is " + ailment(cluster)
+		health = "its cluster is " + cluster.Ailment()
 	}
 	switch {
 	case !known || !r.routed && j.byClusterIP[p.Cluster]:

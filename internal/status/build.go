@@ -42,6 +42,10 @@ func Build(f Facts) Report {
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
 		r.Services.here(f.Local)
+		if r.Services.LastResort = LastResort(f.Local); f.Local.RoutesErr != nil {
+			r.Services.LastResort = nil
+			r.Notes = append(slices.Clone(r.Notes), "which services are at their last resort can't be said: "+f.Local.RoutesErr.Error())
+		}
 	}
 	if asked {
 		r.Services.everywhere(f.Hub)
@@ -82,8 +86,11 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 
 func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	c := Cluster{
-		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zone: mc.Spec.Zone, Region: mc.Spec.Region,
+		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zones: mc.AllZones(), Region: mc.Spec.Region,
 		AgentVersion: mc.Status.AgentVersion,
+	}
+	if len(c.Zones) == 1 {
+		c.Zone = c.Zones[0]
 	}
 	if mc.Left() {
 		c.Phase = "Left"

@@ -5,11 +5,13 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/status/objects"
 )
 
@@ -27,7 +29,24 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 		return nil, err
 	}
 	f.Cluster = c.Name(ctx)
+	if anyAiling(f.Members) {
+		f.RoutesErr = f.fetchRoutes(ctx, c)
+	}
 	return f, nil
+}
+
+// fetchRoutes reads what tells where services lead.
+func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error {
+	var globals fabedgev1alpha1.GlobalServiceList
+	if err := c.List(ctx, &globals); err != nil && !objects.NotServed(err) {
+		return c.Words(err)
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &slices, client.HasLabels{api.LabelSourceCluster}); err != nil {
+		return c.Words(err)
+	}
+	f.Globals, f.Slices = globals.Items, slices.Items
+	return nil
 }
 
 // FetchHub reads the hub. That it can't is one of the facts.

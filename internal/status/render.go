@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -96,7 +97,11 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		if c.Exports != nil {
 			exports = strconv.Itoa(*c.Exports)
 		}
-		rows[i] = screen.T(name, "", screen.Or(c.Zone), screen.Or(c.Region), heartbeat, exports)
+		zones := several(c.Zones, 2)
+		if s.Wide {
+			zones = strings.Join(c.Zones, ", ")
+		}
+		rows[i] = screen.T(name, "", screen.Or(zones), screen.Or(c.Region), heartbeat, exports)
 		rows[i][1] = phase(c)
 		if s.Wide {
 			rows[i] = append(rows[i], screen.T(screen.Or(c.AgentVersion), c.Message)...)
@@ -124,14 +129,17 @@ func (s Screen) services(w *screen.Writer, v Services) {
 	if v.Imported != nil {
 		counts = append(counts, fmt.Sprintf("%d imported, %d exported from here", *v.Imported, *v.Exported))
 	}
+	if n := len(v.LastResort); n > 0 {
+		counts = append(counts, fmt.Sprintf("%d at the last resort", n))
+	}
 	counts = append(counts, counted(len(v.Conflicts), "conflict"))
 	if v.Imported != nil { // only a look at the local cluster finds them
 		counts = append(counts, counted(len(v.Problems), "problem"))
 	}
 	w.Line(screen.Cell{Text: "Services  ", Colour: screen.Head}, screen.Cell{Text: strings.Join(counts, ", ")})
-	rows := append(s.problems(v.Conflicts, screen.Warn), s.problems(v.Problems, screen.Bad)...)
+	rows := slices.Concat(s.problems(v.LastResort, screen.Warn), s.problems(v.Conflicts, screen.Warn), s.problems(v.Problems, screen.Bad))
 	w.Rows(rows)
-	if left := len(v.Conflicts) + len(v.Problems) - len(rows); left > 0 {
+	if left := len(v.LastResort) + len(v.Conflicts) + len(v.Problems) - len(rows); left > 0 {
 		w.Line(screen.Cell{Text: fmt.Sprintf("  and %d more: -o wide shows all", left), Colour: screen.Faint})
 	}
 }

@@ -3,9 +3,11 @@ package status
 import (
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
 // Report is what `clusterset status -o json` prints. Fields are only ever added.
@@ -56,12 +58,14 @@ type Hub struct {
 
 // Cluster is a cluster of the set.
 type Cluster struct {
-	Name   string `json:"name"`
-	Local  bool   `json:"local,omitempty"`
-	Phase  string `json:"phase"` // Unknown before the first heartbeat, Left after the cluster has left
-	Drain  bool   `json:"drain,omitempty"`
-	Zone   string `json:"zone,omitempty"`
-	Region string `json:"region,omitempty"`
+	Name  string `json:"name"`
+	Local bool   `json:"local,omitempty"`
+	Phase string `json:"phase"` // Unknown before the first heartbeat, Left after the cluster has left
+	Drain bool   `json:"drain,omitempty"`
+	// Zones are those that it states, or else those of its nodes; Zone is the one where there is one.
+	Zone   string   `json:"zone,omitempty"`
+	Zones  []string `json:"zones,omitempty"`
+	Region string   `json:"region,omitempty"`
 	// LastHeartbeat is the last that is known of. Of a Ready cluster only the hub knows it.
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 	// Exports is how many services it exports, nil where that isn't known.
@@ -79,6 +83,8 @@ type Services struct {
 	Exported *int `json:"exported,omitempty"`
 	// Conflicts are the services over which clusters disagree.
 	Conflicts []Problem `json:"conflicts,omitempty"`
+	// LastResort are the services that at present lead only to clusters that are silent or drained.
+	LastResort []Problem `json:"lastResort,omitempty"`
 	// Problems are the exports and imports that don't work.
 	Problems []Problem `json:"problems,omitempty"`
 }
@@ -87,7 +93,7 @@ type Services struct {
 type Problem struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// What is the object it is about: ServiceExport, ServiceImport, or Exports for what the hub holds of all clusters.
+	// What is the object it is about: ServiceExport, ServiceImport, GlobalService, or Exports for what the hub holds of all clusters.
 	What    string `json:"what"`
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
@@ -108,6 +114,11 @@ type LocalFacts struct {
 	Members []clustersetv1alpha1.MemberCluster
 	Imports []mcsv1beta1.ServiceImport
 	Exports []mcsv1beta1.ServiceExport
+	// Globals and Slices are read where a cluster is silent or drained, Slices those with endpoints of the set's clusters.
+	Globals []fabedgev1alpha1.GlobalService
+	Slices  []discoveryv1.EndpointSlice
+	// RoutesErr is why they can't be read.
+	RoutesErr error
 }
 
 // HubFacts are read from the hub.

@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -35,6 +37,11 @@ func member(name, place string, phase clustersetv1alpha1.MemberClusterPhase, hea
 }
 
 func drained(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Drain = true }
+
+// learned is in the zones of its nodes: nobody stated any.
+func learned(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Zones = []string{"eu-central-1a", "eu-central-1b", "eu-central-1c", "eu-central-1d", "eu-central-1e"}
+}
 func silent(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Conditions = []metav1.Condition{{
 		Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonHeartbeatMissed,
@@ -100,7 +107,7 @@ func members() []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
 		member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberSuspect, ago(70*time.Second), silent),
 		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, 3*time.Hour)),
-		member("frankfurt", "/eu-central-1", clustersetv1alpha1.MemberReady, nil, drained),
+		member("frankfurt", "/eu-central-1", clustersetv1alpha1.MemberReady, nil, drained, learned),
 		member("edge-7", "", clustersetv1alpha1.MemberExpired, ago(50*time.Hour), silent),
 		member("thief", "", clustersetv1alpha1.MemberReady, nil, limited),
 		member("young", "", "", nil, func(mc *clustersetv1alpha1.MemberCluster) { mc.Status = clustersetv1alpha1.MemberClusterStatus{} }),
@@ -128,7 +135,12 @@ func facts() map[string]Facts {
 	held := local(members()...)
 	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
 	held.Exports = held.Exports[1:]
+	worn := local(members()...)
+	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
+	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
+	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
 	return map[string]Facts{
+		"last-resort":   {Now: now, Local: worn},
 		"held":          {Now: now, Local: held},
 		"local":         {Now: now, Local: local(members()...)},
 		"hub":           {Now: now, Local: local(old), Hub: hub},

@@ -33,6 +33,29 @@ func (m Member) Equal(o Member) bool {
 	return m.Region == o.Region && m.Phase == o.Phase && m.Drain == o.Drain && slices.Equal(m.Zones, o.Zones)
 }
 
+// Ailment says why the endpoints of the cluster rank behind those of others: Expired, drained, Suspect, or empty for not at all.
+func (m *Member) Ailment() string {
+	switch {
+	case m.Phase == Expired:
+		return "Expired"
+	case m.Drain:
+		return "drained"
+	case m.Phase == Suspect:
+		return "Suspect"
+	}
+	return ""
+}
+
+// Location is where the nodes and DNS servers of the cluster of that name stand, as far as it follows from the cluster alone: in
+// one that lies in several zones, any of these may be theirs.
+func (m *Member) Location(cluster string) Location {
+	l := Location{Cluster: cluster, Region: m.Region}
+	if len(m.Zones) == 1 {
+		l.Zone = m.Zones[0]
+	}
+	return l
+}
+
 // Endpoint is a ready endpoint: an address that connections can be sent to.
 type Endpoint struct {
 	// Addr tells endpoints apart.

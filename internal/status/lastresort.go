@@ -1,0 +1,236 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// anyAiling reports whether some cluster is silent or drained. As long as none is, no service is at its last resort.
+func anyAiling(members []clustersetv1alpha1.MemberCluster) bool {
+	return slices.ContainsFunc(members, func(m clustersetv1alpha1.MemberCluster) bool {
+		c, _ := index.FromMemberCluster(&m)
+		return c != nil && c.Ailment() != ""
+	})
+}
+
+// LastResort lists the services that at present lead only to clusters that are silent or drained, as the local cluster sees
+// them: its service proxies by the EndpointSlices behind a ClusterSetIP, its DNS servers by a name that has endpoints' addresses.
+func LastResort(l *LocalFacts) []Problem {
+	if !anyAiling(l.Members) {
+		return nil
+	}
+	var objects []index.Object
+	put := func(o runtime.Object) {
+		if object, _, _ := index.Convert(o); object != nil { // what is wrong with it explain says
+			objects = append(objects, object)
+		}
+	}
+	v := vips{clusters: map[string]*topology.Member{}, of: map[string][]*discoveryv1.EndpointSlice{}}
+	v.view.UseExpired = true
+	self := topology.Location{Cluster: l.Cluster}
+	for i := range l.Members {
+		put(&l.Members[i])
+		if c, _ := index.FromMemberCluster(&l.Members[i]); c != nil {
+			v.clusters[c.Name] = &c.Member
+			if c.Name == l.Cluster {
+				self = c.Location(c.Name)
+			}
+		}
+	}
+	v.view.Self = self
+	for i := range l.Imports {
+		put(&l.Imports[i])
+	}
+	for i := range l.Globals {
+		put(&l.Globals[i])
+	}
+	for i := range l.Slices {
+		s := &l.Slices[i]
+		put(s)
+		if derived := s.Labels[api.LabelKubernetesServiceName]; derived != "" {
+			v.of[s.Namespace+"/"+derived] = append(v.of[s.Namespace+"/"+derived], s)
+		}
+	}
+	x := index.New(index.Options{Self: self})
+	x.Put(objects...)
+	x.Publish()
+	var all []Problem
+	for _, svc := range x.Snapshot().Services() {
+		p := Problem{Namespace: svc.Key().Namespace(), Name: svc.Key().Name()}
+		if p.Message = v.lastResort(svc.Key()); p.Message != "" {
+			p.What, p.Reason = "ServiceImport", "LastResort"
+		} else {
+			p.What, p.Reason, p.Message = nameLastResort(x, svc, v.clusters)
+		}
+		if p.Message != "" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// nameLastResort says so of a service whose name has the addresses of its endpoints.
+func nameLastResort(x *index.Index, svc *index.Service, members map[string]*topology.Member) (what, reason, message string) {
+	for _, d := range []index.Dialect{index.MCS, index.Global} {
+		set := svc.Set(d)
+		if set.Source == index.SourceClusterSetIPs {
+			continue
+		}
+		used, gone := map[string]bool{}, map[string]bool{}
+		for _, e := range x.Ranking(svc, d) {
+			switch {
+			case e.Used:
+				used[e.Cluster] = true
+			case e.Ready && e.Rank == topology.Gone:
+				gone[e.Cluster] = true
+			}
+		}
+		what = map[bool]string{true: "GlobalService", false: "ServiceImport"}[set.Source == index.SourceGlobalService]
+		switch {
+		case len(used) > 0 && set.Degraded:
+			return what, "LastResort", "its name leads only to " + ailing(used, members)
+		case len(used) == 0 && len(gone) > 0 && !set.Live:
+			return what, "Expired", "its name has no address: ready endpoints are only in " + ailing(gone, members)
+		}
+	}
+	return "", "", ""
+}
+
+// vips is what tells where the service proxies of the cluster send connections to ClusterSetIPs.
+type vips struct {
+	view     topology.View
+	clusters map[string]*topology.Member
+	of       map[string][]*discoveryv1.EndpointSlice // by the namespace and name of the derived Service
+}
+
+// choice is what a service proxy chooses for on its own: a port in a family, on the nodes of a zone.
+type choice struct {
+	family discoveryv1.AddressType
+	port   string
+	zone   string // empty: every zone
+}
+
+// lastResort says whether some or all connections to a service's ClusterSetIP go to silent or drained clusters for want of
+// others.
+func (v *vips) lastResort(key index.ServiceKey) string {
+	choices := v.choices(v.of[key.Namespace()+"/"+api.DerivedServiceName(key.Namespace(), key.Name())])
+	clusters := map[string]bool{}
+	var bad []choice
+	for c, from := range choices {
+		if !slices.ContainsFunc(from, func(e *topology.Endpoint) bool { return !v.view.Rank(e).Degraded() }) {
+			bad = append(bad, c)
+			for _, e := range from {
+				clusters[e.Cluster] = true
+			}
+		}
+	}
+	if len(bad) == 0 {
+		return ""
+	}
+	all := slices.Collect(maps.Keys(choices))
+	where := ""
+	for _, part := range []struct {
+		word string
+		of   func(choice) string
+	}{
+		{"", func(c choice) string { return string(c.family) }},
+		{"port ", func(c choice) string { return c.port }},
+		{"zone ", func(c choice) string { return c.zone }},
+	} {
+		if some := distinct(bad, part.of); len(some) < len(distinct(all, part.of)) {
+			where += ", " + part.word + several(some, shownWords)
+		}
+	}
+	return "behind its ClusterSetIP" + where + " only " + ailing(clusters, v.clusters) + map[bool]string{true: " is left", false: " are left"}[len(clusters) == 1]
+}
+
+// choices returns the ready endpoints that service proxies choose from. Hints count where every one has them.
+func (v *vips) choices(all []*discoveryv1.EndpointSlice) map[choice][]*topology.Endpoint {
+	type candidate struct {
+		*topology.Endpoint
+		zones []string
+	}
+	candidates := map[choice][]candidate{}
+	unhinted := map[choice]bool{}
+	for _, s := range all {
+		cluster := s.Labels[api.LabelSourceCluster]
+		for i := range s.Endpoints {
+			e := &s.Endpoints[i]
+			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
+				continue
+			}
+			at := candidate{Endpoint: &topology.Endpoint{Cluster: cluster, Member: v.clusters[cluster]}}
+			if e.Hints != nil {
+				for _, z := range e.Hints.ForZones {
+					at.zones = append(at.zones, z.Name)
+				}
+			}
+			for _, p := range s.Ports {
+				c := choice{family: s.AddressType}
+				if p.Port != nil {
+					c.port = fmt.Sprint(*p.Port)
+				}
+				if p.Name != nil && *p.Name != "" {
+					c.port = *p.Name
+				}
+				candidates[c] = append(candidates[c], at)
+				unhinted[c] = unhinted[c] || len(at.zones) == 0
+			}
+		}
+	}
+	choices := map[choice][]*topology.Endpoint{}
+	for c, from := range candidates {
+		for _, at := range from {
+			zones := at.zones
+			if unhinted[c] {
+				zones = []string{""}
+			}
+			for _, c.zone = range zones {
+				if c.zone != api.HintNone {
+					choices[c] = append(choices[c], at.Endpoint)
+				}
+			}
+		}
+	}
+	return choices
+}
+
+// ailing names clusters with what ails them.
+func ailing(clusters map[string]bool, members map[string]*topology.Member) string {
+	var words []string
+	for _, name := range slices.Sorted(maps.Keys(clusters)) {
+		words = append(words, strings.TrimSpace(cmp.Or(members[name], &topology.Member{}).Ailment()+" "+name))
+	}
+	return several(words, shownWords)
+}
+
+// several lists words, the first few of many.
+func several(words []string, n int) string {
+	if len(words) > n+1 {
+		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
+	}
+	return strings.Join(words, ", ")
+}
+
+// shownWords is how many words of a list are said.
+const shownWords = 3
+
+func distinct(all []choice, of func(choice) string) []string {
+	var words []string
+	for _, c := range all {
+		words = append(words, of(c))
+	}
+	slices.Sort(words)
+	return slices.Compact(words)
+}
