@@ -65,7 +65,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.stock, "stock", "bin/coredns-stock", "the stock coredns `binary`, in which the peers run")
 	flag.IntVar(&b.rounds, "rounds", 5, "rounds, each of one turn for everyone; the median counts")
 	flag.DurationVar(&b.duration, "duration", 3*time.Second, "length of one dnsperf turn")
-	flag.StringVar(&b.profiles, "profiles", "", "`directory` for a CPU profile of each server under each load (part process)")
+	flag.StringVar(&b.profiles, "profiles", "", "`directory` for a CPU profile of each server under each load (parts process and production)")
 	flag.IntVar(&b.objects.services, "services", 10000, "ClusterSetIP services")
 	flag.IntVar(&b.objects.headless, "headless", 1000, "headless services of ten endpoints")
 	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, memory, startup, updates")

@@ -112,10 +112,13 @@ func get(ctx context.Context, url string) ([]byte, error) {
 		return nil, err
 	}
 	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("get %s: %s", url, resp.Status)
+	}
 	return io.ReadAll(resp.Body)
 }
 
-// secondPort finds the port that start put into a server's Corefile.
+// secondPort finds the port that start put into a server's Corefile, that of profiles first.
 func (b *bench) secondPort(name string) (int, error) {
 	text, err := os.ReadFile(b.dir + "/" + name + ".Corefile")
 	if err != nil {

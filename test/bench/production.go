@@ -52,11 +52,15 @@ func production(ctx context.Context, b *bench) error {
 }
 
 func (b *bench) startProduction(ctx context.Context) (servers []*server, err error) {
+	front := productionBody
+	if b.profiles != "" {
+		front = "    pprof 127.0.0.1:PROFILES\n" + front
+	}
 	ours := strings.Replace(oursBody, "clusterset {", "clusterset clusterset.local {", 1) + localBody
 	for _, s := range []struct{ name, body string }{
-		{"ours", productionBody + ours},
-		{"ours-off", productionBody + strings.Replace(ours, "clusterset.local {", "clusterset.local {\n        express off", 1)},
-		{"in-tree", productionBody + inTreeBody},
+		{"ours", front + ours},
+		{"ours-off", front + strings.Replace(ours, "clusterset.local {", "clusterset.local {\n        express off", 1)},
+		{"in-tree", front + inTreeBody},
 		{"erratic", erraticBody},
 	} {
 		srv, err := b.start(ctx, s.name, ".", s.body)

@@ -25,16 +25,16 @@ type server struct {
 	asked string
 }
 
-// start runs coredns with one server block, whose body may hold KUBECONFIG and, for a further port, PORT. A server whose
-// name begins with ours is our binary, every other the stock one.
+// start runs coredns with one server block, whose body may hold KUBECONFIG and, for further ports, PORT and PROFILES. A
+// server whose name begins with ours is our binary, every other the stock one.
 func (b *bench) start(ctx context.Context, name, zone, body string) (*server, error) {
-	ports, err := freePorts(2)
+	ports, err := freePorts(3)
 	if err != nil {
 		return nil, err
 	}
 	corefile := filepath.Join(b.dir, name+".Corefile")
 	text := fmt.Sprintf("%s:%d {\n    bind 127.0.0.1\n%s\n}\n", zone, ports[0], body)
-	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "PORT", strconv.Itoa(ports[1])).Replace(text)
+	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "PORT", strconv.Itoa(ports[1]), "PROFILES", strconv.Itoa(ports[2])).Replace(text)
 	if err := os.WriteFile(corefile, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
