@@ -164,9 +164,9 @@ func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Wei
 	default:
 		p := newReply(r, n, 0)
 		if a {
-			c.fillA(p.Answer, name, addrs, s)
+			c.fillA(p.Answer, name, addrs, &s)
 		} else {
-			c.fillAAAA(p.Answer, name, addrs, s)
+			c.fillAAAA(p.Answer, name, addrs, &s)
 		}
 		return &p.Msg
 	}
@@ -187,7 +187,7 @@ func (c *ClusterSet) replyAddr(r *dns.Msg, name string, addr index.Addrs) *dns.M
 }
 
 // fillA sets rrs to A records of the addresses picked.
-func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs, s index.Sample) {
+func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs, s *index.Sample) {
 	records := make([]recordA, len(rrs))
 	for i := range records {
 		at := s.Next()
@@ -196,7 +196,7 @@ func (c *ClusterSet) fillA(rrs []dns.RR, name string, addrs index.Addrs, s index
 }
 
 // fillAAAA sets rrs to AAAA records of the addresses picked.
-func (c *ClusterSet) fillAAAA(rrs []dns.RR, name string, addrs index.Addrs, s index.Sample) {
+func (c *ClusterSet) fillAAAA(rrs []dns.RR, name string, addrs index.Addrs, s *index.Sample) {
 	records := make([]recordAAAA, len(rrs))
 	for i := range records {
 		at := s.Next()
@@ -211,20 +211,20 @@ type extras struct {
 	n4, n6 int
 }
 
-// takeExtras picks the addresses at a service's name for an additional section or a transfer.
-func (c *ClusterSet) takeExtras(addrs index.Addrs, weights index.Weights, fits *room) (e extras) {
+// takeExtras picks the addresses at a service's name for an additional section or a transfer. It sets e, rather than return it, to keep
+// the goroutine's stack from growing.
+func (c *ClusterSet) takeExtras(e *extras, addrs index.Addrs, weights index.Weights, fits *room) {
 	e.v4, e.v6 = addrs.Split()
 	e.s4, e.s6 = c.sample(weights, 0, len(e.v4), fits), c.sample(weights, len(e.v4), len(e.v6), fits)
 	e.n4, e.n6 = fits.take(e.s4.Len(), sizeA), fits.take(e.s6.Len(), sizeAAAA)
-	return e
 }
 
 func (e *extras) len() int { return e.n4 + e.n6 }
 
 // fillExtras sets rrs, as many as there are, to the records.
 func (c *ClusterSet) fillExtras(rrs []dns.RR, name string, e *extras) {
-	c.fillA(rrs[:e.n4], name, e.v4, e.s4)
-	c.fillAAAA(rrs[e.n4:], name, e.v6, e.s6)
+	c.fillA(rrs[:e.n4], name, e.v4, &e.s4)
+	c.fillAAAA(rrs[e.n4:], name, e.v6, &e.s6)
 }
 
 func (c *ClusterSet) setA(rec *recordA, name string, addr index.Addrs) dns.RR {

@@ -56,7 +56,8 @@ func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot, fi
 		p.Answer[0] = soa
 		return &p.Msg
 	case dns.TypeNS:
-		extra := c.takeExtras(c.self.load(), nil, fits)
+		var extra extras
+		c.takeExtras(&extra, c.self.load(), nil, fits)
 		p := newReply(r, 1, extra.len())
 		p.Answer[0] = &dns.NS{Hdr: c.header(name, dns.TypeNS), Ns: z.ns}
 		c.fillExtras(p.Extra, z.ns, &extra)

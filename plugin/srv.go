@@ -17,17 +17,18 @@ func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup, fits *room) *dns.Msg 
 	}
 	picks := l.Targets.Sample(c.most(n), c.roll(n, fits))
 	if l.Targets.AtHosts() {
-		return c.replyHostSRV(r, l, picks, fits)
+		return c.replyHostSRV(r, l, &picks, fits)
 	}
-	return c.replyServiceSRV(r, l, picks, fits)
+	return c.replyServiceSRV(r, l, &picks, fits)
 }
 
 // replyServiceSRV points at the service's own name, whose addresses go into the additional section.
-func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks index.Sample, fits *room) *dns.Msg {
+func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks *index.Sample, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	target := serviceName(l, name)
 	records := make([]dns.SRV, fits.take(picks.Len(), sizeSRV+len(target)))
-	extra := c.takeExtras(l.Set.Addrs, l.Set.Weights, fits)
+	var extra extras
+	c.takeExtras(&extra, l.Set.Addrs, l.Set.Weights, fits)
 	p := newReply(r, len(records), extra.len())
 	for i := range records {
 		t := l.Targets.At(picks.Next())
@@ -41,12 +42,12 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks index.Sa
 // replyHostSRV points at the endpoints of a headless service, or at clusters. A record and its target's addresses lie in one array
 // element; only a host with several addresses of one family needs more. The targets are gone through three times, each with its
 // copy of picks: to see how many there is room for, how many of their addresses, and to make the records.
-func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks index.Sample, fits *room) *dns.Msg {
+func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks *index.Sample, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	var names hostNames
-	built := names.init(l, name, picks, fits)
+	built := names.init(l, name, *picks, fits)
 	var service extras
-	p := newReply(r, built, c.takeHosts(l, built, picks, &service, fits))
+	p := newReply(r, built, c.takeHosts(l, built, *picks, &service, fits))
 	records := make([]recordSRV, built)
 	extra, room := p.Extra[:0], len(p.Extra)
 	var run hostRun
@@ -155,7 +156,7 @@ func (c *ClusterSet) takeHosts(l *index.Lookup, targets int, picks index.Sample,
 		switch {
 		case run.next(t.Host) != another:
 		case t.Host == index.ServiceItself:
-			*service = c.takeExtras(l.Set.Addrs, l.Set.Weights, fits)
+			c.takeExtras(service, l.Set.Addrs, l.Set.Weights, fits)
 			addrs += service.len()
 		default:
 			v4, v6 := fits.takeAddrs(l.Set.TargetHosts()[t.Host].Addrs.Split())

@@ -88,8 +88,9 @@ func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	fits4, fits6 := room{max: dns.MaxMsgSize}, room{max: dns.MaxMsgSize}
 	v4, v6 = v4[:fits4.take(c.most(len(v4)), sizeA)], v6[:fits6.take(c.most(len(v6)), sizeAAAA)]
 	rrs := make([]dns.RR, len(v4)+len(v6))
-	c.fillA(rrs[:len(v4)], name, v4, index.First(len(v4)))
-	c.fillAAAA(rrs[len(v4):], name, v6, index.First(len(v6)))
+	all4, all6 := index.First(len(v4)), index.First(len(v6))
+	c.fillA(rrs[:len(v4)], name, v4, &all4)
+	c.fillAAAA(rrs[len(v4):], name, v6, &all6)
 	return rrs
 }
 

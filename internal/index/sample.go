@@ -4,19 +4,19 @@ import "slices"
 
 // Sample picks elements of a list for a reply that may not have all of them: each time others, so that all serve. Without
 // weights they are a run that begins anywhere. With weights they are spread over the list so that the chance of each is in
-// proportion to its weight, as far as it can't be picked twice. A copy of a Sample picks the same again.
+// proportion to its weight, as far as it can't be picked twice. A copy of a Sample picks the same again. It is small, since a reply
+// holds several on the stack of a goroutine that is new for each query.
 type Sample struct {
-	of, n, picked int
-	first, next   int // as if the list were followed by itself
+	of, n, picked int32
+	first, next   int32 // as if the list were followed by itself
 
-	sums   []uint32 // nil without weights
-	base   uint64   // the sum before the first
-	hosts  *hostList
-	random uint64
+	base, random uint32   // base is the sum before the first
+	sums         []uint32 // nil without weights
+	hosts        *hostList
 }
 
 // First is the Sample of a list's first n elements.
-func First(n int) Sample { return Sample{of: n, n: n} }
+func First(n int) Sample { return Sample{of: int32(n), n: int32(n)} } //nolint:gosec // lengths of lists
 
 // Sample picks up to n of the targets. Random is any number.
 func (t *Targets) Sample(n int, random uint64) Sample {
@@ -36,27 +36,27 @@ func (w Weights) Sample(from, to, n int, random uint64) Sample {
 	if w == nil {
 		return newSample(to-from, n, random, nil, 0)
 	}
-	base := uint64(0)
+	base := uint32(0)
 	if from > 0 {
-		base = uint64(w[from-1])
+		base = w[from-1]
 	}
 	return newSample(to-from, n, random, w[from:to], base)
 }
 
-func newSample(of, n int, random uint64, sums []uint32, base uint64) Sample {
+func newSample(of, n int, random uint64, sums []uint32, base uint32) Sample {
 	switch {
 	case n >= of:
 		return First(of)
 	case sums == nil:
-		return Sample{of: of, n: n, next: int(random % uint64(of))} //nolint:gosec // lengths are positive
+		return Sample{of: int32(of), n: int32(n), next: int32(random % uint64(of))} //nolint:gosec // lengths of lists
 	}
-	s := Sample{of: of, n: n, sums: sums, base: base}
-	s.random = random % s.total()
+	s := Sample{of: int32(of), n: int32(n), sums: sums, base: base} //nolint:gosec // lengths of lists
+	s.random = uint32(random % s.total())                           //nolint:gosec // below the total
 	return s
 }
 
 // Len returns how many elements it picks.
-func (s *Sample) Len() int { return s.n }
+func (s *Sample) Len() int { return int(s.n) }
 
 // Cut reports whether it leaves elements out.
 func (s *Sample) Cut() bool { return s.n < s.of }
@@ -69,19 +69,19 @@ func (s *Sample) Next() int {
 	}
 	s.next, s.picked = i+1, s.picked+1
 	if i >= s.of {
-		return i - s.of
+		i -= s.of
 	}
-	return i
+	return int(i)
 }
 
 // nextWeighted takes equal steps over the weights from a random one on. An element at which several steps end is picked once,
 // and its neighbours in its place.
-func (s *Sample) nextWeighted() int {
-	at, round := s.random+s.total()*uint64(s.picked)/uint64(s.n), 0 //nolint:gosec // lengths are positive
+func (s *Sample) nextWeighted() int32 {
+	at, round := uint64(s.random)+s.total()*uint64(s.picked)/uint64(s.n), int32(0) //nolint:gosec // lengths are positive
 	if at >= s.total() {
 		at, round = at-s.total(), s.of
 	}
-	i := s.find(at+s.base) + round
+	i := s.find(at+uint64(s.base)) + round
 	if s.picked == 0 {
 		s.first = i
 		return i
@@ -89,18 +89,18 @@ func (s *Sample) nextWeighted() int {
 	return min(max(i, s.next), s.first+s.of-s.n+s.picked)
 }
 
-func (s *Sample) total() uint64 { return uint64(s.sums[len(s.sums)-1]) - s.base }
+func (s *Sample) total() uint64 { return uint64(s.sums[len(s.sums)-1] - s.base) }
 
 // find returns the element that the weights from the sum before it up to its own belong to.
-func (s *Sample) find(at uint64) int {
+func (s *Sample) find(at uint64) int32 {
 	i, _ := slices.BinarySearch(s.sums, uint32(at)+1) //nolint:gosec // below the last sum
 	if s.hosts == nil {
-		return i
+		return int32(i) //nolint:gosec // the length of a list
 	}
 	before := uint64(0)
 	if i > 0 {
 		before = uint64(s.sums[i-1])
 	}
 	from, numbers := s.hosts.numbersOf(i)
-	return from + int((at-before)*uint64(numbers)/(uint64(s.sums[i])-before)) //nolint:gosec // lengths are positive
+	return int32(from) + int32((at-before)*uint64(numbers)/(uint64(s.sums[i])-before)) //nolint:gosec // lengths are positive
 }
