@@ -12,6 +12,7 @@ import (
 )
 
 func main() {
+	tuneMemory()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	code := run(ctx, commandLine(os.Args), os.Stdout, os.Stderr)
 	stop()

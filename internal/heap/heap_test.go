@@ -1,0 +1,75 @@
+package heap
+
+import (
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"testing"
+	"time"
+)
+
+func TestPercentOf(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		live, room uint64
+		percent    int
+		want       int
+	}{
+		{0, 64 * mib, 400, 400},
+		{16 * mib, 64 * mib, 400, 400}, // exactly the room
+		{32 * mib, 64 * mib, 400, 200},
+		{64 * mib, 64 * mib, 400, 100},
+		{128 * mib, 64 * mib, 400, 50},
+		{1024 * mib, 64 * mib, 400, 50}, // half of what lives
+		{100 * mib, 128 * mib, 100, 100},
+		{400 * mib, 128 * mib, 100, 50},
+		{1024 * mib, 128 * mib, 30, 30}, // never more than the ratio
+	} {
+		if got := percentOf(c.live, c.percent, c.room); got != c.want {
+			t.Errorf("%d MiB live, %d %% but no more than %d MiB: got %d %%, want %d %%", c.live/mib, c.percent, c.room/mib, got, c.want)
+		}
+	}
+}
+
+// The collector's ratio follows what lives, up and down.
+func TestTuneFollowsTheHeap(t *testing.T) {
+	if _, ok := lookup(); !ok {
+		t.Skip("this Go doesn't say its GOGC")
+	}
+	was, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
+	t.Cleanup(func() { debug.SetGCPercent(was); debug.SetMemoryLimit(limit) })
+	t.Setenv("GOGC", "") // a value, even an empty one, is the user's
+	Tune(400, 8<<20)
+	if got, _ := lookup(); got != 100 {
+		t.Fatalf("GOGC is %d although the environment has one", got)
+	}
+
+	tuned := &tuner{400, 8 << 20, 0}
+	tuned.afterNextCollection()
+	lives := make([]byte, 64<<20)
+	eventually(t, func(percent uint64) bool { return percent == 50 })
+	runtime.KeepAlive(lives)
+	lives = nil
+	eventually(t, func(percent uint64) bool { return percent > 50 })
+}
+
+func eventually(t *testing.T, ok func(percent uint64) bool) {
+	t.Helper()
+	var percent uint64
+	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); {
+		runtime.GC()
+		if percent, _ = lookup(); ok(percent) {
+			return
+		}
+	}
+	t.Fatalf("GOGC is %d", percent)
+}
+
+func lookup() (uint64, bool) {
+	s := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(s)
+	if s[0].Value.Kind() != metrics.KindUint64 {
+		return 0, false
+	}
+	return s[0].Value.Uint64(), true
+}
