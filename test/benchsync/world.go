@@ -9,8 +9,11 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
+	"k8s.io/client-go/util/retry"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -115,16 +118,27 @@ func (w *world) fill(ctx context.Context, b *bench) error {
 			if !e.headless {
 				ips = []string{fmt.Sprintf("10.99.%d.%d", i/250%250, 1+i%250)}
 			}
-			if err := w.hub.Create(ctx, serviceRecord(e.cluster, e.service, time.Now(), ips...), client.FieldOwner(api.FieldManagerExporter)); err != nil {
+			if err := w.create(ctx, serviceRecord(e.cluster, e.service, time.Now(), ips...)); err != nil {
 				return err
 			}
 			o := e.record()
-			err := w.hub.Create(ctx, o, client.FieldOwner(api.FieldManagerExporter))
+			err := w.create(ctx, o)
 			e.version = o.ResourceVersion
 			return err
 		})
 	}
 	return group.Wait()
+}
+
+// create creates a record and, as an exporter, tries again where the hub is too busy: its API server gives up evaluating a quota
+// after ten seconds.
+func (w *world) create(ctx context.Context, o client.Object) error {
+	busy := func(err error) bool {
+		return apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
+	}
+	return retry.OnError(wait.Backoff{Duration: time.Second, Factor: 2, Steps: 6, Jitter: 0.5}, busy, func() error {
+		return w.hub.Create(ctx, o, client.FieldOwner(api.FieldManagerExporter))
+	})
 }
 
 // replace gives endpoints of a slice other addresses, by one write, and returns which.
