@@ -420,3 +420,49 @@ func TestHostilePayloads(t *testing.T) {
 		return nil
 	})
 }
+
+// A member that joined after a service was exported claims 1970 for its own export of it, with another type. It wins nothing, and the
+// ServiceExport whose type it wanted to change names it, as does an Event.
+func TestAClaimOf1970NamesItsCluster(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("claims-1970")
+	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	if err := clustersetCommand(t.Context(), "leave", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+		t.Fatal(err)
+	}
+	beijing.apply(exported(ns, "web", httpPort))
+	others := []*member{beijing, tianjin}
+	vips := map[*member]string{}
+	for _, m := range others {
+		kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing") })
+		vips[m] = m.vip(ns, "web", v4)
+	}
+	beijing.letASecondPass(ns, "web")
+	if err := shanghai.join(t.Context(), f.hub); err != nil {
+		t.Fatal(err)
+	}
+	write := f.attack("shanghai")
+	if err := write(exportedService("shanghai", ns, "web", "type: Headless, ports: [{name: http, port: 80}]")); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(
+			beijing.exportIs(ns, "web", mcsv1beta1.ServiceExportConditionConflict, "True", "TypeConflict"),
+			beijing.hasEvent("ServiceExport", ns, "web", "TypeConflict", "shanghai (1 of 2 clusters) disagrees with beijing"),
+		)
+	})
+	var export mcsv1beta1.ServiceExport
+	if err := beijing.get(ns, "web", &export); err != nil {
+		t.Fatal(err)
+	}
+	if c := condition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c == nil || !strings.Contains(c.Message, "shanghai (1 of 2 clusters) disagrees with beijing") {
+		t.Errorf("the ServiceExport doesn't name shanghai: %+v", c)
+	}
+	for _, m := range others {
+		kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing", "shanghai") })
+		i, err := m.imported(ns, "web")
+		if err != nil || i.serviceImport.Spec.Type != mcsv1beta1.ClusterSetIP || m.vip(ns, "web", v4) != vips[m] {
+			t.Errorf("%s: the import became %+v, its address was %s; %v", m.name, i.serviceImport.Spec, vips[m], err)
+		}
+	}
+}
