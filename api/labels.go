@@ -114,6 +114,14 @@ const (
 	// AnnotationRun holds, on the heartbeat Lease, which process of the agent renewed it: a random UUID.
 	AnnotationRun = Domain + "/run"
 
+	// AnnotationStarted holds, on the heartbeat Lease, when that process started, by its own clock (RFC 3339). Of two that renew the Lease
+	// in turn, because a cluster was restored from another's backup, the one that started later stops.
+	AnnotationStarted = Domain + "/started"
+
+	// AnnotationYields holds, on the heartbeat Lease, when the agent that stopped so last said that it is there (RFC 3339, by its own
+	// clock). The agent that goes on takes it away when that is over.
+	AnnotationYields = Domain + "/yields"
+
 	// AnnotationZones lists, on the heartbeat Lease, the zones that the nodes of the cluster that renews it lie in, separated by
 	// commas. It is not there where these aren't known.
 	AnnotationZones = Domain + "/zones"

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"sync/atomic"
 	"time"
 
@@ -30,15 +31,23 @@ type claim struct {
 	uid      func(context.Context) (string, error)
 	lease    func(context.Context) (*coordinationv1.Lease, error) // nil where there is none
 	interval time.Duration                                        // of heartbeats
+	run      string                                               // identifies this process
+	started  time.Time
+	yields   func(ctx context.Context, at string) error // see say
+	tell     func(ctx context.Context, kind, reason, message string)
 
 	held atomic.Bool
 	own  atomic.Value // string, set before held
 
 	// Only the heartbeat uses these.
-	run       string     // identifies this process
 	confirmed bool       // whether the Lease has ever been renewed
 	wrote     []sighting // the last renewal that the hub has confirmed, none: never, and those since that it may have got
 	setBack   *sighting  // what the Lease was found to be when it was none of these
+
+	other      other     // who else renews it
+	contested  bool      // whether that one is alive beside us
+	clone      string    // what a clone that yields said last, and when that was new
+	cloneHeard time.Time // by our clock
 }
 
 // sighting is what tells one renewal of the Lease from all others. That of a Lease that isn't there is zero.
@@ -77,36 +86,62 @@ func (c *claim) renewed() {
 
 // take returns once the name is ours.
 func (c *claim) take(ctx context.Context) error {
+	c.await(ctx, false)
+	return nil
+}
+
+// await returns once the name is ours. cloned says that the Lease is being renewed by another agent of the same identity.
+func (c *claim) await(ctx context.Context, cloned bool) {
 	logger := log.FromContext(ctx).WithName("claim")
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	var beat string
 	var since time.Time
-	for {
+	alive, looks := cloned, 0
+	for ; ; looks++ {
 		own, err := c.uid(ctx)
 		if err == nil {
 			c.own.Store(own)
 			var lease *coordinationv1.Lease
 			if lease, err = c.lease(ctx); err == nil {
 				other := holder(lease)
-				if own == "" || other == "" || other == own {
-					c.held.Store(true)
-					metricNameTaken.Set(0)
-					return nil
+				twin := own == "" || other == "" || other == own
+				// Where a clone has been seen we may be either: the earlier one that was restarted, or the later one.
+				cloned = cloned || twin && lease != nil && lease.Annotations[api.AnnotationYields] != ""
+				if twin && !cloned || lease == nil {
+					c.mine()
+					return
+				}
+				patience := 4 * c.interval
+				switch {
+				case cloned && alive:
+					patience = yieldFor * c.interval
+				case cloned:
+					patience = 3 * c.interval // another one is heard within two, and from four on the hub suspects us
 				}
 				switch now := renewal(lease); {
 				case beat == "":
 					logger.Info("Another cluster has worked under this name, waiting to see whether it still does", "its kube-system UID", other)
 					beat, since = now, time.Now()
 				case beat != now:
-					logger.Error(errNameTaken, "Exporting nothing", "its kube-system UID", other)
-					metricNameTaken.Set(1)
-					beat, since = now, time.Now()
-				case time.Since(since) >= 4*c.interval:
+					switch {
+					case !cloned:
+						logger.Error(errNameTaken, "Exporting nothing", "its kube-system UID", other)
+						metricNameTaken.Set(1)
+					case !alive:
+						c.tellCloned(ctx)
+					}
+					alive, beat, since = true, now, time.Now()
+				case time.Since(since) >= patience:
 					logger.Info("The other cluster is silent, taking over its name")
-					c.held.Store(true)
-					metricNameTaken.Set(0)
-					return nil
+					if cloned && alive {
+						c.say(ctx, "null")
+					}
+					c.mine()
+					return
+				}
+				if cloned && alive && looks%sayEvery == 0 {
+					c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
 				}
 			}
 		}
@@ -115,14 +150,19 @@ func (c *claim) take(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-			return nil
+			return
 		case <-tick.C:
 		}
 	}
 }
 
-// check looks at the Lease before it is renewed. It returns errNameTaken if someone else has renewed it since we last did, as can
-// happen to a cluster that was cut off from the hub for a while.
+func (c *claim) mine() {
+	c.held.Store(true)
+	metricNameTaken.Set(0)
+}
+
+// check looks at the Lease before it is renewed. It returns errNameTaken if another cluster has renewed it since we last did, as can
+// happen to one that was cut off from the hub for a while, and errCloned if one of the same identity does all the time, and is the earlier.
 //
 // setBack says that the Lease isn't what we wrote last: the hub has gone back in time, as to a backup. Resource versions don't
 // tell, because a hub can have passed by then the one that it was set back from. It is said once. What was restored within moments
@@ -141,8 +181,18 @@ func (c *claim) check(ctx context.Context) (setBack bool, err error) {
 	if other := holder(lease); own != "" && other != "" && other != own {
 		return false, errNameTaken
 	}
+	c.hear(ctx, lease)
 	now := sightingOf(lease)
-	if slices.Contains(c.wrote, now) || c.setBack != nil && *c.setBack == now {
+	if c.contested = false; slices.Contains(c.wrote, now) {
+		return false, nil
+	}
+	if now.run != "" && now.run != c.run {
+		c.contested = c.other.saw(now)
+		if c.other.renewals >= cloneRenewals && c.startedAfter(lease) {
+			return false, errCloned
+		}
+	}
+	if c.contested || c.setBack != nil && *c.setBack == now {
 		return false, nil
 	}
 	c.setBack = &now

@@ -24,11 +24,13 @@ type heartbeat struct {
 	renew    func(context.Context) error
 	back     <-chan struct{} // the hub may be back
 	readAnew func()          // has the caches of the hub read anew
+	changed  <-chan struct{} // somebody else changes our records again and again; see overwritten
 	// catchUp writes what couldn't be written while the hub was out of reach, and what the hub has lost meanwhile. Its error is
 	// errBehind where that takes longer.
 	catchUp func(context.Context) error
 
-	heldBack int // heartbeats, in a row, because of errBehind
+	heldBack int  // heartbeats, in a row, because of errBehind
+	atOdds   bool // the present one is because of changed
 }
 
 // maxHeldBack is how many heartbeats wait for records. One that the hub never takes mustn't have the whole cluster expire.
@@ -54,17 +56,31 @@ func (h *heartbeat) run(ctx context.Context) error {
 			return nil
 		case errors.Is(err, errNameTaken):
 			return err // ends the process; the next waits its turn, see claim
+		case errors.Is(err, errCloned):
+			h.claim.yield(ctx)
+			tick.Reset(h.interval)
+			failing, h.atOdds = true, false
+			continue
 		case err != nil && !failing:
 			logger.Error(err, "Heartbeat failed; the hub will take this cluster for silent if that lasts")
 		case err == nil && failing:
 			logger.Info("Heartbeats arrive again")
 		}
-		failing = err != nil
+		failing, h.atOdds = err != nil, false
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-h.back:
+			tick.Reset(h.interval)
+		case <-h.changed:
+			// At once, but for a moment: as long as it takes to tell who that is, the Lease is to show that we are here.
+			h.atOdds = true
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-time.After(h.interval / 10):
+			}
 			tick.Reset(h.interval)
 		}
 	}
@@ -81,7 +97,8 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been set back: this cluster's Lease isn't what was written last. Reading everything anew")
 		h.readAnew()
 	}
-	if err == nil && (late || setBack) {
+	// Records that two agents change are never up to date.
+	if err == nil && (late || setBack) && !h.claim.contested && !h.atOdds {
 		err = h.upToDate(ctx)
 	}
 	if err == nil {
@@ -117,7 +134,9 @@ func (h *heartbeat) upToDate(ctx context.Context) error {
 func renewLease(hub client.Client, c *claim, opts Options) func(context.Context) error {
 	namespace := api.MemberNamespace(opts.Cluster)
 	return func(ctx context.Context) error {
-		annotations := map[string]string{api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.run}
+		annotations := map[string]string{
+			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.run, api.AnnotationStarted: c.started.UTC().Format(time.RFC3339Nano),
+		}
 		if own, _ := c.own.Load().(string); own != "" {
 			annotations[api.AnnotationClusterUID] = own
 		}

@@ -43,6 +43,8 @@ type reconciler struct {
 	failing failures
 	brake   brake
 	census  census
+
+	overwritten *overwritten
 }
 
 // maxBackoff is the longest wait before a service that failed is tried again. controller-runtime's own is a quarter of an hour,
@@ -100,7 +102,16 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 			}
 		}
 		steps := plan(have, want, &r.kept)
-		out = r.write(ctx, steps)
+		var othersDid bool
+		if len(steps) > 0 {
+			var wait time.Duration
+			if othersDid, wait = r.overwritten.ask(src, want, r.pass.isDone()); wait > 0 {
+				return reconcile.Result{RequeueAfter: wait}, nil
+			}
+		}
+		if out = r.write(ctx, steps); out.err == nil && len(steps) > 0 {
+			r.overwritten.note(src, want, othersDid)
+		}
 		if lost := pruned(have, want, steps); out.err == nil && lost != nil {
 			want.LeftOut = append(want.LeftOut, lost)
 			want.Service.Spec.Policy = nil // nobody else sees it, and a conflict is judged by what everyone does

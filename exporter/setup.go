@@ -109,6 +109,9 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		lease:    readLease(hub.GetAPIReader(), opts.Cluster),
 		interval: opts.HeartbeatInterval,
 		run:      string(uuid.NewUUID()),
+		started:  time.Now(),
+		yields:   sayYields(hub.GetClient(), opts.Cluster),
+		tell:     tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
 	}
 	synced := syncedFunc(hub.GetCache())
 	r := &reconciler{
@@ -119,6 +122,8 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		synced:  func() bool { return name.held.Load() && synced() },
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
+
+		overwritten: newOverwritten(),
 	}
 	r.brake = brake{holdFor: opts.HoldWithdrawals, served: exports.served, count: r.abandonedAll, single: r.pass.isDone}
 	skip := true // several members may run in one process, as in tests
@@ -144,6 +149,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		renew:    renewLease(hub.GetClient(), name, opts),
 		back:     opts.HubBack,
 		readAnew: opts.ReadAnew,
+		changed:  r.overwritten.seen,
 		catchUp:  func(ctx context.Context) error { return r.catchUp(ctx, hub.GetAPIReader()) },
 	}
 	for _, run := range []manager.RunnableFunc{

@@ -22,6 +22,7 @@ type facts struct {
 	version  string // of the member's agent, empty if unknown
 	exported int32  // how many services the member has on the hub
 	full     bool   // that these are as many as it may
+	cloned   bool   // that another agent with its identity, name and credentials says that it yields
 	// zones that the member says its nodes lie in, nil if it doesn't say.
 	zones []string
 }
@@ -30,6 +31,7 @@ func factsOf(lease *coordinationv1.Lease, exported int) facts {
 	f := facts{exported: int32(min(exported, math.MaxInt32))}
 	if lease != nil {
 		f.version, f.zones = versionOf(lease), zonesOf(lease)
+		f.cloned = lease.Annotations[api.AnnotationYields] != ""
 	}
 	return f
 }
@@ -115,6 +117,19 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts) []met
 			Message: "the cluster has fewer services on the hub than it may",
 		})
 	}
+	switch {
+	case f.cloned:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonCloneYields,
+			Message: "two clusters work with this one's identity, name and credentials, as after one was restored from the other's backup; " +
+				"the one whose agent started later exports nothing. Join it under a name of its own",
+		})
+	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned) != nil:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonCloneGone,
+			Message: "no second cluster works under this one's name any more",
+		})
+	}
 	return all
 }
 
@@ -135,6 +150,7 @@ func transitions(was, now []metav1.Condition) []news {
 		}
 		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
 			c.Type == clustersetv1alpha1.ConditionLimited && c.Status == metav1.ConditionTrue ||
+			c.Type == clustersetv1alpha1.ConditionCloned && c.Status == metav1.ConditionTrue ||
 			c.Type == clustersetv1alpha1.ConditionExpiryPaused && c.Status == metav1.ConditionTrue
 		kind := corev1.EventTypeNormal
 		if bad {

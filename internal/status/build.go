@@ -108,6 +108,9 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if limited := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited); limited != nil && limited.Status == metav1.ConditionTrue {
 		c.Limited, c.Message = true, cmp.Or(c.Message, limited.Message)
 	}
+	if cloned := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); cloned != nil && cloned.Status == metav1.ConditionTrue {
+		c.Cloned, c.Message = true, cmp.Or(c.Message, cloned.Message)
+	}
 	return c
 }
 

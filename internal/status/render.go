@@ -121,6 +121,9 @@ func phase(c Cluster) screen.Cell {
 	if c.Limited {
 		cell.Text, cell.Colour = cell.Text+", too many exports", screen.Bad
 	}
+	if c.Cloned {
+		cell.Text, cell.Colour = cell.Text+", cloned", screen.Bad
+	}
 	return cell
 }
 

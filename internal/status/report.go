@@ -71,7 +71,9 @@ type Cluster struct {
 	// Exports is how many services it exports, nil where that isn't known.
 	Exports *int `json:"exports,omitempty"`
 	// Limited says that it has as many services on the hub as it may, so that more are refused.
-	Limited      bool   `json:"limited,omitempty"`
+	Limited bool `json:"limited,omitempty"`
+	// Cloned says that two clusters work with its identity, name and credentials, of which one yields.
+	Cloned       bool   `json:"cloned,omitempty"`
 	AgentVersion string `json:"agentVersion,omitempty"`
 	Message      string `json:"message,omitempty"`
 }

@@ -64,6 +64,12 @@ func limited(mc *clustersetv1alpha1.MemberCluster) {
 		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
 }
 
+// cloned is at work twice.
+func cloned(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue,
+		clustersetv1alpha1.ReasonCloneYields, "two clusters work with this one's identity, name and credentials"))
+}
+
 func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
 	return clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
@@ -149,6 +155,7 @@ func facts() map[string]Facts {
 		"quiet":         {Now: now, Local: local(old)},
 		"expiry-paused": {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
 		"not-rejoined":  {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
+		"cloned":        {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},
 		"empty":         {Now: now, Local: &LocalFacts{}},
 	}
 }

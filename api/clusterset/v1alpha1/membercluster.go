@@ -216,6 +216,16 @@ const (
 	// ReasonFewServices goes with Limited=False.
 	ReasonFewServices = "FewServices"
 
+	// ConditionCloned is True where a second cluster works with this one's identity, name and credentials, as one does that was restored
+	// from its backup. The agent that started later exports nothing. The condition is not there before.
+	ConditionCloned = "Cloned"
+
+	// ReasonCloneYields goes with Cloned=True.
+	ReasonCloneYields = "CloneYields"
+
+	// ReasonCloneGone goes with Cloned=False.
+	ReasonCloneGone = "CloneGone"
+
 	// ConditionHubAnswers stands on a member's copy of its own MemberCluster: whether the hub answers its agent, and since when.
 	ConditionHubAnswers = "HubAnswers"
 

@@ -1,0 +1,134 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// errCloned is why an exporter pauses.
+var errCloned = errors.New("another agent with this cluster's identity, name and credentials is at work and started earlier; " +
+	"if this cluster was restored from a backup of the other, join it under a name of its own")
+
+// A clone is a cluster that was restored from another's etcd while that one still runs: it has the same kube-system UID, the same name and
+// the same credentials, so that the two would overwrite each other's records for ever. What tells them apart is the run that each writes
+// into the Lease. A run that another follows, after a restart, a rollout or a change of leaders, never writes again, and what a hub has
+// that was set back is old; so a run whose renewals come again and again between ours is alive. Both agents compare the same two starts as
+// they stand in the Lease. Clocks that are wrong can have them take the wrong one for the later, but never both or neither.
+const (
+	// cloneRenewals is how many renewals of another run, each newer than the one before, are a clone. A request of our predecessor that
+	// was under way, or one that it still made after a pause, is none.
+	cloneRenewals = 3
+	// yieldFor is for how many heartbeats the earlier one has to be silent until the later one takes over: with the defaults five minutes,
+	// when the hub takes the cluster for gone. A restart of the earlier one is shorter.
+	yieldFor = 30
+	// sayEvery is how often, in heartbeats, an agent that yields says so in the Lease. Where it hasn't been said for yieldFor, the clone is gone.
+	sayEvery = 6
+)
+
+// other is what is known of another run that renews our Lease.
+type other struct {
+	last     sighting
+	renewals int // each newer than the one before
+}
+
+// saw takes note of a renewal by another run and says whether that run is alive beside ours.
+func (o *other) saw(s sighting) (alive bool) {
+	switch {
+	case s.run != o.last.run:
+		o.last, o.renewals = s, 1
+	case s.renewed > o.last.renewed:
+		o.last = s
+		o.renewals++
+	}
+	return o.renewals >= 2 // the first may be what a hub that was set back has of a predecessor
+}
+
+// startedAfter says whether we are the later one. Where the Lease doesn't say when the other started, as that of an older version, we aren't.
+func (c *claim) startedAfter(lease *coordinationv1.Lease) bool {
+	theirs, err := time.Parse(time.RFC3339Nano, lease.Annotations[api.AnnotationStarted])
+	if err != nil {
+		return false
+	}
+	if theirs.Equal(c.started) {
+		return c.run > lease.Annotations[api.AnnotationRun]
+	}
+	return c.started.After(theirs)
+}
+
+// yield ends the exports and returns once the earlier agent has been silent for long enough. Until then it writes nothing to the hub but
+// the word that it is there.
+func (c *claim) yield(ctx context.Context) {
+	c.held.Store(false)
+	c.tellCloned(ctx)
+	c.await(ctx, true)
+}
+
+func (c *claim) tellCloned(ctx context.Context) {
+	metricNameTaken.Set(1)
+	c.tell(ctx, corev1.EventTypeWarning, "ClusterCloned", errCloned.Error()+". Nothing is exported from here")
+}
+
+// hear takes note of what a clone that yields says in our Lease, and takes it out once that is old.
+func (c *claim) hear(ctx context.Context, lease *coordinationv1.Lease) {
+	said := ""
+	if lease != nil {
+		said = lease.Annotations[api.AnnotationYields]
+	}
+	switch {
+	case said == "" && c.clone != "":
+		c.tell(ctx, corev1.EventTypeNormal, "CloneGone", "no other cluster works under this cluster's name any more")
+	case said != "" && c.clone == "":
+		c.tell(ctx, corev1.EventTypeWarning, "ClusterCloned", "another cluster works with this cluster's identity, name and credentials, as one does "+
+			"that was restored from this one's backup. Its agent started later and exports nothing; join it under a name of its own")
+	}
+	switch {
+	case said != c.clone:
+		c.clone, c.cloneHeard = said, time.Now()
+	case said != "" && time.Since(c.cloneHeard) > yieldFor*c.interval:
+		c.say(ctx, "null")
+	}
+}
+
+// say writes into the Lease, beside what its holder writes, that we yield: a time as JSON, or null.
+func (c *claim) say(ctx context.Context, at string) {
+	if err := c.yields(ctx, at); err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).WithName("claim").Info("Can't say on the hub that there are two of this cluster, trying on", "reason", err.Error())
+	}
+}
+
+// sayYields returns what does so on the hub.
+func sayYields(hub client.Client, cluster string) func(context.Context, string) error {
+	return func(ctx context.Context, at string) error {
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationYields+`":`+at+`}}}`))
+		if err := hub.Patch(ctx, lease, patch, client.FieldOwner(api.FieldManagerExporter)); err != nil {
+			return fmt.Errorf("patch Lease %s: %w", client.ObjectKeyFromObject(lease), err)
+		}
+		return nil
+	}
+}
+
+// tellOf returns what logs news about this cluster's name and makes an Event of its MemberCluster here of it.
+func tellOf(recorder events.EventRecorder, cluster string) func(ctx context.Context, kind, reason, message string) {
+	regarding := &clustersetv1alpha1.MemberCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+	}
+	return func(ctx context.Context, kind, reason, message string) {
+		log.FromContext(ctx).WithName("claim").Info("About this cluster's name on the hub: " + message)
+		recorder.Eventf(regarding, nil, kind, reason, "Claim", "%s", message)
+	}
+}

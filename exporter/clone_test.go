@@ -1,0 +1,265 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// leaseHub is a hub that has one Lease, for agents in a synctest bubble.
+type leaseHub struct {
+	mu     sync.Mutex
+	lease  *coordinationv1.Lease
+	renews map[string]int // by run
+	events []string       // "run reason"
+}
+
+func (h *leaseHub) read(context.Context) (*coordinationv1.Lease, error) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.lease.DeepCopy(), nil
+}
+
+func (h *leaseHub) write(do func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	do()
+}
+
+// counts returns how often a run has renewed the Lease.
+func (h *leaseHub) counts(run string) (n int) {
+	h.write(func() { n = h.renews[run] })
+	return n
+}
+
+// told returns how often a run has said something.
+func (h *leaseHub) told(event string) (n int) {
+	h.write(func() {
+		for _, e := range h.events {
+			if e == event {
+				n++
+			}
+		}
+	})
+	return n
+}
+
+// agent is one run of an agent.
+type agent struct {
+	*heartbeat
+	anew int
+	stop func()
+}
+
+// start starts an agent of the cluster, whose clock is off by skew.
+func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
+	t.Helper()
+	c := &claim{
+		uid: func(context.Context) (string, error) { return "cluster", nil }, lease: h.read, interval: 10 * time.Second,
+		run: run, started: time.Now().Add(skew),
+		tell: func(_ context.Context, _, reason, _ string) {
+			h.write(func() { h.events = append(h.events, run+" "+reason) })
+		},
+		yields: func(_ context.Context, at string) error {
+			h.write(func() {
+				if h.lease.Annotations[api.AnnotationYields] = strings.Trim(at, `"`); at == "null" {
+					delete(h.lease.Annotations, api.AnnotationYields)
+				}
+			})
+			return nil
+		},
+	}
+	ready := make(chan struct{})
+	a := &agent{}
+	a.heartbeat = &heartbeat{
+		interval: c.interval, after: ready, claim: c, catchUp: nothing,
+		readAnew: func() { a.anew++ },
+		renew: func(context.Context) error {
+			h.write(func() {
+				at := c.renewing(metav1.NewMicroTime(time.Now().Add(skew)))
+				lease := leaseOf("cluster", at.Time)
+				lease.Annotations[api.AnnotationRun] = run
+				lease.Annotations[api.AnnotationStarted] = c.started.Format(time.RFC3339Nano)
+				if h.lease != nil && h.lease.Annotations[api.AnnotationYields] != "" {
+					lease.Annotations[api.AnnotationYields] = h.lease.Annotations[api.AnnotationYields]
+				}
+				h.lease = lease
+				h.renews[run]++
+			})
+			c.renewed()
+			return nil
+		},
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = c.take(ctx)
+		close(ready) // a first pass takes no time
+		if err := a.run(ctx); err != nil {
+			t.Errorf("%s: %v", run, err)
+		}
+	}()
+	a.stop = func() { cancel(); <-done }
+	t.Cleanup(a.stop)
+	return a
+}
+
+func inClonesHub(t *testing.T, test func(t *testing.T, h *leaseHub)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) { test(t, &leaseHub{renews: map[string]int{}}) })
+}
+
+// Of two agents of one identity the one that started later stops, and both say so; whatever their clocks say, one goes on and one stops.
+func TestOfTwoClonesTheLaterYields(t *testing.T) {
+	for _, c := range []struct {
+		skew       time.Duration // of the clone's clock
+		goes, ends string
+	}{
+		{0, "a", "b"}, {20 * time.Minute, "a", "b"}, {-20 * time.Minute, "a", "b"}, {-2 * time.Hour, "b", "a"},
+	} {
+		t.Run(fmt.Sprint(c.skew), func(t *testing.T) {
+			inClonesHub(t, func(t *testing.T, h *leaseHub) {
+				agents := map[string]*agent{"a": h.start(t, "a", 0)}
+				elapse(time.Hour + 3*time.Second)
+				agents["b"] = h.start(t, "b", c.skew)
+				elapse(2 * time.Minute)
+				before := h.counts(c.ends)
+				if before > 370 || h.counts("b") > 0 && c.ends == "b" && before > cloneRenewals+1 {
+					t.Errorf("%s renewed the Lease %d times", c.ends, before)
+				}
+				was := h.counts(c.goes)
+				elapse(time.Hour)
+				if n, m := h.counts(c.ends)-before, h.counts(c.goes)-was; n > 0 || m != 360 {
+					t.Errorf("in an hour the one that yields renewed %d times, the other %d times", n, m)
+				}
+				if agents[c.ends].claim.held.Load() || !agents[c.goes].claim.held.Load() {
+					t.Error("it isn't the later one that exports nothing")
+				}
+				if h.told(c.ends+" ClusterCloned") != 1 || h.told(c.goes+" ClusterCloned") != 1 || h.told(c.goes+" CloneGone") != 0 {
+					t.Errorf("said: %v", h.events)
+				}
+				if agents[c.goes].anew > 2 {
+					t.Errorf("the one that goes on read everything anew %d times", agents[c.goes].anew)
+				}
+				// The clone is joined under a name of its own.
+				agents[c.ends].stop()
+				elapse(15 * time.Minute)
+				if h.told(c.goes+" CloneGone") != 1 || h.lease.Annotations[api.AnnotationYields] != "" {
+					t.Errorf("after it has gone: said %v, Lease %v", h.events, h.lease.Annotations)
+				}
+			})
+		})
+	}
+}
+
+// The earlier one keeps the name over a restart, though it is then the later. The clone takes it only where the other is gone for long, and
+// yields from the start where it is restarted itself.
+func TestRestartsBesideAClone(t *testing.T) {
+	inClonesHub(t, func(t *testing.T, h *leaseHub) {
+		a := h.start(t, "a", 0)
+		elapse(time.Minute)
+		b := h.start(t, "b", 0)
+		elapse(5 * time.Minute)
+		a.stop()
+		elapse(7 * time.Second)
+		a2, began := h.start(t, "a2", 0), time.Now()
+		for !a2.claim.held.Load() {
+			elapse(time.Second)
+		}
+		if took := time.Since(began); took > 31*time.Second {
+			t.Errorf("the earlier one works again %s after its restart", took)
+		}
+		b.stop()
+		b2 := h.start(t, "b2", 0)
+		elapse(20 * time.Minute)
+		if n := h.counts("b2"); n != 0 || b2.claim.held.Load() || !a2.claim.held.Load() || h.told("b2 ClusterCloned") != 1 {
+			t.Errorf("a clone that is restarted: %d renewals, said %v", n, h.events)
+		}
+		a2.stop()
+		elapse((yieldFor-2)*10*time.Second - time.Second)
+		if b2.claim.held.Load() {
+			t.Error("the clone takes over too early")
+		}
+		elapse(time.Minute)
+		if !b2.claim.held.Load() || h.counts("b2") == 0 || h.lease.Annotations[api.AnnotationYields] != "" {
+			t.Errorf("the clone doesn't take over: Lease %v", h.lease.Annotations)
+		}
+		elapse(time.Hour)
+		if !b2.claim.held.Load() {
+			t.Error("the clone doesn't keep the name of one that is gone")
+		}
+	})
+}
+
+// What looks like a second agent for a moment is none.
+func TestNoClones(t *testing.T) {
+	for name, happens := range map[string]func(t *testing.T, h *leaseHub) *agent{
+		"restarts in quick succession": func(t *testing.T, h *leaseHub) *agent {
+			for i := range 20 {
+				a := h.start(t, fmt.Sprint("run", i), time.Duration(-i)*time.Minute) // a clock that is being set back
+				elapse(time.Duration(1+i) * time.Second)
+				a.stop()
+			}
+			return h.start(t, "last", 0)
+		},
+		"a rollout in which the old agent ends after the new one has begun": func(t *testing.T, h *leaseHub) *agent {
+			old := h.start(t, "old", 0)
+			elapse(time.Minute + 5*time.Second)
+			fresh := h.start(t, "new", 0)
+			elapse(15 * time.Second)
+			old.stop()
+			return fresh
+		},
+		"a change of leaders, and requests of the old one that arrive late": func(t *testing.T, h *leaseHub) *agent {
+			old := h.start(t, "old", 0)
+			elapse(time.Minute)
+			old.stop()
+			fresh := h.start(t, "new", 0)
+			elapse(25 * time.Second)
+			for range 2 {
+				_ = old.renew(t.Context())
+				elapse(20 * time.Second)
+			}
+			return fresh
+		},
+		"a hub that is set back, again and again": func(t *testing.T, h *leaseHub) *agent {
+			old := h.start(t, "old", 0)
+			elapse(time.Minute)
+			backup, _ := h.read(t.Context())
+			elapse(time.Minute)
+			old.stop()
+			fresh := h.start(t, "new", 0)
+			for range 10 {
+				elapse(time.Minute)
+				h.write(func() { h.lease = backup.DeepCopy() })
+			}
+			elapse(20 * time.Second)
+			if fresh.anew != 10 {
+				t.Errorf("it noticed %d times that the hub was set back", fresh.anew)
+			}
+			return fresh
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inClonesHub(t, func(t *testing.T, h *leaseHub) {
+				last := happens(t, h)
+				elapse(time.Minute)
+				before := h.counts(last.claim.run)
+				elapse(10 * time.Minute)
+				if n := h.counts(last.claim.run) - before; n < 60 || n > 61 || !last.claim.held.Load() || len(h.events) > 0 {
+					t.Errorf("%d renewals in ten minutes, said %v", n, h.events)
+				}
+			})
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package exporter
+
+import (
+	"hash/maphash"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// rewriteEvery is the least time between two writes of a service's records that are only there because somebody else changed these.
+const rewriteEvery = time.Second
+
+// overwritten tells records that have to be written because something changed here from those that somebody else has changed on the hub. The
+// first time these are mended at once. Whoever does it again is most likely a clone (see clone.go), and each write of ours would have it
+// write, too, as fast as the hub allows; so it is then done once a second, and the Lease looked at.
+type overwritten struct {
+	mu    sync.Mutex
+	wrote map[types.NamespacedName]written
+	seen  chan struct{} // has an element where somebody else has changed the same records again
+}
+
+type written struct {
+	from uint64    // see versionOf
+	anew time.Time // when it was last written though nothing had changed here
+}
+
+func newOverwritten() *overwritten {
+	return &overwritten{wrote: map[types.NamespacedName]written{}, seen: make(chan struct{}, 1)}
+}
+
+// ask is called where a service's records aren't what they should be. others says that this is somebody else's doing, and wait how long to
+// leave it at that.
+func (o *overwritten) ask(src Source, want Desired, firstPassDone bool) (others bool, wait time.Duration) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was, known := o.wrote[src.Key]
+	// A record of a service that isn't exported here and that we never wrote is an orphan in the first pass, and somebody else's after it.
+	others = known && was.from == versionOf(src, want) || !known && want.Service == nil && firstPassDone
+	if !others {
+		return false, 0
+	}
+	return true, max(rewriteEvery-time.Since(was.anew), 0)
+}
+
+// note takes up that the hub now has what it should.
+func (o *overwritten) note(src Source, want Desired, others bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	was, now := o.wrote[src.Key], written{from: versionOf(src, want)}
+	switch {
+	case others:
+		if now.anew = time.Now(); now.anew.Sub(was.anew) < time.Minute {
+			select {
+			case o.seen <- struct{}{}:
+			default:
+			}
+		}
+	case want.Service == nil:
+		delete(o.wrote, src.Key)
+		return
+	}
+	o.wrote[src.Key] = now
+}
+
+var versionSeed = maphash.MakeSeed()
+
+// versionOf identifies what a service's records are made of, whatever the order of its slices; 0 stands for no records.
+func versionOf(src Source, want Desired) (sum uint64) {
+	if want.Service == nil {
+		return 0
+	}
+	add := func(o metav1.Object) { sum += maphash.String(versionSeed, string(o.GetUID())+" "+o.GetResourceVersion()) }
+	add(src.Service)
+	if src.Export != nil { // a withdrawal that is held has none
+		add(src.Export)
+	}
+	for i := range src.Slices {
+		add(&src.Slices[i])
+	}
+	return sum
+}

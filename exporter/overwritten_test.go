@@ -1,0 +1,66 @@
+package exporter
+
+import (
+	"testing"
+	"testing/synctest"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Records that somebody else changes are mended at once, and then once a second; what changes here is written at once.
+func TestRecordsThatOthersChange(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOverwritten()
+		of := func(version string) (Source, Desired) {
+			src := Source{Key: web}
+			if version == "" {
+				return src, Desired{}
+			}
+			src.Service = &corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: types.UID("u"), ResourceVersion: version}}
+			src.Export = &mcsv1beta1.ServiceExport{}
+			return src, Desired{Service: &clustersetv1alpha1.ExportedService{}}
+		}
+		for _, step := range []struct {
+			what, version string
+			passDone      bool
+			others, waits bool
+		}{
+			{"an orphan in the first pass", "", false, false, false},
+			{"the first export", "1", true, false, false},
+			{"somebody changed it", "1", true, true, false},
+			{"and again", "1", true, true, true},
+			{"it changed here", "2", true, false, false},
+			{"un-exported", "", true, false, false},
+			{"exported again", "2", true, false, false},
+			{"un-exported", "", true, false, false},
+			{"somebody else exports it", "", true, true, false},
+			{"and again", "", true, true, true},
+		} {
+			src, want := of(step.version)
+			others, wait := o.ask(src, want, step.passDone)
+			if others != step.others || wait > 0 != step.waits {
+				t.Errorf("%s: others %v, wait %s", step.what, others, wait)
+			}
+			elapse(wait)
+			if _, wait := o.ask(src, want, step.passDone); wait > 0 {
+				t.Errorf("%s: still %s to wait", step.what, wait)
+			}
+			o.note(src, want, others)
+			select {
+			case <-o.seen:
+				if !step.waits {
+					t.Errorf("%s: said to be somebody else's again", step.what)
+				}
+			default:
+				if step.waits {
+					t.Errorf("%s: not said", step.what)
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,162 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/kubernetes"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// cloned returns a second cluster with this one's past: an API server on a copy of its etcd, and an agent with its credentials that isn't
+// started.
+func (m *member) cloned() *member {
+	m.Helper()
+	c := *m
+	c.cluster = cluster{TB: m.TB, dir: filepath.Join(m.TempDir(), m.name)}
+	c.scrape, c.flags = &scrape{}, new([]string)
+	m.plane.StopAPIServer()
+	m.plane.StopEtcd()
+	err := os.CopyFS(filepath.Join(c.dir, "etcd"), os.DirFS(filepath.Join(m.dir, "etcd")))
+	if err = errors.Join(err, m.plane.StartEtcd(context.Background())); err != nil {
+		m.Fatal(err)
+	}
+	m.startAPIServer()
+	content, err := os.ReadFile(m.hubKubeconfig)
+	c.hubKubeconfig = filepath.Join(c.dir, "hub.kubeconfig")
+	if err = errors.Join(err, os.WriteFile(c.hubKubeconfig, content, 0o600), c.launch(context.Background())); err != nil {
+		m.Fatal(err)
+	}
+	m.Cleanup(func() { _ = c.stopPlane() })
+	c.agent = &program{Name: "agent of the clone", Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(m.dir), m.name+"-clone-agent.log"), Args: c.agentArgs, Up: c.Up}
+	m.Cleanup(c.killAgent)
+	return &c
+}
+
+// wrote returns how often an agent has written to its records on the hub.
+func (m *member) wrote() float64 {
+	m.Helper()
+	n, err := m.metric("clusterset_exporter_writes_total")
+	if err != nil {
+		m.Fatal(err)
+	}
+	return n
+}
+
+// nameTaken returns nil if the agent's metric says so.
+func (m *member) nameTaken(want float64) error {
+	taken, err := m.metric("clusterset_exporter_name_taken")
+	if err == nil && taken != want {
+		err = fmt.Errorf("clusterset_exporter_name_taken is %v, want %v", taken, want)
+	}
+	return err
+}
+
+// A cluster is restored from another's backup while that one runs: the same identity, name and credentials twice. The one that was there
+// first goes on, over a restart of its agent too; the other exports nothing. Both say so, and nobody writes for the other's sake.
+func TestClonedCluster(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("cloned")
+	beijing, tianjin := f.member("beijing"), f.member("tianjin")
+	only := func(address string) string { return slice(ns, "only", "1", "IPv4", port8080, endpoint(address)) }
+	beijing.apply(exported(ns, "only", "clusterIP: None, "+httpPort), only("10.200.17.1"), exported(ns, "web", httpPort))
+	kube.Eventually(t, soon, func() error { return tianjin.importedFrom(ns, "only", "beijing") })
+	clone := beijing.cloned()
+	clone.apply(only("10.200.17.66"), exported(ns, "more", httpPort))
+
+	// What either has that the other doesn't is written by the one and removed by the other, until they have told who is who.
+	beat := func(want *member) error {
+		return errors.Join(
+			want.nameTaken(0), f.hub.holds("beijing", ns, "only", "10.200.17.1"),
+			f.recorded("beijing", ns, "web", true), f.recorded("beijing", ns, "more", false),
+		)
+	}
+	began, before := time.Now(), beijing.wrote()
+	clone.startAgent()
+	kube.Eventually(t, soon, func() error {
+		var mc clustersetv1alpha1.MemberCluster
+		if err := f.hub.get("", "beijing", &mc); err != nil {
+			return err
+		}
+		if c := condition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); c == nil || c.Status != metav1.ConditionTrue {
+			return fmt.Errorf("the hub says of the cluster that it is cloned: %+v", c)
+		}
+		return errors.Join(clone.nameTaken(1), beat(beijing))
+	})
+	took(t, fmt.Sprintf("telling two clones apart, with %v writes of the one and %v of the other,", beijing.wrote()-before, clone.wrote()), began)
+	for what, m := range map[string]*member{"the first": beijing, "the clone": clone} {
+		kube.Eventually(t, soon, func() error {
+			if err := m.hasEvent("MemberCluster", "", "beijing", "ClusterCloned", "name of its own"); err != nil {
+				return fmt.Errorf("%s: %w", what, err)
+			}
+			return nil
+		})
+	}
+
+	// From then on each heartbeat is one write, and the clone's word now and then. The records stay as they are.
+	k, err := kubernetes.NewForConfig(f.hub.plane.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), soon)
+	defer cancel()
+	leases, err := k.CoordinationV1().Leases(api.MemberNamespace("beijing")).Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	records, wrote := f.hub.versions("beijing", ns), clone.wrote()
+	beats, says := 0, 0
+	var renewed time.Time
+	for beats < 30 {
+		e, open := <-leases.ResultChan()
+		lease, ok := e.Object.(*coordinationv1.Lease)
+		if !open || !ok {
+			t.Fatalf("the watch of the Lease ended: %+v", e)
+		}
+		if e.Type != watch.Modified {
+			continue
+		}
+		if at := lease.Spec.RenewTime.Time; at.Equal(renewed) {
+			says++
+		} else {
+			renewed = at
+			beats++
+		}
+	}
+	leases.Stop()
+	if says > beats/2 {
+		t.Errorf("in %d heartbeats the Lease was written %d more times", beats, says)
+	}
+	if now := f.hub.versions("beijing", ns); now != records || clone.wrote() != wrote {
+		t.Errorf("after %d heartbeats, and %v writes of the clone, the records are\n%s, were\n%s", beats, clone.wrote()-wrote, now, records)
+	}
+
+	// Its agent is started anew, and is the later one by that.
+	beijing.restartAgent()
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(clone.nameTaken(1), beat(beijing), f.hub.phaseIs("beijing", clustersetv1alpha1.MemberReady))
+	})
+	beijing.apply(only("10.200.17.2"))
+	kube.Eventually(t, soon, func() error { return f.hub.holds("beijing", ns, "only", "10.200.17.2") })
+
+	clone.killAgent()
+	kube.Eventually(t, soon, func() error {
+		var mc clustersetv1alpha1.MemberCluster
+		err := f.hub.get("", "beijing", &mc)
+		if c := condition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); err != nil || c == nil || c.Status != metav1.ConditionFalse {
+			return fmt.Errorf("the hub says of the cluster that it is cloned: %+v, %w", c, err)
+		}
+		return beijing.hasEvent("MemberCluster", "", "beijing", "CloneGone")
+	})
+}
