@@ -71,7 +71,9 @@ func versionOf(src Source, want Desired) (sum uint64) {
 	if want.Service == nil {
 		return 0
 	}
-	add := func(o metav1.Object) { sum += maphash.String(versionSeed, string(o.GetUID())+" "+o.GetResourceVersion()) }
+	add := func(o metav1.Object) {
+		sum += maphash.String(versionSeed, string(o.GetUID())+" "+o.GetResourceVersion())
+	}
 	add(src.Service)
 	if src.Export != nil { // a withdrawal that is held has none
 		add(src.Export)
