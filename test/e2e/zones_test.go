@@ -1,0 +1,90 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// The label of a node in one cluster decides how near the cluster's endpoints are for another: by name and behind the address.
+func TestZonesOfNodesRankElsewhere(t *testing.T) {
+	f := newFleet(t, clusterSpec{name: "here", zone: "a"}, clusterSpec{name: "there"})
+	here, there := f.member("here"), f.member("there")
+	ns := f.namespace("zones")
+	here.apply(node("here-1", "a"))
+	for i, m := range []*member{here, there} {
+		for name, kind := range map[string]string{"db": headlessService, "web": httpPort} {
+			m.apply(service(ns, name, kind), export(ns, name, ""), slice(ns, name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.9.1", 200+i))))
+		}
+	}
+	// What is told of there: its zones on the hub, whether its endpoint is answered here, and the zone that it is hinted for.
+	told := func(zones []string, answers []string, hint string) {
+		t.Helper()
+		kube.Eventually(t, soon, func() error {
+			var mc clustersetv1alpha1.MemberCluster
+			if err := f.hub.get("", "there", &mc); err != nil {
+				return err
+			}
+			if !slices.Equal(mc.Status.Zones, zones) {
+				return fmt.Errorf("the hub has there in zones %q, want %q", mc.Status.Zones, zones)
+			}
+			return errors.Join(
+				here.dns.answers("db."+ns+".svc.clusterset.local", "A", answers...),
+				here.dns.answers("db."+ns+".svc.global", "A", answers...),
+				here.hinted(ns, "web", map[string]string{"here": "a", "there": hint}))
+		})
+	}
+	own, both := []string{"10.200.9.1"}, []string{"10.200.9.1", "10.201.9.1"}
+	told(nil, own, api.HintNone)
+	there.apply(node("there-1", "a"))
+	told([]string{"a"}, both, "a")
+	there.apply(node("there-1", "b"))
+	told([]string{"b"}, own, api.HintNone)
+	there.apply(node("there-2", "a"))
+	told([]string{"a", "b"}, both, "a")
+	there.remove(node("there-2", "a"))
+	told([]string{"b"}, own, api.HintNone)
+}
+
+// node is a Node, for which there is no kubelet.
+func node(name, zone string) string {
+	return fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s: %s}}}", name, corev1.LabelTopologyZone, zone)
+}
+
+// hinted returns nil if kube-proxy is told to use each cluster's endpoints of a service in that zone.
+func (m *member) hinted(ns, name string, want map[string]string) error {
+	i, err := m.imported(ns, name)
+	if err != nil {
+		return err
+	}
+	got := map[string]string{}
+	for _, s := range i.slices {
+		if s.Labels[api.LabelKubernetesServiceName] != api.DerivedServiceName(ns, name) {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			got[s.Labels[api.LabelSourceCluster]] += hints(&e)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		return fmt.Errorf("%s: kube-proxy is told to use %s/%s in zones %v, want %v", m.name, ns, name, got, want)
+	}
+	return nil
+}
+
+func hints(e *discoveryv1.Endpoint) (zones string) {
+	if e.Hints != nil {
+		for _, z := range e.Hints.ForZones {
+			zones += z.Name
+		}
+	}
+	return zones
+}
