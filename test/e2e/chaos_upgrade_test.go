@@ -3,10 +3,7 @@ package e2e
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/internal/join"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 )
 
 const (
@@ -145,38 +143,12 @@ func buildPrevious(t *testing.T) string {
 	if commit == "" {
 		commit = previous
 	}
-	git := func(args ...string) ([]byte, error) {
-		cmd := exec.CommandContext(t.Context(), "git", args...)
-		cmd.Dir = root
-		return cmd.Output()
+	dir, err := testfleet.BuildPrevious(t.Context(), root, commit)
+	if errors.Is(err, testfleet.ErrNoHistory) {
+		t.Skip(err)
 	}
-	full, err := git("rev-parse", "--verify", commit+"^{commit}")
-	if err != nil {
-		t.Skipf("no history with the commit %s: %v", commit, err)
-	}
-	cache, err := os.UserCacheDir()
 	if err != nil {
 		t.Fatal(err)
-	}
-	dir := filepath.Join(cache, "clusterset", "previous", strings.TrimSpace(string(full)))
-	if _, err := os.Stat(filepath.Join(dir, "coredns")); err == nil {
-		return dir
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		t.Fatal(err)
-	}
-	source := t.TempDir()
-	for _, cmd := range []*exec.Cmd{
-		exec.CommandContext(t.Context(), "git", "-C", root, "archive", "--output="+filepath.Join(source, "tree.tar"), commit),
-		exec.CommandContext(t.Context(), "tar", "-xf", filepath.Join(source, "tree.tar"), "-C", source),
-		exec.CommandContext(t.Context(), "go", "-C", source, "build", "-ldflags=-s -w", "-o", dir+".new"+string(filepath.Separator), "./cmd/clusterset", "./cmd/coredns"),
-		exec.CommandContext(t.Context(), "cp", "-r", filepath.Join(source, "api", "crds"), dir+".new"+string(filepath.Separator)),
-	} {
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("%s: %v\n%s", cmd, err, out)
-		}
-	}
-	if err := os.Rename(dir+".new", dir); err != nil {
-		t.Fatal(fmt.Errorf("build %s: %w", commit, err))
 	}
 	return dir
 }

@@ -1,0 +1,52 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// ErrNoHistory says that the commit of an earlier version isn't there to be built.
+var ErrNoHistory = errors.New("the history lacks the commit")
+
+// BuildPrevious builds both programs of an earlier commit, once for this machine, and returns their folder. In it crds has the
+// kinds as they were then. They are compiled from the repository's history.
+func BuildPrevious(ctx context.Context, repository, commit string) (dir string, err error) {
+	full, err := exec.CommandContext(ctx, "git", "-C", repository, "rev-parse", "--verify", commit+"^{commit}").Output() //nolint:gosec // of a test
+	if err != nil {
+		return "", fmt.Errorf("%w %s: %w", ErrNoHistory, commit, err)
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	dir = filepath.Join(cache, "clusterset", "previous", strings.TrimSpace(string(full)))
+	if _, err := os.Stat(filepath.Join(dir, "coredns")); !errors.Is(err, fs.ErrNotExist) {
+		return dir, err
+	}
+	source, err := os.MkdirTemp("", "previous-")
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = os.RemoveAll(source) }()
+	to := dir + ".new" + string(filepath.Separator)
+	for _, args := range [][]string{
+		{"git", "-C", repository, "archive", "--output=" + filepath.Join(source, "tree.tar"), commit},
+		{"tar", "-xf", filepath.Join(source, "tree.tar"), "-C", source},
+		{"go", "-C", source, "build", "-ldflags=-s -w", "-o", to, "./cmd/clusterset", "./cmd/coredns"},
+		{"cp", "-r", filepath.Join(source, "api", "crds"), to},
+	} {
+		if out, err := exec.CommandContext(ctx, args[0], args[1:]...).CombinedOutput(); err != nil { //nolint:gosec // of a test
+			return "", fmt.Errorf("build %s: %s: %w\n%s", commit, strings.Join(args, " "), err, out)
+		}
+	}
+	if err := os.Rename(dir+".new", dir); err != nil {
+		return "", fmt.Errorf("build %s: %w", commit, err)
+	}
+	return dir, nil
+}
