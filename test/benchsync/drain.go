@@ -19,8 +19,9 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// drains times how soon an operator's word about a cluster is behind near's ClusterSetIPs, and counts what events cost in writes
-// there. West and east, which are equally far from near, export the same services; south and east one more.
+// drains times how soon an operator's word about a cluster is behind near's ClusterSetIPs and behind every member's, and counts what
+// events cost in writes in near. West and east, which are equally far from near and far, export the same services; south and east one
+// more. West, east and south are records on the hub: the members that import are near, and then far too.
 func (b *bench) drains(ctx context.Context) error {
 	if err := b.fillForDrains(ctx); err != nil {
 		return err
@@ -32,16 +33,8 @@ func (b *bench) drains(ctx context.Context) error {
 		}
 	}
 	b.say("draining and undraining south %d times, with one service", b.changes/10)
-	var one []time.Duration
-	for i := range b.changes / 10 * 2 {
-		took, err := b.drainSteers(ctx, "south", i%2 == 0, 1)
-		if err != nil {
-			return err
-		}
-		one = append(one, took...)
-	}
-	if len(one) > 0 {
-		b.percentiles("drain or undrain → behind the ClusterSetIP of one service", one)
+	if err := b.drainsOfOne(ctx, "drain or undrain → behind the ClusterSetIP of one service", b.near); err != nil {
+		return err
 	}
 	for _, event := range []struct {
 		what string
@@ -71,6 +64,49 @@ func (b *bench) drains(ctx context.Context) error {
 		}
 		b.row("writes in the member: "+event.what, "", "", "", strings.TrimRight(fmt.Sprintf("%d %s", n, what), " "))
 	}
+	return b.drainsEverywhere(ctx)
+}
+
+// drainsOfOne drains and undrains the cluster of one service, again and again.
+func (b *bench) drainsOfOne(ctx context.Context, what string, members ...*member) error {
+	var one []time.Duration
+	for i := range b.changes / 10 * 2 {
+		took, err := b.drainSteers(ctx, "south", i%2 == 0, 1, members...)
+		if err != nil {
+			return err
+		}
+		one = append(one, took...)
+	}
+	if len(one) > 0 {
+		b.percentiles(what, one)
+	}
+	return nil
+}
+
+// drainsEverywhere times it once more, until the last of all members follows.
+func (b *bench) drainsEverywhere(ctx context.Context) error {
+	b.say("the same until every member follows: far imports too")
+	b.far.AgentFlags = nil
+	if err := b.addNode(ctx, b.far); err != nil {
+		return err
+	}
+	if err := b.far.restartAgent(ctx); err != nil {
+		return err
+	}
+	if err := b.importedForDrains(ctx, b.far); err != nil {
+		return err
+	}
+	if err := b.drainsOfOne(ctx, "drain or undrain → behind the ClusterSetIPs of one service, in every member", b.near, b.far); err != nil {
+		return err
+	}
+	for _, drain := range []bool{true, false} {
+		took, err := b.drainSteers(ctx, "west", drain, b.drained, b.near, b.far)
+		if err != nil {
+			return err
+		}
+		word := map[bool]string{true: "drain", false: "undrain"}[drain]
+		b.percentiles(fmt.Sprintf("%s → behind the ClusterSetIPs of %d services, in every member", word, b.drained), took)
+	}
 	return nil
 }
 
@@ -81,7 +117,7 @@ func (b *bench) drainOf(ctx context.Context, cluster string, drain bool, what st
 		word = "undrain"
 	}
 	from, cpu, all := b.near.audit.size(), cpuOf(b.near.Agent.PID()), cpuOfAll()
-	took, err := b.drainSteers(ctx, cluster, drain, services)
+	took, err := b.drainSteers(ctx, cluster, drain, services, b.near)
 	if err != nil {
 		return err
 	}
@@ -108,8 +144,7 @@ func (b *bench) fillForDrains(ctx context.Context) error {
 	if err := b.join(ctx, "west", "east", "south"); err != nil {
 		return err
 	}
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "near-1", Labels: map[string]string{corev1.LabelTopologyZone: "near"}}}
-	if err := b.near.Client.Create(ctx, node); err != nil {
+	if err := b.addNode(ctx, b.near); err != nil {
 		return err
 	}
 	group, inGroup := errgroup.WithContext(ctx)
@@ -134,18 +169,66 @@ func (b *bench) fillForDrains(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return b.await(ctx, b.near.Agent, "they are imported", func() (bool, error) {
-		m, err := b.near.scrape(ctx)
+	return b.importedForDrains(ctx, b.near)
+}
+
+// importedForDrains waits until a member has the services.
+func (b *bench) importedForDrains(ctx context.Context, of *member) error {
+	return b.await(ctx, of.Agent, "they are imported", func() (bool, error) {
+		m, err := of.scrape(ctx)
 		return m.sum("clusterset_importer_services", `state="imported"`) >= float64(b.drained+1) && idle(m), err
 	})
 }
 
-// drainSteers drains a cluster, or undrains it, and returns for each service how long it took until a kube-proxy in near's
-// zone would use the cluster's endpoints no more, or again, by the rules that it goes by (docs/kube-proxy.md).
-func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, services int) ([]time.Duration, error) {
+// addNode gives a member a node in its zone.
+func (b *bench) addNode(ctx context.Context, to *member) error {
+	return to.Client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: to.Name + "-1", Labels: map[string]string{corev1.LabelTopologyZone: to.Zone}}})
+}
+
+// drainSteers drains a cluster, or undrains it, and returns for each service how long it took until kube-proxies in the zones of all
+// these members would use the cluster's endpoints no more, or again, by the rules that they go by (docs/kube-proxy.md).
+func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, services int, members ...*member) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
-	watching, err := client.NewWithWatch(b.near.Plane.Config(), client.Options{Scheme: b.near.Client.Scheme()})
+	group, inGroup := errgroup.WithContext(ctx)
+	began, done := make([]func(time.Time), len(members)), make([]map[string]time.Duration, len(members))
+	for i, m := range members {
+		await, err := m.steered(inGroup, cluster, drain, services)
+		if err != nil {
+			return nil, err
+		}
+		start := make(chan time.Time, 1)
+		began[i] = func(t time.Time) { start <- t }
+		group.Go(func() (err error) {
+			done[i], err = await(<-start)
+			return err
+		})
+	}
+	now := time.Now()
+	for _, begin := range began {
+		begin(now)
+	}
+	if err := b.patchMember(ctx, cluster, fmt.Sprintf(`{"spec":{"drain":%t}}`, drain)); err != nil {
+		cancel()
+		_ = group.Wait()
+		return nil, err
+	}
+	if err := group.Wait(); err != nil {
+		return nil, err
+	}
+	var all []time.Duration
+	for service, last := range done[0] {
+		for _, of := range done[1:] {
+			last = max(last, of[service])
+		}
+		all = append(all, last)
+	}
+	return all, nil
+}
+
+// steered watches a member, and returns what waits until each service has followed, and says how long after it began.
+func (m *member) steered(ctx context.Context, cluster string, drain bool, services int) (func(began time.Time) (map[string]time.Duration, error), error) {
+	watching, err := client.NewWithWatch(m.Plane.Config(), client.Options{Scheme: m.Client.Scheme()})
 	if err != nil {
 		return nil, err
 	}
@@ -173,35 +256,28 @@ func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, ser
 	if err != nil {
 		return nil, err
 	}
-	defer events.Stop()
-
-	began := time.Now()
-	if err := b.patchMember(ctx, cluster, fmt.Sprintf(`{"spec":{"drain":%t}}`, drain)); err != nil {
-		return nil, err
-	}
-	done := map[string]time.Duration{}
-	for len(done) < services {
-		select {
-		case <-ctx.Done():
-			return nil, fmt.Errorf("%d of %d services follow: %w", len(done), services, ctx.Err())
-		case e, ok := <-events.ResultChan():
-			if !ok {
-				return nil, fmt.Errorf("the watch of near's EndpointSlices ended")
-			}
-			s, ok := e.Object.(*discoveryv1.EndpointSlice)
-			if !ok {
-				continue
-			}
-			if service := add(s); done[service] == 0 && slices.Contains(used(known[service], "near"), cluster) != drain {
-				done[service] = time.Since(began)
+	return func(began time.Time) (map[string]time.Duration, error) {
+		defer events.Stop()
+		done := map[string]time.Duration{}
+		for len(done) < services {
+			select {
+			case <-ctx.Done():
+				return nil, fmt.Errorf("%s: %d of %d services follow: %w", m.Name, len(done), services, ctx.Err())
+			case e, ok := <-events.ResultChan():
+				if !ok {
+					return nil, fmt.Errorf("the watch of %s's EndpointSlices ended", m.Name)
+				}
+				s, ok := e.Object.(*discoveryv1.EndpointSlice)
+				if !ok {
+					continue
+				}
+				if service := add(s); done[service] == 0 && slices.Contains(used(known[service], m.Zone), cluster) != drain {
+					done[service] = time.Since(began)
+				}
 			}
 		}
-	}
-	var all []time.Duration
-	for _, took := range done {
-		all = append(all, took)
-	}
-	return all, nil
+		return done, nil
+	}, nil
 }
 
 // used returns the clusters whose endpoints a kube-proxy in the zone chooses among. All are ready, with one port and family.
