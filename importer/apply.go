@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -13,11 +14,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
+	"k8s.io/apimachinery/pkg/types"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/policy"
 )
@@ -41,13 +41,13 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	errs = append(errs, err)
 	in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(err)
 	if derived != cur.Derived || unsupported || in.Refused != "" {
-		out = desired.Compute(in)
+		out = r.memories.get(in.Key).Compute(in, cur)
 	}
 	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	if err != nil {
 		errs = append(errs, err) // and the slices would belong to nobody
 	} else {
-		errs = append(errs, r.applySlices(ctx, out, cur, r.ownerOf(imp)))
+		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)))
 		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
 		r.report.drops(ctx, in.Key, imp, out.Drops)
 	}
@@ -109,18 +109,16 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 }
 
 // applySlices makes the slices what they should be and deletes those that shouldn't be.
-func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
-	byName := map[string]*discoveryv1.EndpointSlice{}
-	for _, s := range cur.Slices {
-		byName[s.Name] = s
-	}
+func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
+	var mu sync.Mutex
+	memory := r.memories.get(key)
 	times := desired.TriggerTimes(cur, out, time.Now())
 	write := func(want *discoveryv1.EndpointSlice) error {
 		fresh := &discoveryv1.EndpointSlice{
 			ObjectMeta:  metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name},
 			AddressType: want.AddressType,
 		}
-		current := byName[want.Name]
+		current := cur.Slice(want.Name)
 		if current != nil && current.AddressType != want.AddressType {
 			// It can't be changed. The exporter's record was made anew under the same name.
 			if err := r.local.remove(ctx, current); err != nil {
@@ -128,24 +126,31 @@ func (r *reconciler) applySlices(ctx context.Context, out desired.Output, cur de
 			}
 			current = nil
 		}
-		_, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
+		is, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
 			was := *s
 			s.Labels = desired.MergeKeys(s.Labels, want.Labels,
 				[]string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService})
 			s.OwnerReferences = owner
-			s.Endpoints, s.Ports = want.Endpoints, want.Ports
+			full := want.DeepCopy() // what is written gets the answer decoded into it, and parts of want are remembered
+			s.Endpoints, s.Ports = full.Endpoints, full.Ports
 			if !equality.Semantic.DeepEqual(&was, s) { // the annotation is no reason to write by itself
 				s.Annotations = desired.MergeKeys(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
 			}
 		})
+		if err == nil && is == current {
+			mu.Lock()
+			defer mu.Unlock()
+			memory.FoundSlice(want, current)
+		}
 		return err
 	}
 	// New ones first, and stale ones last: an endpoint that moves from one slice to another is never missing.
 	var fresh, there []*discoveryv1.EndpointSlice
 	for _, want := range out.Slices {
-		if byName[want.Name] == nil {
+		switch current := cur.Slice(want.Name); {
+		case current == nil:
 			fresh = append(fresh, want)
-		} else {
+		case current != want || !equality.Semantic.DeepEqual(current.OwnerReferences, owner):
 			there = append(there, want)
 		}
 	}
@@ -168,32 +173,6 @@ func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointS
 	}
 	_ = group.Wait() // none returns an error
 	return errors.Join(errs...)
-}
-
-func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {
-	if r.options.SkipGlobalServices {
-		return nil
-	}
-	want := out.Global
-	fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-	g, err := ensure(ctx, r.local, existing(cur.Global), fresh, func(g *fabedgev1alpha1.GlobalService) {
-		g.Labels = desired.MergeKeys(g.Labels, want.Labels, nil)
-		g.Annotations = desired.MergeKeys(g.Annotations, want.Annotations, policy.Keys)
-		g.Spec = *want.Spec.DeepCopy()
-	})
-	if err != nil {
-		return err
-	}
-	r.report.truncated(client.ObjectKeyFromObject(g), int(want.Status.TruncatedEndpoints))
-	return ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) {
-		conditions := g.Status.Conditions
-		g.Status = *want.Status.DeepCopy()
-		for _, c := range g.Status.Conditions {
-			c.ObservedGeneration = g.Generation
-			meta.SetStatusCondition(&conditions, c)
-			g.Status.Conditions = conditions
-		}
-	})
 }
 
 // removeOwned deletes slices and the derived Service of a ServiceImport that isn't ours any more.

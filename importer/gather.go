@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,17 +33,18 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	if err := r.hub.List(ctx, &endpoints, byService(key), client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ExportedEndpoints of %s: %w", key, err)
 	}
-	left := map[string]bool{}
+	left, member := map[string]bool{}, &clustersetv1alpha1.MemberCluster{}
 	stays := func(record client.Object) bool {
 		namespace := record.GetNamespace()
 		gone, known := left[namespace]
 		if !known {
-			gone = r.hasLeft(ctx, namespace)
+			gone = r.hasLeft(ctx, namespace, member)
 			left[namespace] = gone
 		}
 		return !gone
 	}
 	// These are the cache's own objects. merge.Sanitize copies before it changes anything.
+	in.Endpoints = make([]*clustersetv1alpha1.ExportedEndpoints, 0, len(endpoints.Items))
 	for i := range endpoints.Items {
 		if e := &endpoints.Items[i]; stays(e) {
 			in.Endpoints = append(in.Endpoints, e)
@@ -62,32 +65,26 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 }
 
 // hasLeft says whether the hub says that the cluster, to which a namespace there belongs, has left.
-func (r *reconciler) hasLeft(ctx context.Context, namespace string) bool {
+func (r *reconciler) hasLeft(ctx context.Context, namespace string, member *clustersetv1alpha1.MemberCluster) bool {
 	cluster, ok := api.ClusterOfNamespace(namespace)
-	member := &clustersetv1alpha1.MemberCluster{}
 	return ok && r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy) == nil && member.Left()
 }
 
 // gatherMembers reads the MemberClusters of the clusters that the records come from, and this cluster's. again is when one of
 // them has been back for long enough, 0 where none is awaited.
 func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
-	in.Members, in.Returning = map[string]*clustersetv1alpha1.MemberCluster{}, map[string]bool{}
-	clusters := []string{in.Cluster}
-	for _, s := range in.Services {
-		if cluster, ok := s.SourceCluster(); ok {
-			clusters = append(clusters, cluster)
-		}
-	}
-	for _, cluster := range clusters {
+	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Services)+1), map[string]bool{}
+	read := func(cluster string) error {
+		// The caches' own objects. Nothing changes them.
 		member := &clustersetv1alpha1.MemberCluster{}
-		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member)
+		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) {
 			// A hub that was emptied, most likely. The cluster lies where it lay: without its place its endpoints would
 			// lose their rank.
-			err = r.local.cache.Get(ctx, client.ObjectKey{Name: cluster}, member)
+			err = r.local.cache.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy)
 		}
 		if client.IgnoreNotFound(err) != nil {
-			return 0, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+			return fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 		}
 		if err == nil {
 			in.Members[cluster] = usable(ctx, member)
@@ -96,6 +93,17 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 			in.Returning[cluster] = true
 			if again == 0 || left < again {
 				again = left
+			}
+		}
+		return nil
+	}
+	if err := read(in.Cluster); err != nil {
+		return 0, err
+	}
+	for _, s := range in.Services {
+		if cluster, ok := s.SourceCluster(); ok && cluster != in.Cluster {
+			if err := read(cluster); err != nil {
+				return 0, err
 			}
 		}
 	}
@@ -121,51 +129,60 @@ func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clus
 	}
 }
 
-// gatherLocal reads what there is of a service here.
-func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur desired.Current, err error) {
+// gatherLocal reads what there is of a service here: what is imported, and the EndpointSlices of this cluster's own Service. All but the
+// ServiceImport and the derived Service are the cache's own objects.
+func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur desired.Current, own []discoveryv1.EndpointSlice, err error) {
 	if cur.ServiceImport, err = r.local.getImport(ctx, key.Namespace, key.Name); err != nil {
-		return cur, err
+		return cur, nil, err
 	}
 	derived := &corev1.Service{}
 	if found, err := get(ctx, r.local, key.Namespace, api.DerivedServiceName(key.Namespace, key.Name), derived); err != nil {
-		return cur, err
+		return cur, nil, err
 	} else if found {
 		cur.Derived = derived
 	}
 	if !r.options.SkipGlobalServices {
 		global := &fabedgev1alpha1.GlobalService{}
-		if found, err := get(ctx, r.local, key.Namespace, key.Name, global); err != nil {
-			return cur, err
+		if found, err := get(ctx, r.local, key.Namespace, key.Name, global, client.UnsafeDisableDeepCopy); err != nil {
+			return cur, nil, err
 		} else if found {
 			cur.Global = global
 		}
 	}
-	var slices discoveryv1.EndpointSliceList
-	if err := r.local.cache.List(ctx, &slices, client.InNamespace(key.Namespace), byService(key)); err != nil {
-		return cur, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
+	var all discoveryv1.EndpointSliceList
+	if err := r.local.cache.List(ctx, &all, client.InNamespace(key.Namespace), byService(key), client.UnsafeDisableDeepCopy); err != nil {
+		return cur, nil, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
 	}
-	for i := range slices.Items {
-		if desired.Owned(&slices.Items[i]) {
-			cur.Slices = append(cur.Slices, &slices.Items[i])
+	cur.Slices = make([]*discoveryv1.EndpointSlice, 0, len(all.Items))
+	for i := range all.Items {
+		if s := &all.Items[i]; desired.Owned(s) {
+			cur.Slices = append(cur.Slices, s)
+		} else {
+			own = append(own, *s)
 		}
 	}
-	return cur, nil
+	slices.SortFunc(cur.Slices, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return cur, own, nil
 }
 
-// gatherOwn reads what this cluster's own objects say of a service. Of a Service that is gone, or is being deleted, that is
-// nothing: the hub has its addresses until the exporter has withdrawn them, and they lead nowhere.
-func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName) (*desired.Own, error) {
+// gatherOwn reads what this cluster's own objects say of a service, all being the EndpointSlices of its Service. Of a Service that is
+// gone, or is being deleted, that is nothing: the hub has its addresses until the exporter has withdrawn them, and they lead nowhere.
+func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
 	own := &desired.Own{Nodes: map[string]string{}}
 	svc := &corev1.Service{}
 	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
 		return own, err
 	}
-	var all discoveryv1.EndpointSliceList
-	if err := r.local.cache.List(ctx, &all, client.InNamespace(key.Namespace), byService(key)); err != nil {
-		return nil, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
+	all = record.Exportable(all)
+	slices.SortFunc(all, func(a, b discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	memory := r.memories.get(key)
+	if again := memory.ownAgain(svc, all); again != nil {
+		return again, nil
 	}
 	own.ClusterIPs, own.Ports = desired.ClusterIPs(svc), svc.Spec.Ports
-	for _, slice := range record.Exportable(all.Items) {
+	memory.own, memory.ownOf = own, nil
+	for _, slice := range all {
+		memory.ownOf = append(memory.ownOf, desired.VersionOf(&slice))
 		records := record.Endpoints(r.options.Cluster, key, slice)
 		for i := range records {
 			own.Endpoints = append(own.Endpoints, &records[i])

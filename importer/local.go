@@ -27,8 +27,8 @@ type local struct {
 }
 
 // get reads an object from the cache; found false says that there is none.
-func get[T client.Object](ctx context.Context, l *local, namespace, name string, into T) (found bool, err error) {
-	err = l.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into)
+func get[T client.Object](ctx context.Context, l *local, namespace, name string, into T, opts ...client.GetOption) (found bool, err error) {
+	err = l.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, opts...)
 	switch {
 	case apierrors.IsNotFound(err):
 		return false, nil

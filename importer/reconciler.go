@@ -33,6 +33,7 @@ type reconciler struct {
 	nodes     *nodes
 	returning *returning
 	caps      *caps
+	memories  *memories
 }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
@@ -41,23 +42,24 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.gatherHub(ctx, in.Key, &in); err != nil {
 		return reconcile.Result{}, err
 	}
-	cur, err := r.gatherLocal(ctx, in.Key)
+	cur, own, err := r.gatherLocal(ctx, in.Key)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 
 	if len(in.Services) > 0 && !r.options.imports(in.Key.Namespace) {
 		// The operator's own wish needs no word from the hub.
+		r.memories.forget(in.Key)
 		r.report.outcome(in.Key, stateExcluded)
 		return reconcile.Result{}, r.removeAll(ctx, cur)
 	}
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
 		in.Derived = cur.Derived
 	}
-	if in.Own, err = r.gatherOwn(ctx, in.Key); err != nil {
+	if in.Own, err = r.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
 	}
-	out, returns, err := r.compute(ctx, &in)
+	out, returns, err := r.compute(ctx, &in, cur)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -66,10 +68,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", held.Why.Error())
 		r.report.outcome(in.Key, stateHeld)
 		if len(in.Services) == 0 || errors.Is(held.Why, hold.ErrLost) {
+			r.memories.forget(in.Key)
 			return reconcile.Result{RequeueAfter: held.Retry}, nil // nobody changes anything
 		}
 		hold.Retain(&in, cur, held.Retained)
-		if out, returns, err = r.compute(ctx, &in); err != nil {
+		if out, returns, err = r.compute(ctx, &in, cur); err != nil {
 			return reconcile.Result{}, err
 		}
 		if held.Refused && hold.RemovalOf(in, cur, out).Any() {
@@ -77,6 +80,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	if out.ServiceImport == nil {
+		r.memories.forget(in.Key)
 		r.report.drops(ctx, in.Key, nil, out.Drops)
 		if err := r.removeAll(ctx, cur); err != nil {
 			return reconcile.Result{}, err
@@ -95,6 +99,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.report.outcome(in.Key, stateFailed)
 		return reconcile.Result{}, err
 	} else if !ok {
+		r.memories.forget(in.Key)
 		r.report.outcome(in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
@@ -113,17 +118,18 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
+		SkipGlobal: r.options.SkipGlobalServices,
 	}
 }
 
 // compute returns what the objects of a service should be, and when that changes by itself: a cluster has been back for long
 // enough. 0 is never.
-func (r *reconciler) compute(ctx context.Context, in *desired.Input) (desired.Output, time.Duration, error) {
+func (r *reconciler) compute(ctx context.Context, in *desired.Input, cur desired.Current) (desired.Output, time.Duration, error) {
 	again, err := r.gatherMembers(ctx, in)
 	if err != nil {
 		return desired.Output{}, 0, err
 	}
-	return desired.Compute(*in), again, nil
+	return r.memories.get(in.Key).Compute(*in, cur), again, nil
 }
 
 // sooner returns the sooner of two times to look again, of which 0 is never.

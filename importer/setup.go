@@ -135,7 +135,7 @@ func (i *importer) Start(ctx context.Context) error {
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back, caps: limits,
+		nodes: nodes, returning: back, caps: limits, memories: newMemories(),
 	}
 	if err := i.awaitHub(ctx, onHub, reconciler, places); err != nil || ctx.Err() != nil {
 		return err

@@ -106,18 +106,18 @@ type standIn struct{ reconciler }
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	in := s.input(req.NamespacedName)
-	cur, err := s.gatherLocal(ctx, in.Key)
+	cur, own, err := s.gatherLocal(ctx, in.Key)
 	if err != nil || cur.ServiceImport == nil || !desired.Owned(cur.ServiceImport) || !s.options.imports(in.Key.Namespace) {
 		return reconcile.Result{}, err
 	}
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
 		in.Derived = cur.Derived
 	}
-	if in.Own, err = s.gatherOwn(ctx, in.Key); err != nil {
+	if in.Own, err = s.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
 	}
 	hold.Retain(&in, cur, hold.RemovalOf(in, cur, desired.Output{}).Missing)
-	out, _, err := s.compute(ctx, &in)
+	out, _, err := s.compute(ctx, &in, cur)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -125,7 +125,7 @@ func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		logf.FromContext(ctx).V(1).Info("Left a service as it is that can't be told from its objects alone")
 		return reconcile.Result{}, nil
 	}
-	err = errors.Join(s.applySlices(ctx, out, cur, s.ownerOf(cur.ServiceImport)), s.applyGlobal(ctx, out, cur))
+	err = errors.Join(s.applySlices(ctx, in.Key, out, cur, s.ownerOf(cur.ServiceImport)), s.applyGlobal(ctx, out, cur))
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}

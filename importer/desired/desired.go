@@ -1,6 +1,7 @@
 package desired
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -42,6 +43,9 @@ type Input struct {
 	// Returning are clusters that are Ready again, but not yet for long enough to be used as such.
 	Returning map[string]bool
 
+	// SkipGlobal leaves the GlobalService out.
+	SkipGlobal bool
+
 	// Capped are clusters that export more services than are imported of one, this one among those that are left out.
 	Capped map[string]bool
 
@@ -78,9 +82,9 @@ type Output struct {
 	ServiceImport *mcsv1beta1.ServiceImport
 	// Derived is the Service behind the ClusterSetIP; nil where there is none.
 	Derived *corev1.Service
-	// Slices are without owner, whose UID nobody knows before it exists.
+	// Slices are sorted by name, and without owner, whose UID nobody knows before it exists.
 	Slices []*discoveryv1.EndpointSlice
-	// Global has its status filled in.
+	// Global has its status filled in; nil where it is skipped.
 	Global *fabedgev1alpha1.GlobalService
 
 	// Drops are the parts of the records that were left out.
@@ -88,46 +92,57 @@ type Output struct {
 }
 
 // Current is the local objects of one service as the cache has them, each nil where it doesn't exist. Someone else's are
-// among them, but for slices: those are found by our labels.
+// among them, but for slices: those are found by our labels. Nothing of them is changed.
 type Current struct {
 	ServiceImport *mcsv1beta1.ServiceImport
 	Derived       *corev1.Service
 	Global        *fabedgev1alpha1.GlobalService
-	Slices        []*discoveryv1.EndpointSlice
+	Slices        []*discoveryv1.EndpointSlice // sorted by name
+}
+
+// Slice returns ours of that name, nil where there is none.
+func (c Current) Slice(name string) *discoveryv1.EndpointSlice { return sliceOf(c.Slices, name) }
+
+func sliceOf(sorted []*discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointSlice {
+	i, ok := slices.BinarySearchFunc(sorted, name, func(s *discoveryv1.EndpointSlice, name string) int { return cmp.Compare(s.Name, name) })
+	if !ok {
+		return nil
+	}
+	return sorted[i]
 }
 
 // StaleSlices returns our slices that out doesn't have.
 func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
-	return slices.DeleteFunc(slices.Clone(c.Slices), func(s *discoveryv1.EndpointSlice) bool {
-		return slices.ContainsFunc(out.Slices, func(want *discoveryv1.EndpointSlice) bool { return want.Name == s.Name })
-	})
+	var stale []*discoveryv1.EndpointSlice
+	for _, s := range c.Slices {
+		if sliceOf(out.Slices, s.Name) == nil {
+			stale = append(stale, s)
+		}
+	}
+	return stale
 }
 
 // Compute returns the objects that a service's records come to. It is pure, and it depends on no order: lists come out
 // sorted, because an object that only changes its order is written and watched for nothing.
-func Compute(in Input) Output {
+func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
+
+// Compute is Compute for who works on the service again and again. Slices of cur that have been found to be what they should be, and
+// still should, are in the output as they are.
+func (m *Memory) Compute(in Input, cur Current) Output {
 	in.localFirst()
-	exports, drops := merge.Sanitize(in.Services, in.joined)
-	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] })
-	endpoints, more := merge.SanitizeEndpoints(in.Endpoints)
-	out := Output{Resolved: merge.Resolve(exports), Drops: append(drops, more...)}
-	if len(out.Resolved.Clusters) == 0 {
+	w := &work{in: &in, memory: m, merged: m.merge(&in)}
+	m.begin(w)
+	defer m.end()
+	out := Output{Resolved: w.resolved, Drops: w.admit()}
+	if len(w.resolved.Clusters) == 0 {
 		return out
 	}
-	endpoints = slices.DeleteFunc(endpoints, func(e merge.Endpoints) bool {
-		return !slices.Contains(out.Resolved.Clusters, e.Cluster) // its ExportedService is gone, or is yet to come
-	})
-	for _, cluster := range out.Resolved.Clusters {
-		if m := in.Members[cluster]; m != nil && len(m.Spec.CIDRs) > 0 {
-			out.Drops = append(out.Drops, confine(cluster, m.Spec.CIDRs, exports, endpoints)...)
-		}
-	}
-
-	w := &work{in: &in, resolved: out.Resolved, exports: exports, endpoints: endpoints}
 	out.Derived = w.derivedService()
-	out.Slices = w.endpointSlices()
+	out.Slices = w.endpointSlices(cur)
 	out.ServiceImport = w.serviceImport(len(out.Slices) > 0)
-	out.Global = w.globalService()
+	if !in.SkipGlobal {
+		out.Global = w.globalService()
+	}
 	return out
 }
 
@@ -167,13 +182,13 @@ func (w *work) isOwn(cluster string) bool { return w.in.Own != nil && cluster ==
 
 // work is what the builders of the single objects share.
 type work struct {
-	in        *Input
-	resolved  merge.Resolved
-	exports   []merge.Export
-	endpoints []merge.Endpoints
+	in     *Input
+	memory *Memory
+	*merged
+	records []*record
 
-	seen    []topology.View             // see views
-	members map[string]*topology.Member // see member
+	seen    []topology.View // see views
+	offered *bool           // see anyOffered
 }
 
 func (w *work) objectMeta(name string) metav1.ObjectMeta {
@@ -188,6 +203,13 @@ func (w *work) hasVIP() bool {
 
 // exposed returns the ports of the merged service that the cluster exposes exactly.
 func (w *work) exposed(cluster string) []merge.Port {
+	all := true
+	for _, p := range w.resolved.Ports {
+		all = all && p.ExposedBy(cluster)
+	}
+	if all {
+		return w.resolved.Ports
+	}
 	var ports []merge.Port
 	for _, p := range w.resolved.Ports {
 		if p.ExposedBy(cluster) {
@@ -197,48 +219,41 @@ func (w *work) exposed(cluster string) []merge.Port {
 	return ports
 }
 
-// confine removes the addresses that lie outside of the networks an administrator gave the cluster on the hub, in place:
-// the records are sanitized copies. It keeps a member from exporting another's addresses.
-func confine(cluster string, cidrs []string, exports []merge.Export, endpoints []merge.Endpoints) []merge.Drop {
+// confineIPs returns those of a cluster's ClusterIPs that lie in the networks an administrator gave it on the hub. It keeps a member
+// from exporting another's addresses.
+func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService, drops *[]merge.Drop) []string {
+	beyond := outside(cluster, "ExportedService", s.Name, field.NewPath("spec", "clusterIPs"), cidrs, drops)
+	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond)
+}
+
+// confineEndpoints is confineIPs for endpoints, in place: the record is a sanitized copy.
+func confineEndpoints(cluster string, cidrs []string, e *clustersetv1alpha1.ExportedEndpoints, drops *[]merge.Drop) {
+	beyond := outside(cluster, "ExportedEndpoints", e.Name, field.NewPath("spec", "endpoints"), cidrs, drops)
+	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep discoveryv1.Endpoint) bool {
+		// One bad address is reason enough: an endpoint's addresses are one and the same backend's.
+		return slices.ContainsFunc(ep.Addresses, beyond)
+	})
+}
+
+// outside returns what says, and notes, that an address lies in none of a cluster's networks.
+func outside(cluster, kind, record string, path *field.Path, cidrs []string, drops *[]merge.Drop) func(string) bool {
 	var networks []netip.Prefix
 	for _, cidr := range cidrs {
 		if p, err := netip.ParsePrefix(cidr); err == nil {
 			networks = append(networks, p)
 		}
 	}
-	var drops []merge.Drop
-	outside := func(kind, record string, path *field.Path) func(string) bool {
-		return func(s string) bool {
-			addr, err := netip.ParseAddr(s)
-			if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
-				return false
-			}
-			drops = append(drops, merge.Drop{
-				Cluster: cluster, Kind: kind, Record: record,
-				Err: field.Invalid(path, s, fmt.Sprintf("must lie in one of the cluster's networks, %v", cidrs)),
-			})
-			return true
+	return func(s string) bool {
+		addr, err := netip.ParseAddr(s)
+		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+			return false
 		}
-	}
-	for _, e := range exports {
-		if e.Cluster == cluster {
-			s := &e.Service.Spec
-			s.ClusterIPs = slices.DeleteFunc(s.ClusterIPs,
-				outside("ExportedService", e.Service.Name, field.NewPath("spec", "clusterIPs")))
-		}
-	}
-	for _, e := range endpoints {
-		if e.Cluster != cluster {
-			continue
-		}
-		s := &e.Endpoints.Spec
-		path := field.NewPath("spec", "endpoints")
-		s.Endpoints = slices.DeleteFunc(s.Endpoints, func(ep discoveryv1.Endpoint) bool {
-			// One bad address is reason enough: an endpoint's addresses are one and the same backend's.
-			return slices.ContainsFunc(ep.Addresses, outside("ExportedEndpoints", e.Endpoints.Name, path))
+		*drops = append(*drops, merge.Drop{
+			Cluster: cluster, Kind: kind, Record: record,
+			Err: field.Invalid(path, s, fmt.Sprintf("must lie in one of the cluster's networks, %v", cidrs)),
 		})
+		return true
 	}
-	return drops
 }
 
 // isReady is what discovery/v1 says about a condition that is left out: unknown means ready.

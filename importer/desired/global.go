@@ -1,7 +1,6 @@
 package desired
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 
@@ -19,65 +18,98 @@ import (
 const maxGlobalServiceBytes = 1 << 20
 
 // globalService returns the GlobalService with its status, FabDNS's way to say where the service is: of a ClusterSetIP
-// service each exporter's ClusterIPs, of a Headless one each endpoint, with their places.
+// service each exporter's ClusterIPs, of a Headless one each endpoint, with their places. It is the last one where that says the same.
 func (w *work) globalService() *fabedgev1alpha1.GlobalService {
-	g := &fabedgev1alpha1.GlobalService{
-		ObjectMeta: w.objectMeta(w.in.Key.Name),
-		Spec:       fabedgev1alpha1.GlobalServiceSpec{Type: fabedgev1alpha1.ClusterIP},
+	m := w.memory
+	if m.globalOf != w.merged {
+		m.global, m.globalOf, m.shares = nil, w.merged, nil
 	}
-	g.Annotations = policy.Annotations(w.resolved.Policy)
-	for _, p := range w.resolved.Ports {
-		g.Spec.Ports = append(g.Spec.Ports, fabedgev1alpha1.ServicePort{
-			Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port,
-		})
+	shares := w.shares()
+	fit(shares, api.MaxGlobalServiceEndpoints, w.run)
+	same := m.global != nil && len(shares) == len(m.shares)
+	of, kept := 0, 0
+	for i := range shares {
+		same = same && shares[i].settled()
+		of, kept = of+shares[i].of, kept+shares[i].n
 	}
-	var all []fabedgev1alpha1.Endpoint
-	if w.resolved.Type == mcsv1beta1.Headless {
-		g.Spec.Type = fabedgev1alpha1.Headless
-		all = w.headlessEndpoints()
-	} else {
-		all = w.clusterIPEndpoints()
-	}
-	g.Spec.Endpoints = truncate(all, api.MaxGlobalServiceEndpoints)
-	g.Status = globalStatus(g.Spec.Endpoints, len(all))
-	return g
-}
-
-// clusterIPEndpoints returns one endpoint for each cluster that has a ClusterIP for the service.
-func (w *work) clusterIPEndpoints() []fabedgev1alpha1.Endpoint {
-	var all []fabedgev1alpha1.Endpoint
-	for _, e := range w.exports {
-		if !w.offersClusterIP(e.Cluster) {
-			continue
+	if !same {
+		g := &fabedgev1alpha1.GlobalService{
+			ObjectMeta: w.objectMeta(w.in.Key.Name),
+			Spec:       fabedgev1alpha1.GlobalServiceSpec{Type: fabedgev1alpha1.ClusterIP},
 		}
-		exposed := w.exposed(e.Cluster)
-		ep := w.endpoint(e.Cluster, "")
-		ep.Addresses = slices.Clone(e.Service.Spec.ClusterIPs)
-		if w.without(e.Cluster) {
-			ep.Ready = new(bool)
+		if w.resolved.Type == mcsv1beta1.Headless {
+			g.Spec.Type = fabedgev1alpha1.Headless
 		}
-		if len(exposed) < len(w.resolved.Ports) {
-			for _, p := range exposed {
-				ep.Ports = append(ep.Ports, fabedgev1alpha1.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
+		g.Annotations = policy.Annotations(w.resolved.Policy)
+		for _, p := range w.resolved.Ports {
+			g.Spec.Ports = append(g.Spec.Ports, fabedgev1alpha1.ServicePort{
+				Name: p.Name, Protocol: p.Protocol, AppProtocol: p.AppProtocol, Port: p.Port,
+			})
+		}
+		if kept > 0 {
+			g.Spec.Endpoints = make([]fabedgev1alpha1.Endpoint, 0, kept)
+		}
+		for i := range shares {
+			s := &shares[i]
+			var chosen []fabedgev1alpha1.Endpoint
+			if s.settled() {
+				chosen = m.global.Spec.Endpoints[s.at : s.at+s.n]
+			} else {
+				chosen = s.chosen(w.run)
 			}
+			s.at, s.had = len(g.Spec.Endpoints), s.n
+			g.Spec.Endpoints = append(g.Spec.Endpoints, chosen...)
 		}
-		all = append(all, ep)
+		g.Status = globalStatus(g.Spec.Endpoints, of)
+		m.global, m.globalFound = g, Version{}
 	}
-	return all
+	for i := range shares {
+		shares[i].all = nil
+	}
+	m.shares = shares
+	return m.global
 }
 
-// headlessEndpoints returns every endpoint, sorted by cluster and address.
-func (w *work) headlessEndpoints() []fabedgev1alpha1.Endpoint {
+// run returns all endpoints of a cluster, sorted by address.
+func (w *work) run(s *share) []fabedgev1alpha1.Endpoint {
+	if w.resolved.Type != mcsv1beta1.Headless {
+		return w.clusterIPEndpoints(s)
+	}
+	return w.headlessEndpoints(s)
+}
+
+// clusterIPEndpoints returns the one endpoint of a cluster that has a ClusterIP for the service.
+func (w *work) clusterIPEndpoints(s *share) []fabedgev1alpha1.Endpoint {
+	c := s.cluster
+	if !w.offersClusterIP(c) {
+		return nil
+	}
+	ep := c.endpoint("")
+	ep.Addresses = slices.Clone(w.offer(c.name))
+	if s.without {
+		ep.Ready = new(bool)
+	}
+	if len(c.ports) < len(w.resolved.Ports) {
+		for _, p := range c.ports {
+			ep.Ports = append(ep.Ports, fabedgev1alpha1.EndpointPort{Name: p.Name, Protocol: p.Protocol, Port: p.Port})
+		}
+	}
+	return []fabedgev1alpha1.Endpoint{ep}
+}
+
+// headlessEndpoints returns every endpoint of a cluster, sorted by address.
+func (w *work) headlessEndpoints(s *share) []fabedgev1alpha1.Endpoint {
 	var all []fabedgev1alpha1.Endpoint
-	for _, e := range w.endpoints {
-		ports := w.portsOf(e)
-		for i := range e.Endpoints.Spec.Endpoints {
-			from := &e.Endpoints.Spec.Endpoints[i]
+	for _, r := range s.records {
+		ports := w.portsOf(r)
+		endpoints := w.endpointsOf(r)
+		for i := range endpoints {
+			from := &endpoints[i]
 			zone := ""
 			if from.Zone != nil {
 				zone = *from.Zone
 			}
-			ep := w.endpoint(e.Cluster, zone)
+			ep := r.cluster.endpoint(zone)
 			ep.Addresses, ep.Hostname, ep.Ports = slices.Clone(from.Addresses), from.Hostname, ports
 			if !isReady(from) {
 				ep.Ready = new(bool)
@@ -85,33 +117,26 @@ func (w *work) headlessEndpoints() []fabedgev1alpha1.Endpoint {
 			all = append(all, ep)
 		}
 	}
-	slices.SortStableFunc(all, func(a, b fabedgev1alpha1.Endpoint) int {
-		return cmp.Or(cmp.Compare(a.Cluster, b.Cluster), slices.Compare(a.Addresses, b.Addresses))
-	})
+	slices.SortStableFunc(all, func(a, b fabedgev1alpha1.Endpoint) int { return slices.Compare(a.Addresses, b.Addresses) })
 	return all
 }
 
 // endpoint returns an endpoint in its place. Its own zone counts before its cluster's. That of a cluster with several zones is
 // left out: one of them would be wrong, and DNS knows them all from the MemberCluster.
-func (w *work) endpoint(cluster, zone string) fabedgev1alpha1.Endpoint {
-	ep := fabedgev1alpha1.Endpoint{Cluster: cluster, Zone: zone}
-	if m := w.in.Members[cluster]; m != nil {
-		ep.Region = m.Spec.Region
-		if zones := m.AllZones(); zone == "" && len(zones) == 1 {
-			ep.Zone = zones[0]
-		}
+func (c *cluster) endpoint(zone string) fabedgev1alpha1.Endpoint {
+	if zone == "" && len(c.member.Zones) == 1 {
+		zone = c.member.Zones[0]
 	}
-	return ep
+	return fabedgev1alpha1.Endpoint{Cluster: c.name, Zone: zone, Region: c.member.Region}
 }
 
 // portsOf returns the ports that the endpoints listen on, nil where they are the service's. Where the cluster exposes none
 // of the service's ports nil would mean all of them; a port without a name says otherwise, since it has no SRV record.
-func (w *work) portsOf(e merge.Endpoints) []fabedgev1alpha1.EndpointPort {
-	kept := renamed(e.Endpoints.Spec.Ports, w.exposed(e.Cluster))
-	same := len(kept) == len(w.resolved.Ports)
+func (w *work) portsOf(r *record) []fabedgev1alpha1.EndpointPort {
+	same := len(r.ports) == len(w.resolved.Ports)
 	var ports []fabedgev1alpha1.EndpointPort
-	for _, p := range kept {
-		i := slices.IndexFunc(w.resolved.Ports, func(r merge.Port) bool { return r.Name == *p.Name })
+	for _, p := range r.ports {
+		i := slices.IndexFunc(w.resolved.Ports, func(m merge.Port) bool { return m.Name == *p.Name })
 		same = same && w.resolved.Ports[i].Port == *p.Port
 		ports = append(ports, fabedgev1alpha1.EndpointPort{Name: *p.Name, Protocol: *p.Protocol, Port: *p.Port})
 	}

@@ -86,11 +86,8 @@ func (w *work) families() []corev1.IPFamily {
 	}
 	var found []corev1.IPFamily
 	for _, f := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-		for _, e := range w.endpoints {
-			if e.Endpoints.Spec.AddressType == discoveryv1.AddressType(f) {
-				found = append(found, f)
-				break
-			}
+		if slices.ContainsFunc(w.records, func(r *record) bool { return r.family == discoveryv1.AddressType(f) }) {
+			found = append(found, f)
 		}
 	}
 	return found

@@ -9,12 +9,8 @@ import (
 type NodePlace struct{ Zone, Region string }
 
 // member is what ranking needs of a cluster. One that is Ready again, but not yet for long enough, counts as Suspect.
-func (w *work) member(cluster string) *topology.Member {
-	if m := w.members[cluster]; m != nil {
-		return m
-	}
-	m := &topology.Member{}
-	if from := w.in.Members[cluster]; from != nil {
+func (in *Input) member(cluster string) (m topology.Member) {
+	if from := in.Members[cluster]; from != nil {
 		m.Zones, m.Region, m.Drain = from.AllZones(), from.Spec.Region, from.Spec.Drain
 		switch from.Status.Phase {
 		case clustersetv1alpha1.MemberSuspect:
@@ -23,12 +19,8 @@ func (w *work) member(cluster string) *topology.Member {
 			m.Phase = topology.Expired
 		}
 	}
-	if w.in.Returning[cluster] {
+	if in.Returning[cluster] {
 		m.Phase = topology.Suspect
 	}
-	if w.members == nil {
-		w.members = map[string]*topology.Member{}
-	}
-	w.members[cluster] = m
 	return m
 }

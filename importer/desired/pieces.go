@@ -10,60 +10,125 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// steered labels and hints slices for kube-proxy. behind[i] is how many endpoints are behind each of the i-th slice's, 0 where
-// they are endpoints themselves.
+// steered returns the slices of records, labelled and hinted for kube-proxy.
 //
 // kube-proxy chooses for each port and family alone, among the endpoints of all slices that have the port. But the label is a
 // slice's, and hints are an endpoint's for all ports of its slice. Where that isn't enough the slice is cut.
-func (w *work) steered(all []*discoveryv1.EndpointSlice, behind []int) []*discoveryv1.EndpointSlice {
-	targets := make([][]target, len(all))
-	for i, s := range all {
-		cluster := s.Labels[api.LabelSourceCluster]
-		targets[i] = make([]target, len(s.Endpoints))
-		for j := range s.Endpoints {
-			e := &s.Endpoints[j]
-			t := w.targetOf(cluster, e.Addresses[0], e.Zone, isReady(e))
-			t.ClusterIP, t.Behind = s.Labels[api.LabelServiceName] == "", behind[i]
-			targets[i][j] = t
-		}
-	}
-	having := map[portKey][]int{} // the slices that have a port
-	for i, s := range all {
-		for _, port := range s.Ports {
-			key := keyOf(s, port)
-			having[key] = append(having[key], i)
-		}
-	}
-	steered := map[string][][]use{} // by the slices that kube-proxy chooses among
+func (w *work) steered(records []*record, cur Current) []*discoveryv1.EndpointSlice {
+	choices := w.choices(records)
 	var out []*discoveryv1.EndpointSlice
-	for i, s := range all {
-		var groups [][]discoveryv1.EndpointPort // of ports for which the endpoints are used alike
-		var uses [][]use
-		for _, port := range s.Ports {
-			among := having[keyOf(s, port)]
-			key := fmt.Sprint(among)
-			if steered[key] == nil {
-				steered[key] = w.steerSlices(targets, among)
+	var told []byte
+	for _, r := range records {
+		told = append(told[:0], untold...)
+		for i := range r.ports {
+			c := choices[keyOf(r, &r.ports[i])]
+			if c.dealt != nil { // depends on more than ranks
+				told = told[:0]
+				break
 			}
-			u := steered[key][i]
-			g := slices.IndexFunc(uses, func(have []use) bool { return slices.EqualFunc(have, u, use.equal) })
-			if g < 0 {
-				g, groups, uses = len(groups), append(groups, nil), append(uses, u)
+			told = append(told, c.told...)
+		}
+		if r.told == string(told) && r.told != "" {
+			if kept := w.kept(r, r.told, cur); kept != nil {
+				out = append(out, kept...)
+				continue
 			}
-			groups[g] = append(groups[g], port)
 		}
-		if len(groups) == 0 { // no port that the service has: nothing for kube-proxy
-			unroute(s)
-			out = append(out, s)
-			continue
-		}
-		for g := range groups {
-			out = append(out, w.pieces(s, g, groups[g], uses[g])...)
-		}
+		out = append(out, w.keep(r, string(told), w.cut(r, choices)...)...)
 	}
 	return out
+}
+
+// cut returns the slice of a record, in pieces.
+func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.EndpointSlice {
+	s := w.whole(r)
+	var groups [][]discoveryv1.EndpointPort // of ports for which the endpoints are used alike
+	var uses [][]use
+	steered := map[*choice][]use{}
+	var targets []target
+	for i, port := range s.Ports {
+		c := choices[keyOf(r, &s.Ports[i])]
+		u := steered[c]
+		if u == nil && c.dealt != nil {
+			u = c.dealt[r]
+		} else if u == nil {
+			if targets == nil {
+				targets = w.targets(r)
+			}
+			u = w.steer(targets, c.last)
+		}
+		steered[c] = u
+		g := slices.IndexFunc(uses, func(have []use) bool { return slices.EqualFunc(have, u, use.equal) })
+		if g < 0 {
+			g, groups, uses = len(groups), append(groups, nil), append(uses, u)
+		}
+		groups[g] = append(groups[g], port)
+	}
+	if len(groups) == 0 { // no port that the service has: nothing for kube-proxy
+		unroute(s)
+		return []*discoveryv1.EndpointSlice{s}
+	}
+	var out []*discoveryv1.EndpointSlice
+	for g := range groups {
+		out = append(out, w.pieces(s, g, groups[g], uses[g])...)
+	}
+	return out
+}
+
+// choice is what kube-proxy does for a port: it chooses among the endpoints of some records.
+type choice struct {
+	among []*record
+	last  []topology.Rank
+	told  string            // last
+	dealt map[*record][]use // where zones had to be dealt out, how all are used
+}
+
+// choices returns them by port. Ports that the same records have are one and the same.
+func (w *work) choices(records []*record) map[portKey]*choice {
+	having := map[portKey]*choice{}
+	for _, r := range records {
+		for i := range r.ports {
+			key := keyOf(r, &r.ports[i])
+			if having[key] == nil {
+				having[key] = &choice{among: make([]*record, 0, len(records))}
+			}
+			having[key].among = append(having[key].among, r)
+		}
+	}
+	var different []*choice
+	for key, c := range having {
+		if i := slices.IndexFunc(different, func(o *choice) bool { return slices.Equal(o.among, c.among) }); i >= 0 {
+			having[key] = different[i]
+			continue
+		}
+		different = append(different, c)
+		c.last = w.last(c.among)
+		var told []byte
+		for _, rank := range c.last {
+			told = append(told, byte(rank))
+		}
+		c.told = string(told)
+		if covered(c.last) > maxHints && !w.in.unzoned() {
+			c.deal(w)
+		}
+	}
+	return having
+}
+
+// deal decides how all endpoints are used together.
+func (c *choice) deal(w *work) {
+	var all []target
+	for _, r := range c.among {
+		all = append(all, w.targets(r)...)
+	}
+	uses := w.steer(all, c.last)
+	c.dealt = map[*record][]use{}
+	for _, r := range c.among {
+		c.dealt[r], uses = uses[:r.endpoints], uses[r.endpoints:]
+	}
 }
 
 // portKey is what kube-proxy tells a Service's ports apart by, in one family.
@@ -73,22 +138,8 @@ type portKey struct {
 	protocol corev1.Protocol
 }
 
-func keyOf(s *discoveryv1.EndpointSlice, p discoveryv1.EndpointPort) portKey {
-	return portKey{s.AddressType, *p.Name, *p.Protocol}
-}
-
-// steerSlices decides how the endpoints of some slices are used, which kube-proxy chooses among.
-func (w *work) steerSlices(targets [][]target, among []int) [][]use {
-	var flat []target
-	for _, i := range among {
-		flat = append(flat, targets[i]...)
-	}
-	all := w.steer(flat)
-	uses := make([][]use, len(targets))
-	for _, i := range among {
-		uses[i], all = all[:len(targets[i])], all[len(targets[i]):]
-	}
-	return uses
+func keyOf(r *record, p *discoveryv1.EndpointPort) portKey {
+	return portKey{r.family, *p.Name, *p.Protocol}
 }
 
 // pieces returns the part of a slice that has the ports: its endpoints that kube-proxy is to use, and beside them those that it

@@ -22,43 +22,93 @@ import (
 // derived Service's name as well. A second set with the same content would double what etcd stores and every node
 // watches. The slices that are not for kube-proxy say so by LabelHeadless: it watches all others, and would log an error
 // about each that names no Service.
-func (w *work) endpointSlices() []*discoveryv1.EndpointSlice {
-	var all, routed []*discoveryv1.EndpointSlice
-	var behind []int
-	for _, e := range w.endpoints {
-		slice := w.slice(e.Cluster, e.Endpoints.Name, e.Endpoints.Spec.AddressType)
-		slice.Labels[api.LabelServiceName] = w.in.Key.Name
-		slice.Ports = renamed(e.Endpoints.Spec.Ports, w.exposed(e.Cluster))
-		slice.Endpoints = w.placed(e.Cluster, e.Endpoints.Spec.Endpoints)
-		slice.Annotations = triggerTime(e.Endpoints.Annotations)
-		if w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && w.isOwn(e.Cluster)) {
-			routed, behind = append(routed, slice), append(behind, 0)
+func (w *work) endpointSlices(cur Current) []*discoveryv1.EndpointSlice {
+	var all []*discoveryv1.EndpointSlice
+	routed := make([]*record, 0, len(w.records))
+	for _, r := range w.records {
+		if w.routes(r.cluster) {
+			routed = append(routed, r)
+		} else if kept := w.kept(r, untold, cur); kept != nil {
+			all = append(all, kept...)
 		} else {
+			slice := w.whole(r)
 			unroute(slice)
-			all = append(all, slice)
+			all = append(all, w.keep(r, untold, slice)...)
 		}
 	}
 	if w.hasVIP() && w.in.DataPath == DataPathClusterIPs {
-		ips, counts := w.clusterIPSlices()
-		routed, behind = append(routed, ips...), append(behind, counts...)
+		routed = append(routed, w.clusterIPs()...)
 	}
-	all = append(all, w.steered(routed, behind)...)
+	all = append(all, w.steered(routed, cur)...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all
+}
+
+// routes says whether kube-proxy sends a VIP's traffic to a cluster's endpoints.
+func (w *work) routes(c *cluster) bool {
+	return w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && c.own != nil)
+}
+
+// whole returns the slice that a record becomes, before it is decided how kube-proxy is to use it.
+func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: w.objectMeta(r.slice), AddressType: r.family, Ports: r.ports, Endpoints: w.endpointsOf(r),
+	}
+	s.Labels[api.LabelSourceCluster] = r.cluster.name
+	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
+	if !r.clusterIP {
+		s.Labels[api.LabelServiceName] = w.in.Key.Name
+		s.Annotations = triggerTime(r.raw.Annotations)
+	}
+	if s.Endpoints == nil { // The API server would turn nil into [], and comparing would find a difference each time.
+		s.Endpoints = []discoveryv1.Endpoint{}
+	}
+	return s
+}
+
+// untold is what a record's slice is told that isn't for kube-proxy.
+const untold = "-"
+
+// kept returns the slices that a record became if they were found here as they should be, and still are, and should be told the same;
+// else nil.
+func (w *work) kept(r *record, told string, cur Current) []*discoveryv1.EndpointSlice {
+	if told == "" || r.told != told {
+		return nil
+	}
+	all := make([]*discoveryv1.EndpointSlice, len(r.pieces))
+	for i, p := range r.pieces {
+		if all[i] = cur.Slice(p.name); all[i] == nil || !p.found.Same(VersionOf(all[i])) {
+			return nil
+		}
+	}
+	return all
+}
+
+// keep notes what a record became.
+func (w *work) keep(r *record, told string, all ...*discoveryv1.EndpointSlice) []*discoveryv1.EndpointSlice {
+	if r.clusterIP || r.version.labels == nil {
+		return all
+	}
+	r.told, r.pieces = told, make([]piece, len(all))
+	for i, s := range all {
+		r.pieces[i].name = s.Name
+		w.memory.built[s] = &r.pieces[i]
+	}
 	return all
 }
 
 // placed fills in the zone of endpoints that don't say theirs, where their cluster lies in one alone: some of those who go by
 // hints (kube-proxies of before, Cilium) want to know it. This cluster's get their nodes' names back, by which kube-proxy knows
 // local ones (internalTrafficPolicy).
-func (w *work) placed(cluster string, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
-	if w.isOwn(cluster) {
+func (w *work) placed(c *cluster, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
+	if c.own != nil {
 		for i := range endpoints {
-			if node, ok := w.in.Own.Nodes[endpoints[i].Addresses[0]]; ok {
+			if node, ok := c.own.Nodes[endpoints[i].Addresses[0]]; ok {
 				endpoints[i].NodeName = &node
 			}
 		}
 	}
-	if zones := w.member(cluster).Zones; len(zones) == 1 {
+	if zones := c.member.Zones; len(zones) == 1 {
 		for i := range endpoints { // of a sanitized copy
 			if endpoints[i].Zone == nil {
 				endpoints[i].Zone = &zones[0]
@@ -75,63 +125,33 @@ func unroute(s *discoveryv1.EndpointSlice) {
 	s.Labels[corev1.IsHeadlessService] = ""
 }
 
-// clusterIPSlices returns slices whose endpoints are the exporting Services' ClusterIPs, and how many endpoints are behind
-// each. They carry no MCS service name: that would promise backends to whoever reads slices by it. A cluster that exports a
-// Headless Service, and lost, has no ClusterIP and gets no traffic.
-func (w *work) clusterIPSlices() (all []*discoveryv1.EndpointSlice, behind []int) {
-	for _, e := range w.exports {
-		if w.isOwn(e.Cluster) {
+// clusterIPs returns the exporting Services' ClusterIPs as if they were records of endpoints. Their slices carry no MCS service name:
+// that would promise backends to whoever reads slices by it. A cluster that exports a Headless Service, and lost, has no ClusterIP
+// and gets no traffic.
+func (w *work) clusterIPs() (all []*record) {
+	for _, o := range w.offers {
+		c := find(w.memory.clusters, o.cluster)
+		if c.own != nil {
 			continue // its own ClusterIP behind our ClusterSetIP would be a second translation, which happens once per connection
 		}
-		ports := w.exposed(e.Cluster)
-		for _, ip := range e.Service.Spec.ClusterIPs {
+		for _, ip := range o.ips {
 			family := discoveryv1.AddressType(familyOf(ip))
-			slice := w.slice(e.Cluster, "clusterip/"+string(family), family)
-			ready := !w.without(e.Cluster)
-			slice.Endpoints = w.placed(e.Cluster, []discoveryv1.Endpoint{{
-				Addresses:  []string{ip},
-				Conditions: discoveryv1.EndpointConditions{Ready: &ready},
-			}})
-			for _, p := range ports {
-				slice.Ports = append(slice.Ports, discoveryv1.EndpointPort{
+			ready := !w.without(c)
+			r := &record{
+				cluster: c, slice: SliceName(o.cluster, w.in.Key.Name, "clusterip/"+string(family)), family: family, endpoints: 1,
+				clusterIP: true, behind: c.ready[family],
+				content: w.placed(c, []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}),
+			}
+			for _, p := range c.ports {
+				r.ports = append(r.ports, discoveryv1.EndpointPort{
 					Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol,
 				})
 			}
-			all, behind = append(all, slice), append(behind, w.readyEndpoints(e.Cluster, family))
+			r.best = w.tallies(w.targets(r))
+			all = append(all, r)
 		}
 	}
-	return all, behind
-}
-
-// readyEndpoints counts a cluster's, of one family.
-func (w *work) readyEndpoints(cluster string, family discoveryv1.AddressType) (n int) {
-	for _, e := range w.endpoints {
-		if e.Cluster == cluster && e.Endpoints.Spec.AddressType == family {
-			for i := range e.Endpoints.Spec.Endpoints {
-				if isReady(&e.Endpoints.Spec.Endpoints[i]) {
-					n++
-				}
-			}
-		}
-	}
-	return n
-}
-
-// slice returns an empty EndpointSlice whose name follows from where its content comes from.
-func (w *work) slice(cluster, origin string, family discoveryv1.AddressType) *discoveryv1.EndpointSlice {
-	name := SliceName(cluster, w.in.Key.Name, origin)
-	if as, ok := w.in.Retained[cluster+"/"+origin]; ok {
-		name = as
-	}
-	s := &discoveryv1.EndpointSlice{
-		ObjectMeta: w.objectMeta(name),
-		// Never nil: the API server would turn nil into [], and comparing would find a difference each time.
-		Endpoints:   []discoveryv1.Endpoint{},
-		AddressType: family,
-	}
-	s.Labels[api.LabelSourceCluster] = cluster
-	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
-	return s
+	return all
 }
 
 // SliceName returns the name of the EndpointSlice that a record, or whatever else origin names, becomes.
@@ -158,23 +178,19 @@ func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discovery
 
 // without says whether the cluster has no ready endpoint, while another one whose ClusterIP can be used has: then this one's
 // would lead nowhere, or to a refusal. Where no cluster has any, or none says, there is nothing to choose.
-func (w *work) without(cluster string) bool {
-	elsewhere := false
-	for _, e := range w.endpoints {
-		if slices.ContainsFunc(e.Endpoints.Spec.Endpoints, func(ep discoveryv1.Endpoint) bool { return isReady(&ep) }) {
-			if e.Cluster == cluster {
-				return false
-			}
-			elsewhere = elsewhere || w.offersClusterIP(e.Cluster)
-		}
+func (w *work) without(c *cluster) bool { return !c.anyReady() && w.anyOffered() }
+
+// anyOffered says whether any cluster with a ready endpoint offers its ClusterIP.
+func (w *work) anyOffered() bool {
+	if w.offered == nil {
+		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && w.offersClusterIP(c) })
+		w.offered = &offered
 	}
-	return elsewhere
+	return *w.offered
 }
 
 // offersClusterIP says whether the cluster has a ClusterIP for the service. A Headless Service that lost has none; and a client
 // that asks for svc:80 has nothing of a cluster where that port means something else.
-func (w *work) offersClusterIP(cluster string) bool {
-	return slices.ContainsFunc(w.exports, func(e merge.Export) bool {
-		return e.Cluster == cluster && len(e.Service.Spec.ClusterIPs) > 0
-	}) && (len(w.resolved.Ports) == 0 || len(w.exposed(cluster)) > 0)
+func (w *work) offersClusterIP(c *cluster) bool {
+	return len(w.offer(c.name)) > 0 && (len(w.resolved.Ports) == 0 || len(c.ports) > 0)
 }

@@ -39,31 +39,31 @@ func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.z
 //
 // Endpoints that are all equally good are hinted too, as long as there is room for every zone. Without hints on them the first of
 // many clusters that is drained would change the slices of all the others, since kube-proxy wants hints on every one or none.
-func (w *work) steer(targets []target) []use {
+//
+// last is, for each view, the rank of the last of all these endpoints that is used. The targets are all of them, or, where last has no
+// more than maxHints usable ranks, any part: then how one is used depends on no other.
+func (w *work) steer(targets []target, last []topology.Rank) []use {
 	views := w.views()
 	if w.in.unzoned() {
-		return routeBest(views, targets)
+		return routeBest(views, targets, last)
 	}
 	uses := make([]use, len(targets))
-	covered := 0
 	for i := range views {
-		last, ranks := chosen(&views[i], targets)
-		if last.Usable() {
-			covered++
-		}
-		for j, rank := range ranks {
-			best := last.Usable() && rank <= last
+		for j := range targets {
+			rank := views[i].Rank(&targets[j].Endpoint)
+			best := last[i].Usable() && rank <= last[i]
 			if best {
 				uses[j].zones = append(uses[j].zones, views[i].Self.Zone)
 			}
 			uses[j].routed = uses[j].routed || best || rank.Usable() && !rank.LastResort()
 		}
 	}
+	covered := covered(last)
 	hinted := covered > 0
 	if covered > maxHints {
 		hinted = slices.ContainsFunc(uses, func(u use) bool { return u.routed && len(u.zones) < len(views) })
 		if hinted && !deal(targets, uses, covered) {
-			return routeBest(views, targets)
+			return routeBest(views, targets, last)
 		}
 	}
 	for i := range uses {
@@ -77,31 +77,61 @@ func (w *work) steer(targets []target) []use {
 	return uses
 }
 
+// covered is how many views have an endpoint to use.
+func covered(last []topology.Rank) (n int) {
+	for _, rank := range last {
+		if rank.Usable() {
+			n++
+		}
+	}
+	return n
+}
+
 // routeBest routes what is best for one of the views, without hints. Where nothing is ready it routes what could be.
-func routeBest(views []topology.View, targets []target) []use {
+func routeBest(views []topology.View, targets []target, last []topology.Rank) []use {
 	uses := make([]use, len(targets))
 	for i := range views {
-		last, ranks := chosen(&views[i], targets)
-		for j, rank := range ranks {
-			uses[j].routed = uses[j].routed || rank.Usable() && (rank <= last || !last.Usable())
+		for j := range targets {
+			rank := views[i].Rank(&targets[j].Endpoint)
+			uses[j].routed = uses[j].routed || rank.Usable() && (rank <= last[i] || !last[i].Usable())
 		}
 	}
 	return uses
 }
 
-// chosen ranks the endpoints as seen from one place. Those that aren't ready have a rank but make no tier.
-func chosen(v *topology.View, targets []target) (last topology.Rank, ranks []topology.Rank) {
-	ranks = make([]topology.Rank, len(targets))
-	for i := range targets {
-		ranks[i] = v.Rank(&targets[i].Endpoint)
-	}
-	last = v.Last(len(targets), func(i int) topology.Ranked {
-		if !targets[i].ready {
-			return topology.Ranked{Rank: topology.Gone, Addr: targets[i].Addr}
+// last returns, for each view, the rank of the last endpoint that is used of some records. Those that aren't ready make no tier.
+func (w *work) last(records []*record) []topology.Rank {
+	views := w.views()
+	last := make([]topology.Rank, len(views))
+	var all []target
+	for i := range views {
+		last[i] = topology.Gone
+		for _, r := range records {
+			last[i] = min(last[i], r.best[i].rank)
 		}
-		return topology.Ranked{Rank: ranks[i], Addr: targets[i].Addr, Behind: targets[i].Behind}
-	})
-	return last, ranks
+		enough := views[i].Policy.MinReady
+		switch {
+		case !last[i].Usable():
+			last[i] = topology.Gone
+			continue
+		case enough <= 1 || slices.ContainsFunc(records, func(r *record) bool { return r.best[i].rank == last[i] && r.best[i].n >= enough }):
+			continue
+		}
+		// Other tiers may join, or the records' endpoints may be the same ones.
+		if all == nil {
+			for _, r := range records {
+				all = append(all, w.targets(r)...)
+			}
+		}
+		last[i] = views[i].Last(len(all), func(j int) topology.Ranked {
+			t := &all[j]
+			if !t.ready {
+				return topology.Ranked{Rank: topology.Gone, Addr: t.Addr}
+			}
+			return topology.Ranked{Rank: views[i].Rank(&t.Endpoint), Addr: t.Addr, Behind: t.Behind}
+		})
+	}
+	return last
 }
 
 // deal leaves each endpoint at most maxHints zones. Endpoints that are best for the same zones share these out. It returns
@@ -152,7 +182,7 @@ func (w *work) views() []topology.View {
 	if w.seen != nil {
 		return w.seen
 	}
-	own := w.member(w.in.Cluster)
+	own := w.in.member(w.in.Cluster)
 	at := func(zone, region string) topology.View {
 		return topology.View{
 			Self:   topology.Location{Cluster: w.in.Cluster, Zone: zone, Region: cmp.Or(own.Region, region)},
@@ -181,9 +211,9 @@ func (in *Input) unzoned() bool {
 }
 
 // targetOf is an endpoint of a cluster as the ranking takes it.
-func (w *work) targetOf(cluster, address string, zone *string, ready bool) target {
+func targetOf(c *cluster, address string, zone *string, ready bool) target {
 	addr, _ := netip.ParseAddr(address) // it has been parsed before
-	t := target{topology.Endpoint{Addr: addr, Cluster: cluster, Member: w.member(cluster)}, ready}
+	t := target{topology.Endpoint{Addr: addr, Cluster: c.name, Member: &c.member}, ready}
 	if zone != nil {
 		t.Zone = *zone
 	}

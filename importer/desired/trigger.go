@@ -28,11 +28,13 @@ func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]
 		return nil
 	}
 	times := map[string]map[string]string{}
-	had, has := pieces(cur.Slices), pieces(out.Slices)
+	// What is found here as it should be brings no change.
+	has := pieces(out.Slices, func(s *discoveryv1.EndpointSlice) bool {
+		_, recent := api.RecentTriggerTime(s.Annotations, now)
+		return recent && cur.Slice(s.Name) != s
+	})
+	had := pieces(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return has[WholeSlice(s.Name)] != nil })
 	for whole, after := range has {
-		if _, ok := api.RecentTriggerTime(after[0].Annotations, now); !ok {
-			continue
-		}
 		before := had[whole]
 		told := slices.ContainsFunc(before, func(s *discoveryv1.EndpointSlice) bool {
 			const key = corev1.EndpointsLastChangeTriggerTime
@@ -48,12 +50,14 @@ func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]
 	return times
 }
 
-// pieces returns slices by the names of those that they are pieces of.
-func pieces(all []*discoveryv1.EndpointSlice) map[string][]*discoveryv1.EndpointSlice {
+// pieces returns those slices that are of interest, by the names of those that they are pieces of.
+func pieces(all []*discoveryv1.EndpointSlice, of func(*discoveryv1.EndpointSlice) bool) map[string][]*discoveryv1.EndpointSlice {
 	byName := map[string][]*discoveryv1.EndpointSlice{}
 	for _, s := range all {
-		whole := WholeSlice(s.Name)
-		byName[whole] = append(byName[whole], s)
+		if of(s) {
+			whole := WholeSlice(s.Name)
+			byName[whole] = append(byName[whole], s)
+		}
 	}
 	return byName
 }

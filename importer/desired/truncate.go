@@ -4,62 +4,150 @@ import (
 	"cmp"
 	"slices"
 
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// truncate returns at most limit of the endpoints, and no more than about maxGlobalServiceBytes of them, in their order. The
-// clusters share the room fairly: none gets less than another unless it has no more to offer, so that a cluster with ten
-// thousand endpoints can't push out one with three. Of a cluster's endpoints the ready ones are kept first.
-func truncate(all []fabedgev1alpha1.Endpoint, limit int) []fabedgev1alpha1.Endpoint {
-	size := 0
-	for i := range all {
-		size += sizeOf(&all[i])
+// share is a cluster's part of a GlobalService.
+type share struct {
+	cluster *cluster
+	// records are where its endpoints come from; of a ClusterIP none, and without says that nothing ready is behind it.
+	records []*record
+	without bool
+
+	of, size int         // all its endpoints, and about how large they are
+	n        int         // how many there is room for
+	had, at  int         // how many the last GlobalService has, and from where on
+	sizes    map[int]int // of fewer than all, by their number
+
+	all []fabedgev1alpha1.Endpoint // nil: not made in this computation
+}
+
+// maxSizes bounds share.sizes. There are as many as it takes tries until all fits in.
+const maxSizes = 8
+
+// settled says whether the last GlobalService has the cluster's part as it should be.
+func (s *share) settled() bool { return s.had == s.n && s.had >= 0 }
+
+// shares returns what the clusters have to offer, in their order.
+func (w *work) shares() []share {
+	m := w.memory
+	now := make([]share, len(m.clusters))
+	records := w.records
+	for i, c := range m.clusters {
+		s := &now[i]
+		s.cluster = c
+		n := 0
+		for n < len(records) && records[n].cluster == c {
+			n++
+		}
+		if w.resolved.Type == mcsv1beta1.Headless {
+			s.records = records[:n:n]
+		} else {
+			s.without = w.without(c)
+		}
+		records = records[n:]
+		at, ok := slices.BinarySearchFunc(m.shares, c.name, func(s share, name string) int { return cmp.Compare(s.cluster.name, name) })
+		if ok && m.shares[at].cluster == c && m.shares[at].without == s.without && slices.Equal(m.shares[at].records, s.records) {
+			now[i] = m.shares[at]
+			continue
+		}
+		s.had, s.all = -1, w.run(s)
+		s.of, s.size = len(s.all), sizeOfAll(s.all)
+	}
+	return now
+}
+
+// fit decides how many endpoints of each cluster there is room for, so that there are at most limit, and no more than about
+// maxGlobalServiceBytes of them. The clusters share the room fairly: none gets less than another unless it has no more to offer, so
+// that a cluster with ten thousand endpoints can't push out one with three. Of a cluster's endpoints the ready ones are kept first.
+func fit(shares []share, limit int, run func(*share) []fabedgev1alpha1.Endpoint) {
+	kept, size := 0, 0
+	for i := range shares {
+		s := &shares[i]
+		s.n = s.of
+		kept, size = kept+s.of, size+s.size
 	}
 	// Large endpoints (a hundred ports each) count by the size of the average one. Its share may turn out above the
 	// average, so try again with less.
-	kept := all
-	for len(kept) > limit || size > maxGlobalServiceBytes {
+	for kept > limit || size > maxGlobalServiceBytes {
 		if size > maxGlobalServiceBytes {
-			limit = min(limit, len(kept)*maxGlobalServiceBytes/size) // less than before, because size > maxGlobalServiceBytes
+			limit = min(limit, kept*maxGlobalServiceBytes/size) // less than before, because size > maxGlobalServiceBytes
 		}
-		kept, size = pick(all, limit), 0
-		for i := range kept {
-			size += sizeOf(&kept[i])
+		shareOut(shares, limit)
+		kept, size = 0, 0
+		for i := range shares {
+			kept, size = kept+shares[i].n, size+shares[i].sizeOfChosen(run)
 		}
+	}
+}
+
+// shareOut lets the shares have limit endpoints together, if there are as many.
+func shareOut(shares []share, limit int) {
+	order := make([]*share, 0, len(shares))
+	for i := range shares {
+		if shares[i].of > 0 {
+			order = append(order, &shares[i])
+		}
+	}
+	// Who has least is served first: what it leaves of its share is the others'.
+	slices.SortFunc(order, func(a, b *share) int {
+		return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.cluster.name, b.cluster.name))
+	})
+	left := limit
+	for i, s := range order {
+		s.n = min(s.of, left/(len(order)-i))
+		left -= s.n
+	}
+}
+
+// chosen returns the n endpoints that there is room for, in their order.
+func (s *share) chosen(run func(*share) []fabedgev1alpha1.Endpoint) []fabedgev1alpha1.Endpoint {
+	if s.n == 0 {
+		return nil
+	}
+	if s.all == nil {
+		s.all = run(s)
+	}
+	if s.n == len(s.all) {
+		return s.all
+	}
+	chosen := make([]int, len(s.all))
+	for i := range chosen {
+		chosen[i] = i
+	}
+	slices.SortStableFunc(chosen, func(a, b int) int { return cmp.Compare(unready(&s.all[a]), unready(&s.all[b])) })
+	chosen = chosen[:s.n]
+	slices.Sort(chosen)
+	kept := make([]fabedgev1alpha1.Endpoint, len(chosen))
+	for i, c := range chosen {
+		kept[i] = s.all[c]
 	}
 	return kept
 }
 
-// pick returns limit of the endpoints, if there are as many.
-func pick(all []fabedgev1alpha1.Endpoint, limit int) []fabedgev1alpha1.Endpoint {
-	byCluster := map[string][]int{}
-	var clusters []string
-	for i := range all {
-		c := all[i].Cluster
-		if byCluster[c] == nil {
-			clusters = append(clusters, c)
+// sizeOfChosen returns about how large they are.
+func (s *share) sizeOfChosen(run func(*share) []fabedgev1alpha1.Endpoint) int {
+	if s.n == s.of {
+		return s.size
+	}
+	size, known := s.sizes[s.n]
+	if !known {
+		size = sizeOfAll(s.chosen(run))
+		if s.sizes == nil || len(s.sizes) >= maxSizes {
+			s.sizes = map[int]int{}
 		}
-		byCluster[c] = append(byCluster[c], i)
+		s.sizes[s.n] = size
 	}
-	// Who has least is served first: what it leaves of its share is the others'.
-	slices.SortFunc(clusters, func(a, b string) int {
-		return cmp.Or(cmp.Compare(len(byCluster[a]), len(byCluster[b])), cmp.Compare(a, b))
-	})
-	var chosen []int
-	left := limit
-	for i, c := range clusters {
-		mine := byCluster[c]
-		slices.SortStableFunc(mine, func(a, b int) int { return cmp.Compare(unready(&all[a]), unready(&all[b])) })
-		n := min(len(mine), left/(len(clusters)-i))
-		chosen = append(chosen, mine[:n]...)
-		left -= n
+	return size
+}
+
+func sizeOfAll(all []fabedgev1alpha1.Endpoint) (size int) {
+	for i := range all {
+		size += sizeOf(&all[i])
 	}
-	slices.Sort(chosen)
-	kept := make([]fabedgev1alpha1.Endpoint, len(chosen))
-	for i, c := range chosen {
-		kept[i] = all[c]
-	}
-	return kept
+	return size
 }
 
 func unready(e *fabedgev1alpha1.Endpoint) int {

@@ -21,6 +21,24 @@ func some(cluster string, n, unready int) []fabedgev1alpha1.Endpoint {
 	return all
 }
 
+// truncate returns what of the endpoints there is room for.
+func truncate(all []fabedgev1alpha1.Endpoint, limit int) (kept []fabedgev1alpha1.Endpoint) {
+	var shares []share
+	for i := range all {
+		if n := len(shares); n == 0 || shares[n-1].cluster.name != all[i].Cluster {
+			shares = append(shares, share{cluster: &cluster{name: all[i].Cluster}})
+		}
+		s := &shares[len(shares)-1]
+		s.all = append(s.all, all[i])
+		s.of, s.size = len(s.all), sizeOfAll(s.all)
+	}
+	fit(shares, limit, nil)
+	for i := range shares {
+		kept = append(kept, shares[i].chosen(nil)...)
+	}
+	return kept
+}
+
 func TestTruncate(t *testing.T) {
 	for _, tc := range []struct {
 		name  string

@@ -30,22 +30,22 @@ func (r Removal) Any() bool { return len(r.Missing) > 0 || r.Other }
 
 // RemovalOf compares our objects of a service with the desired ones.
 func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Removal) {
-	exporting, records := map[string]bool{}, map[string]bool{}
+	exporting := make(map[string]bool, len(in.Services))
 	for _, s := range in.Services {
 		if cluster, ok := s.SourceCluster(); ok {
 			exporting[cluster] = true
 		}
 	}
-	for _, e := range in.Endpoints {
-		if p, ok := PartOf(e); ok {
-			records[p.Slice] = true
-		}
-	}
 	missing := map[Part]bool{}
+	noted := ""
 	note := func(cluster string) {
+		if cluster == noted && cluster != "" {
+			return
+		}
+		noted = cluster
 		if !exporting[cluster] && cluster != "" {
 			missing[Part{Service: in.Key, Cluster: cluster}] = true
-		} else if !slices.Contains(out.Resolved.Clusters, cluster) {
+		} else if _, merged := slices.BinarySearch(out.Resolved.Clusters, cluster); !merged {
 			r.Other = true
 		}
 	}
@@ -66,11 +66,19 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 	if cur.Derived != nil && desired.Owned(cur.Derived) {
 		r.Other = r.Other || useless
 	}
-	whole := map[string]bool{} // what out has of it is all there is
-	for _, s := range out.Slices {
-		whole[desired.WholeSlice(s.Name)] = true
+	stale := cur.StaleSlices(out)
+	records, whole := map[string]bool{}, map[string]bool{} // what out has of whole is all there is
+	if len(stale) > 0 {
+		for _, e := range in.Endpoints {
+			if p, ok := PartOf(e); ok {
+				records[p.Slice] = true
+			}
+		}
+		for _, s := range out.Slices {
+			whole[desired.WholeSlice(s.Name)] = true
+		}
 	}
-	for _, s := range cur.StaleSlices(out) {
+	for _, s := range stale {
 		cluster, name := s.Labels[api.LabelSourceCluster], desired.WholeSlice(s.Name)
 		switch full := fromRecord(s) && len(s.Endpoints) > 0; {
 		case whole[name], in.Own != nil && cluster == in.Cluster: // what is here says so, not the hub

@@ -7,5 +7,5 @@
 // function whose result does not depend on the order of its input, so everyone comes to the same.
 //
 //	ExportedService   ─ Sanitize ─────────► Export ─ Resolve ─► Resolved, with its Conflicts
-//	ExportedEndpoints ─ SanitizeEndpoints ─► Endpoints
+//	ExportedEndpoints ─ SanitizeEndpoints ─► the same, as far as it can be imported
 package merge

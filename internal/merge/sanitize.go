@@ -41,14 +41,6 @@ func JoinedBy(member func(cluster string) *clustersetv1alpha1.MemberCluster) Joi
 	}
 }
 
-// Endpoints are endpoints of one cluster's export, fit to be imported.
-type Endpoints struct {
-	// Cluster is the member in whose namespace on the hub the record lies.
-	Cluster string
-	// Endpoints is a Sanitized record.
-	Endpoints *clustersetv1alpha1.ExportedEndpoints
-}
-
 // Drop is one thing that was left out of a record because it can't be imported. The rest of the record still is.
 type Drop struct {
 	// Cluster is whose record it is, empty where the record lies in no member's namespace.
@@ -109,39 +101,42 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]E
 	return exports, drops
 }
 
-// SanitizeEndpoints returns what can be imported of the records, in order of their clusters and names, and what was left
-// out. The records are not changed.
-func SanitizeEndpoints(records []*clustersetv1alpha1.ExportedEndpoints) ([]Endpoints, []Drop) {
+// SanitizeEndpoints calls sanitized for each record that may be imported, in order of their clusters and names, and returns what was left
+// out. sanitized returns what the record's Sanitized says, which the caller may know already: whether anything is left of it, and what
+// had to be left out. The records are not changed.
+func SanitizeEndpoints(
+	records []*clustersetv1alpha1.ExportedEndpoints,
+	sanitized func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) (usable bool, errs field.ErrorList),
+) (drops []Drop) {
 	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedEndpoints) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	var all []Endpoints
-	var drops []Drop
-	kept := map[string]int{}
+	of, kept := "", 0
 	for _, record := range records {
 		cluster, ok := record.SourceCluster()
 		if !ok {
 			drops = append(drops, strayRecord("ExportedEndpoints", record.Namespace, record.Name))
 			continue
 		}
-		if kept[cluster] == MaxSlices {
+		if cluster != of {
+			of, kept = cluster, 0
+		}
+		if kept == MaxSlices {
 			drops = append(drops, Drop{
 				cluster, "ExportedEndpoints", record.Name,
 				field.TooMany(field.NewPath("metadata", "name"), MaxSlices+1, MaxSlices),
 			})
 			continue
 		}
-		clean, errs := record.Sanitized()
+		usable, errs := sanitized(cluster, record)
 		for _, err := range errs {
 			drops = append(drops, Drop{cluster, "ExportedEndpoints", record.Name, err})
 		}
-		if clean == nil {
-			continue
+		if usable {
+			kept++
 		}
-		kept[cluster]++
-		all = append(all, Endpoints{cluster, clean})
 	}
-	return all, drops
+	return drops
 }
 
 func strayRecord(kind, namespace, name string) Drop {

@@ -7,6 +7,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -84,10 +85,27 @@ func TestOneClusterExportsAServiceOnce(t *testing.T) {
 	}
 }
 
+// admitted is a record that can be imported.
+type admitted struct {
+	Cluster   string
+	Endpoints *clustersetv1alpha1.ExportedEndpoints
+}
+
+func sanitizeEndpoints(records []*clustersetv1alpha1.ExportedEndpoints) (all []admitted, drops []merge.Drop) {
+	drops = merge.SanitizeEndpoints(records, func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) (bool, field.ErrorList) {
+		clean, errs := record.Sanitized()
+		if clean != nil {
+			all = append(all, admitted{cluster, clean})
+		}
+		return clean != nil, errs
+	})
+	return all, drops
+}
+
 func TestEndpointsNobodyElseCanReachAreDropped(t *testing.T) {
 	good := []string{"10.1.0.7", "192.168.3.4"}
 	bad := []string{"127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "255.255.255.255", "fd00::1", "::ffff:127.0.0.1", "web"}
-	all, drops := merge.SanitizeEndpoints([]*clustersetv1alpha1.ExportedEndpoints{endpoints("a", 0, append(bad, good...)...)})
+	all, drops := sanitizeEndpoints([]*clustersetv1alpha1.ExportedEndpoints{endpoints("a", 0, append(bad, good...)...)})
 	if len(all) != 1 || len(all[0].Endpoints.Spec.Endpoints) != len(good) {
 		t.Errorf("kept %+v", all)
 	}
@@ -102,7 +120,7 @@ func TestOneClustersSlicesHaveALimit(t *testing.T) {
 		records = append(records, endpoints("a", i, fmt.Sprintf("10.0.%d.%d", i/250, i%250)))
 	}
 	records = append(records, endpoints("b", 0, "10.9.0.1"))
-	all, drops := merge.SanitizeEndpoints(records)
+	all, drops := sanitizeEndpoints(records)
 	if len(all) != merge.MaxSlices+1 || len(drops) != 5 {
 		t.Errorf("kept %d, dropped %d", len(all), len(drops))
 	}

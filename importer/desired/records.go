@@ -1,0 +1,185 @@
+package desired
+
+import (
+	"net/netip"
+	"slices"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// record is what is remembered of an ExportedEndpoints: all that the rest of the service depends on, and what became of it. One that
+// changes is another record.
+type record struct {
+	version Version
+	cluster *cluster // nil: its ExportedService is gone, or is yet to come
+
+	usable bool
+	errs   field.ErrorList // what sanitizing left out
+	drops  []merge.Drop    // what lies outside of the cluster's networks
+
+	slice     string // the name of the EndpointSlice that it becomes
+	family    discoveryv1.AddressType
+	ports     []discoveryv1.EndpointPort // the service's, that its endpoints listen on
+	endpoints int
+	ready     int
+	best      []tally // for each view; nil where kube-proxy isn't to use it
+
+	// clusterIP says that this is no record but a cluster's ClusterIP, with that many ready endpoints behind it.
+	clusterIP bool
+	behind    int
+
+	told   string // how kube-proxy was told to use the pieces; empty: they can't be used again
+	pieces []piece
+
+	// Of one computation.
+	raw     *clustersetv1alpha1.ExportedEndpoints
+	content []discoveryv1.Endpoint
+}
+
+// piece is an EndpointSlice that a record became.
+type piece struct {
+	name  string
+	found Version // the one that was found to be what it should be
+}
+
+// tally is the best rank among a record's ready endpoints, and how many addresses have it.
+type tally struct {
+	rank topology.Rank
+	n    int
+}
+
+// admit returns what was left out of the records of endpoints; what is fit to be imported is then in w.records, in order of clusters
+// and names.
+func (w *work) admit() []merge.Drop {
+	drops := merge.SanitizeEndpoints(w.in.Endpoints, func(name string, e *clustersetv1alpha1.ExportedEndpoints) (bool, field.ErrorList) {
+		r := w.record(find(w.memory.clusters, name), name, e)
+		if r.usable && r.cluster != nil {
+			w.records = append(w.records, r)
+			if r.ready > 0 {
+				if r.cluster.ready == nil {
+					r.cluster.ready = map[discoveryv1.AddressType]int{}
+				}
+				r.cluster.ready[r.family] += r.ready
+			}
+		}
+		return r.usable, r.errs
+	})
+	drops = append(slices.Clone(w.drops), drops...)
+	confined := w.confined
+	add := func(before string) {
+		for len(confined) > 0 && (before == "" || confined[0].Cluster <= before) {
+			drops, confined = append(drops, confined[0]), confined[1:]
+		}
+	}
+	for _, r := range w.records {
+		if len(r.drops) > 0 {
+			add(r.cluster.name)
+			drops = append(drops, r.drops...)
+		}
+	}
+	add("")
+	return drops
+}
+
+// record returns what is known of a record of endpoints, and finds it out where it isn't known.
+func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEndpoints) *record {
+	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
+	r := w.memory.records[key]
+	if r == nil || r.cluster != c || !r.version.Same(VersionOf(e)) {
+		r = &record{version: VersionOf(e), cluster: c}
+		w.memory.records[key] = r
+		clean, errs := e.Sanitized()
+		r.usable, r.errs = clean != nil, errs
+		if r.usable && c != nil {
+			w.derive(r, clean)
+			if r.slice = SliceName(name, w.in.Key.Name, e.Name); w.in.Retained[name+"/"+e.Name] != "" {
+				r.slice = w.in.Retained[name+"/"+e.Name]
+			}
+		}
+	}
+	r.raw = e
+	return r
+}
+
+func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) {
+	r.drops = w.prepare(r.cluster, clean)
+	r.content = clean.Spec.Endpoints
+	r.family, r.ports = clean.Spec.AddressType, renamed(clean.Spec.Ports, r.cluster.ports)
+	r.endpoints = len(r.content)
+	for i := range r.content {
+		if isReady(&r.content[i]) {
+			r.ready++
+		}
+	}
+	if w.routes(r.cluster) {
+		r.best = w.tallies(w.targets(r))
+	}
+}
+
+// prepare makes of a sanitized record what can be imported of it, in place, and returns what was left out.
+func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (drops []merge.Drop) {
+	if len(c.cidrs) > 0 {
+		confineEndpoints(c.name, c.cidrs, clean, &drops)
+	}
+	clean.Spec.Endpoints = w.placed(c, clean.Spec.Endpoints)
+	return drops
+}
+
+// endpointsOf returns a record's endpoints as they are imported.
+func (w *work) endpointsOf(r *record) []discoveryv1.Endpoint {
+	if r.content == nil && r.endpoints > 0 {
+		clean, _ := r.raw.Sanitized()
+		w.prepare(r.cluster, clean)
+		r.content = clean.Spec.Endpoints
+	}
+	return r.content
+}
+
+// targets returns a record's endpoints as the ranking takes them.
+func (w *work) targets(r *record) []target {
+	endpoints := w.endpointsOf(r)
+	targets := make([]target, len(endpoints))
+	for i := range endpoints {
+		e := &endpoints[i]
+		targets[i] = targetOf(r.cluster, e.Addresses[0], e.Zone, isReady(e))
+		targets[i].ClusterIP, targets[i].Behind = r.clusterIP, r.behind
+	}
+	return targets
+}
+
+// tallies counts for each view the endpoints of the best rank.
+func (w *work) tallies(targets []target) []tally {
+	views := w.views()
+	all := make([]tally, len(views))
+	var same []netip.Addr
+	for i := range views {
+		all[i].rank = topology.Gone
+		same = same[:0]
+		for j := range targets {
+			if !targets[j].ready {
+				continue
+			}
+			rank := views[i].Rank(&targets[j].Endpoint)
+			if rank > all[i].rank {
+				continue
+			}
+			if rank < all[i].rank {
+				all[i].rank, same = rank, same[:0]
+			}
+			same = append(same, targets[j].Addr)
+		}
+		if len(targets) == 1 && len(same) == 1 {
+			all[i].n = max(1, targets[0].Behind)
+			continue
+		}
+		slices.SortFunc(same, netip.Addr.Compare)
+		all[i].n = len(slices.Compact(same))
+	}
+	return all
+}

@@ -1,0 +1,83 @@
+package importer
+
+import (
+	"context"
+	"maps"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/policy"
+)
+
+// applyGlobal makes the GlobalService what it should be. It may have thousands of endpoints, so that it is copied and compared in
+// general only where it differs.
+func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {
+	if r.options.SkipGlobalServices {
+		return nil
+	}
+	want, g := out.Global, cur.Global
+	key := client.ObjectKeyFromObject(want)
+	memory := r.memories.get(key)
+	if memory.HasFoundGlobal(want, g) {
+		return nil
+	}
+	if g == nil || !isGlobal(g, want) {
+		var err error
+		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
+		g, err = ensure(ctx, r.local, existing(g), fresh, func(g *fabedgev1alpha1.GlobalService) {
+			g.Labels = desired.MergeKeys(g.Labels, want.Labels, nil)
+			g.Annotations = desired.MergeKeys(g.Annotations, want.Annotations, policy.Keys)
+			g.Spec = *want.Spec.DeepCopy()
+		})
+		if err != nil {
+			return err
+		}
+	}
+	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
+	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {
+		if g == cur.Global {
+			memory.FoundGlobal(want, g)
+		}
+		return nil
+	}
+	return ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })
+}
+
+// globalStatus returns the status that an object gets.
+func globalStatus(g, want *fabedgev1alpha1.GlobalService) fabedgev1alpha1.GlobalServiceStatus {
+	status := *want.Status.DeepCopy()
+	if len(status.Conditions) == 0 {
+		return status
+	}
+	conditions := slices.Clone(g.Status.Conditions)
+	for _, c := range status.Conditions {
+		c.ObservedGeneration = g.Generation
+		meta.SetStatusCondition(&conditions, c)
+	}
+	status.Conditions = conditions
+	return status
+}
+
+// isGlobal says whether an object of ours is as it should be, but for its status.
+func isGlobal(is, want *fabedgev1alpha1.GlobalService) bool {
+	return desired.Owned(is) &&
+		maps.Equal(is.Labels, desired.MergeKeys(is.Labels, want.Labels, nil)) &&
+		maps.Equal(is.Annotations, desired.MergeKeys(is.Annotations, want.Annotations, policy.Keys)) &&
+		is.Spec.Type == want.Spec.Type && equality.Semantic.DeepEqual(is.Spec.Ports, want.Spec.Ports) &&
+		slices.EqualFunc(is.Spec.Endpoints, want.Spec.Endpoints, sameEndpoint)
+}
+
+func sameEndpoint(a, b fabedgev1alpha1.Endpoint) bool {
+	return a.Cluster == b.Cluster && a.Zone == b.Zone && a.Region == b.Region && slices.Equal(a.Addresses, b.Addresses) &&
+		same(a.Hostname, b.Hostname) && same(a.Ready, b.Ready) && slices.Equal(a.Ports, b.Ports) && a.TargetRef == nil && b.TargetRef == nil
+}
+
+func same[T comparable](a, b *T) bool {
+	return a == b || a != nil && b != nil && *a == *b
+}

@@ -1,0 +1,86 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"testing"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// TestEndpointChangeAllocates bounds what an endpoint of one of 250 clusters costs that changes: what its slice costs, and a little for
+// each other that is looked at. docs/performance.md has the figures, and those of before.
+func TestEndpointChangeAllocates(t *testing.T) {
+	for _, c := range []struct {
+		kind               mcsv1beta1.ServiceImportType
+		endpoints          int
+		compute, reconcile uint64 // kB
+	}{
+		{mcsv1beta1.ClusterSetIP, 10, 300, 4000},
+		{mcsv1beta1.ClusterSetIP, 400, 700, 9000},
+		{mcsv1beta1.Headless, 10, 1000, 11000},
+		{mcsv1beta1.Headless, 400, 2000, 18000},
+	} {
+		t.Run(fmt.Sprintf("%s/250x%d", c.kind, c.endpoints), func(t *testing.T) {
+			if raced {
+				if c.endpoints > 10 {
+					t.Skip("the race detector makes it take minutes; the smaller sizes show the same")
+				}
+				c.compute, c.reconcile = 25*c.compute, 15*c.reconcile // still less than all anew
+			}
+			g := large(t, c.kind, 250, c.endpoints)
+			compute, reconcile := ^uint64(0), ^uint64(0)
+			for i := range 6 { // the least: other goroutines allocate too
+				g.flip("cluster-100", i%2 == 1)
+				in, cur := g.gathered(t)
+				memory := g.memories.get(web)
+				compute = min(compute, allocated(func() { memory.Compute(in, cur) }))
+				g.reconcile(t)
+				g.flip("cluster-200", i%2 == 1)
+				reconcile = min(reconcile, allocated(func() { g.reconcile(t) }))
+				if i == 0 {
+					t.Logf("all anew, computing allocates %d kB", allocated(func() { desired.Compute(in) })/1000)
+				}
+			}
+			t.Logf("computing allocates %d kB, the reconciles of one change %d kB", compute/1000, reconcile/1000)
+			if compute > c.compute*1000 || reconcile > c.reconcile*1000 {
+				t.Errorf("want no more than %d and %d kB", c.compute, c.reconcile)
+			}
+		})
+	}
+}
+
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+// BenchmarkEndpointChange is what an endpoint that turns ready, or not, in one of 250 clusters costs an importer: the reconcile that
+// the record's event brings, and the one that the written slice's does.
+func BenchmarkEndpointChange(b *testing.B) {
+	for _, kind := range []mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless} {
+		for _, endpoints := range []int{10, 400} {
+			b.Run(fmt.Sprintf("%s/250x%d", kind, endpoints), func(b *testing.B) {
+				g := large(b, kind, 250, endpoints)
+				b.ReportAllocs()
+				for i := 0; b.Loop(); i++ {
+					b.StopTimer()
+					g.flip("cluster-100", i%2 == 1)
+					b.StartTimer()
+					for range 2 {
+						if _, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web}); err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			})
+		}
+	}
+}

@@ -1,0 +1,53 @@
+package importer
+
+import (
+	"slices"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// memories has what is remembered of each service that is imported, so that an event costs what has changed. Nobody works on one
+// service twice at a time; several are worked on at once.
+type memories struct {
+	mu sync.Mutex
+	of map[types.NamespacedName]*memory
+}
+
+func newMemories() *memories { return &memories{of: map[types.NamespacedName]*memory{}} }
+
+func (m *memories) get(service types.NamespacedName) *memory {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.of[service] == nil {
+		m.of[service] = &memory{}
+	}
+	return m.of[service]
+}
+
+func (m *memories) forget(service types.NamespacedName) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.of, service)
+}
+
+// memory is what is remembered of a service.
+type memory struct {
+	desired.Memory
+	own   *desired.Own
+	ownOf []desired.Version // the slices that own was made of
+}
+
+// ownAgain returns what this cluster's objects said the last time, if they are the same; else nil.
+func (m *memory) ownAgain(svc *corev1.Service, all []discoveryv1.EndpointSlice) *desired.Own {
+	if m.own != nil && slices.Equal(m.own.ClusterIPs, desired.ClusterIPs(svc)) && equality.Semantic.DeepEqual(m.own.Ports, svc.Spec.Ports) &&
+		slices.EqualFunc(m.ownOf, all, func(v desired.Version, s discoveryv1.EndpointSlice) bool { return v.Same(desired.VersionOf(&s)) }) {
+		return m.own
+	}
+	return nil
+}

@@ -1,0 +1,347 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
+)
+
+// shelf is an API server and its informers' caches in one, as far as a reconciler uses them: reading is as cheap, or as dear, as from
+// a cache, so that what a reconcile allocates can be counted.
+type shelf struct {
+	client.Client // what isn't implemented
+
+	mu       sync.Mutex
+	version  int
+	kinds    map[reflect.Type]map[types.NamespacedName]client.Object
+	services map[reflect.Type]map[string]map[types.NamespacedName]client.Object // the index
+	writes   []string
+}
+
+func newShelf() *shelf {
+	return &shelf{
+		version: 1000, kinds: map[reflect.Type]map[types.NamespacedName]client.Object{},
+		services: map[reflect.Type]map[string]map[types.NamespacedName]client.Object{},
+	}
+}
+
+func serviceOn(o client.Object) string {
+	key, ok := backedBy(o)
+	if _, slice := o.(*discoveryv1.EndpointSlice); !slice || !ok {
+		key, _ = desired.ServiceOf(o)
+	}
+	return key.String()
+}
+
+// put stores an object as a new one that nobody else has.
+func (s *shelf) put(o client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o = o.DeepCopyObject().(client.Object)
+	s.version++
+	o.SetResourceVersion(strconv.Itoa(s.version))
+	kind, key := reflect.TypeOf(o), client.ObjectKeyFromObject(o)
+	if was := s.kinds[kind][key]; was != nil {
+		o.SetUID(was.GetUID())
+	} else {
+		o.SetUID(types.UID(fmt.Sprint("uid-", s.version)))
+	}
+	if s.kinds[kind] == nil {
+		s.kinds[kind], s.services[kind] = map[types.NamespacedName]client.Object{}, map[string]map[types.NamespacedName]client.Object{}
+	}
+	s.take(o)
+	s.kinds[kind][key] = o
+	service := serviceOn(o)
+	if s.services[kind][service] == nil {
+		s.services[kind][service] = map[types.NamespacedName]client.Object{}
+	}
+	s.services[kind][service][key] = o
+}
+
+func (s *shelf) take(o client.Object) bool {
+	kind, key := reflect.TypeOf(o), client.ObjectKeyFromObject(o)
+	was := s.kinds[kind][key]
+	if was == nil {
+		return false
+	}
+	delete(s.services[kind][serviceOn(was)], key)
+	delete(s.kinds[kind], key)
+	return true
+}
+
+func notFound(name string) error { return apierrors.NewNotFound(schema.GroupResource{}, name) }
+
+func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.kinds[reflect.TypeOf(into)][key]
+	if o == nil {
+		return notFound(key.Name)
+	}
+	var options client.GetOptions
+	if options.ApplyOptions(opts); options.UnsafeDisableDeepCopy == nil {
+		o = o.DeepCopyObject().(client.Object)
+	}
+	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(o).Elem())
+	return nil
+}
+
+func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	items, err := meta.GetItemsPtr(into)
+	if err != nil {
+		return err
+	}
+	kind := reflect.PointerTo(reflect.TypeOf(items).Elem().Elem())
+	found := s.kinds[kind]
+	if options.FieldSelector != nil {
+		found = s.services[kind][options.FieldSelector.Requirements()[0].Value]
+	}
+	objects := make([]runtime.Object, 0, len(found))
+	for key, o := range found {
+		switch {
+		case options.Namespace != "" && options.Namespace != key.Namespace:
+		case options.UnsafeDisableDeepCopy != nil:
+			objects = append(objects, o)
+		default:
+			objects = append(objects, o.DeepCopyObject())
+		}
+	}
+	return meta.SetList(into, objects)
+}
+
+func (s *shelf) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	if s.get(o) != nil {
+		return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
+	}
+	if svc, ok := o.(*corev1.Service); ok {
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs, svc.Spec.IPFamilies = "10.96.0.9", []string{"10.96.0.9"}, []corev1.IPFamily{corev1.IPv4Protocol}
+	}
+	return s.store("create", o)
+}
+
+func (s *shelf) get(o client.Object) client.Object {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.kinds[reflect.TypeOf(o)][client.ObjectKeyFromObject(o)]
+}
+
+// all returns copies of everything, sorted.
+func (s *shelf) all() (all []client.Object) {
+	for _, kind := range s.kinds {
+		for _, o := range kind {
+			all = append(all, o.DeepCopyObject().(client.Object))
+		}
+	}
+	slices.SortFunc(all, func(a, b client.Object) int {
+		return cmp.Or(cmp.Compare(kindOf(a), kindOf(b)), cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+	})
+	return all
+}
+
+func (s *shelf) note(verb string, o client.Object) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.writes = append(s.writes, verb+" "+kindOf(o)+" "+o.GetName())
+}
+
+func (s *shelf) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
+	return s.store("update", o)
+}
+
+func (s *shelf) store(verb string, o client.Object) error {
+	s.put(o)
+	s.note(verb, o)
+	stored := s.get(o)
+	o.SetResourceVersion(stored.GetResourceVersion())
+	o.SetUID(stored.GetUID())
+	return nil
+}
+
+func (s *shelf) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
+	s.note("delete", o)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.take(o) {
+		return notFound(o.GetName())
+	}
+	return nil
+}
+
+type shelfStatus struct {
+	client.SubResourceWriter
+	shelf *shelf
+}
+
+func (s *shelf) Status() client.SubResourceWriter { return shelfStatus{shelf: s} }
+
+func (s shelfStatus) Update(_ context.Context, o client.Object, _ ...client.SubResourceUpdateOption) error {
+	return s.shelf.store("update status of", o)
+}
+
+// rig is a reconciler in cluster "here" between two shelves.
+type rig struct {
+	*reconciler
+	hub, here *shelf
+	clock     *clocktesting.FakeClock
+}
+
+var web = types.NamespacedName{Namespace: "shop", Name: "web"}
+
+func newRig(options Options) *rig {
+	options.Cluster = "here"
+	g := &rig{hub: newShelf(), here: newShelf(), clock: clocktesting.NewFakeClock(time.Date(2026, 2, 1, 0, 0, 0, 0, time.UTC))}
+	options, err := options.withDefaults()
+	if err != nil {
+		panic(err)
+	}
+	report := newReporter(events.NewFakeRecorder(1000))
+	guard := &hold.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
+	gone := hold.NewDepartures(g.clock)
+	g.reconciler = &reconciler{
+		options: options, hub: g.hub, local: &local{cache: g.here, live: g.here, client: g.here, imports: "v1beta1"},
+		hold:   &hold.Hold{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock},
+		report: report, families: newFamilyMemory(g.clock), nodes: newNodes(func() {}), returning: newReturning(g.clock),
+		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(),
+	}
+	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
+	g.hub.put(memberAt("here", "zone-0"))
+	for _, zone := range []string{"zone-0", "zone-1", "zone-2"} {
+		g.nodes.set("in-"+zone, map[string]string{corev1.LabelTopologyZone: zone, corev1.LabelTopologyRegion: "region-0"}, false)
+	}
+	return g
+}
+
+func memberAt(name, zone string) *clustersetv1alpha1.MemberCluster {
+	m := &clustersetv1alpha1.MemberCluster{}
+	m.Name, m.Spec.Zones, m.Spec.Region = name, []string{zone}, "region-"+zone[len(zone)-1:]
+	m.CreationTimestamp, m.Status.Phase = metav1.NewTime(time.Unix(1e9, 0)), clustersetv1alpha1.MemberReady
+	m.Annotations = map[string]string{api.AnnotationJoined: "2020-01-01T00:00:00Z"}
+	return m
+}
+
+// exportedBy returns a cluster's record of shop/web.
+func exportedBy(cluster string, kind mcsv1beta1.ServiceImportType, number int) *clustersetv1alpha1.ExportedService {
+	s := &clustersetv1alpha1.ExportedService{}
+	s.Namespace, s.Name, s.Labels = api.MemberNamespace(cluster), "web.shop", map[string]string{api.LabelCluster: cluster}
+	s.Spec = clustersetv1alpha1.ExportedServiceSpec{
+		ServiceNamespace: "shop", ServiceName: "web", Type: kind, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+		Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP}}, ExportedAt: metav1.NewTime(time.Unix(1.6e9, 0)),
+	}
+	if kind == mcsv1beta1.ClusterSetIP {
+		s.Spec.ClusterIPs = []string{fmt.Sprintf("10.200.%d.%d", number/250, number%250+1)}
+	}
+	return s
+}
+
+// endpointsOf returns the n-th record of a cluster's endpoints.
+func endpointsOf(cluster string, number, n, endpoints int) *clustersetv1alpha1.ExportedEndpoints {
+	e := &clustersetv1alpha1.ExportedEndpoints{}
+	e.Namespace, e.Name = api.MemberNamespace(cluster), api.ExportedEndpointsName("shop", "web", fmt.Sprint("web-", n), 0)
+	e.Labels = map[string]string{api.LabelCluster: cluster}
+	e.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-01-31T00:00:00Z"}
+	name, protocol, port := "http", corev1.ProtocolTCP, int32(8080)
+	e.Spec = clustersetv1alpha1.ExportedEndpointsSpec{
+		ServiceNamespace: "shop", ServiceName: "web", AddressType: discoveryv1.AddressTypeIPv4,
+		Ports: []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
+	}
+	for i := range endpoints {
+		ready := true
+		e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{fmt.Sprintf("10.%d.%d.%d", number%200, number/200*100+n, i+1)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
+		})
+	}
+	return e
+}
+
+// reconcile works on shop/web until there is nothing left to write, as a controller would by the events of what it wrote.
+func (g *rig) reconcile(t testing.TB) reconcile.Result {
+	t.Helper()
+	for range 10 {
+		g.here.writes = nil
+		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(g.here.writes) == 0 {
+			return result
+		}
+	}
+	t.Fatalf("it doesn't come to an end: %v", g.here.writes)
+	return reconcile.Result{}
+}
+
+// large is shop/web of many clusters, imported.
+func large(t testing.TB, kind mcsv1beta1.ServiceImportType, clusters, endpoints int) *rig {
+	g := newRig(Options{DataPath: desired.DataPathPods})
+	for c := range clusters {
+		name := fmt.Sprintf("cluster-%03d", c)
+		g.hub.put(memberAt(name, fmt.Sprint("zone-", c%5)))
+		g.hub.put(exportedBy(name, kind, c))
+		for n := 0; n < endpoints; n += api.MaxExportedEndpoints {
+			g.hub.put(endpointsOf(name, c, n/api.MaxExportedEndpoints, min(endpoints-n, api.MaxExportedEndpoints)))
+		}
+	}
+	g.reconcile(t)
+	return g
+}
+
+// gathered is what Reconcile has to compute with.
+func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
+	t.Helper()
+	ctx, in := context.Background(), g.input(web)
+	cur, own, err := g.gatherLocal(ctx, web)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := g.gatherHub(ctx, web, &in); err != nil {
+		t.Fatal(err)
+	}
+	if in.Own, err = g.gatherOwn(ctx, web, own); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.gatherMembers(ctx, &in); err != nil {
+		t.Fatal(err)
+	}
+	in.Derived = cur.Derived
+	return in, cur
+}
+
+// flip changes one endpoint of one cluster.
+func (g *rig) flip(cluster string, ready bool) {
+	key := types.NamespacedName{Namespace: api.MemberNamespace(cluster), Name: api.ExportedEndpointsName("shop", "web", "web-0", 0)}
+	e := &clustersetv1alpha1.ExportedEndpoints{}
+	if err := g.hub.Get(context.Background(), key, e); err != nil {
+		panic(err)
+	}
+	e.Spec.Endpoints[0].Conditions.Ready = &ready
+	g.hub.put(e)
+}
