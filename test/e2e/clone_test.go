@@ -47,7 +47,7 @@ func (m *member) cloned() *member {
 // wrote returns how often an agent has written to its records on the hub.
 func (m *member) wrote() float64 {
 	m.Helper()
-	n, err := m.metric("clusterset_exporter_writes_total")
+	n, err := m.metric("clusterset_exporter_hub_writes_total")
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -94,6 +94,9 @@ func TestClonedCluster(t *testing.T) {
 		}
 		return errors.Join(clone.nameTaken(1), beat(beijing))
 	})
+	if clone.wrote() == 0 {
+		t.Error("the clone has written nothing, so that there was nothing to tell apart")
+	}
 	took(t, fmt.Sprintf("telling two clones apart, with %v writes of the one and %v of the other,", beijing.wrote()-before, clone.wrote()), began)
 	for what, m := range map[string]*member{"the first": beijing, "the clone": clone} {
 		kube.Eventually(t, soon, func() error {
