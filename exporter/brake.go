@@ -92,7 +92,8 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 		if left := until.Sub(now); left > 0 {
 			return stopped{held: true, retry: left}, nil
 		}
-		return b.letGo(key, now), nil
+		b.letGo(key, now)
+		return stopped{}, nil
 	}
 	for len(b.gone) > 0 && now.Sub(b.gone[0]) > goneFor {
 		b.gone = b.gone[1:]
@@ -100,7 +101,8 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 	first, waits := b.waiting[key]
 	if !waits {
 		if b.holdFor <= 0 || len(b.gone) == 0 && len(b.waiting) == 0 && b.single() {
-			return b.letGo(key, now), nil
+			b.letGo(key, now)
+			return stopped{}, nil
 		}
 		if b.waiting == nil {
 			b.waiting = map[types.NamespacedName]time.Time{}
@@ -116,7 +118,8 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 		return stopped{}, fmt.Errorf("count exports: %w", err)
 	}
 	if n := len(going) + len(b.gone); n <= massExports || 2*n <= exported+len(b.gone) {
-		return b.letGo(key, now), nil
+		b.letGo(key, now)
+		return stopped{}, nil
 	}
 	for _, k := range going {
 		b.hold(k, now.Add(b.holdFor))
@@ -135,12 +138,11 @@ func (b *brake) hold(key types.NamespacedName, until time.Time) {
 	b.held[key] = until
 }
 
-func (b *brake) letGo(key types.NamespacedName, now time.Time) stopped {
+func (b *brake) letGo(key types.NamespacedName, now time.Time) {
 	delete(b.waiting, key)
 	delete(b.held, key)
 	delete(b.told, key)
 	b.gone = append(b.gone, now)
-	return stopped{}
 }
 
 // forget is for services that are exported, or have no Service.

@@ -175,7 +175,7 @@ func (c *claim) check(ctx context.Context) (setBack bool, err error) {
 	}
 	lease, err := c.lease(ctx)
 	if err != nil {
-		return false, nil
+		return false, nil //nolint:nilerr // as said above
 	}
 	own, _ := c.own.Load().(string)
 	if other := holder(lease); own != "" && other != "" && other != own {

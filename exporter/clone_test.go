@@ -134,7 +134,7 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 	}{
 		{0, "a", "b"}, {20 * time.Minute, "a", "b"}, {-20 * time.Minute, "a", "b"}, {-2 * time.Hour, "b", "a"},
 	} {
-		t.Run(fmt.Sprint(c.skew), func(t *testing.T) {
+		t.Run(c.skew.String(), func(t *testing.T) {
 			inClonesHub(t, func(t *testing.T, h *leaseHub) {
 				agents := map[string]*agent{"a": h.start(t, "a", 0)}
 				elapse(time.Hour + 3*time.Second)

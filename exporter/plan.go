@@ -52,8 +52,8 @@ func plan(have Records, want Desired, kept *kept) []step {
 	for i := range want.Endpoints {
 		w := &want.Endpoints[i]
 		wanted[w.Name] = true
-		switch h := current[w.Name]; {
-		case h == nil:
+		switch h := current[w.Name]; h {
+		case nil:
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
 		default:
 			same := equality.Semantic.DeepEqual(h.Spec, w.Spec) || kept.same(kindEndpoints, h, w)

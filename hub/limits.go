@@ -69,7 +69,7 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string, exported int
 		countEndpoints: func() (int64, error) { return r.endpoints(ctx, cluster) },
 	} {
 		// The API server adds what it admits. What it doesn't take off counts only once half of the room is gone.
-		if is, max := used[name], hard[name]; counted && 2*is.Value() < max.Value() {
+		if is, most := used[name], hard[name]; counted && 2*is.Value() < most.Value() {
 			continue
 		}
 		n, err := count()

@@ -47,8 +47,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if err != nil {
 		errs = append(errs, err) // and the slices would belong to nobody
 	} else {
-		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)))
-		errs = append(errs, r.applyImportStatus(ctx, imp, out.ServiceImport))
+		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
 		r.report.drops(ctx, in.Key, imp, out.Drops)
 	}
 	errs = append(errs, r.applyGlobal(ctx, out, cur))

@@ -7,11 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/clusterset/clusterset/importer/desired"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/clock"
+
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // applyDerived makes the derived Service what it should be, or deletes it where there should be none. It returns the

@@ -16,9 +16,9 @@ import (
 // each other that is looked at. docs/performance.md has the figures, and those of before.
 func TestEndpointChangeAllocates(t *testing.T) {
 	for _, c := range []struct {
-		kind               mcsv1beta1.ServiceImportType
-		endpoints          int
-		compute, reconcile uint64 // kB
+		kind                mcsv1beta1.ServiceImportType
+		endpoints           int
+		compute, reconciles uint64 // kB
 	}{
 		{mcsv1beta1.ClusterSetIP, 10, 300, 4000},
 		{mcsv1beta1.ClusterSetIP, 400, 700, 9000},
@@ -30,10 +30,10 @@ func TestEndpointChangeAllocates(t *testing.T) {
 				if c.endpoints > 10 {
 					t.Skip("the race detector makes it take minutes; the smaller sizes show the same")
 				}
-				c.compute, c.reconcile = 25*c.compute, 15*c.reconcile // still less than all anew
+				c.compute, c.reconciles = 25*c.compute, 15*c.reconciles // still less than all anew
 			}
 			g := large(t, c.kind, 250, c.endpoints)
-			compute, reconcile := ^uint64(0), ^uint64(0)
+			compute, reconciles := ^uint64(0), ^uint64(0)
 			for i := range 6 { // the least: other goroutines allocate too
 				g.flip("cluster-100", i%2 == 1)
 				in, cur := g.gathered(t)
@@ -41,14 +41,14 @@ func TestEndpointChangeAllocates(t *testing.T) {
 				compute = min(compute, allocated(func() { memory.Compute(in, cur) }))
 				g.reconcile(t)
 				g.flip("cluster-200", i%2 == 1)
-				reconcile = min(reconcile, allocated(func() { g.reconcile(t) }))
+				reconciles = min(reconciles, allocated(func() { g.reconcile(t) }))
 				if i == 0 {
 					t.Logf("all anew, computing allocates %d kB", allocated(func() { desired.Compute(in) })/1000)
 				}
 			}
-			t.Logf("computing allocates %d kB, the reconciles of one change %d kB", compute/1000, reconcile/1000)
-			if compute > c.compute*1000 || reconcile > c.reconcile*1000 {
-				t.Errorf("want no more than %d and %d kB", c.compute, c.reconcile)
+			t.Logf("computing allocates %d kB, the reconciles of one change %d kB", compute/1000, reconciles/1000)
+			if compute > c.compute*1000 || reconciles > c.reconciles*1000 {
+				t.Errorf("want no more than %d and %d kB", c.compute, c.reconciles)
 			}
 		})
 	}

@@ -74,6 +74,12 @@ func TestWhatIsRememberedChangesNothing(t *testing.T) {
 	}
 }
 
+// changes makes changes.
+type changes struct {
+	*rig
+	*rand.Rand
+}
+
 // compare computes the service with and without the memory.
 func (c *changes) compare(t *testing.T) (kept int, wrong string) {
 	t.Helper()
@@ -122,12 +128,6 @@ func (c *changes) compare(t *testing.T) (kept int, wrong string) {
 		}
 	}
 	return kept, ""
-}
-
-// changes makes changes.
-type changes struct {
-	*rig
-	*rand.Rand
 }
 
 func (c *changes) cluster() string {

@@ -84,7 +84,8 @@ func (n *nodes) set(name string, labels map[string]string, gone bool) {
 	}
 	differ := false
 	if known {
-		if n.count[was]--; n.count[was] == 0 {
+		n.count[was]--
+		if n.count[was] == 0 {
 			delete(n.count, was)
 			differ = true
 		}

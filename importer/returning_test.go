@@ -29,9 +29,9 @@ func TestReturning(t *testing.T) {
 	is(clustersetv1alpha1.MemberReady, 6*time.Second)
 	pass(6 * time.Second)
 	is(clustersetv1alpha1.MemberReady, 0)
-	for _, want := range []time.Duration{20, 40, 80, 160, 300, 300} {
+	for _, want := range []time.Duration{20 * time.Second, 40 * time.Second, 80 * time.Second, 160 * time.Second, 5 * time.Minute, 5 * time.Minute} {
 		is(clustersetv1alpha1.MemberSuspect, 0)
-		is(clustersetv1alpha1.MemberReady, want*time.Second)
+		is(clustersetv1alpha1.MemberReady, want)
 	}
 	pass(steadyAfter)
 	is(clustersetv1alpha1.MemberSuspect, 0)

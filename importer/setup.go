@@ -188,11 +188,10 @@ func tellSynced(ctx context.Context, watched func() bool) {
 // run runs a controller until ctx ends. One that is stopped while it starts may say that its caches didn't sync: no error then,
 // or the agent would end whenever the hub is back just as the stand-in begins.
 func run(ctx context.Context, c controller.Controller) error {
-	err := c.Start(ctx)
-	if ctx.Err() != nil {
-		return nil
+	if err := c.Start(ctx); ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // controller returns a controller whose workers start when all of its sources have synced.

@@ -104,7 +104,8 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 		return notFound(key.Name)
 	}
 	var options client.GetOptions
-	if options.ApplyOptions(opts); options.UnsafeDisableDeepCopy == nil {
+	options.ApplyOptions(opts)
+	if options.UnsafeDisableDeepCopy == nil {
 		o = o.DeepCopyObject().(client.Object)
 	}
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(o).Elem())

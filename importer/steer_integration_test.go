@@ -187,7 +187,7 @@ func TestKubeProxyIsTold(t *testing.T) {
 	t.Run("nodes without zones", func(*testing.T) {
 		w.here("{apiVersion: v1, kind: Node, metadata: {name: edge}}")
 		becomes("labels", "beijing routed, shanghai unrouted")
-		if err := w.client.Delete(t.Context(), w.objects("shop", "web").derived); client.IgnoreNotFound(err) != nil {
+		if err := client.IgnoreNotFound(w.client.Delete(t.Context(), w.objects("shop", "web").derived)); err != nil {
 			t.Fatal(err)
 		}
 		w.member.Delete(t, []byte("{apiVersion: v1, kind: Node, metadata: {name: edge}}"))

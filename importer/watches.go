@@ -53,16 +53,17 @@ func indexes(hub, local cache.Cache) (onHub []index, here index) {
 	byNamespace := func(o client.Object) []string {
 		return []string{o.(*clustersetv1alpha1.ExportedService).Spec.ServiceNamespace}
 	}
-	return []index{
-			{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
-			{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
-			{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
-		}, index{local, &discoveryv1.EndpointSlice{}, indexService, func(o client.Object) []string {
-			if key, ok := backedBy(o); ok {
-				return []string{key.String()}
-			}
-			return byService(o)
-		}}
+	onHub = []index{
+		{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
+		{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
+		{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
+	}
+	return onHub, index{local, &discoveryv1.EndpointSlice{}, indexService, func(o client.Object) []string {
+		if key, ok := backedBy(o); ok {
+			return []string{key.String()}
+		}
+		return byService(o)
+	}}
 }
 
 // add starts the kind's informer and fails while its API server is away. It can't be done twice.

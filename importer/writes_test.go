@@ -118,7 +118,7 @@ func TestReach(t *testing.T) {
 		return &http.Response{StatusCode: answer, Body: http.NoBody}, nil
 	}))
 	ask := func() {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.invalid", nil)
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.invalid", http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -177,9 +177,6 @@ func (in *Input) localFirst() {
 	in.Endpoints = append(in.Endpoints, in.Own.Endpoints...)
 }
 
-// isOwn says whether the cluster is this one, and its endpoints are those that are here.
-func (w *work) isOwn(cluster string) bool { return w.in.Own != nil && cluster == w.in.Cluster }
-
 // work is what the builders of the single objects share.
 type work struct {
 	in     *Input
@@ -190,6 +187,9 @@ type work struct {
 	seen    []topology.View // see views
 	offered *bool           // see anyOffered
 }
+
+// isOwn says whether the cluster is this one, and its endpoints are those that are here.
+func (w *work) isOwn(cluster string) bool { return w.in.Own != nil && cluster == w.in.Cluster }
 
 func (w *work) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.in.Key.Namespace, Name: name, Labels: Labels()}

@@ -146,7 +146,8 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 a1", "-10.2.1.2", "-10.3.1.1"},
 		},
 		{
-			"drained: only what is left", nil, []string{member("a", "", "north", "Ready", ", drain: true")},
+			"drained: only what is left", nil,
+			[]string{member("a", "", "north", "Ready", ", drain: true")},
 			[]string{"10.1.1.1 none", "10.1.1.2 none", "10.2.1.1 a1,a2", "10.3.1.1 none"},
 		},
 		{
@@ -156,15 +157,18 @@ func TestSteering(t *testing.T) {
 			[]string{"10.2.1.1 a1,a2", "10.3.1.1 none"},
 		},
 		{
-			"Expired is not routed while others are ready", nil, []string{member("b", "b1", "north", "Expired", "")},
+			"Expired is not routed while others are ready", nil,
+			[]string{member("b", "b1", "north", "Expired", "")},
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "-10.2.1.1", "10.3.1.1 none"},
 		},
 		{
-			"Expired is the last resort", func(in *desired.Input) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") }, []string{member("b", "b1", "north", "Expired", "")},
+			"Expired is the last resort", func(in *desired.Input) { endpoints(in, "a", "!10.1.1.1@a1"); endpoints(in, "c") },
+			[]string{member("b", "b1", "north", "Expired", "")},
 			[]string{"10.1.1.1 a1,a2", "10.2.1.1 a1,a2"},
 		},
 		{
-			"to itself a cluster is never Expired", nil, []string{member("a", "", "north", "Expired", "")},
+			"to itself a cluster is never Expired", nil,
+			[]string{member("a", "", "north", "Expired", "")},
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
 		},
 		{
@@ -175,7 +179,8 @@ func TestSteering(t *testing.T) {
 			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
 		},
 		{
-			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{}, {Zone: "a1"}} }, []string{member("a", "a1", "north", "Ready", "")},
+			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{}, {Zone: "a1"}} },
+			[]string{member("a", "a1", "north", "Ready", "")},
 			[]string{"10.1.1.1", "-10.1.1.2", "-10.2.1.1", "-10.3.1.1"},
 		},
 		{

@@ -48,12 +48,12 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 	for i := range globals.Items {
 		f.add(&globals.Items[i])
 	}
-	var slices discoveryv1.EndpointSliceList
-	if err := c.List(ctx, &slices, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
+	var imported discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &imported, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
 		return nil, c.Words(err)
 	}
-	for i := range slices.Items {
-		f.add(&slices.Items[i])
+	for i := range imported.Items {
+		f.add(&imported.Items[i])
 	}
 	derived := api.DerivedServiceName(key.Namespace(), key.Name())
 	var behind discoveryv1.EndpointSliceList

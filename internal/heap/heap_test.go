@@ -48,8 +48,7 @@ func TestTuneFollowsTheHeap(t *testing.T) {
 	tuned.afterNextCollection()
 	lives := make([]byte, 64<<20)
 	eventually(t, func(percent uint64) bool { return percent == 50 })
-	runtime.KeepAlive(lives)
-	lives = nil
+	runtime.KeepAlive(lives) // and from here on it is garbage
 	eventually(t, func(percent uint64) bool { return percent > 50 })
 }
 

@@ -87,7 +87,7 @@ func (w *Watches) AnewWhenBack(ctx context.Context) error {
 			w.Anew()
 		}
 		if sleep(ctx, betweenLists) != nil {
-			return nil
+			return nil //nolint:nilerr // it was stopped
 		}
 	}
 }

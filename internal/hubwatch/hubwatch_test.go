@@ -1,3 +1,4 @@
+//nolint:bodyclose // the replies are the tests' own
 package hubwatch
 
 import (
@@ -64,11 +65,11 @@ func TestWaitsForTheHub(t *testing.T) {
 			t.Error("it doesn't say that the watch is open")
 		}
 		_ = r.Body.Close()
-		time.Sleep(closedFor)
+		time.Sleep(closedFor) //nolint:forbidigo // synctest's clock
 		if !w.Open() {
 			t.Error("a watch that ended counts as lost at once")
 		}
-		time.Sleep(time.Second)
+		time.Sleep(time.Second) //nolint:forbidigo // synctest's clock
 		if w.Open() {
 			t.Error("a watch that ended and wasn't opened again counts as open")
 		}
@@ -190,7 +191,7 @@ func TestAnewEndsRetries(t *testing.T) {
 		set = true
 		began := time.Now()
 		go func() {
-			time.Sleep(3 * time.Second)
+			time.Sleep(3 * time.Second) //nolint:forbidigo // synctest's clock
 			w.Anew()
 		}()
 		if r := get(t, rt, "watch=true&resourceVersion=7"); r.StatusCode != http.StatusGone || time.Since(began) > 5*time.Second {
@@ -213,7 +214,7 @@ func TestForgetsWithTheInformer(t *testing.T) {
 		}
 		cancel()
 		_ = brief.Body.Close()
-		time.Sleep(2 * closedFor)
+		time.Sleep(2 * closedFor) //nolint:forbidigo // synctest's clock
 		if !w.Open() {
 			t.Error("it waits for a watch that nobody wants")
 		}

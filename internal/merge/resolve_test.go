@@ -139,49 +139,58 @@ func TestPolicy(t *testing.T) {
 		{
 			"of the oldest wins whole",
 			[]*clustersetv1alpha1.ExportedService{record("a", 2, policy("none", "region", 3)), record("b", 1, policy("cluster zone", "", 0))},
-			topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone}}, "PolicyConflict",
+			topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Zone}},
+			"PolicyConflict",
 			"policy: a (1 of 2 clusters) disagrees with b, whose export is the oldest (2026-01-01T00:00:01Z); " +
 				"b has prefer cluster zone, a has prefer none, boundary region, min-ready 3",
 		},
 		{
 			"of a younger export doesn't fill in",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2, policy("", "zone", 0))},
-			topology.Policy{}, "PolicyConflict", "a has nothing stated, b has boundary zone",
+			topology.Policy{},
+			"PolicyConflict", "a has nothing stated, b has boundary zone",
 		},
 		{
 			"that all state alike",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("none", "zone", 2)), record("b", 2, policy("none", "zone", 2))},
-			topology.Policy{Prefer: []topology.Tier{}, Boundary: topology.Zone, MinReady: 2}, "NoConflicts", "",
+			topology.Policy{Prefer: []topology.Tier{}, Boundary: topology.Zone, MinReady: 2},
+			"NoConflicts", "",
 		},
 		{
 			"may come as a trafficDistribution",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferSameNode"), policy("", "", 2))},
-			topology.Policy{Prefer: zoneRegion, MinReady: 2}, "NoConflicts", "",
+			topology.Policy{Prefer: zoneRegion, MinReady: 2},
+			"NoConflicts", "",
 		},
 		{
 			"that is stated goes before a trafficDistribution",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferClose"), policy("none", "", 0))},
-			topology.Policy{Prefer: []topology.Tier{}}, "NoConflicts", "",
+			topology.Policy{Prefer: []topology.Tier{}},
+			"NoConflicts", "",
 		},
 		{
 			"of trafficDistributions that differ is one conflict, not two",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, distribution("PreferClose")), record("b", 2)},
-			topology.Policy{Prefer: zoneRegion}, "TrafficDistributionConflict", "",
+			topology.Policy{Prefer: zoneRegion},
+			"TrafficDistributionConflict", "",
 		},
 		{
 			"of garbage is what is left of it, without a conflict about the rest",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("near", "planet", -1)), record("b", 2)},
-			topology.Policy{}, "NoConflicts", "",
+			topology.Policy{},
+			"NoConflicts", "",
 		},
 		{
 			"of min-ready 1 says nothing new",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2, policy("", "", 1))},
-			topology.Policy{}, "NoConflicts", "",
+			topology.Policy{},
+			"NoConflicts", "",
 		},
 		{
 			"in other words is the same",
 			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy(" zone  region", "", 2)), record("b", 2, policy("zone region", "x", 2))},
-			topology.Policy{Prefer: zoneRegion, MinReady: 2}, "NoConflicts", "",
+			topology.Policy{Prefer: zoneRegion, MinReady: 2},
+			"NoConflicts", "",
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

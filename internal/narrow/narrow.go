@@ -99,7 +99,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	query := r.URL.Query()
 	if query.Get("watch") == "" {
-		return t.next.RoundTrip(with(r, r.Context(), query, t.selection.list(r.URL.Path, query)))
+		return t.next.RoundTrip(with(r.Context(), r, query, t.selection.list(r.URL.Path, query)))
 	}
 	ctx, end := context.WithCancel(r.Context())
 	w := &watched{}
@@ -108,7 +108,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		end()
 		return expired(r)
 	}
-	response, err := t.next.RoundTrip(with(r, ctx, query, selector))
+	response, err := t.next.RoundTrip(with(ctx, r, query, selector))
 	if err != nil {
 		t.selection.ended(w, end)
 		return response, err
@@ -160,7 +160,7 @@ func (b *body) Close() error {
 	return b.ReadCloser.Close()
 }
 
-func with(r *http.Request, ctx context.Context, query url.Values, selector string) *http.Request {
+func with(ctx context.Context, r *http.Request, query url.Values, selector string) *http.Request {
 	r = r.Clone(ctx)
 	if selector != "" {
 		query.Set("labelSelector", selector)

@@ -94,8 +94,10 @@ func TestLastResort(t *testing.T) {
 		"several": {slices: []discoveryv1.EndpointSlice{
 			routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1"),
 		}, want: vip + " only drained frankfurt, Suspect shanghai are left"},
-		"Expired ones, which no other is left of": {slices: []discoveryv1.EndpointSlice{routed("web", "edge-7", "http", "10.2.0.1")},
-			want: vip + " only Expired edge-7 is left"},
+		"Expired ones, which no other is left of": {
+			slices: []discoveryv1.EndpointSlice{routed("web", "edge-7", "http", "10.2.0.1")},
+			want:   vip + " only Expired edge-7 is left",
+		},
 		"nothing is ready": {slices: []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "-10.2.0.1")}},
 		"one zone": {slices: []discoveryv1.EndpointSlice{
 			routed("web", "thief", "http", "10.1.0.1 a"), routed("web", "shanghai", "http", "10.2.0.1 b"),
@@ -109,15 +111,23 @@ func TestLastResort(t *testing.T) {
 		"ClusterIPs": {slices: []discoveryv1.EndpointSlice{
 			slice("web", "shanghai", "http", "10.2.0.1"), clusterIP("web", "shanghai", "http", "10.9.0.1"), slice("web", "thief", "http", "10.2.0.1"),
 		}, want: vip + " only Suspect shanghai is left"},
-		"a headless name": {slices: []discoveryv1.EndpointSlice{slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "edge-7", "pg", "10.4.0.1")},
-			want: "ServiceImport LastResort its name leads only to Suspect shanghai"},
+		"a headless name": {
+			slices: []discoveryv1.EndpointSlice{slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "edge-7", "pg", "10.4.0.1")},
+			want:   "ServiceImport LastResort its name leads only to Suspect shanghai",
+		},
 		"a headless name with a healthy cluster": {slices: []discoveryv1.EndpointSlice{slice("db", "shanghai", "pg", "10.2.0.1"), slice("db", "thief", "pg", "10.1.0.1")}},
-		"a headless name that is gone": {slices: []discoveryv1.EndpointSlice{slice("db", "edge-7", "pg", "10.4.0.1")},
-			want: "ServiceImport Expired its name has no address: ready endpoints are only in Expired edge-7"},
-		"a GlobalService alone": {globals: []fabedgev1alpha1.GlobalService{global("api", "frankfurt", "edge-7")},
-			want: "GlobalService LastResort its name leads only to drained frankfurt"},
-		"its ClusterSetIP is, and so its GlobalService": {slices: []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1")},
-			globals: []fabedgev1alpha1.GlobalService{global("web", "shanghai")}, want: vip + " only Suspect shanghai is left"},
+		"a headless name that is gone": {
+			slices: []discoveryv1.EndpointSlice{slice("db", "edge-7", "pg", "10.4.0.1")},
+			want:   "ServiceImport Expired its name has no address: ready endpoints are only in Expired edge-7",
+		},
+		"a GlobalService alone": {
+			globals: []fabedgev1alpha1.GlobalService{global("api", "frankfurt", "edge-7")},
+			want:    "GlobalService LastResort its name leads only to drained frankfurt",
+		},
+		"its ClusterSetIP is, and so its GlobalService": {
+			slices:  []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1")},
+			globals: []fabedgev1alpha1.GlobalService{global("web", "shanghai")}, want: vip + " only Suspect shanghai is left",
+		},
 	} {
 		l := &LocalFacts{Cluster: "beijing", Members: members(), Slices: c.slices, Globals: c.globals}
 		for _, s := range c.slices {

@@ -42,6 +42,7 @@ func drained(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Drain = true }
 func learned(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Zones = []string{"eu-central-1a", "eu-central-1b", "eu-central-1c", "eu-central-1d", "eu-central-1e"}
 }
+
 func silent(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Conditions = []metav1.Condition{{
 		Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonHeartbeatMissed,

@@ -99,7 +99,7 @@ func (b *bench) change(ctx context.Context, w *world, e *exportedSlice, all bool
 			}
 			select {
 			case <-ctx.Done():
-				return 0, fmt.Errorf("%s after its change: %w (last answer: %q, %v)", e.name(n), context.Cause(ctx), answer, err)
+				return 0, fmt.Errorf("%s after its change: %w (last answer: %q, %v)", e.name(n), context.Cause(ctx), answer, err) //nolint:errorlint // it may be nil
 			case <-time.After(max(2*time.Millisecond, time.Since(began)/20)):
 			}
 		}

@@ -129,7 +129,7 @@ func (b *bench) resolve(ctx context.Context, began time.Time, right map[string]f
 				took[name] = time.Since(began)
 			}
 			if time.Since(began) > b.limit {
-				return nil, fmt.Errorf("after %s %s is answered with %q, %v", b.limit, name, answer, err)
+				return nil, fmt.Errorf("after %s %s is answered with %q, %v", b.limit, name, answer, err) //nolint:errorlint // it may be nil
 			}
 		}
 		if len(took) == len(right) {

@@ -57,12 +57,12 @@ tests:
               description: For a quarter of an hour the agent has not been able to read the hub's records. Names are answered from what was imported before.
               runbook_url: 'RUNBOOKS#clustersethubaway'
       - {eval_time: 30m, alertname: ClustersetHubAway, exp_alerts: []}
-`, filepath.Join(root, "charts/clusterset/files/rules.yaml"), metric, before, meanwhile, after)
+`, filepath.Join(root, "charts", "clusterset", "files", "rules.yaml"), metric, before, meanwhile, after)
 	path := filepath.Join(t.TempDir(), "hubaway.yaml")
 	if err := os.WriteFile(path, []byte(rules), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command("go", "-C", filepath.Join(root, "tools/promtool"), "run", "-tags", "remove_all_sd",
+	out, err := exec.Command("go", "-C", filepath.Join(root, "tools", "promtool"), "run", "-tags", "remove_all_sd",
 		"github.com/prometheus/prometheus/cmd/promtool", "test", "rules", path).CombinedOutput()
 	if err != nil {
 		t.Errorf("promtool test rules: %v\n%s", err, out)

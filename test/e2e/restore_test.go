@@ -25,7 +25,7 @@ import (
 func (h *hub) backUp() (restore func(prepare func())) {
 	h.Helper()
 	data, copied := filepath.Join(h.dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
-	stopped := func(do func(), prepare func()) {
+	stopped := func(do, prepare func()) {
 		h.Helper()
 		h.plane.StopAPIServer()
 		h.plane.StopEtcd()

@@ -26,7 +26,7 @@ func TestZonesOfNodesRankElsewhere(t *testing.T) {
 		}
 	}
 	// What is told of there: its zones on the hub, whether its endpoint is answered here, and the zone that it is hinted for.
-	told := func(zones []string, answers []string, hint string) {
+	told := func(zones, answers []string, hint string) {
 		t.Helper()
 		kube.Eventually(t, soon, func() error {
 			var mc clustersetv1alpha1.MemberCluster
