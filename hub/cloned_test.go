@@ -9,6 +9,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 // What a clone says in the Lease becomes a condition and an Event, once each way.
@@ -26,7 +27,7 @@ func TestClonedClusterIsSaid(t *testing.T) {
 			lease.Annotations = map[string]string{api.AnnotationYields: c.yields}
 		}
 		was := mc.Status
-		mc.Status = statusOf(mc, Decision{Phase: clustersetv1alpha1.MemberReady, Heard: time.Unix(1, 0)}, factsOf(lease, 0), time.Unix(2, 0))
+		mc.Status = statusOf(mc, liveness.Decision{Phase: clustersetv1alpha1.MemberReady, Heard: time.Unix(1, 0)}, factsOf(lease, 0), time.Unix(2, 0))
 		var got news
 		for _, n := range transitions(was.Conditions, mc.Status.Conditions) {
 			if n.reason != clustersetv1alpha1.ReasonHeartbeatSeen {

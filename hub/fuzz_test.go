@@ -11,6 +11,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 // FuzzLease has a member write Leases of any JSON. It can seem alive or silent by that, itself alone: another member's phase
@@ -31,7 +32,7 @@ func FuzzLease(f *testing.F) {
 			return // the API server refuses it
 		}
 		now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-		l := NewLiveness(DefaultThresholds)
+		l := liveness.New(liveness.DefaultThresholds)
 		for _, name := range []string{"hostile", "honest", "third"} {
 			l.Know(name, clustersetv1alpha1.MemberReady, now, now)
 		}

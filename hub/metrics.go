@@ -7,6 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 var (
@@ -66,7 +67,7 @@ func Collectors() []prometheus.Collector {
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
 
 // count sets the gauges. Members that are in before and not in decisions have left.
-func count(before, decisions map[string]Decision, braked bool) {
+func count(before, decisions map[string]liveness.Decision, braked bool) {
 	phases := map[clustersetv1alpha1.MemberClusterPhase]int{}
 	for name, d := range decisions {
 		phases[d.Phase]++
@@ -87,7 +88,7 @@ func count(before, decisions map[string]Decision, braked bool) {
 	}
 }
 
-func countMember(name string, d Decision) {
+func countMember(name string, d liveness.Decision) {
 	for label, phase := range phaseLabels {
 		is := 0.0
 		if phase == d.Phase {

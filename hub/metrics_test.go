@@ -9,10 +9,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 func TestMembersAreCountedAndForgottenByTheMetrics(t *testing.T) {
-	before := map[string]Decision{
+	before := map[string]liveness.Decision{
 		"beijing":  {Phase: clustersetv1alpha1.MemberReady, Heard: time.UnixMilli(1500)},
 		"shanghai": {},
 	}
@@ -29,7 +30,7 @@ func TestMembersAreCountedAndForgottenByTheMetrics(t *testing.T) {
 	if heard := testutil.ToFloat64(metricHeard.WithLabelValues("shanghai")); heard != 0 {
 		t.Errorf("shanghai was heard at %v, want 0", heard)
 	}
-	count(before, map[string]Decision{"beijing": {Phase: clustersetv1alpha1.MemberSuspect}}, false)
+	count(before, map[string]liveness.Decision{"beijing": {Phase: clustersetv1alpha1.MemberSuspect}}, false)
 	if phase("beijing", "Ready") != 0 || phase("beijing", "Suspect") != 1 {
 		t.Error("beijing is still Ready")
 	}
@@ -39,11 +40,11 @@ func TestMembersAreCountedAndForgottenByTheMetrics(t *testing.T) {
 	if n := testutil.CollectAndCount(metricHeard); n != 1 {
 		t.Errorf("%d series of heartbeats: shanghai, which has left, is among them", n)
 	}
-	count(map[string]Decision{"beijing": {}}, nil, false)
+	count(map[string]liveness.Decision{"beijing": {}}, nil, false)
 }
 
 func TestMetricsAreWellNamed(t *testing.T) {
-	count(nil, map[string]Decision{"beijing": {}}, false)
+	count(nil, map[string]liveness.Decision{"beijing": {}}, false)
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(Collectors()...)
 	families, err := registry.Gather()
@@ -54,5 +55,5 @@ func TestMetricsAreWellNamed(t *testing.T) {
 	if err != nil || len(problems) > 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
-	count(map[string]Decision{"beijing": {}}, nil, false)
+	count(map[string]liveness.Decision{"beijing": {}}, nil, false)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 // reconciler keeps the status of one MemberCluster at a time. All share one Liveness, since whether one member expires
@@ -34,8 +35,8 @@ type reconciler struct {
 	maxServices int // how many services a member may have on the hub
 
 	mu        sync.Mutex
-	liveness  *Liveness
-	decisions map[string]Decision
+	liveness  *liveness.Liveness
+	decisions map[string]liveness.Decision
 	forgotten map[string]bool // whose records have been deleted already
 }
 
@@ -138,7 +139,7 @@ func (r *reconciler) know(mc *clustersetv1alpha1.MemberCluster, now time.Time) {
 }
 
 // observe tells the Liveness what was read and returns its decision.
-func (r *reconciler) observe(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, lease *coordinationv1.Lease) Decision {
+func (r *reconciler) observe(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, lease *coordinationv1.Lease) liveness.Decision {
 	r.mu.Lock()
 	now := r.now()
 	r.know(mc, now)
@@ -203,7 +204,7 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 }
 
 // write writes the status if it is to change, and Events about what changed.
-func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d Decision, f facts) error {
+func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts) error {
 	return r.writeStatus(ctx, mc, statusOf(mc, d, f, r.now()))
 }
 

@@ -23,11 +23,12 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 // Options of the hub. The zero value of a threshold stands for its default.
 type Options struct {
-	Thresholds
+	liveness.Thresholds
 	// MaxServices is how many services a member may have on the hub. Zero: DefaultMaxServices.
 	MaxServices int
 }
@@ -40,10 +41,10 @@ func (o *Options) complete() error {
 		value *time.Duration
 		or    time.Duration
 	}{
-		{&o.Suspect, DefaultThresholds.Suspect},
-		{&o.Expire, DefaultThresholds.Expire},
-		{&o.Forget, DefaultThresholds.Forget},
-		{&o.Left, DefaultThresholds.Left},
+		{&o.Suspect, liveness.DefaultThresholds.Suspect},
+		{&o.Expire, liveness.DefaultThresholds.Expire},
+		{&o.Forget, liveness.DefaultThresholds.Forget},
+		{&o.Left, liveness.DefaultThresholds.Left},
 	} {
 		if *d.value == 0 {
 			*d.value = d.or
@@ -95,7 +96,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		now:      time.Now,
 		moved:    make(chan event.TypedGenericEvent[string]),
 		keepLeft: opts.Left,
-		liveness: NewLiveness(opts.Thresholds),
+		liveness: liveness.New(opts.Thresholds),
 
 		maxServices: opts.MaxServices,
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 // facts are what a status is made of besides the decision.
@@ -38,7 +39,7 @@ func factsOf(lease *coordinationv1.Lease, exported int) facts {
 
 // statusOf returns the status a MemberCluster should have. It differs from the one it has only where something happened
 // that is worth waking every member for, since all watch it: a heartbeat isn't, nor is an export.
-func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now time.Time) clustersetv1alpha1.MemberClusterStatus {
+func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts, now time.Time) clustersetv1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.Phase = d.Phase
 
@@ -68,7 +69,7 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts, now tim
 
 // conditions returns a MemberCluster's conditions. Their messages hold no time but that of the last heartbeat: one that
 // counted the seconds would be written every time it is looked at.
-func conditions(mc *clustersetv1alpha1.MemberCluster, d Decision, f facts) []metav1.Condition {
+func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts) []metav1.Condition {
 	since := "since " + d.Heard.UTC().Format(time.RFC3339)
 	if d.Heard.IsZero() {
 		since = "for long"

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/hub/liveness"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -91,7 +92,7 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	thresholds := hub.Thresholds{Suspect: 2 * time.Second, Expire: 5 * time.Second, Forget: 12 * time.Second, Left: 10 * time.Second}
+	thresholds := liveness.Thresholds{Suspect: 2 * time.Second, Expire: 5 * time.Second, Forget: 12 * time.Second, Left: 10 * time.Second}
 	if err := hub.Setup(mgr, hub.Options{Thresholds: thresholds, MaxServices: w.maxServices}); err != nil {
 		w.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
 )
 
 // TestZonesOfNodes has a member say what zones its nodes lie in. What is no zone's name isn't taken, and a Lease that says nothing
@@ -36,7 +37,7 @@ func TestZonesOfNodes(t *testing.T) {
 		if c.stated != "-" {
 			lease.Annotations = map[string]string{api.AnnotationZones: c.stated}
 		}
-		mc.Status = statusOf(mc, Decision{Phase: clustersetv1alpha1.MemberReady, Heard: time.Unix(1, 0)}, factsOf(lease, 0), time.Unix(2, 0))
+		mc.Status = statusOf(mc, liveness.Decision{Phase: clustersetv1alpha1.MemberReady, Heard: time.Unix(1, 0)}, factsOf(lease, 0), time.Unix(2, 0))
 		if !slices.Equal(mc.Status.Zones, c.want) || !slices.Equal(mc.AllZones(), c.want) {
 			t.Errorf("%q: zones %v, want %v", c.stated, mc.Status.Zones, c.want)
 		}

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -110,23 +109,13 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 	return again, nil
 }
 
-// usable returns a MemberCluster as far as it can be used. Of one that isn't valid that is its networks, and its health: a slip
-// of the hand in its zone, or in one of the networks, mustn't let the cluster export any address. confine passes over what is no
-// network.
+// usable is desired.Usable, said.
 func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
-	errs := member.Validate()
-	if len(errs) == 0 {
-		return member
+	usable, errs := desired.Usable(member)
+	if len(errs) > 0 {
+		logf.FromContext(ctx).V(1).Info("Took only networks and health of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
 	}
-	logf.FromContext(ctx).V(1).Info("Took only networks and health of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
-	return &clustersetv1alpha1.MemberCluster{
-		ObjectMeta: metav1.ObjectMeta{
-			Name: member.Name, CreationTimestamp: member.CreationTimestamp,
-			Annotations: map[string]string{api.AnnotationJoined: member.Annotations[api.AnnotationJoined]},
-		},
-		Spec:   clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Drain: member.Spec.Drain},
-		Status: member.Status,
-	}
+	return usable
 }
 
 // gatherLocal reads what there is of a service here: what is imported, and the EndpointSlices of this cluster's own Service. All but the

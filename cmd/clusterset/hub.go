@@ -8,6 +8,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/hub/liveness"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
 )
@@ -68,9 +69,9 @@ Nothing depends on this process. While it is down every member stays as it was.`
 	})
 	flags := cmd.Flags()
 	h.addFlags(flags, "the hub")
-	flags.DurationVar(&h.options.Suspect, "suspect-after", hub.DefaultThresholds.Suspect, "how long a member may be silent before others are preferred")
-	flags.DurationVar(&h.options.Expire, "expire-after", hub.DefaultThresholds.Expire, "how long a member may be silent before it is not answered any more")
-	flags.DurationVar(&h.options.Forget, "forget-after", hub.DefaultThresholds.Forget, "how long a member may be silent before what it exported is deleted")
+	flags.DurationVar(&h.options.Suspect, "suspect-after", liveness.DefaultThresholds.Suspect, "how long a member may be silent before others are preferred")
+	flags.DurationVar(&h.options.Expire, "expire-after", liveness.DefaultThresholds.Expire, "how long a member may be silent before it is not answered any more")
+	flags.DurationVar(&h.options.Forget, "forget-after", liveness.DefaultThresholds.Forget, "how long a member may be silent before what it exported is deleted")
 	flags.IntVar(&h.options.MaxServices, "max-services", hub.DefaultMaxServices, "how many services a member may have on the hub; its API server refuses more (ResourceQuota). Agents import as many of one by default")
 	flags.BoolVar(&h.installCRDs, "install-crds", false, "install or update our CRDs on the hub at the start")
 	return cmd

@@ -1,6 +1,10 @@
 package desired
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -23,4 +27,22 @@ func (in *Input) member(cluster string) (m topology.Member) {
 		m.Phase = topology.Suspect
 	}
 	return m
+}
+
+// Usable returns a MemberCluster as far as it can be used, and what is wrong with it. Of one that isn't valid that is its networks, and
+// its health: a slip of the hand in its zone, or in one of the networks, mustn't let the cluster export any address. confine passes
+// over what is no network.
+func Usable(member *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, field.ErrorList) {
+	errs := member.Validate()
+	if len(errs) == 0 {
+		return member, nil
+	}
+	return &clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{
+			Name: member.Name, CreationTimestamp: member.CreationTimestamp,
+			Annotations: map[string]string{api.AnnotationJoined: member.Annotations[api.AnnotationJoined]},
+		},
+		Spec:   clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Drain: member.Spec.Drain},
+		Status: member.Status,
+	}, errs
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/kubeproxy"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -116,9 +117,8 @@ type vips struct {
 
 // choice is what a service proxy chooses for on its own: a port in a family, on the nodes of a zone.
 type choice struct {
-	family discoveryv1.AddressType
-	port   string
-	zone   string // empty: every zone
+	kubeproxy.Port
+	zone string // empty: every zone
 }
 
 // lastResort says whether some or all connections to a service's ClusterSetIP go to silent or drained clusters for want of
@@ -144,8 +144,8 @@ func (v *vips) lastResort(key index.ServiceKey) string {
 		word string
 		of   func(choice) string
 	}{
-		{"", func(c choice) string { return string(c.family) }},
-		{"port ", func(c choice) string { return c.port }},
+		{"", func(c choice) string { return string(c.Family) }},
+		{"port ", func(c choice) string { return c.Name }},
 		{"zone ", func(c choice) string { return c.zone }},
 	} {
 		if some := distinct(bad, part.of); len(some) < len(distinct(all, part.of)) {
@@ -155,51 +155,18 @@ func (v *vips) lastResort(key index.ServiceKey) string {
 	return "behind its ClusterSetIP" + where + " only " + ailing(clusters, v.clusters) + map[bool]string{true: " is left", false: " are left"}[len(clusters) == 1]
 }
 
-// choices returns the ready endpoints that service proxies choose from. Hints count where every one has them.
+// choices returns the ready endpoints that service proxies choose from.
 func (v *vips) choices(all []*discoveryv1.EndpointSlice) map[choice][]*topology.Endpoint {
-	type candidate struct {
-		*topology.Endpoint
-		zones []string
-	}
-	candidates := map[choice][]candidate{}
-	unhinted := map[choice]bool{}
-	for _, s := range all {
-		cluster := s.Labels[api.LabelSourceCluster]
-		for i := range s.Endpoints {
-			e := &s.Endpoints[i]
-			if e.Conditions.Ready != nil && !*e.Conditions.Ready {
-				continue
-			}
-			at := candidate{Endpoint: &topology.Endpoint{Cluster: cluster, Member: v.clusters[cluster]}}
-			if e.Hints != nil {
-				for _, z := range e.Hints.ForZones {
-					at.zones = append(at.zones, z.Name)
-				}
-			}
-			for _, p := range s.Ports {
-				c := choice{family: s.AddressType}
-				if p.Port != nil {
-					c.port = fmt.Sprint(*p.Port)
-				}
-				if p.Name != nil && *p.Name != "" {
-					c.port = *p.Name
-				}
-				candidates[c] = append(candidates[c], at)
-				unhinted[c] = unhinted[c] || len(at.zones) == 0
-			}
-		}
-	}
 	choices := map[choice][]*topology.Endpoint{}
-	for c, from := range candidates {
-		for _, at := range from {
-			zones := at.zones
-			if unhinted[c] {
-				zones = []string{""}
-			}
-			for _, c.zone = range zones {
-				if c.zone != api.HintNone {
-					choices[c] = append(choices[c], at.Endpoint)
-				}
+	for port, ready := range kubeproxy.Ready(all) {
+		zones := kubeproxy.Zones(ready)
+		if len(zones) == 0 {
+			zones = []string{""}
+		}
+		for _, zone := range zones {
+			for _, e := range kubeproxy.In(ready, zone) {
+				c := choice{port, zone}
+				choices[c] = append(choices[c], &topology.Endpoint{Cluster: e.Cluster, Member: v.clusters[e.Cluster]})
 			}
 		}
 	}

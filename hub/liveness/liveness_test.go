@@ -1,4 +1,4 @@
-package hub
+package liveness
 
 import (
 	"fmt"
@@ -24,7 +24,7 @@ type script struct {
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func newScript(t *testing.T) *script {
-	return &script{t: t, now: epoch, l: NewLiveness(DefaultThresholds), beats: map[string]int{}}
+	return &script{t: t, now: epoch, l: New(DefaultThresholds), beats: map[string]int{}}
 }
 
 // know makes members known as an earlier process left them.
@@ -321,7 +321,7 @@ func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 // the second. So nothing that a member's silence is counted from may lack it.
 func TestStepsOfTheClockChangeNothing(t *testing.T) {
 	now := time.Now()
-	l := NewLiveness(DefaultThresholds)
+	l := New(DefaultThresholds)
 	l.Know("a", clustersetv1alpha1.MemberReady, now.UTC().Truncate(time.Second), now) // as a status has it
 	l.Know("b", clustersetv1alpha1.MemberSuspect, time.Time{}, now)
 	for i, beat := range []string{"1", "2", "3"} {

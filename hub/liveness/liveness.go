@@ -1,4 +1,6 @@
-package hub
+// Package liveness decides which clusters are alive, from when their heartbeats were last seen to change. It is the pure middle of
+// package hub: values in, values out.
+package liveness
 
 import (
 	"time"
@@ -60,8 +62,8 @@ type Decision struct {
 	Forget bool      // its records are to be deleted
 }
 
-// NewLiveness returns a Liveness that knows nobody yet.
-func NewLiveness(t Thresholds) *Liveness {
+// New returns a Liveness that knows nobody yet.
+func New(t Thresholds) *Liveness {
 	return &Liveness{thresholds: t, members: make(map[string]*member)}
 }
 
