@@ -21,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -45,10 +46,10 @@ func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
 	if w.kubeconfig, err = join.Join(t.Context(), w.hub.Config(), join.Options{Cluster: "beijing"}); err != nil {
 		t.Fatal(err)
 	}
-	if w.onHub, err = join.NewClient(w.hub.Config()); err != nil {
+	if w.onHub, err = connect.NewClient(w.hub.Config()); err != nil {
 		t.Fatal(err)
 	}
-	scheme := join.NewScheme()
+	scheme := connect.NewScheme()
 	if err := errors.Join(mcsv1beta1.Install(scheme), mcsv1alpha1.Install(scheme)); err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +71,7 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	hub, err := join.NewHub(config)
+	hub, err := connect.NewHub(config)
 	if err != nil {
 		w.Fatal(err)
 	}

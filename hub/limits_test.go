@@ -17,6 +17,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -34,7 +35,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	thief, err := join.NewClient(config)
+	thief, err := connect.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

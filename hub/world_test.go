@@ -19,6 +19,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/liveness"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -40,7 +41,7 @@ func newWorld(t *testing.T, members ...string) *world {
 		t.Fatal(err)
 	}
 	var err error
-	if w.admin, err = join.NewClient(w.plane.Config()); err != nil {
+	if w.admin, err = connect.NewClient(w.plane.Config()); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range members {
@@ -87,7 +88,7 @@ func (w *world) beat(ctx context.Context) {
 func (w *world) run() (stop func()) {
 	w.Helper()
 	mgr, err := manager.New(w.plane.Config(), manager.Options{
-		Scheme: join.NewScheme(), Cache: hub.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: connect.NewScheme(), Cache: hub.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
 	})
 	if err != nil {
 		w.Fatal(err)

@@ -30,7 +30,7 @@ var rules = []rule{
 		why: "it and the kubernetes plugin would fight over client-go's process-wide metrics registration",
 	},
 	{
-		from: []string{"plugin", "cmd/coredns"}, without: []string{module + "exporter", module + "importer", module + "hub", module + "internal/merge", module + "internal/join", module + "cmd/clusterset"},
+		from: []string{"plugin", "cmd/coredns"}, without: []string{module + "exporter", module + "importer", module + "hub", module + "internal/merge", module + "internal/connect", module + "internal/join", module + "cmd/clusterset"},
 		why: "packets from strangers and hub credentials never share a process",
 	},
 	{

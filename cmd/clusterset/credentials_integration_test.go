@@ -35,6 +35,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -67,10 +68,10 @@ func startCredentials(t *testing.T) *credentials {
 	dir := t.TempDir()
 	w.kubeconfig = filepath.Join(dir, "hub")
 	var err error
-	if w.onHub, err = join.NewClient(w.hub.Config()); err != nil {
+	if w.onHub, err = connect.NewClient(w.hub.Config()); err != nil {
 		t.Fatal(err)
 	}
-	if w.here, err = join.NewClient(w.member.Config()); err != nil {
+	if w.here, err = connect.NewClient(w.member.Config()); err != nil {
 		t.Fatal(err)
 	}
 	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--install-crds")
@@ -445,7 +446,7 @@ func (w *credentials) said(words ...string) error {
 func (w *credentials) asks(t *testing.T, token string) error {
 	config := w.hub.Config()
 	config.CertData, config.KeyData, config.BearerToken = nil, nil, token
-	c, err := join.NewClient(config)
+	c, err := connect.NewClient(config)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/liveness"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
 )
@@ -53,7 +54,7 @@ Nothing depends on this process. While it is down every member stays as it was.`
 			}
 			watches := hubwatch.New()
 			config.Wrap(watches.Wrap)
-			mgr, err := h.newManager(config, api.HubLeaderLease, join.NewScheme(), hub.CacheOptions())
+			mgr, err := h.newManager(config, api.HubLeaderLease, connect.NewScheme(), hub.CacheOptions())
 			if err != nil {
 				return err
 			}

@@ -20,7 +20,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -82,11 +82,11 @@ func TestAMembership(t *testing.T) {
 		t.Errorf("joining again: exit code %d, %s", code, stderr)
 	}
 
-	onHub, err := join.NewClient(hub.Config())
+	onHub, err := connect.NewClient(hub.Config())
 	if err != nil {
 		t.Fatal(err)
 	}
-	here, err := join.NewClient(member.Config())
+	here, err := connect.NewClient(member.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

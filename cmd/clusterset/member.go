@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/importer"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/narrow"
@@ -137,7 +138,7 @@ func (m *member) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	connection, err := join.Open(m.hubKubeconfig)
+	connection, err := connect.Open(m.hubKubeconfig)
 	if err != nil {
 		return err
 	}
@@ -171,8 +172,8 @@ func (m *member) run(ctx context.Context) error {
 }
 
 // set puts the parts of a member together.
-func (m *member) set(config *rest.Config, connection *join.Connection, options exporter.Options) (manager.Manager, error) {
-	scheme := join.NewScheme()
+func (m *member) set(config *rest.Config, connection *connect.Connection, options exporter.Options) (manager.Manager, error) {
+	scheme := connect.NewScheme()
 	if err := importer.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("set up member: %w", err)
 	}
@@ -189,7 +190,7 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	options.HubBack, options.ReadAnew = watches.Back(), watches.Anew
 	selection := narrow.NewSelection()
 	hubConfig.Wrap(selection.Wrap)
-	hub, err := join.NewHub(hubConfig)
+	hub, err := connect.NewHub(hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
 	}
@@ -204,7 +205,7 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	if err := importer.Narrow(mgr, hub.GetAPIReader(), m.imports, selection); err != nil {
 		return nil, usageError{err}
 	}
-	member, err := join.NewClient(config)
+	member, err := connect.NewClient(config)
 	if err != nil {
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
@@ -212,7 +213,7 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 		// Not hub itself: the manager would start nothing else before its caches have synced, and the hub may be down.
 		manager.RunnableFunc(hub.Start),
 		everywhere(connection.Watch),
-		&join.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
+		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
 		manager.RunnableFunc(func(ctx context.Context) error {
 			if err := join.WriteProperties(ctx, member, m.cluster, ""); err != nil {
 				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing of ours depends on it", "reason", err.Error())
@@ -227,11 +228,11 @@ func (m *member) set(config *rest.Config, connection *join.Connection, options e
 	return mgr, nil
 }
 
-func (m *member) store(member client.Client) join.Store {
+func (m *member) store(member client.Client) connect.Store {
 	if key, err := parseKey(m.hubSecret); err == nil {
-		return join.SecretStore{Client: member, Key: key}
+		return connect.SecretStore{Client: member, Key: key}
 	}
-	return join.FileStore(m.hubKubeconfig)
+	return connect.FileStore(m.hubKubeconfig)
 }
 
 // parseKey reads "namespace/name".

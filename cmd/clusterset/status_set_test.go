@@ -14,7 +14,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/status/objects"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/page"
@@ -172,7 +172,7 @@ func (s lookedAt) open(t *testing.T, c *kube.ControlPlane) *objects.Cluster {
 // agentKubeconfig is what join made for the agent of beijing.
 func (s lookedAt) agentKubeconfig(t *testing.T) string {
 	t.Helper()
-	c, err := join.NewClient(s.member.Config())
+	c, err := connect.NewClient(s.member.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // InstallHubCRDs installs or updates what a hub has to know: our own kinds.
@@ -36,7 +37,7 @@ func InstallMemberCRDs(ctx context.Context, member *rest.Config) error {
 
 // install applies those CRDs that are wanted and waits until the API server serves them.
 func install(ctx context.Context, config *rest.Config, wanted func(*unstructured.Unstructured) bool) error {
-	c, err := NewClient(config)
+	c, err := connect.NewClient(config)
 	if err != nil {
 		return fmt.Errorf("install CRDs: %w", err)
 	}

@@ -20,6 +20,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -36,7 +37,7 @@ func newHub(t *testing.T) (*kube.ControlPlane, client.Client) {
 
 func newClient(t *testing.T, config *rest.Config) client.Client {
 	t.Helper()
-	c, err := join.NewClient(config)
+	c, err := connect.NewClient(config)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,14 +20,12 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // DefaultTokenLifetime is how long a member's token is good for, so also how long a member may be without its hub, or its
 // agent without running, before it has to join anew: half of it at least.
 const DefaultTokenLifetime = 14 * 24 * time.Hour
-
-// MinTokenLifetime is the shortest the API takes (authentication.k8s.io TokenRequest).
-const MinTokenLifetime = 10 * time.Minute
 
 // ErrNameInUse is the reason a name is refused: two clusters of one name would write over each other's records.
 var ErrNameInUse = errors.New("name in use")
@@ -76,8 +74,8 @@ func (o *Options) complete() error {
 		return fmt.Errorf("cluster name %q %w", o.Cluster, err)
 	}
 	o.TokenLifetime = o.Lifetime()
-	if o.TokenLifetime < MinTokenLifetime {
-		return fmt.Errorf("token lifetime %s must be at least %s", o.TokenLifetime, MinTokenLifetime)
+	if o.TokenLifetime < connect.MinTokenLifetime {
+		return fmt.Errorf("token lifetime %s must be at least %s", o.TokenLifetime, connect.MinTokenLifetime)
 	}
 	if o.Revoke && !o.Rejoin {
 		return errors.New("revoke is for a membership that exists, so set rejoin too")
@@ -93,7 +91,7 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
 	}
-	c, err := NewClient(hub)
+	c, err := connect.NewClient(hub)
 	if err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
@@ -121,11 +119,11 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 			return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
 		}
 	}
-	token, err := requestToken(ctx, c, o.Cluster, o.TokenLifetime)
+	token, err := connect.RequestToken(ctx, c, o.Cluster, o.TokenLifetime)
 	if err != nil {
 		return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
 	}
-	kubeconfig, err = buildKubeconfig(hub, o.Server, o.Cluster, token)
+	kubeconfig, err = connect.Kubeconfig(hub, o.Server, o.Cluster, token)
 	if err != nil {
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // Leave takes a member off the hub: its credentials, its records, its namespace and its MemberCluster, which is deleted and
@@ -30,7 +31,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
 	}
-	c, err := NewClient(hub)
+	c, err := connect.NewClient(hub)
 	if err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -56,7 +57,7 @@ func TestWhatIsPutIntoAMember(t *testing.T) {
 				t.Fatalf("%q, %v", kubeconfigIn(), err)
 			}
 		}
-		store := join.SecretStore{Client: c, Key: key}
+		store := connect.SecretStore{Client: c, Key: key}
 		if err := store.Save(ctx, []byte("renewed")); err != nil || kubeconfigIn() != "renewed" {
 			t.Errorf("%q, %v", kubeconfigIn(), err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/importer"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/connect"
 	clusterset "github.com/clusterset/clusterset/plugin"
 	"github.com/clusterset/clusterset/test/page"
 )
@@ -44,7 +44,7 @@ var sections = []struct {
 		"Agents of members", "On `--metrics-bind-address`, `:8080`, beside those of " +
 			"[controller-runtime](https://book.kubebuilder.io/reference/metrics-reference) and of the requests to both API servers " +
 			"(`rest_client_requests_total`). Of several replicas one works; the others show zeros.",
-		slices.Concat(exporter.Collectors(), importer.Collectors(), join.Collectors()),
+		slices.Concat(exporter.Collectors(), importer.Collectors(), connect.Collectors()),
 	},
 	{"The hub process", "On `--metrics-bind-address`, `:8080`, beside those of controller-runtime. Of several replicas one works.", hub.Collectors()},
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // Cluster is an API server as a command reaches it.
@@ -37,7 +37,7 @@ func Open(config *rest.Config, what, flags string) (*Cluster, error) {
 	config.WarningHandler = rest.NoWarnings{} // that v1alpha1 is deprecated is not for whoever reads a status
 	c := &Cluster{What: what, Server: config.Host, Flags: flags}
 	var err error
-	if c.Client, err = join.NewClient(config); err != nil {
+	if c.Client, err = connect.NewClient(config); err != nil {
 		return nil, c.Words(err)
 	}
 	return c, nil

@@ -1,4 +1,4 @@
-package join
+package connect
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -18,9 +20,13 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// requestToken asks for a token of the member's ServiceAccount on the hub. Whoever holds one may ask for the next.
-func requestToken(ctx context.Context, hub client.Client, cluster string, lifetime time.Duration) (string, error) {
-	account := serviceAccount(cluster)
+// MinTokenLifetime is the shortest the API takes (authentication.k8s.io TokenRequest).
+const MinTokenLifetime = 10 * time.Minute
+
+// RequestToken asks for a token of the member's ServiceAccount on the hub. An administrator may ask for one, and so may the member
+// itself with the token it has.
+func RequestToken(ctx context.Context, hub client.Client, cluster string, lifetime time.Duration) (string, error) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount}}
 	seconds := int64(lifetime / time.Second)
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := hub.SubResource("token").Create(ctx, account, request); err != nil {
@@ -29,9 +35,9 @@ func requestToken(ctx context.Context, hub client.Client, cluster string, lifeti
 	return request.Status.Token, nil
 }
 
-// buildKubeconfig returns a kubeconfig for a member's agent: the hub as the configuration reaches it, or at another
+// Kubeconfig returns a kubeconfig for a member's agent: the hub as the configuration reaches it, or at another
 // address, with a token in place of the configuration's own credentials.
-func buildKubeconfig(hub *rest.Config, server, cluster, token string) ([]byte, error) {
+func Kubeconfig(hub *rest.Config, server, cluster, token string) ([]byte, error) {
 	hub = rest.CopyConfig(hub)
 	if err := rest.LoadTLSFiles(hub); err != nil { // a CA by file name means nothing elsewhere
 		return nil, fmt.Errorf("read the hub's CA: %w", err)

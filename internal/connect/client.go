@@ -1,4 +1,4 @@
-package join
+package connect
 
 import (
 	"net/http"
@@ -28,7 +28,7 @@ func NewScheme() *runtime.Scheme {
 	return scheme
 }
 
-// NewClient returns a client without a cache.
+// NewClient returns a client without a cache, for a hub or a member.
 func NewClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: NewScheme()})
 }

@@ -1,4 +1,4 @@
-package join
+package connect
 
 import (
 	"context"
@@ -152,7 +152,7 @@ func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
 	}
 	token, kubeconfig := r.Connection.current()
 	if c, ok := parseToken(token); ok && !now().Before(c.issued().Add(c.lifetime()/2)) {
-		fresh, err := requestToken(ctx, hub, r.Cluster, max(c.lifetime(), MinTokenLifetime))
+		fresh, err := RequestToken(ctx, hub, r.Cluster, max(c.lifetime(), MinTokenLifetime))
 		if err != nil {
 			return false, err
 		}

@@ -1,0 +1,3 @@
+// Package connect connects our processes to API servers: clients that know our kinds, and a member agent's connection to its hub
+// with credentials that the agent renews. Package join makes them.
+package connect
