@@ -148,7 +148,7 @@ const (
 // FabDNS's keys, which we honour or recognise.
 const (
 	// KeyGlobalService, as a label (FabDNS) or as an annotation (so that an object whose labels are managed elsewhere
-	// can be exported too), exports a Service where its value is "true". See IsGlobal.
+	// can be exported too), exports a Service where its value is "true", and on a Namespace all its Services. See IsGlobal.
 	KeyGlobalService = "fabedge.io/global-service"
 
 	// LabelFabDNSCreatedBy with the value FabDNSServiceHub marks a GlobalService that FabDNS's service-hub wrote. The
@@ -223,10 +223,16 @@ func ClusterOfNamespace(namespace string) (cluster string, ok bool) {
 	return cluster, true
 }
 
-// IsGlobal says whether a Service's labels or annotations ask for its export by KeyGlobalService. One "true" is enough:
+// IsGlobal says whether the labels or annotations of a Service, or of a Namespace, ask for export by KeyGlobalService. One "true" is enough:
 // whoever sets the annotation on a Service labelled "false" by a template means the annotation.
 func IsGlobal(labels, annotations map[string]string) bool {
 	return labels[KeyGlobalService] == "true" || annotations[KeyGlobalService] == "true"
+}
+
+// KeepsLocal says whether a Service's labels or annotations keep it from being exported with its namespace, where that has the mark:
+// KeyGlobalService is "false" there, and nowhere "true".
+func KeepsLocal(labels, annotations map[string]string) bool {
+	return (labels[KeyGlobalService] == "false" || annotations[KeyGlobalService] == "false") && !IsGlobal(labels, annotations)
 }
 
 // ExportedServiceName returns the name of the ExportedService of a Service: "<service>.<namespace>". Neither part can

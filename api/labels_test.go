@@ -44,18 +44,23 @@ func TestIsGlobalByLabelOrAnnotation(t *testing.T) {
 	for _, tc := range []struct {
 		name                string
 		labels, annotations map[string]string
-		want                bool
+		want, local         bool
 	}{
-		{"neither", nil, nil, false},
-		{"label", yes, nil, true},
-		{"annotation", nil, yes, true},
-		{"annotation against the label", no, yes, true},
-		{"label against the annotation", yes, no, true},
-		{"both false", no, no, false},
-		{"other spelling", map[string]string{KeyGlobalService: "True"}, nil, false},
+		{"neither", nil, nil, false, false},
+		{"label", yes, nil, true, false},
+		{"annotation", nil, yes, true, false},
+		{"annotation against the label", no, yes, true, false},
+		{"label against the annotation", yes, no, true, false},
+		{"label false", no, nil, false, true},
+		{"annotation false", nil, no, false, true},
+		{"both false", no, no, false, true},
+		{"other spelling", map[string]string{KeyGlobalService: "True"}, nil, false, false},
 	} {
 		if got := IsGlobal(tc.labels, tc.annotations); got != tc.want {
 			t.Errorf("%s: %t; want %t", tc.name, got, tc.want)
+		}
+		if got := KeepsLocal(tc.labels, tc.annotations); got != tc.local {
+			t.Errorf("%s: kept local is %t; want %t", tc.name, got, tc.local)
 		}
 	}
 }

@@ -130,7 +130,7 @@ func TestMark(t *testing.T) {
 	marked := func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }
 	annotated := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "true"} }
 	derived := func(s *corev1.Service) { s.Labels[api.LabelServiceName] = "web" }
-	ours := markedExport(service(marked), nil)
+	ours := markedExport(service(marked), false, nil)
 	ours.UID = "export-uid"
 	adopted := ours.DeepCopy()
 	delete(adopted.Labels, api.LabelManagedBy)
@@ -155,12 +155,48 @@ func TestMark(t *testing.T) {
 		{"derived Service of a marked one", service(marked, derived), nil, false, false},
 		{"Service being deleted", service(marked, func(s *corev1.Service) { s.DeletionTimestamp = &epoch }), nil, false, false},
 	} {
-		if got := markedExport(c.svc, c.export) != nil; got != c.create {
+		if got := markedExport(c.svc, false, c.export) != nil; got != c.create {
 			t.Errorf("%s: create is %v", c.name, got)
 		}
-		if got := unmarkedExport(c.svc, c.export); got != c.delete {
+		if got := unmarkedExport(c.svc, false, c.export); got != c.delete {
 			t.Errorf("%s: delete is %v", c.name, got)
 		}
+	}
+}
+
+func TestMarkOfANamespace(t *testing.T) {
+	local := func(s *corev1.Service) { s.Annotations = map[string]string{api.KeyGlobalService: "false"} }
+	ours := markedExport(service(), true, nil)
+	if ours == nil {
+		t.Fatal("a Service of a marked namespace gets no ServiceExport")
+	}
+	for _, c := range []struct {
+		name           string
+		svc            *corev1.Service
+		export         *mcsv1beta1.ServiceExport
+		create, delete bool
+	}{
+		{"no mark of its own", service(), nil, true, false},
+		{"a user's export", service(), export(), false, false},
+		{"our export", service(), ours, false, false},
+		{"Service that stays", service(local), nil, false, false},
+		{"Service that is to stay from now on", service(local), ours, false, true},
+		{"marked both ways", service(local, func(s *corev1.Service) { s.Labels = map[string]string{api.KeyGlobalService: "true"} }), nil, true, false},
+		{"derived Service", service(func(s *corev1.Service) { s.Labels = map[string]string{api.LabelServiceName: "web"} }), nil, false, false},
+		{"ExternalName", service(func(s *corev1.Service) { s.Spec.Type = corev1.ServiceTypeExternalName }), nil, false, false},
+		{"the API server's", service(func(s *corev1.Service) { s.Namespace, s.Name = "default", "kubernetes" }), nil, false, false},
+		{"another of that name", service(func(s *corev1.Service) { s.Name = "kubernetes" }), nil, true, false},
+		{"no Service", nil, nil, false, false},
+	} {
+		if got := markedExport(c.svc, true, c.export) != nil; got != c.create {
+			t.Errorf("%s: create is %v", c.name, got)
+		}
+		if got := unmarkedExport(c.svc, true, c.export); got != c.delete {
+			t.Errorf("%s: delete is %v", c.name, got)
+		}
+	}
+	if !unmarkedExport(service(), false, ours) {
+		t.Error("our ServiceExport outlives the namespace's mark")
 	}
 }
 

@@ -30,7 +30,16 @@ type Source struct {
 
 	// Slices are the Service's EndpointSlices.
 	Slices []discoveryv1.EndpointSlice
+
+	// Marked says that the namespace has the mark that exports its Services. See marked.
+	Marked bool
+
+	// Excluded says that the agent exports nothing from the namespace.
+	Excluded bool
 }
+
+// reasonNamespaceExcluded is why a ServiceExport isn't valid in a namespace that the agent exports nothing from.
+const reasonNamespaceExcluded mcsv1beta1.ServiceExportConditionReason = "NamespaceExcluded"
 
 // Desired is what should be on the hub, and what is to be said about it.
 type Desired struct {
@@ -89,6 +98,9 @@ func desired(src Source) Desired {
 // refuse returns why the Service can't be exported, nil if it can.
 func refuse(src Source) *Refusal {
 	switch svc := src.Service; {
+	case src.Excluded:
+		return &Refusal{reasonNamespaceExcluded, fmt.Sprintf(
+			"this cluster's agent exports nothing from namespace %s; its flags --export-namespaces and --exclude-export-namespaces say so", src.Key.Namespace)}
 	case svc == nil:
 		return &Refusal{
 			mcsv1beta1.ServiceExportReasonNoService,

@@ -74,6 +74,8 @@ func TestTypesAndRefusals(t *testing.T) {
 		}, "", mcsv1beta1.ServiceExportReasonInvalidServiceType},
 		{"no Service", func(s *Source) { s.Service = nil }, "", mcsv1beta1.ServiceExportReasonNoService},
 		{"Service being deleted", func(s *Source) { s.Service.DeletionTimestamp = &epoch }, "", mcsv1beta1.ServiceExportReasonNoService},
+		{"excluded namespace", func(s *Source) { s.Excluded = true }, "", reasonNamespaceExcluded},
+		{"excluded namespace without the Service", func(s *Source) { s.Excluded, s.Service = true, nil }, "", reasonNamespaceExcluded},
 		{"derived Service", func(s *Source) {
 			s.Service.Labels = map[string]string{api.LabelServiceName: "web"}
 		}, "", mcsv1beta1.ServiceExportReasonInvalidServiceType},

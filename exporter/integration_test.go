@@ -175,6 +175,46 @@ endpoints: [{addresses: [10.9.0.1]}]
 		w.awaitCondition("away", "Valid=False/InvalidServiceType", "Ready=False/Failed")
 		w.awaitRecords("away", -1)
 	})
+	t.Run("a namespace's mark exports its Services", func(t *testing.T) {
+		namespace := func(mark string) []byte {
+			return manifest(`{apiVersion: v1, kind: Namespace, metadata: {name: shop, annotations: {fabedge.io/global-service: "%s"}}}`, mark)
+		}
+		w.member.Apply(t, manifest(webService, "plain"), manifest(webService, "local"),
+			[]byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: local, annotations: {fabedge.io/global-service: "false"}}, spec: {ports: [{name: http, port: 80}]}}`))
+		w.member.Apply(t, namespace("true"))
+		w.awaitRecords("plain", 2)
+		w.member.Apply(t, manifest(webService, "made-later"))
+		w.awaitRecords("made-later", 2)
+		w.awaitRecords("local", -1)
+		w.member.Apply(t, namespace("false"))
+		w.awaitRecords("plain", -1)
+		w.awaitRecords("made-later", -1)
+	})
+	t.Run("a namespace of the system's is refused, marked or not", func(t *testing.T) {
+		for _, m := range [][]byte{
+			[]byte(`{apiVersion: v1, kind: Namespace, metadata: {name: kube-apps, labels: {fabedge.io/global-service: "true"}}}`),
+			manifest(webService, "web"), manifest(webExport, "web", "v1beta1"), manifest(webService, "marked"),
+		} {
+			w.member.Apply(t, bytes.ReplaceAll(m, []byte("namespace: shop"), []byte("namespace: kube-apps")))
+		}
+		for _, name := range []string{"web", "marked"} {
+			kube.Eventually(t, 20*time.Second, func() error {
+				export := &mcsv1beta1.ServiceExport{}
+				if err := w.here.Get(ctx, types.NamespacedName{Namespace: "kube-apps", Name: name}, export); err != nil {
+					return err
+				}
+				valid := meta.FindStatusCondition(export.Status.Conditions, "Valid")
+				if valid == nil || valid.Status != metav1.ConditionFalse || valid.Reason != "NamespaceExcluded" || meta.IsStatusConditionTrue(export.Status.Conditions, "Ready") {
+					return fmt.Errorf("conditions %+v", export.Status.Conditions)
+				}
+				return nil
+			})
+			record := &clustersetv1alpha1.ExportedService{}
+			if err := w.onHub.Get(ctx, types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: name + ".kube-apps"}, record); !apierrors.IsNotFound(err) {
+				t.Errorf("%s is on the hub: %v", name, err)
+			}
+		}
+	})
 
 	// While the exporter is down its sources go, and it finds out when it starts.
 	w.member.Apply(t, manifest(webService, "web"))

@@ -204,8 +204,16 @@ func collect(ctx context.Context, cluster string, exports exports, hub client.Re
 	if err := exports.client.List(ctx, &services); err != nil {
 		return nil, fmt.Errorf("list Services: %w", err)
 	}
+	var namespaces corev1.NamespaceList
+	if err := exports.client.List(ctx, &namespaces, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list Namespaces: %w", err)
+	}
+	marked := make(map[string]bool)
+	for i := range namespaces.Items {
+		marked[namespaces.Items[i].Name] = api.IsGlobal(namespaces.Items[i].Labels, namespaces.Items[i].Annotations)
+	}
 	for i := range services.Items {
-		if svc := &services.Items[i]; markedExport(svc, nil) != nil {
+		if svc := &services.Items[i]; markedExport(svc, marked[svc.Namespace], nil) != nil {
 			keys[client.ObjectKeyFromObject(svc)] = true
 		}
 	}

@@ -70,7 +70,7 @@ func TestPolicyTravels(t *testing.T) {
 			src := exported(slice("web-1", 1))
 			src.Service = service(func(s *corev1.Service) { s.Annotations = c.service })
 			if c.marked {
-				src.Export = markedExport(src.Service, nil)
+				src.Export = markedExport(src.Service, false, nil)
 				src.Export.CreationTimestamp = epoch
 			}
 			src.Export.Annotations = c.export

@@ -19,6 +19,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
 // retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
@@ -33,7 +34,8 @@ const retryConflict = 200 * time.Millisecond
 // reconciler makes one service's records on the hub what they should be, and its ServiceExport say so.
 type reconciler struct {
 	cluster string
-	local   client.Reader // the member's cache
+	from    namespaces.Filter // that is exported from
+	local   client.Reader     // the member's cache
 	exports exports
 	hub     client.Client // reads from the cache of the hub
 	synced  func() bool   // whether that cache can be believed, and the name is ours
@@ -160,7 +162,7 @@ var errNotSynced = errors.New("the cache of the hub has not synced")
 
 // source reads what the member has of a service.
 func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Source, error) {
-	src := Source{Cluster: r.cluster, Key: key}
+	src := Source{Cluster: r.cluster, Key: key, Excluded: !r.from.Has(key.Namespace)}
 	var svc corev1.Service
 	switch err := r.local.Get(ctx, key, &svc); {
 	case err == nil:
@@ -173,11 +175,23 @@ func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Sour
 		return src, err
 	}
 	src.Export = export
+	if src.Marked, err = r.marked(ctx, key.Namespace); err != nil {
+		return src, err
+	}
 	if src.Service == nil || src.Export == nil {
 		return src, nil
 	}
 	src.Slices, err = r.slices(ctx, key)
 	return src, err
+}
+
+// marked says whether a namespace has the mark that exports its Services.
+func (r *reconciler) marked(ctx context.Context, name string) (bool, error) {
+	var ns corev1.Namespace
+	if err := r.local.Get(ctx, client.ObjectKey{Name: name}, &ns, client.UnsafeDisableDeepCopy); err != nil {
+		return false, client.IgnoreNotFound(err)
+	}
+	return api.IsGlobal(ns.Labels, ns.Annotations), nil
 }
 
 // slices reads the EndpointSlices of a Service.
@@ -192,7 +206,7 @@ func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]di
 // honourMark creates or deletes the ServiceExport that stands for a mark on the Service. waiting says that it did so: the
 // event that follows brings the key back.
 func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, err error) {
-	if export := markedExport(src.Service, src.Export); export != nil {
+	if export := markedExport(src.Service, src.Marked, src.Export); export != nil {
 		switch err := r.exports.create(ctx, export); {
 		case err == nil:
 			r.events.Eventf(src.Service, nil, corev1.EventTypeNormal, "ServiceExportCreated", "Export",
@@ -209,7 +223,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)
 		}
 	}
-	if unmarkedExport(src.Service, src.Export) {
+	if unmarkedExport(src.Service, src.Marked, src.Export) {
 		if err := r.exports.delete(ctx, src.Export); err != nil && !apierrors.IsNotFound(err) {
 			return false, fmt.Errorf("delete ServiceExport %s: %w", src.Key, err)
 		}

@@ -3,6 +3,7 @@ package exporter
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
 // Options say whose exports these are. Cluster is required; the zero value of everything else stands for its default.
@@ -27,6 +29,13 @@ type Options struct {
 
 	// Workers is how many services are reconciled at a time: 8. Most of a reconcile is waiting for the hub.
 	Workers int
+
+	// IncludeNamespaces are the namespaces to export from, as names or patterns with *, ? and [a-z]: all. A ServiceExport elsewhere is
+	// refused.
+	IncludeNamespaces []string
+
+	// ExcludeNamespaces are those to leave out, in the same form; they count before IncludeNamespaces. Nil: namespaces.System.
+	ExcludeNamespaces []string
 
 	// Identity says in the Lease which process renews it: the host's name.
 	Identity string
@@ -69,6 +78,12 @@ func (o *Options) complete() error {
 		return fmt.Errorf("heartbeat interval %s must be at least a second", o.HeartbeatInterval)
 	}
 	o.Workers = max(cmp.Or(o.Workers, DefaultWorkers), 1)
+	if o.ExcludeNamespaces == nil {
+		o.ExcludeNamespaces = namespaces.System
+	}
+	if err := errors.Join(namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces)); err != nil {
+		return err
+	}
 	if o.Identity == "" {
 		o.Identity, _ = os.Hostname() // it is only for people to read
 		o.Identity = cmp.Or(o.Identity, o.Cluster)
@@ -116,6 +131,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	synced := syncedFunc(hub.GetCache())
 	r := &reconciler{
 		cluster: opts.Cluster,
+		from:    namespaces.Filter{Include: opts.IncludeNamespaces, Exclude: opts.ExcludeNamespaces},
 		local:   mgr.GetClient(),
 		exports: exports,
 		hub:     hub.GetClient(),

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
@@ -56,6 +57,7 @@ func sources(member, hub cache.Cache, export client.Object, name string, p *pass
 	return []source.Source{
 		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
+		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member), markChanged()),
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(func(o client.Object) types.NamespacedName {
 			return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
 		})),
@@ -87,6 +89,32 @@ func keyed(key func(client.Object) types.NamespacedName) handler.EventHandler {
 		}
 		return []reconcile.Request{{NamespacedName: k}}
 	})
+}
+
+// servicesIn turns an event of a namespace into the keys of its Services.
+func servicesIn(member client.Reader) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		var services corev1.ServiceList
+		if err := member.List(ctx, &services, client.InNamespace(o.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+			return nil // a cache answers once it has synced, and then each Service has an event of its own
+		}
+		requests := make([]reconcile.Request, 0, len(services.Items))
+		for i := range services.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&services.Items[i])})
+		}
+		return requests
+	})
+}
+
+// markChanged lets through namespaces that get, have or lose the mark that exports their Services.
+func markChanged() predicate.Predicate {
+	marked := func(o client.Object) bool { return api.IsGlobal(o.GetLabels(), o.GetAnnotations()) }
+	return predicate.Funcs{
+		CreateFunc:  func(e event.CreateEvent) bool { return marked(e.Object) },
+		UpdateFunc:  func(e event.UpdateEvent) bool { return marked(e.ObjectOld) != marked(e.ObjectNew) },
+		DeleteFunc:  func(event.DeleteEvent) bool { return false },
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
 }
 
 // unwaited hides that a source can be waited for. Its Start returns at once and goes on in the background.

@@ -3,12 +3,11 @@ package importer
 import (
 	"errors"
 	"fmt"
-	"path"
-	"strings"
 	"time"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -28,7 +27,7 @@ type Options struct {
 	IncludeNamespaces []string
 
 	// ExcludeNamespaces are those to leave out, in the same form; they count before IncludeNamespaces. Default, where
-	// nil: kube-*. Who may export into kube-system can take over names that the cluster's own components use.
+	// nil: namespaces.System.
 	ExcludeNamespaces []string
 
 	// CreateNamespaces makes the namespaces that exported services lie in and that don't exist here. They are never
@@ -80,9 +79,6 @@ const DefaultMaxServices = 5000
 // DefaultAwaitRejoin is how long others are waited for where nobody says.
 const DefaultAwaitRejoin = 24 * time.Hour
 
-// DefaultExcludeNamespaces is what is left out where nobody says.
-var DefaultExcludeNamespaces = []string{"kube-*"}
-
 func (o Options) withDefaults() (Options, error) {
 	var errs []error
 	if err := api.CheckMemberName(o.Cluster); err != nil {
@@ -98,13 +94,9 @@ func (o Options) withDefaults() (Options, error) {
 		errs = append(errs, ErrNoAddresses)
 	}
 	if o.ExcludeNamespaces == nil {
-		o.ExcludeNamespaces = DefaultExcludeNamespaces
+		o.ExcludeNamespaces = namespaces.System
 	}
-	for _, p := range append(o.IncludeNamespaces[:len(o.IncludeNamespaces):len(o.IncludeNamespaces)], o.ExcludeNamespaces...) {
-		if err := checkPattern(p); err != nil {
-			errs = append(errs, err)
-		}
-	}
+	errs = append(errs, namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces))
 	if o.MaxServices <= 0 {
 		o.MaxServices = DefaultMaxServices
 	}
@@ -120,34 +112,13 @@ func (o Options) withDefaults() (Options, error) {
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = time.Minute
 	}
-	if len(errs) > 0 {
-		return o, fmt.Errorf("importer options: %w", errors.Join(errs...))
+	if err := errors.Join(errs...); err != nil {
+		return o, fmt.Errorf("importer options: %w", err)
 	}
 	return o, nil
 }
 
 // imports says whether services of the namespace are imported.
 func (o *Options) imports(namespace string) bool {
-	return !matchesAny(o.ExcludeNamespaces, namespace) &&
-		(len(o.IncludeNamespaces) == 0 || matchesAny(o.IncludeNamespaces, namespace))
-}
-
-func checkPattern(p string) error {
-	if p == "" || strings.ContainsAny(p, `/\`) {
-		return fmt.Errorf("namespace pattern %q: want a name, or a pattern such as team-*", p)
-	}
-	if _, err := path.Match(p, ""); err != nil {
-		return fmt.Errorf("namespace pattern %q: %w", p, err)
-	}
-	return nil
-}
-
-// matchesAny says whether one of the patterns, which have been checked, matches the name.
-func matchesAny(patterns []string, name string) bool {
-	for _, p := range patterns {
-		if ok, _ := path.Match(p, name); ok {
-			return true
-		}
-	}
-	return false
+	return namespaces.Filter{Include: o.IncludeNamespaces, Exclude: o.ExcludeNamespaces}.Has(namespace)
 }

@@ -35,6 +35,8 @@ var wrong = []string{
 	"doctor --kubeconfig MEMBER --for world",
 	"doctor --kubeconfig MEMBER --dns a:b:c",
 	"status --kubeconfig MEMBER -o xml",
+	"member --hub-kubeconfig HUB --export-namespaces shop,Team-*",
+	"member --hub-kubeconfig HUB --exclude-export-namespaces kube-[",
 	"statsu",
 
 	"# Names that aren't there, or are taken.",

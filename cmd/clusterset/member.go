@@ -23,6 +23,7 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -40,6 +41,7 @@ type member struct {
 	workers       int
 
 	holdWithdrawals time.Duration
+	exportFrom      namespaces.Filter
 	imports         importer.Options
 }
 
@@ -78,13 +80,15 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import at a time")
 	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
 		"how long Services stay exported whose ServiceExports went with most others within seconds, or with their CustomResourceDefinition; 0: not at all")
+	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused, and say so")
+	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; they count before --export-namespaces")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
 		"which endpoints ClusterSetIPs lead to where a service doesn't say: `tiers` from the most to the least wanted, cluster, zone and region, or none. Give the DNS servers the same")
 	flags.StringVar(&m.boundary, "boundary", "", "the `tier` (cluster, zone or region) outside of which ClusterSetIPs lead to no endpoint where a service doesn't say (default: no limit)")
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
-	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", importer.DefaultExcludeNamespaces, "`namespaces` not to import into; they count before --import-namespaces")
+	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", namespaces.System, "`namespaces` not to import into; they count before --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
 	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import of one cluster, the first by when the hub got them: a stolen token mustn't fill this cluster. Give all members the same")
 	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what clusters exported that the hub has lost, as one does that is restored from a backup, and that haven't joined it again")
@@ -116,6 +120,19 @@ func (m *member) complete() error {
 	if m.boundary != "" {
 		if m.imports.Policy.Boundary, err = topology.ParseTier(m.boundary); err != nil {
 			return usagef("--boundary: %w", err)
+		}
+	}
+	for _, f := range []struct {
+		flag     string
+		patterns []string
+	}{
+		{"export-namespaces", m.exportFrom.Include},
+		{"exclude-export-namespaces", m.exportFrom.Exclude},
+		{"import-namespaces", m.imports.IncludeNamespaces},
+		{"exclude-namespaces", m.imports.ExcludeNamespaces},
+	} {
+		if err := namespaces.Check(f.patterns); err != nil {
+			return usagef("--%s: %w", f.flag, err)
 		}
 	}
 	if m.heartbeat < time.Second {
@@ -158,6 +175,8 @@ func (m *member) run(ctx context.Context) error {
 		HeartbeatInterval: m.heartbeat,
 		Workers:           m.workers,
 		HoldWithdrawals:   m.holdWithdrawals,
+		IncludeNamespaces: m.exportFrom.Include,
+		ExcludeNamespaces: m.exportFrom.Exclude,
 		Version:           version(),
 	}
 	if err := options.Validate(); err != nil {

@@ -30,6 +30,8 @@ func TestInvalidValues(t *testing.T) {
 		// Of a wrong form.
 		{"cluster name", "location: {cluster: Bei_jing}", "", "", `location.cluster is "Bei_jing"; want the cluster's name in the set, a DNS label`},
 		{"namespace", "dns: {namespaces: [team-*]}", "", "", `dns.namespaces has "team-*"; want names of namespaces`},
+		{"pattern of namespaces", "member: {exportNamespaces: [shop, Team-*]}", "", "", `member.exportNamespaces has "Team-*"; want names of namespaces, or patterns such as team-*`},
+		{"empty pattern", "member: {excludeExportNamespaces: [\"\"]}", "", "", `member.excludeExportNamespaces has ""; want names of namespaces`},
 		{"network", "networkPolicy: {apiServerCIDRs: [192.0.2.10]}", "", "", `networkPolicy.apiServerCIDRs has "192.0.2.10"; want networks such as 192.0.2.0/24`},
 		{"digest", "image: {digest: latest}", "", "", `image.digest is "latest"; want sha256:`},
 		{"duration", "hub: {enabled: true, expireAfter: 5 minutes}", "", "", `hub.expireAfter is "5 minutes"; want a duration such as 40s, 5m or 24h`},

@@ -42,6 +42,13 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- fail (printf "dns.namespaces has %q; want names of namespaces" .) }}
 {{- end }}
 {{- end }}
+{{- range $key := list "exportNamespaces" "excludeExportNamespaces" "importNamespaces" "excludeNamespaces" }}
+{{- range index $.Values.member $key }}
+{{- if not (regexMatch "^[-a-z0-9*?^\\[\\]]+$" .) }}
+{{- fail (printf "member.%s has %q; want names of namespaces, or patterns such as team-*" $key .) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- range .Values.networkPolicy.apiServerCIDRs }}
 {{- if not (regexMatch "^[0-9a-fA-F:.]+/[0-9]{1,3}$" .) }}
 {{- fail (printf "networkPolicy.apiServerCIDRs has %q; want networks such as 192.0.2.0/24 or 2001:db8::1/128" .) }}
