@@ -73,8 +73,9 @@ func (p *Plan) Writer(s *dnsserver.Server, config *dnsserver.Config, others []*d
 	return nil
 }
 
-// Want plans an express path at an address.
+// Want plans an express path at an address. It comes before caddy hands sockets from the running instance to the new one, whose reads it bounds.
 func (p *Plan) Want(addr string, a *Answers) {
+	boundReads(addr)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.targets[addr] = a

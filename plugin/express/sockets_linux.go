@@ -6,7 +6,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"runtime"
+	"strconv"
 	"sync"
 	"time"
 
@@ -91,10 +93,51 @@ func (w *lateWriter) Write(b []byte) (int, error) {
 // CoreDNS's: slower, never wrong.
 func (l *listener) steer(own int) {
 	l.own = own
+	boundReads(l.addr)
 	if err := attach(l.conns[0].UDPConn, own, len(l.conns)); err != nil && !l.spread {
 		l.spread = true
 		log.Infof("express: %s: the kernel refuses the BPF program, so that some packets go to CoreDNS's own socket: %v", l.addr, err)
 	}
+}
+
+// longestRead is how long a read of CoreDNS's own sockets can sleep in the kernel.
+const longestRead = 100 * time.Millisecond
+
+// boundReads bounds the reads of the process's UDP sockets at the port of an address. When a reload hands CoreDNS's own socket to the new server,
+// caddy makes it blocking for a moment, for the old server too. A read that the old one begins then sleeps in the kernel, where no deadline and no Close
+// ends it, until a packet comes. None comes, since all are steered to ours, and the old server's Stop would wait for ever, and with it the reload.
+// Reads that don't block, which are all others, know no such bound.
+func boundReads(addr string) {
+	_, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		return
+	}
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		log.Warningf("express: %s: a reload may not end before the process is restarted, about one in 15,000: %v", addr, err)
+		return
+	}
+	timeout := unix.NsecToTimeval(longestRead.Nanoseconds())
+	for _, entry := range fds {
+		fd, err := strconv.Atoi(entry.Name())
+		if err == nil && isUDP(fd, port) {
+			_ = unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &timeout)
+		}
+	}
+}
+
+// isUDP reports whether a descriptor is a UDP socket at a port.
+func isUDP(fd int, port string) bool {
+	if protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL); err != nil || protocol != unix.IPPROTO_UDP {
+		return false
+	}
+	switch local, _ := unix.Getsockname(fd); local := local.(type) {
+	case *unix.SockaddrInet4:
+		return strconv.Itoa(local.Port) == port
+	case *unix.SockaddrInet6:
+		return strconv.Itoa(local.Port) == port
+	}
+	return false
 }
 
 // linger is how long sockets are read on after their packets are given back: some may be on their way to them.

@@ -3,8 +3,10 @@
 package express
 
 import (
+	"bytes"
 	"context"
 	"net"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -12,8 +14,10 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	"github.com/coredns/coredns/plugin/metrics/vars"
+	"github.com/coredns/coredns/plugin/pkg/reuseport"
 	"github.com/miekg/dns"
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"golang.org/x/sys/unix"
 
 	"github.com/clusterset/clusterset/internal/index"
 )
@@ -97,4 +101,101 @@ func TestSocketsThatCannotBeBound(t *testing.T) {
 	if on, known := p.on[addr]; on || !known {
 		t.Errorf("on is %v, known %v", on, known)
 	}
+}
+
+// A reload makes CoreDNS's own socket blocking for a moment. A reader that begins then, and to which no packet comes, must not keep its server from ending.
+func TestAReadThatBlocksEnds(t *testing.T) {
+	pc, err := reuseport.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, addr := pc.(*net.UDPConn), pc.LocalAddr().String()
+	reads := make(chan struct{}, 1)
+	started := make(chan struct{})
+	server := &dns.Server{PacketConn: conn, NotifyStartedFunc: func() { close(started) }, MsgAcceptFunc: func(dns.Header) dns.MsgAcceptAction {
+		reads <- struct{}{}
+		return dns.MsgIgnore
+	}}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ActivateAndServe() }()
+	<-started
+
+	l := &listener{addr: addr}
+	l.target.Store(testTarget(t, nil, nil))
+	if err := l.open(1); err != nil {
+		t.Fatal(err)
+	}
+	defer l.close()
+
+	setBlocking(t, conn, true)
+	if err := attach(conn, 0, 1); err != nil { // one packet, after which the server's next read blocks
+		t.Fatal(err)
+	}
+	if err := send(addr); err != nil {
+		t.Fatal(err)
+	}
+	<-reads
+	for range 50 { // it may be awake again already, with the bound
+		if sleepsInTheKernel() {
+			break
+		}
+		<-time.After(time.Millisecond)
+	}
+	if err := attach(conn, 1, len(l.conns)); err != nil {
+		t.Fatal(err)
+	}
+	setBlocking(t, conn, false)
+
+	stopped := make(chan error, 1)
+	go func() { stopped <- server.Shutdown() }()
+	for _, c := range []chan error{stopped, ended} {
+		select {
+		case err := <-c:
+			if err != nil {
+				t.Error(err)
+			}
+		case <-time.After(time.Minute):
+			t.Fatal("the server is waiting for its reader, which sleeps in the kernel")
+		}
+	}
+}
+
+func setBlocking(t *testing.T, conn *net.UDPConn, blocking bool) {
+	t.Helper()
+	raw, err := conn.SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) { err = unix.SetNonblock(int(fd), !blocking) }); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// sleepsInTheKernel reports whether a goroutine is in a system call that receives.
+func sleepsInTheKernel() bool {
+	stacks := make([]byte, 1<<20)
+	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
+		if bytes.Contains(stack, []byte("[syscall")) && bytes.Contains(stack, []byte("syscall.recv")) {
+			return true
+		}
+	}
+	return false
+}
+
+// send sends a query to an address.
+func send(addr string) error {
+	c, err := net.Dial("udp", addr)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	b, err := new(dns.Msg).SetQuestion(testZone, dns.TypeA).Pack()
+	if err != nil {
+		return err
+	}
+	_, err = c.Write(b)
+	return err
 }
