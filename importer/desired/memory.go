@@ -26,7 +26,7 @@ type Memory struct {
 	merged   *merged
 	clusters []*cluster // sorted by name
 	records  map[types.NamespacedName]*record
-	built    map[*discoveryv1.EndpointSlice]*piece // of the last output
+	built    map[*discoveryv1.EndpointSlice]*piece // of the last output, until it is found here
 
 	global      *fabedgev1alpha1.GlobalService // as it should be
 	globalOf    *merged
@@ -205,6 +205,7 @@ func (m *Memory) end() {
 func (m *Memory) FoundSlice(want, here *discoveryv1.EndpointSlice) {
 	if p := m.built[want]; p != nil {
 		p.found = VersionOf(here)
+		delete(m.built, want) // which holds its endpoints
 	}
 }
 
