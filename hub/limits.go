@@ -41,14 +41,25 @@ func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.Memb
 // keepQuota sees to a ResourceQuota, which the API server enforces where it admits a record, whether this process runs or not. A
 // bare API server, which is all that a hub needs to be, has no controller that fills in the quota's status and counts what was
 // deleted. So we do, where it isn't done.
+//
+// A kube-controller-manager begins at the same time. It says at once what the quota allows, but for its first minutes it can't count our
+// kinds, and leaves them out of what is used: the API server admits none of these until somebody says how many there are.
 func (r *reconciler) keepQuota(ctx context.Context, cluster string, exported int) error {
+	err := r.fillQuota(ctx, r.client, cluster, exported)
+	if apierrors.IsConflict(err) {
+		err = r.fillQuota(ctx, r.live, cluster, exported) // our cache may not have what was written since
+	}
+	return err
+}
+
+func (r *reconciler) fillQuota(ctx context.Context, from client.Reader, cluster string, exported int) error {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
 	hard := corev1.ResourceList{
 		countServices:  *resource.NewQuantity(int64(r.maxServices), resource.DecimalSI),
 		countEndpoints: *resource.NewQuantity(int64(r.maxServices)*endpointsPerService, resource.DecimalSI),
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	switch err := r.client.Get(ctx, key, quota); {
+	switch err := from.Get(ctx, key, quota); {
 	case apierrors.IsNotFound(err):
 		quota.Spec.Hard = hard
 		if err := r.client.Create(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
@@ -69,7 +80,8 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string, exported int
 		countEndpoints: func() (int64, error) { return r.endpoints(ctx, cluster) },
 	} {
 		// The API server adds what it admits. What it doesn't take off counts only once half of the room is gone.
-		if is, most := used[name], hard[name]; counted && 2*is.Value() < most.Value() {
+		is, known := used[name]
+		if most := hard[name]; counted && known && 2*is.Value() < most.Value() {
 			continue
 		}
 		n, err := count()
