@@ -108,7 +108,7 @@ func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candid
 	}
 	var behind map[string]int
 	if v.Policy.MinReady > 1 && !in.headless {
-		behind = in.service.readyIn()
+		behind = in.service.ReadyIn()
 	}
 	candidates = make([]candidate, 0, n)
 	for i := range in.groups {
@@ -167,9 +167,9 @@ func lastOf(v *topology.View, candidates []candidate, fit func(i int) bool) topo
 	})
 }
 
-// readyIn counts each cluster's ready endpoints in the slices of the service, which are behind its ClusterIP. One with an
+// ReadyIn counts each cluster's ready endpoints in the slices of the service, which are behind its ClusterIP. One with an
 // address of each family is one.
-func (s *Service) readyIn() map[string]int {
+func (s *Service) ReadyIn() map[string]int {
 	ready := map[string][]netip.Addr{}
 	for _, slice := range s.slices {
 		for i := range slice.Endpoints {

@@ -1,0 +1,310 @@
+package preview
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/policy"
+)
+
+// Change is something that may happen, as a file of changes states it: one of the fields.
+type Change struct {
+	// Down are clusters that stop to work, all at once, for so long that the hub has drawn its conclusions.
+	Down []string `json:"down,omitempty"`
+	// Drain and Undrain are clusters whose MemberCluster gets spec.drain, or loses it.
+	Drain   []string `json:"drain,omitempty"`
+	Undrain []string `json:"undrain,omitempty"`
+	// Leave are clusters that leave the set.
+	Leave    []string `json:"leave,omitempty"`
+	Export   *Export  `json:"export,omitempty"`
+	Unexport *Export  `json:"unexport,omitempty"`
+	Place    *Move    `json:"place,omitempty"`
+	Policy   *Policy  `json:"policy,omitempty"`
+}
+
+// Export is a cluster's export of a service.
+type Export struct {
+	// Service is its namespace/name.
+	Service string `json:"service"`
+	// From is the cluster.
+	From string `json:"from"`
+	// Context is of the kubeconfig, where the Service is read. Empty: what --kubeconfig and --context say.
+	Context string `json:"context,omitempty"`
+	// Records are what the cluster's exporter would make of the Service. Of an export that is taken back there are none.
+	Records *Records `json:"-"`
+}
+
+// Records are one cluster's records of one service on the hub.
+type Records struct {
+	Service   *clustersetv1alpha1.ExportedService
+	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+}
+
+// Move puts a cluster into other zones or another region, as its MemberCluster states them. What is empty stays; "-" is unknown.
+type Move struct {
+	Cluster string   `json:"cluster"`
+	Zones   []string `json:"zones,omitempty"`
+	Region  string   `json:"region,omitempty"`
+}
+
+// Policy is stated by the exports of a service: by those of all clusters, or of one. What is empty stays as each states it.
+type Policy struct {
+	Service string `json:"service"`
+	// From is the cluster; empty: all that export the service.
+	From string `json:"from,omitempty"`
+	// Prefer, Boundary and MinReady are in the words of the annotations.
+	clustersetv1alpha1.ServicePolicy `json:",inline"`
+}
+
+// after is a State in the making.
+type after struct {
+	*State
+	// touched are the services whose answers may change anywhere, moved the clusters in which those of all others may.
+	touched map[types.NamespacedName]bool
+	moved   map[string]bool
+	notes   []string
+}
+
+// apply returns the State after the changes, one after the other.
+func (s *State) apply(changes []Change) (*after, error) {
+	a := &after{State: s.copy(), touched: map[types.NamespacedName]bool{}, moved: map[string]bool{}}
+	for i := range changes {
+		if err := a.change(&changes[i]); err != nil {
+			if len(changes) > 1 {
+				err = fmt.Errorf("change %d: %w", i+1, err)
+			}
+			return nil, err
+		}
+	}
+	a.known()
+	return a, nil
+}
+
+// Apply returns the State after the changes, one after the other.
+func (s *State) Apply(changes ...Change) (*State, error) {
+	a, err := s.apply(changes)
+	if err != nil {
+		return nil, err
+	}
+	return a.State, nil
+}
+
+func (a *after) change(c *Change) error {
+	var steps []func() error
+	add := func(stated bool, step func() error) {
+		if stated {
+			steps = append(steps, step)
+		}
+	}
+	add(len(c.Down) > 0, func() error { return a.fall(c.Down) })
+	add(len(c.Drain) > 0, func() error { return a.drain(c.Drain, true) })
+	add(len(c.Undrain) > 0, func() error { return a.drain(c.Undrain, false) })
+	add(len(c.Leave) > 0, func() error { return a.leave(c.Leave) })
+	add(c.Export != nil, func() error { return a.export(c.Export) })
+	add(c.Unexport != nil, func() error { return a.unexport(c.Unexport) })
+	add(c.Place != nil, func() error { return a.move(c.Place) })
+	add(c.Policy != nil, func() error { return a.state(c.Policy) })
+	if len(steps) != 1 {
+		return fmt.Errorf("want one of down, drain, undrain, leave, export, unexport, place and policy, not %d of them", len(steps))
+	}
+	return steps[0]()
+}
+
+// member returns a copy of a cluster's MemberCluster to be changed, which is the State's from then on.
+func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
+	m := a.members[name]
+	if m == nil {
+		if len(a.members) == 0 {
+			return nil, fmt.Errorf("%s is no member: there is no MemberCluster at all", name)
+		}
+		return nil, fmt.Errorf("%s is no member; the members are %s", name, strings.Join(a.Clusters(), ", "))
+	}
+	m = m.DeepCopy()
+	a.members[name] = m
+	return m, nil
+}
+
+// touch notes what a cluster exports.
+func (a *after) touch(cluster string) {
+	for key, r := range a.services {
+		if r.exports(cluster) {
+			a.touched[key] = true
+		}
+	}
+}
+
+// service returns a service and its records.
+func (a *after) service(text string) (types.NamespacedName, *records, error) {
+	key, err := ParseService(text)
+	if err != nil {
+		return key, nil, err
+	}
+	a.touched[key] = true
+	return key, a.services[key], nil
+}
+
+// ParseService reads namespace/name.
+func ParseService(text string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(text, "/")
+	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
+		return types.NamespacedName{}, fmt.Errorf("%q is no service: want NAMESPACE/NAME", text)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}
+
+func (a *after) drain(clusters []string, drain bool) error {
+	for _, name := range clusters {
+		m, err := a.member(name)
+		if err != nil {
+			return err
+		}
+		if m.Spec.Drain == drain {
+			a.notes = append(a.notes, fmt.Sprintf("%s is %s", name, map[bool]string{true: "drained already", false: "not drained"}[drain]))
+		}
+		m.Spec.Drain = drain
+		a.touch(name)
+	}
+	return nil
+}
+
+func (a *after) leave(clusters []string) error {
+	for _, name := range clusters {
+		if _, err := a.member(name); err != nil {
+			return err
+		}
+		a.touch(name)
+		for key := range a.touched {
+			a.withdraw(key, name)
+		}
+		delete(a.members, name)
+	}
+	return nil
+}
+
+// withdraw takes away what a cluster says of a service.
+func (a *after) withdraw(key types.NamespacedName, cluster string) {
+	if r := a.services[key]; r != nil {
+		if r = r.without(cluster); len(r.services) > 0 {
+			a.services[key] = r
+		} else {
+			delete(a.services, key)
+		}
+	}
+}
+
+func (a *after) export(e *Export) error {
+	key, r, err := a.service(e.Service)
+	if err != nil {
+		return err
+	}
+	if _, err := a.member(e.From); err != nil {
+		return err
+	}
+	if e.Records == nil || e.Records.Service == nil {
+		return fmt.Errorf("nothing is known of a Service %s in %s", e.Service, e.From)
+	}
+	if r == nil {
+		r = &records{}
+	}
+	if r.exports(e.From) {
+		a.notes = append(a.notes, fmt.Sprintf("%s is exported from %s already", e.Service, e.From))
+		return nil
+	}
+	r = r.without(e.From)
+	r.services = append(r.services, e.Records.Service)
+	r.endpoints = append(r.endpoints, e.Records.Endpoints...)
+	a.services[key] = r
+	return nil
+}
+
+func (a *after) unexport(e *Export) error {
+	key, r, err := a.service(e.Service)
+	if err != nil {
+		return err
+	}
+	if err := exporting(r, key, e.From); err != nil {
+		return err
+	}
+	a.withdraw(key, e.From)
+	return nil
+}
+
+// exporting returns an error unless the cluster exports the service; any cluster, where none is named.
+func exporting(r *records, key types.NamespacedName, cluster string) error {
+	switch {
+	case r == nil:
+		return fmt.Errorf("no cluster exports %s", key)
+	case cluster != "" && !r.exports(cluster):
+		var by []string
+		for _, s := range r.services {
+			by = append(by, of(s))
+		}
+		slices.Sort(by)
+		return fmt.Errorf("%s is not exported from %s, but from %s", key, cluster, strings.Join(by, ", "))
+	}
+	return nil
+}
+
+func (a *after) move(m *Move) error {
+	to, err := a.member(m.Cluster)
+	if err != nil {
+		return err
+	}
+	if len(m.Zones) == 0 && m.Region == "" {
+		return errors.New("place: want zones, a region or both")
+	}
+	if len(m.Zones) > 0 {
+		zones := slices.DeleteFunc(slices.Clone(m.Zones), func(zone string) bool { return zone == "-" })
+		to.Spec.Zone, to.Spec.Zones = "", zones
+		if len(zones) == 1 {
+			to.Spec.Zone, to.Spec.Zones = zones[0], nil
+		}
+	}
+	if m.Region != "" {
+		to.Spec.Region = strings.TrimPrefix(m.Region, "-")
+		if m.Region != "-" {
+			to.Spec.Region = m.Region
+		}
+	}
+	if errs := to.Validate(); len(errs) > 0 {
+		return fmt.Errorf("place of %s: %w", m.Cluster, errs.ToAggregate())
+	}
+	a.touch(m.Cluster)
+	a.moved[m.Cluster] = true
+	return nil
+}
+
+// state changes what exports state.
+func (a *after) state(p *Policy) error {
+	stated, errs := policy.FromExport(&p.ServicePolicy, nil)
+	if len(errs) > 0 {
+		return fmt.Errorf("policy of %s: %w", p.Service, errs.ToAggregate())
+	}
+	if stated.IsZero() {
+		return errors.New("policy: want prefer, boundary or minReady")
+	}
+	key, r, err := a.service(p.Service)
+	if err != nil {
+		return err
+	}
+	if err := exporting(r, key, p.From); err != nil {
+		return err
+	}
+	r = &records{slices.Clone(r.services), r.endpoints}
+	for i, s := range r.services {
+		if p.From == "" || of(s) == p.From {
+			was, _ := policy.FromExport(s.Spec.Policy, field.NewPath("spec"))
+			s = s.DeepCopy()
+			s.Spec.Policy = policy.Export(stated.Or(was))
+			r.services[i] = s
+		}
+	}
+	a.services[key] = r
+	return nil
+}

@@ -1,0 +1,83 @@
+package preview
+
+import (
+	"slices"
+
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// Effect is what a change does to a service.
+type Effect string
+
+// The effects.
+const (
+	// Lost: it has no ready endpoint any more, or a port of its ClusterSetIP leads nowhere.
+	Lost Effect = "lost"
+	// LastResort: only drained and silent clusters are left.
+	LastResort Effect = "last-resort"
+	// LeavesRegion and LeavesZone: all that is used lay in the place's region or zone, and does no longer.
+	LeavesRegion Effect = "leaves-region"
+	LeavesZone   Effect = "leaves-zone"
+	// Fewer ready endpoints take the load of the place.
+	Fewer Effect = "fewer"
+	// Conflicting: clusters come to disagree about it.
+	Conflicting Effect = "conflict"
+	// Moved: other endpoints are used, in no worse a way.
+	Moved Effect = "moved"
+	// More ready endpoints take the load.
+	More Effect = "more"
+	// Gained: it has a ready endpoint, and had none.
+	Gained Effect = "gained"
+)
+
+// worst are the effects, the worst first.
+var worst = []Effect{Lost, LastResort, LeavesRegion, LeavesZone, Fewer, Conflicting, Moved, More, Gained}
+
+func (e Effect) severity() int { return slices.Index(worst, e) }
+
+// united returns all effects once, the worst first.
+func united(all ...[]Effect) []Effect {
+	effects := slices.Concat(all...)
+	slices.SortFunc(effects, func(a, b Effect) int { return a.severity() - b.severity() })
+	return slices.Compact(effects)
+}
+
+// serves says whether there is anything behind it.
+func (a *Answer) serves() bool {
+	return a != nil && a.Result == NoError && (a.ByClusterSetIP || a.Ready > 0)
+}
+
+// effects returns what becomes of an Answer, nothing where it stays as it is. Either is nil where there is no ClusterSetIP.
+func effects(before, after *Answer) []Effect {
+	switch was, is := before.serves(), after.serves(); {
+	case was && !is:
+		return []Effect{Lost}
+	case !was && is:
+		return []Effect{Gained}
+	case !was || before.same(after):
+		return nil
+	}
+	var all []Effect
+	add := func(holds bool, e Effect) {
+		if holds {
+			all = append(all, e)
+		}
+	}
+	add(slices.ContainsFunc(before.Ports, func(p string) bool { return !slices.Contains(after.Ports, p) }), Lost)
+	add(after.Degraded && !before.Degraded, LastResort)
+	leavesRegion := before.within >= topology.Region && after.within < topology.Region
+	add(leavesRegion, LeavesRegion)
+	add(!leavesRegion && before.within > after.within, LeavesZone)
+	if !before.ByClusterSetIP && !after.ByClusterSetIP {
+		add(after.Ready < before.Ready, Fewer)
+		add(after.Ready > before.Ready, More)
+	}
+	add(len(all) == 0, Moved)
+	return all
+}
+
+// same says whether both use the same endpoints in the same way.
+func (a *Answer) same(b *Answer) bool {
+	return a.Result == b.Result && a.ByClusterSetIP == b.ByClusterSetIP && a.Tier == b.Tier && a.Degraded == b.Degraded && a.Ready == b.Ready &&
+		slices.Equal(a.Clusters, b.Clusters) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.addrs, b.addrs)
+}

@@ -1,0 +1,68 @@
+package preview
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// Place is where clients are: a cluster, and one of the zones that its MemberCluster or its nodes state.
+type Place struct {
+	Cluster string `json:"cluster"`
+	Zone    string `json:"zone,omitempty"`
+	Region  string `json:"region,omitempty"`
+}
+
+// String returns the place as --from takes it: cluster/zone/region, "-" for what is unknown.
+func (p Place) String() string {
+	return cmp.Or(p.Cluster, "-") + "/" + cmp.Or(p.Zone, "-") + "/" + cmp.Or(p.Region, "-")
+}
+
+// Matches reports whether the place is the one that is meant, or one of those. What that leaves open is any.
+func (p Place) Matches(meant topology.Location) bool {
+	return (meant.Cluster == "" || meant.Cluster == p.Cluster) && (meant.Zone == "" || meant.Zone == p.Zone) && (meant.Region == "" || meant.Region == p.Region)
+}
+
+// Places returns the places of the set's clusters that are there to ask: not of those that are down or Expired.
+func (s *State) Places() (all []Place) {
+	for _, name := range s.Clusters() {
+		if s.members[name].Status.Phase != clustersetv1alpha1.MemberExpired && !s.down[name] {
+			all = append(all, s.placesOf(name)...)
+		}
+	}
+	return all
+}
+
+// placesOf returns the places of a cluster: one for each zone that anybody states, one without where nobody does.
+func (s *State) placesOf(cluster string) (all []Place) {
+	m := s.usable[cluster]
+	zones := slices.Concat(m.AllZones(), m.Status.Zones)
+	slices.Sort(zones)
+	zones = slices.Compact(zones)
+	if len(zones) == 0 {
+		zones = []string{""}
+	}
+	for _, zone := range zones {
+		all = append(all, Place{cluster, zone, m.Spec.Region})
+	}
+	return all
+}
+
+// nodes returns where a cluster's nodes lie, as its agent has said. None: unknown, or they have no zones.
+func (s *State) nodes(cluster string) (places []desired.NodePlace) {
+	for _, zone := range s.usable[cluster].Status.Zones {
+		places = append(places, desired.NodePlace{Zone: zone})
+	}
+	slices.SortFunc(places, func(a, b desired.NodePlace) int { return strings.Compare(a.Zone, b.Zone) })
+	return places
+}
+
+// hasNodes says whether a place has nodes, whose service proxies choose.
+func (s *State) hasNodes(p Place) bool {
+	zones := s.usable[p.Cluster].Status.Zones
+	return len(zones) == 0 || slices.Contains(zones, p.Zone)
+}

@@ -1,0 +1,59 @@
+package preview
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/liveness"
+)
+
+// fall has clusters go down together. What the hub takes them for then, it decides as ever: it lets the clock run on, with the
+// heartbeats of all that are Ready but those.
+func (a *after) fall(clusters []string) error {
+	for _, name := range clusters {
+		if _, err := a.member(name); err != nil {
+			return err
+		}
+		a.down[name] = true
+		a.touch(name)
+	}
+	thresholds := liveness.DefaultThresholds
+	l, now := liveness.New(thresholds), time.Time{}.Add(thresholds.Forget) // any time but none
+	for name, m := range a.members {
+		l.Know(name, m.Status.Phase, now, now)
+	}
+	var decisions map[string]liveness.Decision
+	const ticks = 8 // in what makes a cluster Suspect
+	for tick := range ticks * int(2+thresholds.Expire/thresholds.Suspect) {
+		for name, m := range a.members {
+			if m.Status.Phase == clustersetv1alpha1.MemberReady && !a.down[name] {
+				l.Observe(name, strconv.Itoa(tick), now)
+			}
+		}
+		decisions = l.Decide(now)
+		now = now.Add(thresholds.Suspect / ticks)
+	}
+	var kept []string
+	for _, name := range clusters {
+		m := a.members[name]
+		if phase := decisions[name].Phase; phase != clustersetv1alpha1.MemberExpired {
+			kept = append(kept, fmt.Sprintf("%s stays %s", name, orUnknown(phase)))
+		}
+		m.Status.Phase = decisions[name].Phase
+	}
+	if len(kept) > 0 {
+		a.notes = append(a.notes, "The hub lets no cluster expire that never sent a heartbeat, nor any while most are silent, which it takes for its own trouble: "+
+			strings.Join(kept, ", ")+", and is answered")
+	}
+	return nil
+}
+
+func orUnknown(phase clustersetv1alpha1.MemberClusterPhase) string {
+	if phase == "" {
+		return "without a phase"
+	}
+	return string(phase)
+}
