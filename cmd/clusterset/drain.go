@@ -13,7 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/status/objects"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 )
 
 // drainCommand is `clusterset drain` and `clusterset undrain`.

@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/explain"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
-	"github.com/clusterset/clusterset/internal/status/objects"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 

@@ -9,8 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/join"
-	"github.com/clusterset/clusterset/internal/status/objects"
 )
 
 // reached is a cluster that join or leave changes, with the words for what may go wrong there.

@@ -10,8 +10,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/status"
-	"github.com/clusterset/clusterset/internal/status/objects"
 )
 
 // statusCommand is `clusterset status`.

@@ -14,8 +14,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/status/objects"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/page"
 )

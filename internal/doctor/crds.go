@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api/crds"
-	"github.com/clusterset/clusterset/internal/status/objects"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 )
 
 // kinds are what has to be served, by part.

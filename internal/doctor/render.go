@@ -3,7 +3,7 @@ package doctor
 import (
 	"strings"
 
-	"github.com/clusterset/clusterset/internal/status/screen"
+	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
 // Render returns the Diagnosis as a person reads it: problems first, each with its cure.

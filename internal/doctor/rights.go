@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/join"
-	"github.com/clusterset/clusterset/internal/status/objects"
 )
 
 const mcsGroup = "multicluster.x-k8s.io"

@@ -16,10 +16,10 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/merge"
-	"github.com/clusterset/clusterset/internal/status/objects"
 )
 
 // Fetch reads what the answer depends on from a cluster, as a DNS server there sees it, and the services of the same

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/status/screen"
+	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
 // Screen says how an Explanation is shown.

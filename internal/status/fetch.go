@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/internal/status/objects"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 )
 
 // FetchLocal reads the local cluster.

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/status/screen"
+	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
 // Screen says how a Report is shown.
