@@ -311,7 +311,6 @@ func (w *credentials) saidToNobody(t *testing.T) {
 	for _, broken := range w.broken(t) {
 		w.hear(t, "member", "--hub-kubeconfig", broken, "--cluster", "beijing", "--log-level", "debug", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
 		w.hear(t, "hub", "--kubeconfig", broken, "--log-level", "debug")
-		w.hear(t, "member", "--config", broken)
 	}
 	w.hear(t, append([]string{"join", "--rejoin", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing"}, local...)...)
 	w.keep(tokenOf(t, w.secretInMember(t)))

@@ -17,15 +17,7 @@ const flagsHead = `# Flags of clusterset
 
 <!-- Generated from the commands by make generate. -->
 
-Of most commands every flag can be given in three places, of which the first that has it counts: on the command line, in an
-environment variable, and under its name in the YAML file that ` + "`--config`" + ` names:
-
-` + "```yaml" + `
-hub-kubeconfig: /etc/clusterset/hub/kubeconfig
-exclude-namespaces: [kube-*, default]
-` + "```" + `
-
-An empty environment variable is none. A key in the file that is no flag is an error.
+Most commands read the flags that are not on the command line from the environment. An empty variable is none.
 
 A shell completes them with ` + "`source <(clusterset completion bash)`" + `, and those of ` + "`kubectl clusterset`" + ` where the program
 is in the PATH as ` + "`kubectl_complete-clusterset`" + ` too, which can be a link.
@@ -57,18 +49,18 @@ func commandsOf(cmd *cobra.Command, visit func(*cobra.Command)) {
 
 func writeFlags(b *strings.Builder, cmd *cobra.Command) {
 	fmt.Fprintf(b, "\n## %s\n\n%s.\n", cmd.CommandPath(), cmd.Short)
-	configured := cmd.Flags().Lookup("config") != nil
+	configured := cmd.PreRunE != nil
 	first := true
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {
 		if f.Name == "help" || f.Hidden {
 			return
 		}
 		if first {
-			fmt.Fprint(b, "\n| flag | default | environment | in the file | |\n|---|---|---|---|---|\n")
+			fmt.Fprint(b, "\n| flag | default | environment | |\n|---|---|---|---|\n")
 			first = false
 		}
 		kind, usage := pflag.UnquoteUsage(f)
-		name, env, key := "--"+f.Name, "", ""
+		name, env := "--"+f.Name, ""
 		if f.Shorthand != "" {
 			name = "-" + f.Shorthand + ", " + name
 		}
@@ -76,12 +68,9 @@ func writeFlags(b *strings.Builder, cmd *cobra.Command) {
 			name += " " + kind
 		}
 		if configured {
-			env, key = "`"+envName(f.Name)+"`", "`"+f.Name+"`"
+			env = "`" + envName(f.Name) + "`"
 		}
-		if f.Name == "config" {
-			key = "" // a file can't name another
-		}
-		fmt.Fprintf(b, "| `%s` | %s | %s | %s | %s |\n", name, defaultOf(f), env, key, strings.ReplaceAll(usage, "|", `\|`))
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", name, defaultOf(f), env, strings.ReplaceAll(usage, "|", `\|`))
 	})
 }
 

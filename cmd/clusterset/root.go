@@ -17,7 +17,7 @@ const (
 	exitUsage   = 2 // it was asked for wrongly
 )
 
-// usageError is an error that whoever typed the command, or wrote its configuration, can mend.
+// usageError is an error that the command's author can mend: a wrong flag, variable or file.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }

@@ -28,50 +28,34 @@ func settingsFlags(s *settings) *pflag.FlagSet {
 	flags.StringSliceVar(&s.list, "list", []string{"default"}, "")
 	flags.BoolVar(&s.on, "enabled", false, "")
 	flags.IntVar(&s.n, "number", 1, "")
-	flags.String("config", "", "")
 	return flags
 }
 
 func TestPrecedence(t *testing.T) {
-	const file = "some-name: file\nevery: 3s\nlist: [f1, f2]\nenabled: true\nnumber: 7000000\n"
 	for _, c := range []struct {
 		name string
 		args string
 		env  map[string]string
-		file string
 		want settings
 	}{
-		{"defaults", "", nil, "", settings{"default", time.Second, []string{"default"}, false, 1}},
-		{"file", "", nil, file, settings{"file", 3 * time.Second, []string{"f1", "f2"}, true, 7000000}},
+		{"defaults", "", nil, settings{"default", time.Second, []string{"default"}, false, 1}},
 		{
-			"environment over file", "",
-			map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_LIST": "e1,e2", "CLUSTERSET_ENABLED": "false"},
-			file,
-			settings{"env", 3 * time.Second, []string{"e1", "e2"}, false, 7000000},
+			"environment", "",
+			map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_EVERY": "3s", "CLUSTERSET_LIST": "e1,e2", "CLUSTERSET_ENABLED": "true", "CLUSTERSET_NUMBER": "7000000"},
+			settings{"env", 3 * time.Second, []string{"e1", "e2"}, true, 7000000},
 		},
 		{
-			"flag over both", "--some-name=flag --list=a --enabled=false",
-			map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_NUMBER": "5"},
-			file,
-			settings{"flag", 3 * time.Second, []string{"a"}, false, 5},
+			"flag over environment", "--some-name=flag --list=a --enabled=false",
+			map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_LIST": "e1", "CLUSTERSET_ENABLED": "true", "CLUSTERSET_NUMBER": "5"},
+			settings{"flag", time.Second, []string{"a"}, false, 5},
 		},
-		{"a flag set to nothing", "--list= --some-name=", nil, file, settings{"", 3 * time.Second, []string{}, true, 7000000}},
-		{"an empty variable is none", "", map[string]string{"CLUSTERSET_SOME_NAME": ""}, "", settings{"default", time.Second, []string{"default"}, false, 1}},
-		{"an empty key is none", "", nil, "some-name:\n", settings{"default", time.Second, []string{"default"}, false, 1}},
-		{"a list in one string", "", nil, "list: a,b\n", settings{"default", time.Second, []string{"a", "b"}, false, 1}},
+		{"a flag set to nothing", "--list= --some-name=", map[string]string{"CLUSTERSET_SOME_NAME": "env", "CLUSTERSET_LIST": "e1"}, settings{"", time.Second, []string{}, false, 1}},
+		{"an empty variable is none", "", map[string]string{"CLUSTERSET_SOME_NAME": ""}, settings{"default", time.Second, []string{"default"}, false, 1}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got settings
 			flags := settingsFlags(&got)
-			args := strings.Fields(c.args)
-			if c.file != "" {
-				path := filepath.Join(t.TempDir(), "config.yaml")
-				if err := os.WriteFile(path, []byte(c.file), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				args = append(args, "--config="+path)
-			}
-			if err := flags.Parse(args); err != nil {
+			if err := flags.Parse(strings.Fields(c.args)); err != nil {
 				t.Fatal(err)
 			}
 			if err := fillIn(flags, func(k string) (string, bool) { v, ok := c.env[k]; return v, ok }); err != nil {
@@ -84,34 +68,7 @@ func TestPrecedence(t *testing.T) {
 	}
 }
 
-func TestTheFileCanBeNamedInTheEnvironment(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(path, []byte("number: 9\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	var got settings
-	env := map[string]string{"CLUSTERSET_CONFIG": path}
-	if err := fillIn(settingsFlags(&got), func(k string) (string, bool) { v, ok := env[k]; return v, ok }); err != nil || got.n != 9 {
-		t.Errorf("n is %d, %v", got.n, err)
-	}
-}
-
-func TestWrongConfiguration(t *testing.T) {
-	for _, c := range []struct{ file, want string }{
-		{"name: x\n", `unknown key "name"`},
-		{"number: many\n", "number: "},
-		{"number: [1, 2]\n", "want one value"},
-		{"some-name: {a: b}\n", "not a mapping"},
-		{"config: x\n", `unknown key "config"`},
-		{"- a\n", "read configuration"},
-		{"number: 1\nnumber: 2\n", "read configuration"},
-	} {
-		var s settings
-		err := fromFile(settingsFlags(&s), "f.yaml", []byte(c.file))
-		if err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: %v", c.file, err)
-		}
-	}
+func TestAWrongVariableIsNamed(t *testing.T) {
 	var s settings
 	err := fillIn(settingsFlags(&s), func(k string) (string, bool) { return "x", k == "CLUSTERSET_EVERY" })
 	if err == nil || !strings.Contains(err.Error(), "CLUSTERSET_EVERY") {
@@ -145,7 +102,6 @@ func TestExitCodes(t *testing.T) {
 		{"member --hub-kubeconfig " + none + " --workers 0", exitUsage, "1 at least"},
 		{"member --hub-kubeconfig " + none + " --hub-secret x", exitUsage, "namespace/name"},
 		{"member --hub-kubeconfig " + none + " --log-level loud", exitUsage, "debug, info, warn or error"},
-		{"member --config " + none, exitUsage, "read configuration"},
 		{"member --hub-kubeconfig " + none + " --kubeconfig " + kubeconfig, exitFailure, "clusterset join"},
 		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + kubeconfig, exitUsage, "--cluster"},
 		{"member --hub-kubeconfig " + kubeconfig + " --kubeconfig " + none, exitUsage, "load kubeconfig"},

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// environmentHelp is part of the help of every command that reads the environment.
+const environmentHelp = `
+
+Every flag can also be set in the environment (--hub-kubeconfig as CLUSTERSET_HUB_KUBECONFIG). A flag counts before that. An empty
+variable is none.`
+
+// configured sets a command's flags that its command line doesn't set from the environment, before it runs.
+func configured(cmd *cobra.Command) *cobra.Command {
+	cmd.Long += environmentHelp
+	cmd.Args = noArgs
+	cmd.PreRunE = func(cmd *cobra.Command, _ []string) error { return fillIn(cmd.Flags(), os.LookupEnv) }
+	return cmd
+}
+
+// fillIn sets the flags that the command line doesn't.
+func fillIn(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
+	var first error
+	flags.VisitAll(func(f *pflag.Flag) {
+		if f.Changed || f.Name == "help" || first != nil {
+			return
+		}
+		name := envName(f.Name)
+		value, ok := lookup(name)
+		if !ok || value == "" {
+			return
+		}
+		if err := flags.Set(f.Name, value); err != nil { // which marks it as changed
+			first = usagef("environment variable %s: %w", name, err)
+		}
+	})
+	return first
+}
+
+// envName returns the environment variable of a flag.
+func envName(flag string) string {
+	return "CLUSTERSET_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
