@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 )
@@ -70,10 +71,16 @@ func TestMissingKubeconfigSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestTokensThatAreNone(t *testing.T) {
+func TestTokens(t *testing.T) {
+	if got := Expires(token(1000)); !got.Equal(time.Unix(4600, 0)) {
+		t.Errorf("a token of 1000 for an hour expires at %s", got)
+	}
 	for _, s := range []string{"", "abc", "a.b.c", "e30.e30.e30", "e30." + base64.RawURLEncoding.EncodeToString([]byte(`{"iat":5,"exp":4}`)) + ".x"} {
 		if c, ok := parseToken(s); ok {
 			t.Errorf("%q is %+v", s, c)
+		}
+		if got := Expires(s); !got.IsZero() {
+			t.Errorf("%q expires at %s", s, got)
 		}
 	}
 }

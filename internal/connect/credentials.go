@@ -105,6 +105,14 @@ func parseToken(token string) (c claims, ok bool) {
 	return c, true
 }
 
+// Expires returns when a ServiceAccount token expires; zero if it doesn't, or is no such token.
+func Expires(token string) time.Time {
+	if c, ok := parseToken(token); ok {
+		return c.expires()
+	}
+	return time.Time{}
+}
+
 // subjectOf returns the user name of a member's ServiceAccount, as tokens and RBAC have it.
 func subjectOf(cluster string) string {
 	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount

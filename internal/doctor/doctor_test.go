@@ -207,18 +207,6 @@ func TestMissingFields(t *testing.T) {
 	}
 }
 
-func TestExpiry(t *testing.T) {
-	// {"exp":1767225600}
-	if got := expiry("e30.eyJleHAiOjE3NjcyMjU2MDB9.sig"); !got.Equal(time.Unix(1767225600, 0)) {
-		t.Errorf("got %s", got)
-	}
-	for _, token := range []string{"", "abc", "a.b.c", "e30.e30.x"} {
-		if got := expiry(token); !got.IsZero() {
-			t.Errorf("%q: %s", token, got)
-		}
-	}
-}
-
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	page.Fresh(t, filepath.Join("testdata", name), got)

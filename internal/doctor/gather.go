@@ -3,7 +3,6 @@ package doctor
 import (
 	"cmp"
 	"context"
-	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"net"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/status"
 )
 
@@ -193,23 +193,7 @@ func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) 
 	if err != nil {
 		return nil
 	}
-	return &Credentials{Key: key.String(), Server: config.Host, Expires: expiry(config.BearerToken)}
-}
-
-// expiry is what a ServiceAccount's token says of its end.
-func expiry(token string) time.Time {
-	parts := strings.Split(token, ".")
-	if len(parts) != 3 {
-		return time.Time{}
-	}
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct {
-		Expires int64 `json:"exp"`
-	}
-	if err != nil || json.Unmarshal(payload, &claims) != nil || claims.Expires == 0 {
-		return time.Time{}
-	}
-	return time.Unix(claims.Expires, 0)
+	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken)}
 }
 
 // query asks a server for the version record of a zone. A Corefile may still have the zone global, of which svc.global is a
