@@ -21,7 +21,7 @@ const (
 	clientGo          = "k8s.io/client-go"
 	controllerRuntime = "sigs.k8s.io/controller-runtime"
 	miekgDNS          = "github.com/miekg/dns"
-	coreDNS           = "github.com/coredns"
+	coreDNS           = "github.com/coredns/coredns"
 )
 
 var rules = []rule{

@@ -72,9 +72,9 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 
 // importsFiles reports whether a Corefile imports more than its own snippets.
 func importsFiles(corefile string) bool {
-	all := tokens(corefile)
-	for i := range all {
-		if all[i].text == "import" && i+1 < len(all) && strings.ContainsAny(all[i+1].text, "/*.") {
+	d := words(corefile)
+	for d.Next() {
+		if d.Val() == "import" && d.NextArg() && strings.ContainsAny(d.Val(), "/*.") {
 			return true
 		}
 	}

@@ -2,7 +2,8 @@ package doctor
 
 import (
 	"strings"
-	"unicode"
+
+	"github.com/coredns/caddy/caddyfile"
 )
 
 // Block is a server block of a Corefile: the zones it serves and the plugins it does that with.
@@ -23,7 +24,7 @@ type Plugin struct {
 func ParseCorefile(text string) []Block {
 	var blocks []Block
 	snippets := map[string][]Plugin{}
-	for _, b := range rawBlocks(tokens(text)) {
+	for _, b := range rawBlocks(text) {
 		if len(b.Keys) == 1 && strings.HasPrefix(b.Keys[0], "(") {
 			snippets[strings.Trim(b.Keys[0], "()")] = b.Plugins
 			continue
@@ -41,80 +42,41 @@ func ParseCorefile(text string) []Block {
 	return blocks
 }
 
-// token is a word of a Corefile with the line it stands on.
-type token struct {
-	text string
-	line int
+// words cuts a Corefile into words. Caddy's parser would go on to import files and expand variables, of this machine instead of the
+// server's.
+func words(text string) caddyfile.Dispenser {
+	return caddyfile.NewDispenser("Corefile", strings.NewReader(text))
 }
 
-// tokens cuts a Corefile into words: at blanks, with "quoted ones" whole and # comments left out.
-func tokens(text string) []token {
-	var all []token
-	line := 1
-	var word strings.Builder
-	quoted, comment, inWord := false, false, false
-	end := func() {
-		if inWord {
-			all = append(all, token{word.String(), line})
-		}
-		word.Reset()
-		inWord = false
-	}
-	for _, r := range text {
-		switch {
-		case r == '\n':
-			if !quoted {
-				end()
-				comment = false
-			}
-			line++
-		case comment:
-		case r == '"':
-			quoted = !quoted
-			inWord = true
-		case quoted:
-			word.WriteRune(r)
-		case unicode.IsSpace(r):
-			end()
-		case r == '#' && !inWord:
-			comment = true
-		default:
-			word.WriteRune(r)
-			inWord = true
-		}
-	}
-	end()
-	return all
-}
-
-func rawBlocks(all []token) []Block {
+func rawBlocks(text string) []Block {
 	var blocks []Block
 	var current Block
 	depth, last := 0, 0
-	for _, t := range all {
-		switch {
-		case t.text == "{":
+	d := words(text)
+	for d.Next() {
+		switch word := d.Val(); {
+		case word == "{":
 			depth++
-		case t.text == "}":
+		case word == "}":
 			depth--
 			if depth == 0 {
 				blocks = append(blocks, current)
 				current = Block{}
 			}
 		case depth == 0:
-			current.Keys = append(current.Keys, strings.TrimSuffix(t.text, ","))
-		case depth == 1 && (t.line != last || len(current.Plugins) == 0):
-			current.Plugins = append(current.Plugins, Plugin{Name: t.text})
+			current.Keys = append(current.Keys, strings.TrimSuffix(word, ","))
+		case depth == 1 && (d.Line() != last || len(current.Plugins) == 0):
+			current.Plugins = append(current.Plugins, Plugin{Name: word})
 		case depth == 1:
 			p := &current.Plugins[len(current.Plugins)-1]
-			p.Args = append(p.Args, t.text)
+			p.Args = append(p.Args, word)
 		}
-		last = t.line
+		last = d.Line() + strings.Count(d.Val(), "\n")
 	}
 	return blocks
 }
 
-// Zone returns the zone of a server block's key, such as dns://clusterset.local:53, in lower case without its final dot.
+// zoneOf returns the zone of a server block's key, such as dns://clusterset.local:53, in lower case without its final dot.
 func zoneOf(key string) string {
 	key = strings.ToLower(key)
 	if _, rest, ok := strings.Cut(key, "://"); ok {
