@@ -116,7 +116,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
-	if err := addIndexes(mgr, hub); err != nil {
+	if err := addIndexes(mgr, hub, opts.Cluster); err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
 	name := &claim{

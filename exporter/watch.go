@@ -27,9 +27,17 @@ const (
 	indexExported = "exporter.service"     // records by "<namespace>/<name>" of the service
 )
 
-func addIndexes(member, hub cluster.Cluster) error {
+// addIndexes indexes the records of all members' services, for conflicts, but of endpoints only this member's, named so, and what isn't imported:
+// imports are many times as many, and an entry is half a kilobyte.
+func addIndexes(member, hub cluster.Cluster, name string) error {
 	ctx := context.Background() // an index is added before anything runs
-	bySlice := func(o client.Object) []string { return []string{o.GetLabels()[discoveryv1.LabelServiceName]} }
+	own := api.MemberNamespace(name)
+	bySlice := func(o client.Object) []string {
+		if o.GetLabels()[discoveryv1.LabelManagedBy] == api.EndpointSliceManagedBy {
+			return nil
+		}
+		return []string{o.GetLabels()[discoveryv1.LabelServiceName]}
+	}
 	if err := member.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, indexService, bySlice); err != nil {
 		return fmt.Errorf("index EndpointSlices: %w", err)
 	}
@@ -40,6 +48,9 @@ func addIndexes(member, hub cluster.Cluster) error {
 		return fmt.Errorf("index ExportedServices: %w", err)
 	}
 	byEndpoints := func(o client.Object) []string {
+		if o.GetNamespace() != own {
+			return nil
+		}
 		return []string{keyOfEndpoints(o.(*clustersetv1alpha1.ExportedEndpoints)).String()}
 	}
 	if err := hub.GetFieldIndexer().IndexField(ctx, &clustersetv1alpha1.ExportedEndpoints{}, indexExported, byEndpoints); err != nil {

@@ -21,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/importer"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/heap"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/namespaces"
@@ -196,7 +197,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err := importer.AddToScheme(scheme); err != nil {
 		return nil, fmt.Errorf("set up member: %w", err)
 	}
-	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: cache.TransformStripManagedFields()})
+	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: heap.Compact})
 	if err != nil {
 		return nil, err
 	}

@@ -17,6 +17,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/heap"
 )
 
 // NewScheme returns a scheme with Kubernetes' own kinds and ours.
@@ -39,7 +40,7 @@ func NewHub(config *rest.Config) (cluster.Cluster, error) {
 	return cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = NewScheme()
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return hubMapper(), nil }
-		o.Cache = cache.Options{DefaultTransform: cache.TransformStripManagedFields()}
+		o.Cache = cache.Options{DefaultTransform: heap.Compact}
 	})
 }
 

@@ -1,4 +1,4 @@
-// Package heap says how much garbage a process of ours may hold before it is collected.
+// Package heap keeps our processes small: what their caches hold, and how much garbage they may hold before it is collected.
 //
 // GOGC is a ratio: at 100 a heap of 20 MiB grows to 40 before it is collected, which is cheap, and one of 400 MiB to 800, which
 // gets a pod evicted. So a small heap gets a ratio, and a large one an amount.
