@@ -6,12 +6,14 @@ PORT    ?= 1053
 BENCH   ?=
 FUZZ    ?= 30s
 OUT     ?= dist/manifests
+DIST    ?= dist
+REGISTRY ?= docker.io/clusterset
 VALUES  ?=
 
 # The race detector needs a C compiler; without one the tests run as they are, and say so.
 RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
-LDFLAGS := -s -w -X github.com/coredns/coredns/coremain.GitCommit=$(VERSION)
+LDFLAGS := -s -w -X github.com/clusterset/clusterset/internal/version.release=$(VERSION)
 
 # What the tests of other modules find outside of them (the chart, the binaries) Go's cache of results doesn't look at, so that
 # it isn't asked. They start what they test as processes: there is nothing for the race detector to see, and Helm's library with
@@ -120,8 +122,19 @@ bench-scale: kube ## Measure what a large set costs a member (CLUSTERS=250 SERVI
 ##@ Ship
 
 .PHONY: image
-image: ## Write dist/clusterset.tar, an OCI image of both binaries for amd64 and arm64
-	$(GO) -C image run . -o $(CURDIR)/dist/clusterset.tar
+image: ## Write dist/clusterset-image.tar, an OCI image of both binaries for amd64 and arm64
+	$(GO) -C image run . -image $(CURDIR)/dist/clusterset-image.tar -version $(VERSION)
+
+.PHONY: release
+release: ## Write the release VERSION (v1.2.3) into dist/: binaries, image, chart, SBOM, notes, checksums
+	SOURCE_DATE_EPOCH=$${SOURCE_DATE_EPOCH:-$$(git log -1 --format=%ct)} $(GO) -C image run . -version $(VERSION) -o $(abspath $(DIST))
+
+.PHONY: push
+push: ## Push the image and the chart of the release VERSION in dist/ to REGISTRY (docker.io/clusterset)
+	@set -e; for part in image=clusterset:$(VERSION) chart=chart:$(VERSION:v%=%); do \
+	  layout=$$(mktemp -d); tar -xf $(DIST)/$(VERSION)/clusterset-$${part%%=*}.tar -C $$layout; \
+	  $(GO) -C image tool crane push $$layout $(REGISTRY)/$${part#*=}; rm -rf $$layout; \
+	done
 
 .PHONY: manifests
 manifests: ## Render the chart with VALUES=file as plain YAML into dist/manifests (OUT=…), for kubectl apply -k

@@ -3,33 +3,41 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 )
 
-// binaries are what the image holds, at its root. CoreDNS changes less often, so its layer is the lower one.
-var binaries = []string{"coredns", "clusterset"}
-
-// build compiles the binaries for an architecture into dir. They are static: there is no libc in the image.
-func build(ctx context.Context, dir, arch, version string) error {
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
+// programs are what a platform gets. The image holds those of Linux, at its root. CoreDNS changes less often, so its layer is the
+// lower one.
+func programs(p platform) []string {
+	if p.os == linux {
+		return []string{"coredns", "clusterset"}
 	}
-	for _, name := range binaries {
-		cmd := exec.CommandContext(ctx, "go", "build",
-			"-trimpath", "-buildvcs=false", "-ldflags", ldflags(version), "-o", filepath.Join(dir, name), "./cmd/"+name)
-		cmd.Dir = root
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch)
-		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
-		if err := cmd.Run(); err != nil {
-			return fmt.Errorf("build %s for %s: %w", name, arch, err)
+	return []string{"clusterset"} // a person's own machine
+}
+
+// build compiles the programs. They are static: there is no libc in the image.
+func build(ctx context.Context, o options, log io.Writer) error {
+	for _, p := range o.platforms {
+		_, _ = fmt.Fprintf(log, "Compiling for %s: some minutes the first time, seconds after that.\n", p)
+		for _, name := range programs(p) {
+			cmd := exec.CommandContext(ctx, "go", "build",
+				"-trimpath", "-buildvcs=false", "-ldflags", ldflags(o.version), "-o", o.binary(p, name), "./cmd/"+name)
+			cmd.Dir = root
+			// What a person has set for other builds must not get into this one.
+			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch,
+				"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
+			cmd.Stdout, cmd.Stderr = log, log
+			if err := cmd.Run(); err != nil {
+				return fmt.Errorf("build %s for %s: %w", name, p, err)
+			}
 		}
 	}
 	return nil
 }
 
-// ldflags have each binary tell its version, and leave out what differs between builds of the same sources.
+// ldflags have each program tell its version, and leave out what differs between builds of the same sources.
 func ldflags(version string) string {
-	return "-s -w -buildid= -X main.release=" + version + " -X github.com/coredns/coredns/coremain.GitCommit=" + version
+	return "-s -w -buildid= -X github.com/clusterset/clusterset/internal/version.release=" + version
 }

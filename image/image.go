@@ -3,6 +3,7 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -11,6 +12,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/types"
@@ -19,12 +21,36 @@ import (
 // user runs the processes. It is a number, so that Kubernetes can tell that it isn't root (runAsNonRoot).
 const user = "65532:65532"
 
-// newImage returns the image of the binaries in dir, a layer for each.
-func newImage(dir, arch string, o options) (v1.Image, error) {
+// image is the container image: an index that lists an image for each architecture.
+type image struct {
+	v1.ImageIndex
+	local v1.Image // of this machine's architecture
+}
+
+func newIndex(o options) (image, error) {
+	all := image{ImageIndex: mutate.Annotations(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), annotations(o)).(v1.ImageIndex)}
+	for _, arch := range o.architectures() {
+		one, err := newImage(arch, o)
+		if err != nil {
+			return image{}, fmt.Errorf("image for %s: %w", arch, err)
+		}
+		all.ImageIndex = mutate.AppendManifests(all.ImageIndex, mutate.IndexAddendum{
+			Add:        one,
+			Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: linux, Architecture: arch}},
+		})
+		if arch == o.local() {
+			all.local = one
+		}
+	}
+	return all, nil
+}
+
+// newImage returns the image for an architecture, with a layer for each program.
+func newImage(arch string, o options) (v1.Image, error) {
 	about := annotations(o)
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
-	for _, name := range binaries {
-		layer, err := newLayer(filepath.Join(dir, name), name, o.created)
+	for _, name := range programs(platform{linux, arch}) {
+		layer, err := newLayer(o.binary(platform{linux, arch}, name), name, o.created)
 		if err != nil {
 			return nil, err
 		}
@@ -41,7 +67,7 @@ func newImage(dir, arch string, o options) (v1.Image, error) {
 		return nil, err
 	}
 	config = config.DeepCopy()
-	config.OS, config.Architecture, config.Created = "linux", arch, v1.Time{Time: o.created}
+	config.OS, config.Architecture, config.Created = linux, arch, v1.Time{Time: o.created}
 	config.Config = v1.Config{
 		User: user, Env: []string{"PATH=/"}, Entrypoint: []string{"/clusterset"}, WorkingDir: "/", Labels: about,
 	}
@@ -71,17 +97,6 @@ func newLayer(path, name string, modified time.Time) (v1.Layer, error) {
 	}, tarball.WithMediaType(types.OCILayer))
 }
 
-func addFile(w *tar.Writer, name string, mode int64, content []byte, modified time.Time) error {
-	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: mode, Size: int64(len(content)), ModTime: modified, Format: tar.FormatUSTAR}
-	if err := w.WriteHeader(header); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	if _, err := w.Write(content); err != nil {
-		return fmt.Errorf("write %s: %w", name, err)
-	}
-	return nil
-}
-
 // annotations are the keys that the OCI image specification predefines.
 func annotations(o options) map[string]string {
 	return map[string]string{
@@ -90,6 +105,58 @@ func annotations(o options) map[string]string {
 		"org.opencontainers.image.version":       o.version,
 		"org.opencontainers.image.licenses":      "Apache-2.0",
 		"org.opencontainers.image.created":       o.created.Format(time.RFC3339),
+		"org.opencontainers.image.source":        "https://github.com/clusterset/clusterset",
 		"org.opencontainers.image.documentation": "https://github.com/clusterset/clusterset",
 	}
 }
+
+// writeImage writes the images of all architectures as one OCI layout, which docker load reads as well.
+func writeImage(path string, all image, o options) error {
+	return writeArchive(path, o.created, func(dir string) error {
+		to, err := layout.Write(dir, empty.Index)
+		if err != nil {
+			return err
+		}
+		err = to.AppendIndex(all.ImageIndex, layout.WithAnnotations(map[string]string{
+			"org.opencontainers.image.ref.name": o.version,
+			"io.containerd.image.name":          o.reference(), // ctr and docker name the image by this
+		}))
+		if err != nil {
+			return err
+		}
+		entry, err := dockerManifest(all.local, o)
+		if err != nil {
+			return err
+		}
+		content, err := json.Marshal([]dockerEntry{entry})
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, "manifest.json"), content, 0o600)
+	})
+}
+
+// dockerEntry is what docker load goes by, unless its image store is containerd's. It names one architecture only.
+type dockerEntry struct {
+	Config   string   `json:"Config"`
+	RepoTags []string `json:"RepoTags"`
+	Layers   []string `json:"Layers"`
+}
+
+func dockerManifest(image v1.Image, o options) (dockerEntry, error) {
+	config, err := image.ConfigName()
+	if err != nil {
+		return dockerEntry{}, err
+	}
+	manifest, err := image.Manifest()
+	if err != nil {
+		return dockerEntry{}, err
+	}
+	e := dockerEntry{Config: blobPath(config), RepoTags: []string{o.reference()}}
+	for _, layer := range manifest.Layers {
+		e.Layers = append(e.Layers, blobPath(layer.Digest))
+	}
+	return e, nil
+}
+
+func blobPath(h v1.Hash) string { return "blobs/" + h.Algorithm + "/" + h.Hex }

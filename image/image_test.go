@@ -7,10 +7,7 @@ import (
 	"errors"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,46 +20,8 @@ import (
 
 const testVersion = "v0.0.0-test"
 
-// The image of this machine's architecture holds both binaries, and they run with nothing else there.
-func TestImage(t *testing.T) {
-	if testing.Short() || runtime.GOOS != "linux" {
-		t.Skip("compiles CoreDNS, and starts what it has compiled for Linux")
-	}
-	out := filepath.Join(t.TempDir(), "clusterset.tar")
-	if err := run(t.Context(), []string{"-o", out, "-arch", runtime.GOARCH, "-version", testVersion}, io.Discard); err != nil {
-		t.Fatal(err)
-	}
-	root := t.TempDir()
-	unpack(t, images(t, out)[runtime.GOARCH], root)
-	for name, c := range map[string]struct {
-		args []string
-		says []string
-	}{
-		"coredns":    {[]string{"-version", "-plugins"}, []string{"CoreDNS-1.", testVersion, "\nclusterset\n"}},
-		"clusterset": {[]string{"version"}, []string{"clusterset " + testVersion}},
-	} {
-		path := filepath.Join(root, name)
-		static(t, path)
-		for _, args := range c.args {
-			cmd := exec.Command(path, args)
-			cmd.Env = []string{} // an image has none
-			output, err := cmd.CombinedOutput()
-			if err != nil {
-				t.Errorf("%s %s: %v\n%s", name, args, err, output)
-			}
-			c.says = slices.DeleteFunc(c.says, func(s string) bool { return strings.Contains(string(output), s) })
-		}
-		if len(c.says) > 0 {
-			t.Errorf("%s says nothing of %q", name, c.says)
-		}
-	}
-	if entries, err := os.ReadDir(root); err != nil || len(entries) != len(binaries) {
-		t.Errorf("the image holds %v, %v", entries, err)
-	}
-}
-
-// static fails for a binary that needs a loader, which the image doesn't have.
-func static(t *testing.T, path string) {
+// wantStatic fails for a binary that needs a loader, which the image doesn't have.
+func wantStatic(t *testing.T, path string) {
 	t.Helper()
 	f, err := elf.Open(path)
 	if err != nil {
@@ -80,8 +39,8 @@ func static(t *testing.T, path string) {
 func TestImageIsReproducible(t *testing.T) {
 	var archives [2][]byte
 	for i := range archives {
-		dir := fakeBinaries(t, "amd64", "arm64")
-		if err := os.Chmod(filepath.Join(dir, "amd64", "coredns"), 0o700); i == 1 && err != nil {
+		dir := fakeBinaries(t)
+		if err := os.Chmod(filepath.Join(dir, "linux-amd64", "coredns"), 0o700); i == 1 && err != nil {
 			t.Fatal(err)
 		}
 		archives[i] = read(t, pack(t, dir))
@@ -93,7 +52,7 @@ func TestImageIsReproducible(t *testing.T) {
 
 // One archive holds the images of all architectures, each with its own binaries, and none of them runs as root.
 func TestArchitectures(t *testing.T) {
-	archive := pack(t, fakeBinaries(t, "amd64", "arm64"))
+	archive := pack(t, fakeBinaries(t))
 	all := images(t, archive)
 	if len(all) != 2 {
 		t.Fatalf("architectures: %v", all)
@@ -102,7 +61,7 @@ func TestArchitectures(t *testing.T) {
 		root := t.TempDir()
 		c := unpack(t, all[arch], root)
 		if c.OS != "linux" || c.Architecture != arch || c.Config.User != user || strings.HasPrefix(c.Config.User, "0") ||
-			strings.Join(c.Config.Entrypoint, " ") != "/clusterset" || len(c.History) != len(binaries) {
+			strings.Join(c.Config.Entrypoint, " ") != "/clusterset" || len(c.History) != len(programs(platform{linux, arch})) {
 			t.Errorf("configuration for %s: %+v", arch, c)
 		}
 		if got := string(read(t, filepath.Join(root, "clusterset"))); got != "clusterset for "+arch {
@@ -113,7 +72,7 @@ func TestArchitectures(t *testing.T) {
 
 // docker load, where its image store isn't containerd's, finds the image of this machine's architecture.
 func TestDockerLoad(t *testing.T) {
-	archive := pack(t, fakeBinaries(t, "amd64", "arm64"))
+	archive := pack(t, fakeBinaries(t))
 	opener := func() (io.ReadCloser, error) { return os.Open(archive) }
 	manifest, err := tarball.LoadManifest(opener)
 	if err != nil {
@@ -133,12 +92,12 @@ func TestDockerLoad(t *testing.T) {
 
 func TestSourceDate(t *testing.T) {
 	t.Setenv("SOURCE_DATE_EPOCH", "1790000000")
-	all := images(t, pack(t, fakeBinaries(t, "amd64", "arm64")))
+	all := images(t, pack(t, fakeBinaries(t)))
 	if c := unpack(t, all["amd64"], t.TempDir()); c.Created.Unix() != 1790000000 {
 		t.Errorf("created %v", c.Created)
 	}
 	t.Setenv("SOURCE_DATE_EPOCH", "yesterday")
-	if err := run(t.Context(), []string{"-version", testVersion}, io.Discard); err == nil || !strings.Contains(err.Error(), "want seconds since 1970") {
+	if err := run(t.Context(), []string{"-version", testVersion, "-image", "unwritten.tar"}, io.Discard); err == nil || !strings.Contains(err.Error(), "want seconds since 1970") {
 		t.Error(err)
 	}
 }
@@ -147,21 +106,21 @@ func TestSourceDate(t *testing.T) {
 func pack(t *testing.T, dir string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dist", "clusterset.tar")
-	if err := run(t.Context(), []string{"-o", out, "-binaries", dir, "-version", testVersion}, io.Discard); err != nil {
+	if err := run(t.Context(), []string{"-image", out, "-binaries", dir, "-version", testVersion}, io.Discard); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-func fakeBinaries(t *testing.T, architectures ...string) string {
+func fakeBinaries(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	for _, arch := range architectures {
-		if err := os.MkdirAll(filepath.Join(dir, arch), 0o755); err != nil {
+	for _, arch := range []string{"amd64", "arm64"} {
+		if err := os.MkdirAll(filepath.Join(dir, "linux-"+arch), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range binaries {
-			if err := os.WriteFile(filepath.Join(dir, arch, name), []byte(name+" for "+arch), 0o600); err != nil {
+		for _, name := range programs(platform{linux, arch}) {
+			if err := os.WriteFile(filepath.Join(dir, "linux-"+arch, name), []byte(name+" for "+arch), 0o600); err != nil {
 				t.Fatal(err)
 			}
 		}

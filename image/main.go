@@ -6,16 +6,16 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
-	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"golang.org/x/mod/semver"
 )
 
 // root is the top of the repository, as seen from this folder.
@@ -23,17 +23,26 @@ const root = ".."
 
 // options are the command line.
 type options struct {
-	out, name, version, binaries string
-	architectures                []string
-	created                      time.Time
+	out       string // the folder of all releases
+	image     string // the file to write the image to, where it is all that is made
+	name      string
+	version   string
+	binaries  string
+	platforms []platform
+	created   time.Time
 }
+
+// platform is what a program is compiled for.
+type platform struct{ os, arch string }
+
+func (p platform) String() string { return p.os + "/" + p.arch }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stderr)
 	stop()
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "image:", err)
+		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
 }
@@ -43,56 +52,65 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if o.version == "" {
-		o.version = describe(ctx)
-	}
-	dir := o.binaries
-	if dir == "" {
-		if dir, err = os.MkdirTemp("", "clusterset-image-"); err != nil {
+	if o.binaries == "" {
+		if o.binaries, err = os.MkdirTemp("", "clusterset-release-"); err != nil {
 			return err
 		}
-		defer os.RemoveAll(dir)
-	}
-	images := map[string]v1.Image{}
-	for _, arch := range o.architectures {
-		if o.binaries == "" {
-			_, _ = fmt.Fprintf(log, "Compiling for linux/%s: some minutes the first time, seconds after that.\n", arch)
-			if err := build(ctx, filepath.Join(dir, arch), arch, o.version); err != nil {
-				return err
-			}
-		}
-		if images[arch], err = newImage(filepath.Join(dir, arch), arch, o); err != nil {
-			return fmt.Errorf("image for %s: %w", arch, err)
+		defer os.RemoveAll(o.binaries)
+		if err := build(ctx, o, log); err != nil {
+			return err
 		}
 	}
-	if err := writeArchive(o.out, images, o); err != nil {
+	all, err := newIndex(o)
+	if err != nil {
 		return err
 	}
-	_, _ = fmt.Fprintf(log, "%s: %s for %s\n", o.out, o.reference(), strings.Join(o.architectures, ", "))
-	return nil
+	if o.image != "" {
+		if err := writeImage(o.image, all, o); err != nil {
+			return err
+		}
+		_, _ = fmt.Fprintf(log, "%s: %s for %s\n", o.image, o.reference(), strings.Join(o.architectures(), ", "))
+		return nil
+	}
+	return writeRelease(all, o, log)
 }
 
 func parse(args []string, log io.Writer) (o options, err error) {
-	flags := flag.NewFlagSet("image", flag.ContinueOnError)
+	flags := flag.NewFlagSet("release", flag.ContinueOnError)
 	flags.SetOutput(log)
-	flags.StringVar(&o.out, "o", filepath.Join(root, "dist", "clusterset.tar"), "`file` to write")
+	flags.StringVar(&o.out, "o", filepath.Join(root, "dist"), "`folder` to write the release to, in a folder named for its version")
+	flags.StringVar(&o.image, "image", "", "write the image to this `file` and nothing else")
 	flags.StringVar(&o.name, "name", "docker.io/clusterset/clusterset", "`name` of the image with its registry, without which the kubelet does not find it in containerd")
-	flags.StringVar(&o.version, "version", "", "`version`, which is also the image's tag (default: git describe)")
-	flags.StringVar(&o.binaries, "binaries", "", "`folder` with binaries that are built already, in a folder for each architecture (default: build them)")
-	architectures := flags.String("arch", "amd64,arm64", "`architectures`")
+	flags.StringVar(&o.version, "version", "", "`version` such as v1.2.3, which is also the image's tag; with -image any tag")
+	flags.StringVar(&o.binaries, "binaries", "", "`folder` with programs that are built already, in a folder os-arch for each platform (default: build them)")
+	platforms := flags.String("platforms", "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64", "`platforms`; the image is for those of Linux")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	}
-	o.architectures = strings.Split(*architectures, ",")
+	for _, p := range strings.Split(*platforms, ",") {
+		goos, arch, ok := strings.Cut(p, "/")
+		if !ok {
+			return o, fmt.Errorf("-platforms has %q; want os/arch, such as linux/amd64", p)
+		}
+		if o.image == "" || goos == linux {
+			o.platforms = append(o.platforms, platform{goos, arch})
+		}
+	}
+	if len(o.architectures()) == 0 {
+		return o, fmt.Errorf("-platforms has %q; want linux/amd64 or linux/arm64 among them, for the image", *platforms)
+	}
+	if o.image == "" && (!semver.IsValid(o.version) || semver.Canonical(o.version) != o.version) {
+		return o, fmt.Errorf("-version is %q; want v and a semantic version, such as v1.2.3 or v1.2.3-rc.1", o.version)
+	}
 	o.created, err = sourceDate(os.Getenv("SOURCE_DATE_EPOCH"))
 	return o, err
 }
 
-// sourceDate is the one time in the image: https://reproducible-builds.org/specs/source-date-epoch/, else the epoch. A time of
-// its own for each build would make each a different image.
+// sourceDate is the one time in a release: https://reproducible-builds.org/specs/source-date-epoch/, else the epoch. A time of
+// its own for each build would make each a different release.
 func sourceDate(epoch string) (time.Time, error) {
 	if epoch == "" {
 		return time.Unix(0, 0).UTC(), nil
@@ -104,24 +122,33 @@ func sourceDate(epoch string) (time.Time, error) {
 	return time.Unix(seconds, 0).UTC(), nil
 }
 
-// describe names the sources as git does; a tag can't hold git's or Go's "+".
-func describe(ctx context.Context) string {
-	out, err := exec.CommandContext(ctx, "git", "describe", "--tags", "--always", "--dirty").Output()
-	if err != nil {
-		return "dev"
-	}
-	return strings.ReplaceAll(strings.TrimSpace(string(out)), "+", "-")
-}
-
 // reference is the image's full name.
 func (o options) reference() string { return o.name + ":" + o.version }
 
-// local is the architecture of this machine, or else the first there is an image for.
-func (o options) local() string {
-	for _, arch := range o.architectures {
-		if arch == runtime.GOARCH {
-			return arch
+// chartVersion is the version as Helm writes it.
+func (o options) chartVersion() string { return strings.TrimPrefix(o.version, "v") }
+
+const linux = "linux"
+
+// architectures are those of the image.
+func (o options) architectures() (all []string) {
+	for _, p := range o.platforms {
+		if p.os == linux {
+			all = append(all, p.arch)
 		}
 	}
-	return o.architectures[0]
+	return all
+}
+
+// local is the architecture of this machine, or else the first there is an image for.
+func (o options) local() string {
+	if all := o.architectures(); !slices.Contains(all, runtime.GOARCH) {
+		return all[0]
+	}
+	return runtime.GOARCH
+}
+
+// binary is the path of a program that was built.
+func (o options) binary(p platform, name string) string {
+	return filepath.Join(o.binaries, p.os+"-"+p.arch, name)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/internal/version"
 )
 
 var (
@@ -75,13 +76,15 @@ var (
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_writes_total",
 		Help: "Counter of writes of state files, by result: ok or error.",
 	}, []string{"result"})
+
+	buildInfo = version.Metric(plugin.Namespace + "_" + pluginName)
 )
 
 // Collectors are the plugin's metrics.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
-		expressEnabled, staleGauge, staleAnswers, stateReads, stateWrites,
+		expressEnabled, staleGauge, staleAnswers, stateReads, stateWrites, buildInfo,
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/version"
 )
 
 // hubCommand is `clusterset hub`.
@@ -64,7 +65,7 @@ Nothing depends on this process. While it is down every member stays as it was.`
 			if err := hub.Setup(mgr, h.options); err != nil {
 				return err
 			}
-			log.Log.Info("Starting hub", "version", version())
+			log.Log.Info("Starting hub", "version", version.String())
 			return mgr.Start(cmd.Context())
 		},
 	})

@@ -27,6 +27,7 @@ import (
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/internal/version"
 )
 
 // member is `clusterset member`.
@@ -178,7 +179,7 @@ func (m *member) run(ctx context.Context) error {
 		HoldWithdrawals:   m.holdWithdrawals,
 		IncludeNamespaces: m.exportFrom.Include,
 		ExcludeNamespaces: m.exportFrom.Exclude,
-		Version:           version(),
+		Version:           version.String(),
 	}
 	if err := options.Validate(); err != nil {
 		return usagef("--cluster: %w", err)
@@ -187,7 +188,7 @@ func (m *member) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	log.Log.Info("Starting member", "cluster", m.cluster, "version", version())
+	log.Log.Info("Starting member", "cluster", m.cluster, "version", version.String())
 	return mgr.Start(ctx)
 }
 

@@ -21,10 +21,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/version"
 )
+
+func init() { metrics.Registry.MustRegister(version.Metric("clusterset")) }
 
 // process is what member and hub have in common: they run until they are stopped.
 type process struct {
@@ -108,7 +112,7 @@ func restConfig(file, contextName string) (*rest.Config, error) {
 	// The API server's priority and fairness is the limit; client-go's own 5 requests a second would make a restart of a
 	// large member take minutes.
 	config.QPS = -1
-	config.UserAgent = "clusterset/" + version()
+	config.UserAgent = "clusterset/" + version.String()
 	return config, nil
 }
 

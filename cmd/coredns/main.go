@@ -9,6 +9,7 @@ import (
 	_ "github.com/coredns/coredns/core/plugin" // the stock plugins
 	"github.com/coredns/coredns/coremain"
 
+	"github.com/clusterset/clusterset/internal/version"
 	_ "github.com/clusterset/clusterset/plugin"
 )
 
@@ -24,5 +25,7 @@ func withClusterset(directives []string) []string {
 
 func main() {
 	tuneMemory()
+	// CoreDNS prints this with its own version and has it as revision in coredns_build_info.
+	coremain.GitCommit = "clusterset-" + version.String()
 	coremain.Run()
 }

@@ -145,7 +145,7 @@ func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]s
 	args := arguments(d, folders)
 	args = append(args, "--kubeconfig", kubeconfig, "--leader-elect-namespace", d.Namespace,
 		"--metrics-bind-address", metrics, "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
-	start(t, nil, "clusterset", args...)
+	start(t, nil, c.clusterset, args...)
 	return metrics
 }
 

@@ -24,6 +24,8 @@ func TestOnARealCluster(t *testing.T) {
 	c := &cluster{
 		ControlPlane: kube.Start(t, kube.WithAPIServerArgs("--audit-policy-file="+policy, "--audit-log-path="+audit)),
 		audit:        audit,
+		coredns:      "coredns",
+		clusterset:   "clusterset",
 	}
 	c.Apply(t, namespaces)
 	// In this order: the CustomResourceDefinitions of the chart are tried before they are installed for the rest.
@@ -40,11 +42,13 @@ func TestOnARealCluster(t *testing.T) {
 	t.Run("heartbeats go first", c.putsHeartbeatsFirst)
 	t.Run("admission policies hold", c.enforcesPolicies)
 	t.Run("arguments are understood", understandsArguments)
+	t.Run("a release installs", c.installsARelease)
 }
 
 type cluster struct {
 	*kube.ControlPlane
-	audit string
+	audit               string
+	coredns, clusterset string // the programs that run, see built
 }
 
 // namespaces admit no pod that isn't restricted, and warn of a Deployment whose pods wouldn't be

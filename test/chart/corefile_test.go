@@ -54,7 +54,7 @@ func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) serve
 		t.Fatal(err)
 	}
 	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
-	start(t, environment(t, d, node), "coredns", "-conf", path)
+	start(t, environment(t, d, node), c.coredns, "-conf", path)
 	kube.Eventually(t, time.Minute, s.ready)
 	for _, zone := range []string{"clusterset.local", "svc.global"} {
 		if strings.Contains(s.corefile, zone) {

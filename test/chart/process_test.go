@@ -10,9 +10,12 @@ import (
 	"testing"
 )
 
-// built compiles a program of the repository once.
+// built compiles a program of the repository once. A path is of one that is built already.
 func built(t testing.TB, name string) string {
 	t.Helper()
+	if filepath.IsAbs(name) {
+		return name
+	}
 	buildMu.Lock()
 	defer buildMu.Unlock()
 	if path, ok := builds[name]; ok {

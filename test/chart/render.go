@@ -38,9 +38,9 @@ type Rendered struct {
 	Notes string
 }
 
-// Render renders the chart in a folder.
-func Render(dir string, o Options) (*Rendered, error) {
-	chart, err := loader.LoadDir(dir)
+// Render renders the chart in a folder or an archive.
+func Render(from string, o Options) (*Rendered, error) {
+	chart, err := loader.Load(from)
 	if err != nil {
 		return nil, fmt.Errorf("load chart: %w", err)
 	}

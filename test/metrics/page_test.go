@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/importer"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/version"
 	clusterset "github.com/clusterset/clusterset/plugin"
 	"github.com/clusterset/clusterset/test/page"
 )
@@ -30,6 +31,9 @@ dashboards (` + "`metrics.dashboards.enabled`" + `).
 Series whose labels are known are there, as zeros, from the start. No label holds a query's name, a service or an address.
 `
 
+// buildInfo is registered by the program, for each of its parts.
+var buildInfo = []prometheus.Collector{version.Metric("clusterset")}
+
 // sections are the parts of the page, one for each process.
 var sections = []struct {
 	title, text string
@@ -44,9 +48,9 @@ var sections = []struct {
 		"Agents of members", "On `--metrics-bind-address`, `:8080`, beside those of " +
 			"[controller-runtime](https://book.kubebuilder.io/reference/metrics-reference) and of the requests to both API servers " +
 			"(`rest_client_requests_total`). Of several replicas one works; the others show zeros.",
-		slices.Concat(exporter.Collectors(), importer.Collectors(), connect.Collectors()),
+		slices.Concat(exporter.Collectors(), importer.Collectors(), connect.Collectors(), buildInfo),
 	},
-	{"The hub process", "On `--metrics-bind-address`, `:8080`, beside those of controller-runtime. Of several replicas one works.", hub.Collectors()},
+	{"The hub process", "On `--metrics-bind-address`, `:8080`, beside those of controller-runtime. Of several replicas one works.", slices.Concat(hub.Collectors(), buildInfo)},
 }
 
 // docs/metrics.md is what the code says. UPDATE=1 rewrites it.

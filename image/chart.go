@@ -1,0 +1,122 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/partial"
+	"github.com/google/go-containerregistry/pkg/v1/static"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"sigs.k8s.io/yaml"
+)
+
+const chartDir = root + "/charts/clusterset"
+
+// The media types of a chart in a registry: https://helm.sh/docs/topics/registries/.
+const (
+	chartConfig  types.MediaType = "application/vnd.cncf.helm.config.v1+json"
+	chartContent types.MediaType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
+)
+
+// chart is the chart as of a version, which is the chart's own and that of the image it installs.
+type chart struct {
+	archive  []byte // as `helm package` writes it
+	metadata []byte // Chart.yaml, as JSON
+}
+
+func newChart(o options) (chart, error) {
+	var c chart
+	var archive bytes.Buffer
+	zip := gzip.NewWriter(&archive)
+	err := writeTar(zip, chartDir, "clusterset/", o.created, func(name string, content []byte) (_ []byte, err error) {
+		switch {
+		case strings.HasSuffix(name, ".orig"), strings.HasSuffix(name, ".tmp"): // as .helmignore has it
+			return nil, nil
+		case name == "Chart.yaml":
+			if content, err = stamp(content, o); err == nil {
+				c.metadata, err = yaml.YAMLToJSON(content)
+			}
+		}
+		return content, err
+	})
+	if err := errors.Join(err, zip.Close()); err != nil {
+		return chart{}, fmt.Errorf("pack the chart: %w", err)
+	}
+	c.archive = archive.Bytes()
+	return c, nil
+}
+
+var versionRE = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
+
+// stamp writes the version into a Chart.yaml.
+func stamp(content []byte, o options) ([]byte, error) {
+	if n := len(versionRE.FindAll(content, -1)); n != 2 {
+		return nil, fmt.Errorf("Chart.yaml has %d lines version: and appVersion:; want one of each", n)
+	}
+	return versionRE.ReplaceAllFunc(content, func(line []byte) []byte {
+		if bytes.HasPrefix(line, []byte("app")) {
+			return []byte("appVersion: " + o.version)
+		}
+		return []byte("version: " + o.chartVersion())
+	}), nil
+}
+
+// file is the name that Helm gives the archive.
+func (c chart) file(o options) string { return "clusterset-" + o.chartVersion() + ".tgz" }
+
+// write writes the chart as an OCI layout in a tar archive.
+func (c chart) write(file string, artifact v1.Image, o options) error {
+	return writeArchive(file, o.created, func(dir string) error {
+		to, err := layout.Write(dir, empty.Index)
+		if err != nil {
+			return err
+		}
+		return to.AppendImage(artifact, layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": o.chartVersion()}))
+	})
+}
+
+// artifact returns the chart as what a registry holds: its archive, described by its metadata.
+func (c chart) artifact(o options) (v1.Image, error) {
+	a := &artifact{config: c.metadata, content: static.NewLayer(c.archive, chartContent)}
+	config, err := partial.Descriptor(static.NewLayer(c.metadata, chartConfig))
+	if err != nil {
+		return nil, err
+	}
+	content, err := partial.Descriptor(a.content)
+	if err != nil {
+		return nil, err
+	}
+	about := annotations(o)
+	about["org.opencontainers.image.version"] = o.chartVersion()
+	a.manifest, err = json.Marshal(v1.Manifest{
+		SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: *config, Layers: []v1.Descriptor{*content}, Annotations: about,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return partial.CompressedToImage(a)
+}
+
+// artifact implements partial.CompressedImageCore. The library's own images have an image's configuration.
+type artifact struct {
+	config, manifest []byte
+	content          v1.Layer
+}
+
+func (a *artifact) RawConfigFile() ([]byte, error)    { return a.config, nil }
+func (a *artifact) RawManifest() ([]byte, error)      { return a.manifest, nil }
+func (*artifact) MediaType() (types.MediaType, error) { return types.OCIManifestSchema1, nil }
+func (a *artifact) LayerByDigest(h v1.Hash) (partial.CompressedLayer, error) {
+	if digest, err := a.content.Digest(); err != nil || digest != h {
+		return nil, errors.Join(err, fmt.Errorf("no layer %s", h))
+	}
+	return a.content, nil
+}

@@ -1,0 +1,307 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"io"
+	"io/fs"
+	"log"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/registry"
+	"golang.org/x/mod/modfile"
+	modzip "golang.org/x/mod/zip"
+	"sigs.k8s.io/yaml"
+
+	modmodule "golang.org/x/mod/module"
+)
+
+// A release for this machine's platform: its files are what they are called, all of one version, and the same when they are made
+// in another folder by somebody with other settings. A registry takes the image and the chart as `make push` pushes them.
+func TestRelease(t *testing.T) {
+	if testing.Short() || runtime.GOOS != linux {
+		t.Skip("compiles CoreDNS, and starts what it has compiled for Linux")
+	}
+	dist := t.TempDir()
+	args := []string{"-version", testVersion, "-platforms", linux + "/" + runtime.GOARCH, "-o"}
+	if err := run(t.Context(), append(args, dist), t.Output()); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(dist, testVersion)
+	t.Run("checksums", func(t *testing.T) { verifySums(t, dir) })
+	t.Run("versions agree", func(t *testing.T) { sayTheirVersion(t, dir) })
+	t.Run("chart", func(t *testing.T) { stamped(t, dir) })
+	t.Run("SBOM", func(t *testing.T) { listsModules(t, dir) })
+	t.Run("notes", func(t *testing.T) {
+		if text := string(read(t, filepath.Join(dir, "RELEASE_NOTES.md"))); !strings.HasPrefix(text, "# clusterset "+testVersion+"\n\n- [") || !strings.Contains(text, "clusterset:"+testVersion+"@sha256:") {
+			t.Errorf("RELEASE_NOTES.md begins %.200q", text)
+		}
+	})
+	t.Run("push", func(t *testing.T) { push(t, dist) })
+	t.Run("reproducible", func(t *testing.T) {
+		sources, again := copySources(t), t.TempDir()
+		program := filepath.Join(t.TempDir(), "release")
+		command(t, ".", "go", "build", "-o", program, ".")
+		cmd := exec.CommandContext(t.Context(), program, append(args, again)...)
+		cmd.Dir = filepath.Join(sources, "image")
+		cmd.Env = append(os.Environ(), "GOAMD64=v2", "GOFLAGS=-buildvcs=false -tags=somebodys", "TZ=Asia/Tokyo", "TMPDIR="+t.TempDir())
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		first, second := read(t, filepath.Join(dir, "SHA256SUMS")), read(t, filepath.Join(again, testVersion, "SHA256SUMS"))
+		if !bytes.Equal(first, second) {
+			t.Errorf("made twice, the files differ:\n%s\n%s", first, second)
+		}
+	})
+}
+
+// verifySums checks the files as a person does.
+func verifySums(t *testing.T, dir string) {
+	cmd := exec.CommandContext(t.Context(), "sha256sum", "--strict", "-c", "SHA256SUMS")
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	var want []string
+	for _, name := range []string{
+		"RELEASE_NOTES.md", "SHA256SUMS", "clusterset-0.0.0-test.tgz", "clusterset-chart.tar", "clusterset-image.tar",
+		"clusterset-linux-" + runtime.GOARCH, "clusterset-sbom.cdx.json",
+	} {
+		want = append(want, name)
+		if name != "SHA256SUMS" && !strings.Contains(string(out), name+": OK") {
+			t.Errorf("SHA256SUMS doesn't list %s", name)
+		}
+	}
+	var have []string
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		have = append(have, f.Name())
+	}
+	if !slices.Equal(have, want) {
+		t.Errorf("the release has the files %q, want %q", have, want)
+	}
+}
+
+// sayTheirVersion runs the programs as they are in the image and beside it, with nothing else there.
+func sayTheirVersion(t *testing.T, dir string) {
+	root := t.TempDir()
+	config := unpack(t, images(t, filepath.Join(dir, "clusterset-image.tar"))[runtime.GOARCH], root)
+	if config.Config.Labels["org.opencontainers.image.version"] != testVersion {
+		t.Errorf("labels of the image: %v", config.Config.Labels)
+	}
+	for _, c := range []struct{ path, arg, says string }{
+		{filepath.Join(root, "coredns"), "-version", "clusterset-" + testVersion},
+		{filepath.Join(root, "coredns"), "-plugins", "\nclusterset\n"},
+		{filepath.Join(root, "clusterset"), "version", "clusterset " + testVersion + " "},
+		{filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH), "version", "clusterset " + testVersion + " "},
+	} {
+		wantStatic(t, c.path)
+		cmd := exec.CommandContext(t.Context(), c.path, c.arg)
+		cmd.Env = []string{} // an image has none
+		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), c.says) {
+			t.Errorf("%s %s: %v, want %q in\n%s", filepath.Base(c.path), c.arg, err, c.says, out)
+		}
+	}
+	if files, err := os.ReadDir(root); err != nil || len(files) != len(programs(platform{linux, ""})) {
+		t.Errorf("the image holds %v, %v", files, err)
+	}
+}
+
+// stamped checks that the chart's archive is the chart, but for its version and what .helmignore leaves out.
+func stamped(t *testing.T, dir string) {
+	zip, err := gzip.NewReader(bytes.NewReader(read(t, filepath.Join(dir, "clusterset-0.0.0-test.tgz"))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	eachFile(t, zip, func(h *tar.Header, content []byte) {
+		name := strings.TrimPrefix(h.Name, "clusterset/")
+		names = append(names, name)
+		if name != "Chart.yaml" {
+			if !bytes.Equal(content, read(t, filepath.Join(chartDir, name))) {
+				t.Errorf("%s differs from the chart's", h.Name)
+			}
+			return
+		}
+		var about struct{ Name, Version, AppVersion string }
+		if err := yaml.Unmarshal(content, &about); err != nil || about.Name != "clusterset" || about.Version != "0.0.0-test" || about.AppVersion != testVersion {
+			t.Errorf("Chart.yaml: %+v, %v", about, err)
+		}
+	})
+	for _, name := range []string{"Chart.yaml", "values.yaml", "values.schema.json", "templates/_pod.tpl", "files/rules.yaml"} {
+		if !slices.Contains(names, name) {
+			t.Errorf("the archive has no %s", name)
+		}
+	}
+}
+
+// listsModules checks the SBOM against go.mod.
+func listsModules(t *testing.T, dir string) {
+	var b cdx.BOM
+	if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "clusterset-sbom.cdx.json"))), cdx.BOMFileFormatJSON).Decode(&b); err != nil {
+		t.Fatal(err)
+	}
+	refs := map[string][]string{}
+	for _, d := range *b.Dependencies {
+		refs[d.Ref] = *d.Dependencies
+	}
+	main := mainModule(t)
+	for _, c := range []struct{ program, with, without string }{
+		{"coredns", "github.com/miekg/dns", "sigs.k8s.io/controller-runtime"},
+		{"clusterset", "sigs.k8s.io/controller-runtime", "github.com/miekg/dns"},
+	} {
+		parts := refs["pkg:golang/"+module+"@"+testVersion+"#cmd/"+c.program]
+		i := slices.IndexFunc(main.Require, func(r *modfile.Require) bool { return r.Mod.Path == c.with })
+		if want := "pkg:golang/" + c.with + "@" + main.Require[i].Mod.Version; !slices.Contains(parts, want) {
+			t.Errorf("%s isn't said to hold %s", c.program, want)
+		}
+		if slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, "pkg:golang/"+c.without+"@") }) {
+			t.Errorf("%s is said to hold %s", c.program, c.without)
+		}
+		if std := "pkg:golang/std@" + strings.TrimPrefix(runtime.Version(), "go"); !slices.Contains(parts, std) {
+			t.Errorf("%s isn't said to hold %s", c.program, std)
+		}
+	}
+}
+
+// push has `make push` fill a registry, and gets from it what was in the release.
+func push(t *testing.T, dist string) {
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(t.Output(), "registry: ", 0))))
+	defer server.Close()
+	host := strings.TrimPrefix(server.URL, "http://") + "/clusterset"
+	command(t, root, "make", "--no-print-directory", "push", "VERSION="+testVersion, "DIST="+dist, "REGISTRY="+host)
+	listed := command(t, ".", "go", "tool", "crane", "manifest", host+"/clusterset:"+testVersion)
+	if !strings.Contains(listed, `"architecture":"`+runtime.GOARCH+`"`) {
+		t.Errorf("the image in the registry: %s", listed)
+	}
+	to := t.TempDir()
+	command(t, filepath.Join(root, "test", "docs", "commands"), "go", "tool", "helm", "pull", "oci://"+host+"/chart", "--version", "0.0.0-test", "--plain-http", "-d", to)
+	pulled, err := filepath.Glob(filepath.Join(to, "*.tgz"))
+	if err != nil || len(pulled) != 1 || !bytes.Equal(read(t, pulled[0]), read(t, filepath.Join(dist, testVersion, "clusterset-0.0.0-test.tgz"))) {
+		t.Errorf("helm pulled %q, %v, which isn't the chart", pulled, err)
+	}
+}
+
+func command(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, out)
+	}
+	return string(out)
+}
+
+// copySources copies what a release is made of into another folder, which isn't under version control.
+func copySources(t *testing.T) string {
+	t.Helper()
+	to := t.TempDir()
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name, _ := filepath.Rel(root, path)
+		if d.IsDir() && slices.Contains([]string{".git", "bin", "dist", "test", "docs"}, name) {
+			return fs.SkipDir
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(to, name), 0o755)
+		}
+		if !d.Type().IsRegular() {
+			return nil // a work tree's .git
+		}
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(to, name), content, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
+}
+
+// `go install …/cmd/clusterset@v1.2.3` and …/cmd/coredns@v1.2.3 work: the go command refuses a module that replaces or excludes
+// others, and has no file that isn't in the module's archive, as one in a module below it.
+func TestGoInstall(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles CoreDNS")
+	}
+	if m := mainModule(t); len(m.Replace)+len(m.Exclude) > 0 {
+		t.Errorf("go.mod replaces %d modules and excludes %d; then `go install …@version` refuses", len(m.Replace), len(m.Exclude))
+	}
+	version := modmodule.Version{Path: module, Version: "v0.0.0-test"}
+	dir := t.TempDir()
+	archive, err := os.Create(filepath.Join(dir, "module.zip"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := modzip.CreateFromDir(archive, version, copySources(t)); err != nil {
+		t.Fatal(err)
+	}
+	if err := archive.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := modzip.Unzip(filepath.Join(dir, "module"), version, archive.Name()); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-mod=readonly", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", dir, "./cmd/clusterset", "./cmd/coredns")
+	cmd.Dir = filepath.Join(dir, "module")
+	cmd.Env = append(os.Environ(), "GOWORK=off", "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+func mainModule(t *testing.T) *modfile.File {
+	t.Helper()
+	m, err := modfile.Parse("go.mod", read(t, filepath.Join(root, "go.mod")), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// A mistake on the command line is named before anything is compiled.
+func TestWrongArguments(t *testing.T) {
+	for _, c := range []struct{ args, says string }{
+		{"", `-version is ""; want v and a semantic version`},
+		{"-version 1.2.3", `-version is "1.2.3"`},
+		{"-version v1.2", `-version is "v1.2"`},
+		{"-version v1.2.3 -platforms linux", `-platforms has "linux"; want os/arch`},
+		{"-version v1.2.3 -platforms darwin/arm64", "for the image"},
+		{"-version v1.2.3 now", `unexpected argument "now"`},
+	} {
+		if err := run(context.Background(), strings.Fields(c.args), io.Discard); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", c.args, err, c.says)
+		}
+	}
+}
+
+func TestSection(t *testing.T) {
+	const changelog = "# Changelog\n\n## Unreleased\n\n- new\n\n## v1.2.3 (2026-01-02)\n\n- three\n\n## v1.2.2\n\n- two\n"
+	for version, want := range map[string]string{"v1.2.3": "- three", "v1.2.2": "- two", "v1.3.0": "- new"} {
+		if got, err := section(changelog, version); got != want || err != nil {
+			t.Errorf("%s: %q, %v", version, got, err)
+		}
+	}
+	if _, err := section("# Changelog\n\n## Unreleased\n", "v1.0.0"); err == nil || !strings.Contains(err.Error(), "CHANGELOG.md has no section") {
+		t.Error(err)
+	}
+}

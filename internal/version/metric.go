@@ -1,0 +1,17 @@
+package version
+
+import (
+	"runtime"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metric returns the gauge <namespace>_build_info. It is 1, and its labels say what runs.
+func Metric(namespace string) prometheus.Collector {
+	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: namespace, Name: "build_info",
+		Help: "Gauge that is 1, with the version of clusterset and that of Go as labels.",
+	}, []string{"version", "goversion"})
+	g.WithLabelValues(String(), runtime.Version()).Set(1)
+	return g
+}
