@@ -37,13 +37,13 @@ func alerts(t *testing.T) []alertRule {
 }
 
 // Every alert says what is wrong and how bad that is, waits before it wakes someone, and leads to its own section of
-// docs/operations.md.
+// docs/troubleshooting.md.
 func TestAlertRules(t *testing.T) {
 	sections := sections(t)
 	for _, rule := range alerts(t) {
 		page, anchor, _ := strings.Cut(rule.Annotations["runbook_url"], "#")
 		if page != "RUNBOOKS" || anchor != strings.ToLower(rule.Alert) || !sections[anchor] {
-			t.Errorf("%s: the runbook is %q; want docs/operations.md's section of its name", rule.Alert, rule.Annotations["runbook_url"])
+			t.Errorf("%s: the runbook is %q; want docs/troubleshooting.md's section of its name", rule.Alert, rule.Annotations["runbook_url"])
 		}
 		if rule.Annotations["summary"] == "" || rule.Annotations["description"] == "" {
 			t.Errorf("%s has no summary or description", rule.Alert)
@@ -105,7 +105,7 @@ func TestAlertsFire(t *testing.T) {
 func sections(t *testing.T) map[string]bool {
 	t.Helper()
 	anchors := make(map[string]bool)
-	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "operations.md")), -1) {
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "troubleshooting.md")), -1) {
 		anchor := regexp.MustCompile(`[^a-z0-9 -]`).ReplaceAllString(strings.ToLower(m[1]), "")
 		anchors[strings.ReplaceAll(anchor, " ", "-")] = true
 	}

@@ -39,8 +39,8 @@ only times, ports and the addresses that API servers pick at random are made the
 const afterword = `
 ## From here
 
-[architecture.md](architecture.md) says how it works, [operations.md](operations.md) how to join real clusters, what happens when a part
-is gone, and how to see it.
+[architecture.md](architecture.md) says how it works, [operations.md](operations.md) how to run real clusters,
+[troubleshooting.md](troubleshooting.md) what happens when a part fails and how to see it.
 `
 
 // document is the transcript.
