@@ -1,0 +1,40 @@
+package docs
+
+import (
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	usesRE   = regexp.MustCompile(`(?m)\buses: *(.*)$`)
+	pinnedRE = regexp.MustCompile(`^[\w-]+/[\w/-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$`)
+	makeRE   = regexp.MustCompile(`\bmake ([a-z-]+)\b`)
+)
+
+// What actionlint doesn't look at in the forge's workflows: an action is pinned to a commit, as a tag can be moved; a job may read and
+// no more, unless it says so itself; and what they make, the Makefile has.
+func TestWorkflows(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("workflows: %v, %v", paths, err)
+	}
+	makefile := read(t, filepath.Join(root, "Makefile"))
+	for _, path := range paths {
+		name, text := filepath.Base(path), read(t, path)
+		for _, m := range usesRE.FindAllStringSubmatch(text, -1) {
+			if !pinnedRE.MatchString(m[1]) {
+				t.Errorf("%s uses %s; want owner/action@commit # v1.2.3", name, m[1])
+			}
+		}
+		if !strings.Contains(text, "\npermissions:\n  contents: read\n\n") {
+			t.Errorf("%s gives its jobs more than permissions: {contents: read}", name)
+		}
+		for _, m := range makeRE.FindAllStringSubmatch(text, -1) {
+			if !strings.Contains(makefile, "\n.PHONY: "+m[1]+"\n") {
+				t.Errorf("%s makes %s, and the Makefile has no such target", name, m[1])
+			}
+		}
+	}
+}
