@@ -168,14 +168,14 @@ func (c *claim) mine() {
 // tell, because a hub can have passed by then the one that it was set back from. It is said once. What was restored within moments
 // of the backup, before our next renewal, isn't noticed.
 //
-// Any other error is left to the renewal that follows, which will run into it as well.
+// With any other error nothing is known of the hub. It mustn't be renewed then: nobody would learn any more that it was set back.
 func (c *claim) check(ctx context.Context) (setBack bool, err error) {
 	if !c.held.Load() || !c.confirmed {
 		return false, nil
 	}
 	lease, err := c.lease(ctx)
 	if err != nil {
-		return false, nil //nolint:nilerr // as said above
+		return false, err
 	}
 	own, _ := c.own.Load().(string)
 	if other := holder(lease); own != "" && other != "" && other != own {

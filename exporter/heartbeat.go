@@ -29,12 +29,17 @@ type heartbeat struct {
 	// errBehind where that takes longer.
 	catchUp func(context.Context) error
 
-	heldBack int  // heartbeats, in a row, because of errBehind
-	atOdds   bool // the present one is because of changed
+	behind time.Time // since when heartbeats are held back for records; zero: they aren't
+	heard  time.Time // when the hub was last back
+	atOdds bool      // the present heartbeat is because of changed
 }
 
-// maxHeldBack is how many heartbeats wait for records. One that the hub never takes mustn't have the whole cluster expire.
+// maxHeldBack is for how many intervals heartbeats wait for records. One that the hub never takes mustn't have the whole cluster expire.
 const maxHeldBack = 6
+
+// returning is for how many intervals after the hub was back a heartbeat that failed is repeated at once, but for a moment: the sooner
+// this cluster has seen what the hub is now, the sooner all have right answers. An API server that starts may refuse the first.
+const returning = 3
 
 // run renews the Lease until ctx ends, for the first time once the first pass is done. A failure is only counted and
 // logged: the next beat is the retry.
@@ -50,6 +55,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 	defer tick.Stop()
 	failing := false
 	for {
+		tick.Reset(h.interval)
 		err := h.beat(ctx, failing)
 		switch {
 		case ctx.Err() != nil:
@@ -58,7 +64,6 @@ func (h *heartbeat) run(ctx context.Context) error {
 			return err // ends the process; the next waits its turn, see claim
 		case errors.Is(err, errCloned):
 			h.claim.yield(ctx)
-			tick.Reset(h.interval)
 			failing, h.atOdds = true, false
 			continue
 		case err != nil && !failing:
@@ -67,12 +72,15 @@ func (h *heartbeat) run(ctx context.Context) error {
 			logger.Info("Heartbeats arrive again")
 		}
 		failing, h.atOdds = err != nil, false
+		if failing && (errors.Is(err, errBehind) || time.Since(h.heard) < returning*h.interval) {
+			tick.Reset(h.interval / 10)
+		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-h.back:
-			tick.Reset(h.interval)
+			h.heard = time.Now()
 		case <-h.changed:
 			// At once, but for a moment: as long as it takes to tell who that is, the Lease is to show that we are here.
 			h.atOdds = true
@@ -81,7 +89,6 @@ func (h *heartbeat) run(ctx context.Context) error {
 				return nil
 			case <-time.After(h.interval / 10):
 			}
-			tick.Reset(h.interval)
 		}
 	}
 }
@@ -121,11 +128,15 @@ func (h *heartbeat) upToDate(ctx context.Context) error {
 	half, cancel := context.WithTimeout(ctx, h.interval/2)
 	defer cancel()
 	err := h.catchUp(half)
-	if err != nil && h.heldBack < maxHeldBack {
-		h.heldBack++
+	switch {
+	case err == nil:
+	case h.behind.IsZero():
+		h.behind = time.Now()
+		return err
+	case time.Since(h.behind) < maxHeldBack*h.interval:
 		return err
 	}
-	h.heldBack = 0
+	h.behind = time.Time{}
 	return nil
 }
 

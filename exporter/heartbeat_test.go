@@ -9,6 +9,7 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
 
@@ -142,7 +143,7 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		elapse(10 * time.Second) // 60
 		expect("nothing to catch up with", 3, 2)
 
-		// A record that is never written holds the heartbeat back for no longer than maxHeldBack.
+		// A record that is never written holds the heartbeat back for no longer than maxHeldBack. It is tried for five seconds of six.
 		become(true, false)
 		mu.Lock()
 		changed = true
@@ -150,9 +151,52 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		elapse(10 * time.Second) // 70
 		become(false, false)
 		elapse(maxHeldBack * 10 * time.Second)
-		expect("held back", 3, 2+maxHeldBack)
+		expect("held back", 3, 2+10)
 		elapse(10 * time.Second)
-		expect("held back for long enough", 4, 3+maxHeldBack)
+		expect("held back for long enough", 4, 3+10)
+		cancel()
+		<-stopped
+	})
+}
+
+// An API server that starts refuses the first requests. This cluster doesn't wait for its next heartbeat to learn what the hub is now, and
+// renews nothing before it has: the Lease that it finds is what tells.
+func TestReturningHubIsAskedAgainSoon(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began, ready, back := time.Now(), make(chan struct{}), make(chan struct{}, 1)
+		close(ready)
+		starting, anew, renewed := false, 0, []time.Duration{}
+		ctx, cancel := context.WithCancel(t.Context())
+		name := &claim{run: "run", lease: func(context.Context) (*coordinationv1.Lease, error) {
+			if starting {
+				return nil, errors.New("it starts")
+			}
+			return nil, nil // that of before is gone
+		}}
+		name.mine()
+		h := &heartbeat{
+			interval: 10 * time.Second, after: ready, claim: name, back: back, catchUp: nothing, readAnew: func() { anew++ },
+			renew: func(context.Context) error {
+				renewed = append(renewed, time.Since(began))
+				name.renewing(metav1.NowMicro())
+				name.renewed()
+				return nil
+			},
+		}
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); _ = h.run(ctx) }()
+		elapse(3 * time.Second)
+		synctest.Wait()
+		starting = true
+		back <- struct{}{}
+		elapse(2500 * time.Millisecond)
+		synctest.Wait()
+		starting = false
+		elapse(time.Second)
+		synctest.Wait()
+		if anew != 1 || len(renewed) != 2 || renewed[1] != 6*time.Second {
+			t.Errorf("everything was read anew %d times, heartbeats at %v", anew, renewed)
+		}
 		cancel()
 		<-stopped
 	})

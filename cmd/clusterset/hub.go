@@ -55,7 +55,9 @@ Nothing depends on this process. While it is down every member stays as it was.`
 			}
 			watches := hubwatch.New()
 			config.Wrap(watches.Wrap)
-			mgr, err := h.newManager(config, api.HubLeaderLease, connect.NewScheme(), hub.CacheOptions())
+			caches := hub.CacheOptions()
+			caches.NewInformer = hubwatch.NewInformer
+			mgr, err := h.newManager(config, api.HubLeaderLease, connect.NewScheme(), caches)
 			if err != nil {
 				return err
 			}

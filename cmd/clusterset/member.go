@@ -206,11 +206,12 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
 	m.imports.Reach = importer.NewReach()
 	hubConfig.Wrap(m.imports.Reach.Wrap)
+	selection := narrow.NewSelection()
+	hubConfig.Wrap(selection.Wrap)
+	// Around the selection, which ends watches whose informers go on: these are the same watches then, under whatever selector.
 	watches := hubwatch.New()
 	hubConfig.Wrap(watches.Wrap)
 	options.HubBack, options.ReadAnew = watches.Back(), watches.Anew
-	selection := narrow.NewSelection()
-	hubConfig.Wrap(selection.Wrap)
 	hub, err := connect.NewHub(hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)

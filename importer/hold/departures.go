@@ -16,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/hubwatch"
 )
 
 const (
@@ -106,7 +107,7 @@ type Noting struct {
 func (n Noting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	if p, ok := PartOf(e.Object); ok {
 		_, withdrawn := e.Object.GetAnnotations()[api.AnnotationWithdrawn]
-		n.Departures.note(p, withdrawn, e.DeleteStateUnknown)
+		n.Departures.note(p, withdrawn, e.DeleteStateUnknown || hubwatch.Unseen(e.Object))
 	}
 	n.EventHandler.Delete(ctx, e, q)
 }

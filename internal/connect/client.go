@@ -18,6 +18,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/heap"
+	"github.com/clusterset/clusterset/internal/hubwatch"
 )
 
 // NewScheme returns a scheme with Kubernetes' own kinds and ours.
@@ -40,7 +41,7 @@ func NewHub(config *rest.Config) (cluster.Cluster, error) {
 	return cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = NewScheme()
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return hubMapper(), nil }
-		o.Cache = cache.Options{DefaultTransform: heap.Compact}
+		o.Cache = cache.Options{DefaultTransform: heap.Compact, NewInformer: hubwatch.NewInformer}
 	})
 }
 

@@ -4,7 +4,8 @@
 // A hub whose etcd was restored from a backup goes back in time. A watch that goes on from a resource version of before waits for the
 // restored hub to reach it and misses all that happens until then, and what differs between the two pasts it never learns.
 // Anew has every informer list everything anew. And while the hub is away the transport tries again every second or two in the
-// informers' place: they would sleep for up to a minute when it is back.
+// informers' place: they would sleep for up to a minute when it is back. For the same reason watches of NewInformer list anew by
+// themselves.
 package hubwatch
 
 import (
@@ -15,6 +16,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,6 +32,8 @@ const (
 	// betweenLists is the least time between two lists of everything: a hub that refuses watches because it has too much to do
 	// isn't to get more of it for each.
 	betweenLists = 10 * time.Second
+	// freshFor is for how long a list that was made when the hub came back is known to be of the hub that it is now.
+	freshFor = 10 * time.Second
 )
 
 // Watches keeps an agent's watches of one API server. It is made with New.
@@ -46,6 +50,13 @@ type watched struct {
 	past   int // what it was when they were last listed; lower than that of Watches: they have to be listed anew
 	open   map[*stream]bool
 	closed time.Time // when the last one was
+	failed time.Time // when one couldn't be opened
+}
+
+// fresh says whether a watch that is open began with a list after the hub had been away, and a moment ago. As long as it is open it is
+// served by the same process, and no etcd is restored while that runs.
+func (of *watched) fresh(s *stream) bool {
+	return s.lists && !s.began.Before(of.failed) && time.Since(of.failed) < freshFor
 }
 
 // New returns a Watches that knows of no watch yet.
@@ -59,18 +70,24 @@ func (w *Watches) Wrap(next http.RoundTripper) http.RoundTripper { return &trans
 // Back has an element after a watch was opened that couldn't be for a while: the hub is back, and may not be the one it was.
 func (w *Watches) Back() <-chan struct{} { return w.back }
 
-// Anew ends all watches and has all informers list everything anew, whatever they know.
+// Anew ends all watches and has all informers list everything anew, whatever they know; but for those that have just done so
+// because the hub, when it was back, didn't remember where they were.
 func (w *Watches) Anew() {
 	w.mu.Lock()
 	var open []*stream
 	w.past++
 	for _, of := range w.of {
 		for s := range of.open {
-			open = append(open, s)
+			if of.fresh(s) {
+				of.past = w.past
+			} else {
+				open = append(open, s)
+			}
 		}
 	}
 	w.mu.Unlock()
 	for _, s := range open {
+		s.anew.Store(true)
 		_ = s.Close()
 	}
 }
@@ -138,20 +155,32 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // open opens a watch, however long that takes.
 func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*http.Response, error) {
-	s := t.watches.opening(r.Context(), key)
+	s := t.watches.opening(r.Context(), key, !goesOn)
 	var answered time.Time
 	for failed := false; ; failed = true {
+		if failed {
+			t.watches.failed(key)
+		}
+		s.began = time.Now()
 		reply, err := t.next.RoundTrip(r.Clone(r.Context()))
 		switch {
 		case err == nil && reply.StatusCode < http.StatusBadRequest:
 			s.ReadCloser = reply.Body
 			reply.Body = s
-			if !t.watches.opened(s, past, goesOn, failed) {
+			if failed {
+				t.watches.isBack()
+			}
+			if !t.watches.opened(s, past) {
 				_ = s.Close()
 				return gone(r), nil
 			}
 			return reply, nil
-		case err == nil && (reply.StatusCode == http.StatusGone || !answered.IsZero() && time.Since(answered) >= starting):
+		case err == nil && reply.StatusCode == http.StatusGone:
+			if failed {
+				t.watches.isBack()
+			}
+			return reply, nil
+		case err == nil && !answered.IsZero() && time.Since(answered) >= starting:
 			return reply, nil
 		case err == nil && answered.IsZero():
 			answered = time.Now()
@@ -206,18 +235,35 @@ func (w *Watches) listed(key string, past int) {
 	}
 }
 
-// opening notes that a watch is asked for.
-func (w *Watches) opening(ctx context.Context, key string) *stream {
+// opening notes that a watch is asked for, and whether it begins with a list.
+func (w *Watches) opening(ctx context.Context, key string, lists bool) *stream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.of[key] == nil {
 		w.of[key] = &watched{past: w.past, open: map[*stream]bool{}}
 	}
-	return &stream{ctx: ctx, watches: w, key: key}
+	return &stream{ctx: ctx, watches: w, key: key, lists: lists}
+}
+
+// failed notes that a watch couldn't be opened.
+func (w *Watches) failed(key string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if of := w.of[key]; of != nil {
+		of.failed = time.Now()
+	}
+}
+
+// isBack says that the hub answers after it didn't.
+func (w *Watches) isBack() {
+	select {
+	case w.back <- struct{}{}:
+	default:
+	}
 }
 
 // opened counts a watch that was asked for at the time of past. It returns false where that is not the present any more.
-func (w *Watches) opened(s *stream, past int, goesOn, failed bool) bool {
+func (w *Watches) opened(s *stream, past int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	of := w.of[s.key]
@@ -225,14 +271,8 @@ func (w *Watches) opened(s *stream, past int, goesOn, failed bool) bool {
 		return false
 	}
 	of.open[s] = true
-	if !goesOn { // it begins with a list
+	if s.lists {
 		of.past = past
-	}
-	if failed {
-		select {
-		case w.back <- struct{}{}:
-		default:
-		}
 	}
 	return true
 }
@@ -243,13 +283,19 @@ type stream struct {
 	ctx     context.Context // of the informer
 	watches *Watches
 	key     string
+	lists   bool // it begins with a list
+	began   time.Time
+	anew    atomic.Bool // ended by Anew
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. A watch that Anew has ended ends as one that has come to its end: after an error the informer would wait.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil {
 		s.end()
+		if s.anew.Load() {
+			err = io.EOF
+		}
 	}
 	return n, err
 }

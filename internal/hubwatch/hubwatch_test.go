@@ -9,6 +9,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/clusterset/clusterset/internal/narrow"
 )
 
 // server answers as its function says.
@@ -218,5 +220,113 @@ func TestForgetsWithTheInformer(t *testing.T) {
 		if !w.Open() {
 			t.Error("it waits for a watch that nobody wants")
 		}
+	})
+}
+
+// A watch that was ended because other namespaces are of interest is not forgotten: the past goes for it, too. That is why Watches is the
+// outer one of the two.
+func TestAnewWhereTheSelectionChanges(t *testing.T) {
+	w, selection := New(), narrow.NewSelection()
+	rt := w.Wrap(selection.Wrap(server(func(r *http.Request) (*http.Response, error) {
+		body, writer := io.Pipe()
+		context.AfterFunc(r.Context(), func() { _ = writer.CloseWithError(r.Context().Err()) })
+		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
+	})))
+	selection.Set([]string{"shop"})
+	watch := func(query string) *http.Response {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub/apis/clusterset.dev/v1alpha1/exportedservices?watch=true&"+query, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		reply, err := rt.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return reply
+	}
+	ended := func(what string, r *http.Response) {
+		t.Helper()
+		if _, err := r.Body.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("%s: the watch ends with %v", what, err)
+		}
+		_ = r.Body.Close()
+	}
+	open := watch("sendInitialEvents=true")
+	selection.Set([]string{"shop", "bank"})
+	ended("another selection", open)
+	open = watch("sendInitialEvents=true")
+	w.Anew()
+	ended("another past", open)
+	if r := watch("resourceVersion=7"); r.StatusCode != http.StatusGone {
+		t.Errorf("going on from before: status %d", r.StatusCode)
+	}
+	watch("sendInitialEvents=true")
+	if r := watch("resourceVersion=9"); r.StatusCode != http.StatusOK {
+		t.Errorf("going on from now: status %d", r.StatusCode)
+	}
+}
+
+// What an informer listed anew when the hub, being back, didn't remember where it was, isn't listed twice: it is of the hub that there
+// is. A list of before the hub was away is none such, nor is one of long ago.
+func TestAnewSparesFreshLists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		var away int
+		forgets := false
+		rt := w.Wrap(server(func(r *http.Request) (*http.Response, error) {
+			switch {
+			case away > 0:
+				away--
+				return nil, errors.New("connection refused")
+			case forgets && r.URL.Query().Get("resourceVersion") != "":
+				return reply(http.StatusGone), nil
+			}
+			return reply(http.StatusOK), nil
+		}))
+		is := func(what string, r *http.Response, open bool) {
+			t.Helper()
+			read := make(chan error, 1)
+			go func() {
+				_, err := r.Body.Read(make([]byte, 1))
+				read <- err
+			}()
+			synctest.Wait()
+			select {
+			case err := <-read:
+				if open {
+					t.Errorf("%s: the watch ended: %v", what, err)
+				}
+			default:
+				if !open {
+					t.Errorf("%s: the watch is open", what)
+				}
+				_ = r.Body.Close()
+			}
+		}
+		list := func() *http.Response { return get(t, rt, "watch=true&sendInitialEvents=true") }
+		before := list()
+		w.Anew()
+		is("listed while the hub was there", before, false)
+		_ = list().Body.Close()
+		away, forgets = 3, true
+		if r := get(t, rt, "watch=true&resourceVersion=5"); r.StatusCode != http.StatusGone {
+			t.Fatalf("status %d", r.StatusCode)
+		}
+		select {
+		case <-w.Back():
+		default:
+			t.Error("it doesn't say that the hub is back that forgot")
+		}
+		fresh := list()
+		w.Anew()
+		forgets = false
+		if r := get(t, rt, "watch=true&resourceVersion=9"); r.StatusCode != http.StatusOK {
+			t.Errorf("going on from a fresh list: status %d", r.StatusCode)
+		}
+		is("listed when the hub was back", fresh, true)
+		old := list()
+		time.Sleep(2 * freshFor) //nolint:forbidigo // synctest's clock
+		w.Anew()
+		is("listed long ago", old, false)
 	})
 }

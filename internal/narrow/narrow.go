@@ -114,7 +114,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return response, err
 	}
 	w.ReadCloser = response.Body
-	response.Body = &body{w, func() { t.selection.ended(w, end) }}
+	response.Body = &body{w, func() bool { return ctx.Err() != nil && r.Context().Err() == nil }, func() { t.selection.ended(w, end) }}
 	return response, nil
 }
 
@@ -152,7 +152,17 @@ func (s *Selection) ended(w *watched, end func()) {
 // body is a watch's, whose end is noted.
 type body struct {
 	io.ReadCloser
+	over  func() bool // whether the selection has changed
 	ended func()
+}
+
+// Read implements io.Reader. What ends because the selection has changed has come to its end: after an error the informer would wait.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && b.over() {
+		err = io.EOF
+	}
+	return n, err
 }
 
 func (b *body) Close() error {

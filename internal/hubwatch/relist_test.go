@@ -1,0 +1,160 @@
+package hubwatch
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// past is an API server whose watches can't go on from where they ended. Each list is of what there is then.
+type past struct {
+	mu    sync.Mutex
+	there []*corev1.ConfigMap
+	open  *watch.FakeWatcher
+	lists int
+	early bool // the next list ends before it is complete
+}
+
+func configMap(name, uid string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, UID: types.UID(uid), ResourceVersion: uid}}
+}
+
+func (p *past) ListWithContext(context.Context, metav1.ListOptions) (runtime.Object, error) {
+	return nil, apierrors.NewMethodNotSupported(corev1.Resource("configmaps"), "list")
+}
+
+func (p *past) List(options metav1.ListOptions) (runtime.Object, error) {
+	return p.ListWithContext(context.Background(), options)
+}
+
+func (p *past) Watch(options metav1.ListOptions) (watch.Interface, error) {
+	return p.WatchWithContext(context.Background(), options)
+}
+
+func (p *past) WatchWithContext(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
+	if options.SendInitialEvents == nil {
+		return nil, apierrors.NewResourceExpired("that was another hub")
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.lists++
+	p.open = watch.NewFakeWithChanSize(100, false)
+	for _, o := range p.there {
+		p.open.Add(o.DeepCopy())
+	}
+	if p.early {
+		p.early = false
+		p.open.Stop()
+	} else {
+		end := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{ResourceVersion: "1000", Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
+		p.open.Action(watch.Bookmark, end)
+	}
+	return p.open, nil
+}
+
+// become changes what there is and ends the watch.
+func (p *past) become(early bool, there ...*corev1.ConfigMap) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.there, p.early = there, early
+	p.open.Stop()
+}
+
+func (p *past) now() *watch.FakeWatcher {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.open
+}
+
+func (p *past) listed() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.lists
+}
+
+// However often a watch can't go on, what there is now is known at once, and what isn't there any more is deleted, unseen. An informer of
+// client-go alone takes a minute and more for the same.
+func TestListsAnewAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := &past{there: []*corev1.ConfigMap{configMap("a", "1"), configMap("b", "2")}}
+		informer := NewInformer(server, &corev1.ConfigMap{}, 0, cache.Indexers{})
+		var mu sync.Mutex
+		var deleted []string
+		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
+			mu.Lock()
+			defer mu.Unlock()
+			if missing, ok := o.(cache.DeletedFinalStateUnknown); ok { // as client-go puts it
+				deleted = append(deleted, missing.Obj.(client.Object).GetName()+", unseen")
+			} else if o := o.(client.Object); Unseen(o) {
+				deleted = append(deleted, o.GetName()+", unseen")
+			} else {
+				deleted = append(deleted, o.GetName())
+			}
+		}}); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); informer.RunWithContext(ctx) }()
+		expect := func(within time.Duration, gone []string, want ...string) {
+			t.Helper()
+			elapse(within)
+			var has []string
+			for _, o := range informer.GetStore().List() {
+				o := o.(*corev1.ConfigMap)
+				has = append(has, o.Name+o.ResourceVersion)
+			}
+			slices.Sort(has)
+			mu.Lock()
+			defer mu.Unlock()
+			if !slices.Equal(has, want) || !slices.Equal(deleted, gone) {
+				t.Errorf("it has %v, want %v; deleted %v, want %v", has, want, deleted, gone)
+			}
+			deleted = nil
+		}
+		expect(2*time.Second, nil, "a1", "b2")
+		for range 10 {
+			server.become(false, configMap("b", "2"), configMap("c", "1")) // c is younger than b by its version, as on a hub that was set back
+			expect(2*betweenRelists, []string{"a, unseen"}, "b2", "c1")
+			server.become(false, configMap("a", "1"), configMap("b", "2"))
+			expect(2*betweenRelists, []string{"c, unseen"}, "a1", "b2")
+		}
+		server.now().Delete(configMap("a", "7"))
+		expect(time.Second, []string{"a"}, "b2")
+		server.become(false)
+		expect(2*betweenRelists, []string{"b, unseen"})
+
+		// What was told last, just before the watch ended, is known to the list that follows.
+		server.now().Add(configMap("d", "8"))
+		server.become(false, configMap("e", "9"))
+		expect(2*betweenRelists, []string{"d, unseen"}, "e9")
+
+		// A list that ends early says nothing of what is missing from it, and isn't gone on from. Another follows.
+		lists := server.listed()
+		server.become(true, configMap("f", "10"))
+		expect(time.Minute, []string{"e, unseen"}, "f10")
+		if n := server.listed() - lists; n != 2 {
+			t.Errorf("%d lists, want one that ends early and another", n)
+		}
+		cancel()
+		<-stopped
+	})
+}
+
+// elapse lets time go by on synctest's clock, for all that is to happen by then.
+func elapse(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // synctest's clock
+	synctest.Wait()
+}
