@@ -8,19 +8,18 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Every reply owns its records: they are made for it from the snapshot's addresses, in one array for all, and other
-// plugins may change them. Records that outlive a query would have to be copied by whoever changes a TTL or a name, and
-// would cost a hundred bytes each in memory for as long as the service lives; making a hundred takes less time than
-// packing ten.
+// Every reply owns its records. They are built for it from the snapshot's addresses, in one array, and other plugins may change them.
+// Records that outlive a query would have to be copied by every plugin that changes a TTL or a name, and would cost about a hundred
+// bytes each for as long as the service exists. Building a hundred takes less time than packing ten.
 
-// positive is a reply with records, together with what small replies need, so that it is one allocation.
+// positive is a reply with records. It has the arrays that small replies need inline, so that such a reply is one allocation.
 type positive struct {
 	dns.Msg
 	question [1]dns.Question
 	records  [4]dns.RR
 }
 
-// negative is a reply without answer: NXDOMAIN or NODATA with the zone's SOA (RFC 2308).
+// negative is a reply without an answer: NXDOMAIN or NODATA with the zone's SOA (RFC 2308).
 type negative struct {
 	dns.Msg
 	question [1]dns.Question
@@ -38,7 +37,7 @@ type recordAAAA struct {
 	ip [16]byte
 }
 
-// oneA and oneAAAA are the most frequent replies by far, each one allocation.
+// oneA and oneAAAA are by far the most frequent replies. Each is one allocation.
 type oneA struct {
 	positive
 	recordA
@@ -56,7 +55,7 @@ type recordSRV struct {
 	aaaa recordAAAA
 }
 
-// reply makes the one reply to r.
+// reply builds the reply to r.
 func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup) *dns.Msg {
 	fits := newRoom(w, r)
 	m := c.positiveReply(r, z, snapshot, l, &fits)
@@ -70,7 +69,7 @@ func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *
 	return m
 }
 
-// positiveReply makes a reply with records, or returns nil where there are none.
+// positiveReply builds a reply with records, or returns nil if there are none.
 func (c *ClusterSet) positiveReply(r *dns.Msg, z *zone, snapshot *index.Snapshot, l *index.Lookup, fits *room) *dns.Msg {
 	switch qtype := r.Question[0].Qtype; {
 	case l.Kind == index.NameError || l.Kind == index.Empty:
@@ -98,8 +97,8 @@ func start(m *dns.Msg, question *[1]dns.Question, r *dns.Msg) {
 	m.Question = question[:]
 }
 
-// newReply starts a reply with room for answers and extras; set them with sections. The extra section has room for one
-// record more: CoreDNS appends the OPT record to it.
+// newReply starts a reply with room for answers and extras. The extra section has room for one more record: CoreDNS appends the OPT
+// record to it.
 func newReply(r *dns.Msg, answers, extras int) *positive {
 	p := &positive{}
 	p.init(r, answers, extras)
@@ -120,7 +119,7 @@ func (c *ClusterSet) header(name string, rrtype uint16) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: rrtype, Class: dns.ClassINET, Ttl: c.ttl}
 }
 
-// most returns how many elements of a list a reply may have.
+// most returns how many of n records a reply may have.
 func (c *ClusterSet) most(n int) int {
 	if c.maxAnswers > 0 {
 		return min(n, c.maxAnswers)
@@ -128,7 +127,7 @@ func (c *ClusterSet) most(n int) int {
 	return n
 }
 
-// roll returns the number that max_answers picks by, where it picks at all.
+// roll returns the random number that max_answers picks by, or 0 if it picks nothing.
 func (c *ClusterSet) roll(n int, fits *room) uint64 {
 	switch {
 	case c.maxAnswers == 0 || n <= c.maxAnswers || fits.steady:
@@ -139,12 +138,12 @@ func (c *ClusterSet) roll(n int, fits *room) uint64 {
 	return rand.Uint64()
 }
 
-// sample picks for a reply from n of the addresses that have the weights, which begin at from.
+// sample picks from n addresses for a reply. Their weights begin at index from.
 func (c *ClusterSet) sample(weights index.Weights, from, n int, fits *room) index.Sample {
 	return weights.Sample(from, from+n, c.most(n), c.roll(n, fits))
 }
 
-// replyAddrs answers A or AAAA, or returns nil where there is no address of that family.
+// replyAddrs answers A or AAAA, or returns nil if there is no address of that family.
 func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Weights, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	a := r.Question[0].Qtype == dns.TypeA
@@ -172,7 +171,7 @@ func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Wei
 	}
 }
 
-// replyAddr answers A or AAAA with the one address of its family.
+// replyAddr answers A or AAAA with a single address.
 func (c *ClusterSet) replyAddr(r *dns.Msg, name string, addr index.Addrs) *dns.Msg {
 	if r.Question[0].Qtype == dns.TypeA {
 		one := &oneA{}
@@ -211,8 +210,8 @@ type extras struct {
 	n4, n6 int
 }
 
-// takeExtras picks the addresses at a service's name for an additional section or a transfer. It sets e, rather than return it, to keep
-// the goroutine's stack from growing.
+// takeExtras picks a service's addresses for an additional section or a transfer. It sets e instead of returning it, to keep the
+// goroutine's stack from growing.
 func (c *ClusterSet) takeExtras(e *extras, addrs index.Addrs, weights index.Weights, fits *room) {
 	e.v4, e.v6 = addrs.Split()
 	e.s4, e.s6 = c.sample(weights, 0, len(e.v4), fits), c.sample(weights, len(e.v4), len(e.v6), fits)
@@ -221,7 +220,7 @@ func (c *ClusterSet) takeExtras(e *extras, addrs index.Addrs, weights index.Weig
 
 func (e *extras) len() int { return e.n4 + e.n6 }
 
-// fillExtras sets rrs, as many as there are, to the records.
+// fillExtras sets rrs, which has e.len() elements, to the records.
 func (c *ClusterSet) fillExtras(rrs []dns.RR, name string, e *extras) {
 	c.fillA(rrs[:e.n4], name, e.v4, &e.s4)
 	c.fillAAAA(rrs[e.n4:], name, e.v6, &e.s6)
@@ -254,7 +253,7 @@ func (c *ClusterSet) replyNegative(r *dns.Msg, z *zone, snapshot *index.Snapshot
 	return &n.Msg
 }
 
-// setSOA makes the zone's SOA. Its owner is the end of the name asked, so that it echoes the question's case.
+// setSOA sets soa to the zone's SOA. Its owner is a suffix of qname, so that it echoes the question's case.
 func (c *ClusterSet) setSOA(soa *dns.SOA, z *zone, qname string, snapshot *index.Snapshot) {
 	*soa = dns.SOA{
 		Hdr: c.header(qname[len(qname)-len(z.name):], dns.TypeSOA),

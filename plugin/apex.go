@@ -10,20 +10,20 @@ import (
 )
 
 const (
-	// dnsVersion is the version of the multi-cluster DNS specification that dns-version.<zone> states, and versionTTL how
-	// long that holds: it changes with a release, not with an object.
+	// dnsVersion is the version of the multi-cluster DNS specification that dns-version.<zone> states. versionTTL is long
+	// because the version changes with a release, not with an object.
 	dnsVersion = "1.0.0"
 	versionTTL = 28800
 
-	// The SOA's timers, in seconds. Endpoints change all the time: a secondary that NOTIFY doesn't reach looks every minute. It
-	// answers for a day without us, longer than any rollout or outage of an API server should take.
+	// The SOA's timers, in seconds. Endpoints change all the time, so a secondary that NOTIFY doesn't reach refreshes every
+	// minute. It answers for a day without its primary, longer than any rollout or API server outage should take.
 	soaRefresh = 60
 	soaRetry   = 15
 	soaExpire  = 86400
 )
 
-// selfAddrs are the addresses under which this server is known, the glue of its NS record. They can change while it runs:
-// the lookup of its Service may succeed only later.
+// selfAddrs are the addresses at which clients reach this server, the glue of its NS record. They can change while the server
+// runs: finding its Service may take several attempts.
 type selfAddrs struct{ p atomic.Pointer[index.Addrs] }
 
 func (s *selfAddrs) load() index.Addrs {
@@ -38,8 +38,8 @@ func (s *selfAddrs) store(addrs []netip.Addr) {
 	s.p.Store(&sorted)
 }
 
-// storeFirst stores addresses unless there are some. The source runs from the first server block's start on, and may have found
-// better ones before the others start.
+// storeFirst stores addresses unless some are stored already. The source starts with the first server block, and may have found
+// better addresses before the other blocks start.
 func (s *selfAddrs) storeFirst(addrs []netip.Addr) {
 	sorted := index.SortAddrs(addrs)
 	s.p.CompareAndSwap(nil, &sorted)
@@ -67,8 +67,7 @@ func (c *ClusterSet) replyApex(r *dns.Msg, z *zone, snapshot *index.Snapshot, fi
 	}
 }
 
-// replyVersion answers TXT at dns-version (Kubernetes DNS specification 2.2, inherited by the multi-cluster one), or
-// returns nil.
+// replyVersion answers TXT at dns-version (Kubernetes DNS specification 2.2, which multi-cluster DNS inherits), or returns nil.
 func (c *ClusterSet) replyVersion(r *dns.Msg) *dns.Msg {
 	if r.Question[0].Qtype != dns.TypeTXT {
 		return nil
@@ -82,15 +81,15 @@ func versionHeader(name string) dns.RR_Header {
 	return dns.RR_Header{Name: name, Rrtype: dns.TypeTXT, Class: dns.ClassINET, Ttl: versionTTL}
 }
 
-// replyANY answers ANY at an existing name with one HINFO record (RFC 8482 section 4.2), which is small and says why.
+// replyANY answers ANY at an existing name with one HINFO record (RFC 8482 section 4.2), which is small and names the reason.
 func (c *ClusterSet) replyANY(r *dns.Msg) *dns.Msg {
 	p := newReply(r, 1, 0)
 	p.Answer[0] = &dns.HINFO{Hdr: c.header(r.Question[0].Name, dns.TypeHINFO), Cpu: "RFC8482"}
 	return &p.Msg
 }
 
-// notReady answers SERVFAIL while nothing is known yet: NXDOMAIN would be a lie that clients and caches believe. Clients that
-// speak EDNS are told the reason (RFC 8914 section 4.15).
+// notReady answers SERVFAIL before the first sync: clients and caches would believe an NXDOMAIN. Clients that use EDNS get the
+// reason (RFC 8914 section 4.15).
 func notReady(w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	m := new(dns.Msg)
 	m.SetRcode(r, dns.RcodeServerFailure)

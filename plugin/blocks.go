@@ -7,8 +7,8 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 )
 
-// serverBlocks returns the configs of c's own server block, one for each key, and those of all others. It is for OnStartup, when bind has said
-// where each block listens.
+// serverBlocks returns the configs of c's own server block, one per key, and those of all other blocks. Call it in OnStartup: by then bind
+// has set where each block listens.
 func serverBlocks(c *caddy.Controller) (mine, others []*dnsserver.Config) {
 	at := *c
 	for at.ServerBlockIndex = 0; ; at.ServerBlockIndex++ {
@@ -24,8 +24,8 @@ func serverBlocks(c *caddy.Controller) (mine, others []*dnsserver.Config) {
 	}
 }
 
-// blockConfigs returns the configs of a server block, one for each of its keys. Beyond the last, dnsserver makes up a config without a
-// port; the servers exist by now, so it does no harm.
+// blockConfigs returns the configs of a server block, one per key. Beyond the last key, dnsserver.GetConfig creates a config without a
+// port. The servers exist by now, so that does no harm.
 func blockConfigs(at caddy.Controller) []*dnsserver.Config {
 	var configs []*dnsserver.Config
 	for at.ServerBlockKeyIndex = 0; ; at.ServerBlockKeyIndex++ {
@@ -37,7 +37,7 @@ func blockConfigs(at caddy.Controller) []*dnsserver.Config {
 	}
 }
 
-// otherZones lists the zones of the other server blocks that share an address with c's, whichever plugins serve them.
+// otherZones lists the zones of other server blocks that share an address with c's block, whatever plugins serve them.
 func otherZones(c *caddy.Controller) []string {
 	mine, others := serverBlocks(c)
 	var zones []string
@@ -49,7 +49,7 @@ func otherZones(c *caddy.Controller) []string {
 	return zones
 }
 
-// sameAddress reports whether one server answers for both.
+// sameAddress reports whether one server answers for both configs.
 func sameAddress(a, b *dnsserver.Config) bool {
 	return a.Transport == b.Transport && a.Port == b.Port &&
 		slices.ContainsFunc(a.ListenHosts, func(host string) bool { return slices.Contains(b.ListenHosts, host) })

@@ -5,7 +5,7 @@ import (
 	"net/netip"
 )
 
-// boundAddrs returns the addresses that a server block listens on: those of its bind option, else the machine's.
+// boundAddrs returns the addresses that a server block listens on: those of its bind plugin, or else the machine's.
 func boundAddrs(listenHosts []string) []netip.Addr {
 	var addrs []netip.Addr
 	for _, host := range listenHosts {
@@ -19,8 +19,7 @@ func boundAddrs(listenHosts []string) []netip.Addr {
 	return interfaceAddrs()
 }
 
-// interfaceAddrs returns the machine's addresses that others can reach or, on a machine without a network, its loopback
-// addresses.
+// interfaceAddrs returns the machine's global unicast addresses or, if there are none, its loopback addresses.
 func interfaceAddrs() []netip.Addr {
 	all, err := net.InterfaceAddrs()
 	if err != nil {

@@ -6,10 +6,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// CacheBypassZones implements the cache plugin's ZoneBypasser. Our answers come from memory, and a cache would spoil them: it
-// drops extended errors, repeats for five seconds the SERVFAIL of a server that isn't synced yet, and raises a TTL below five
-// seconds. Zones from which names fall through, and what is passed on of global, stay in the cache: their answers are another
-// plugin's.
+// CacheBypassZones implements the cache plugin's ZoneBypasser. The plugin answers from memory, and a cache would make its
+// answers worse: it drops extended errors, repeats the SERVFAIL of a server that isn't synced for five seconds, and raises a
+// TTL below five seconds. Zones with fallthrough, and public names below global, are still cached: another plugin answers
+// those.
 func (c *ClusterSet) CacheBypassZones() []string {
 	var names []string
 	for _, z := range c.zones {
@@ -17,7 +17,7 @@ func (c *ClusterSet) CacheBypassZones() []string {
 			continue
 		}
 		if z.name == public {
-			names = append(names, publicOurs)
+			names = append(names, svcGlobal)
 		} else {
 			names = append(names, z.name)
 		}
@@ -29,7 +29,7 @@ func (c *ClusterSet) CacheBypassZones() []string {
 func (c *ClusterSet) mayFallThrough(z *zone) bool {
 	name := z.name
 	if name == public {
-		name = publicOurs // the rest is passed on in any case
+		name = svcGlobal // other names in global always go to the next plugin
 	}
 	return slices.ContainsFunc(c.Fall.Zones, func(through string) bool {
 		return dns.IsSubDomain(through, name) || dns.IsSubDomain(name, through)

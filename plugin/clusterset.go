@@ -1,9 +1,9 @@
-// Package clusterset is a CoreDNS plugin that answers the names of services which exist in more than one Kubernetes
-// cluster: clusterset.local of the Multi-Cluster Services API (KEP-1645) and svc.global of FabDNS's GlobalServices.
+// Package clusterset is a CoreDNS plugin that resolves services that run in more than one Kubernetes cluster:
+// clusterset.local of the Multi-Cluster Services API (KEP-1645) and svc.global of FabDNS's GlobalServices.
 //
-// It is the last station of the data plane. A source (source.go) reads objects from a Kubernetes API server or a directory
-// and puts them into an index.Index, which ranks endpoints by topology and publishes immutable snapshots. ServeDNS reads
-// the current snapshot and writes one reply (answer.go).
+// It is the last stage of the data plane. A source (source.go) reads objects from a Kubernetes API server or a
+// directory and puts them into an index.Index. The index ranks endpoints by topology and publishes immutable snapshots.
+// ServeDNS reads the current snapshot and writes one reply (answer.go).
 package clusterset
 
 import (
@@ -21,7 +21,7 @@ const pluginName = "clusterset"
 
 var log = clog.NewWithPlugin(pluginName)
 
-// ClusterSet is the plugin as it stands in one server block.
+// ClusterSet is the plugin's handler in one server block.
 type ClusterSet struct {
 	Next plugin.Handler
 	Fall fall.F
@@ -29,7 +29,7 @@ type ClusterSet struct {
 	zones      zones
 	ttl        uint32
 	maxAnswers int           // 0 for no limit
-	random     func() uint64 // what max_answers picks by; nil for a random number
+	random     func() uint64 // for max_answers; nil for math/rand, set in tests
 	index      *index.Index
 	source     *source
 	self       selfAddrs
@@ -39,9 +39,9 @@ type ClusterSet struct {
 // Name implements plugin.Handler.
 func (*ClusterSet) Name() string { return pluginName }
 
-// ServeDNS implements plugin.Handler. It takes no lock, and for an existing name in lower case makes at most three
-// allocations. Every packet is served in a new goroutine whose stack starts small, so the calls are few and their frames
-// small: growing a stack costs more than all that is done here.
+// ServeDNS implements plugin.Handler. It takes no lock, and makes at most three allocations for an existing name in
+// lower case. CoreDNS serves every packet in a new goroutine with a small stack. Growing that stack costs more than
+// everything done here, so calls are few and their frames small.
 func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
 	if len(r.Question) == 0 {
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
@@ -60,7 +60,7 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 		return notReady(w, r)
 	}
 	if q.Qtype == dns.TypeAXFR || q.Qtype == dns.TypeIXFR {
-		return dns.RcodeRefused, nil // the transfer plugin comes before us, where it is configured
+		return dns.RcodeRefused, nil // a configured transfer plugin comes before this one in the chain
 	}
 	var l index.Lookup
 	z.lookup(&l, snapshot, name)
@@ -71,17 +71,17 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 		return plugin.NextOrFailure(pluginName, c.Next, ctx, w, r)
 	}
 	if r.Opcode != dns.OpcodeQuery {
-		return dns.RcodeNotImplemented, nil // a NOTIFY, say: our zones have no primary that could send one (RFC 1996)
+		return dns.RcodeNotImplemented, nil // such as NOTIFY: these zones have no primary that could send one (RFC 1996)
 	}
 	m := c.reply(w, r, z, snapshot, &l)
 	if snapshot.Stale() {
 		markStale(m, r)
 	}
-	_ = w.WriteMsg(m) // a reply that can't be sent is the client's to ask for again
+	_ = w.WriteMsg(m) // if it can't be sent, the client asks again
 	return dns.RcodeSuccess, nil
 }
 
-// lower returns name in lower case, the same string where it is already.
+// lower returns name in lower case. It doesn't allocate if name is in lower case already.
 func lower(name string) string {
 	for i := range len(name) {
 		if 'A' <= name[i] && name[i] <= 'Z' {

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/plugin/express"
 )
 
-// expressAnswers says how the express path answers for this server block. cached is whether the block has a cache.
+// expressAnswers returns what the express path needs to answer for this server block. cached is set if the block has a cache.
 func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
 	a := &express.Answers{
 		TTL: c.ttl, Refresh: soaRefresh, Retry: soaRetry, Expire: soaExpire, MaxAnswers: c.maxAnswers,
@@ -34,8 +34,8 @@ func (c *ClusterSet) expressAnswers(cached bool) *express.Answers {
 	return a
 }
 
-// setupExpress has the server block's queries over UDP answered where they are read, at each of its addresses where the replies are certain to
-// be the chain's.
+// setupExpress plans an express path for each address of the server block where its replies are certain to be the same as the plugin
+// chain's. The other addresses get a log line with the reason.
 func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	config := dnsserver.GetConfig(ctl)
 	plan := express.PlanOf(ctl)
@@ -79,7 +79,7 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	})
 }
 
-// showExpress sets the gauge of a server.
+// showExpress sets a server's express_enabled gauge.
 func showExpress(server string, on bool) {
 	value := 0.0
 	if on {
@@ -88,7 +88,7 @@ func showExpress(server string, on bool) {
 	expressEnabled.WithLabelValues(server).Set(value)
 }
 
-// blockTokens returns the directives of the server block as the Corefile has them. Handlers don't say all that they were told.
+// blockTokens returns the directives of the server block as written in the Corefile. The handlers don't expose all of their options.
 func blockTokens(c *caddy.Controller) (map[string][]caddyfile.Token, error) {
 	for _, instance := range caddy.Instances() {
 		instance.StorageMu.RLock()

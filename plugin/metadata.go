@@ -9,9 +9,9 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Metadata implements metadata.Provider. The values describe what the question's name stands for, whatever its type, and
-// are empty where that doesn't apply. The lookup is done only when a value is asked for, once per value: the snapshot may
-// be newer than the one that the answer came from.
+// Metadata implements metadata.Provider. The values describe what the question's name stands for, whatever the query
+// type. A value that doesn't apply is empty. Each value is looked up when another plugin asks for it, so the snapshot
+// may be newer than the one that gave the answer.
 func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) context.Context {
 	name := lower(state.QName())
 	z := c.zones.match(name)
@@ -55,7 +55,7 @@ func (c *ClusterSet) Metadata(ctx context.Context, state request.Request) contex
 	return ctx
 }
 
-// tierOf names the tier that a service's addresses came from, in the words of answers_total.
+// tierOf names the tier that a service's addresses came from, with the label values of answers_total.
 func tierOf(s *index.Set) string {
 	switch {
 	case s == nil:

@@ -90,8 +90,8 @@ func Collectors() []prometheus.Collector {
 
 func init() { prometheus.MustRegister(Collectors()...) }
 
-// showSource has the series of a source exist before the first event: one that appears with it can't be told from one of a
-// server that isn't there, and what it counts first is no increase to Prometheus.
+// showSource creates the series of a source before its first event. Otherwise a missing series could also mean a missing server, and
+// Prometheus would not see the first count as an increase.
 func (s *source) showSource() {
 	for _, k := range index.Kinds {
 		objectsGauge.WithLabelValues(s.label, k.String())
@@ -117,7 +117,8 @@ func (s *source) showSource() {
 	}
 }
 
-// Values of the label source, to which a Corefile's second source of a kind adds a number, and of the label kind for a read that fails before the kind is known.
+// Values of the label source, with a number appended for a Corefile's second source of a kind (see sources.label), and the value of the
+// label kind for a read that fails before the kind is known.
 const (
 	sourceKubernetes = "kubernetes"
 	sourceManifests  = "manifests"

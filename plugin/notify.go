@@ -11,19 +11,19 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// notifyInterval is how often a zone's serial is looked at, and so the most often that secondaries are told of a change: each of them
-// answers with a transfer of the whole zone.
+// notifyInterval is how often a zone's serial is checked, and so the shortest time between two NOTIFYs: each one makes every secondary
+// transfer the whole zone.
 const notifyInterval = 2 * time.Second
 
-// notifier tells the secondaries of a server block's zones that the serial has moved (RFC 1996), through the transfer plugin of
-// the block, which knows who they are. It also does so once at the start: the serial may have moved while no server ran.
+// notifier sends NOTIFY (RFC 1996) to the secondaries of a server block's zones when the serial changes. The block's transfer plugin
+// knows the secondaries and sends it. One NOTIFY goes out at the start, because the serial may have changed while no server ran.
 type notifier struct {
 	config *dnsserver.Config
 	zones  zones
 	index  *index.Index
 }
 
-// run notifies until ctx ends. Where the block has no transfer plugin it does nothing.
+// run notifies until ctx ends. It does nothing if the block has no transfer plugin.
 func (n *notifier) run(ctx context.Context) {
 	t, ok := n.config.Handler("transfer").(*transfer.Transfer)
 	if !ok {
@@ -36,8 +36,8 @@ func (n *notifier) run(ctx context.Context) {
 	wg.Wait()
 }
 
-// follow calls notify, which tries for up to six seconds for each secondary that doesn't answer, when the serial has moved. A secondary
-// that missed it asks by itself within REFRESH.
+// follow calls notify when the serial changes. notify spends up to six seconds on each secondary that doesn't answer. A secondary that
+// misses a NOTIFY checks the serial by itself within REFRESH.
 func (n *notifier) follow(ctx context.Context, zone string, notify func(zone string) error) {
 	tick := time.NewTicker(notifyInterval)
 	defer tick.Stop()
@@ -58,7 +58,7 @@ func (n *notifier) follow(ctx context.Context, zone string, notify func(zone str
 		go func() { done <- notify(zone) }()
 		select {
 		case <-ctx.Done():
-			return // notify can't be ended early; a reload doesn't wait for it
+			return // notify can't be cancelled; a reload doesn't wait for it
 		case err := <-done:
 			if err != nil && !failing {
 				log.Warningf("zone %s: %v", zone, err)

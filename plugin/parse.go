@@ -27,7 +27,7 @@ const (
 	defaultTTL            = 5
 	maxTTL                = 3600
 	defaultStartupTimeout = 5 * time.Second
-	// minSnapshotAge leaves room for the times between two writes of a snapshot file.
+	// minSnapshotAge is longer than the time between two writes of a snapshot file.
 	minSnapshotAge = 5 * time.Minute
 )
 
@@ -37,7 +37,7 @@ type options struct {
 	kubeconfig     string
 	context        string
 	manifests      string
-	config         *rest.Config // nil where manifests is set
+	config         *rest.Config // nil if manifests is set
 	location       topology.Location
 	policy         topology.Policy
 	namespaces     []string
@@ -50,7 +50,7 @@ type options struct {
 	fall           fall.F
 }
 
-// sourceKey tells stanzas apart that need sources of their own.
+// sourceKey identifies the source that a stanza reads. Stanzas with the same key share it.
 func (o *options) sourceKey() string {
 	if o.manifests != "" {
 		return "manifests\x00" + o.manifests
@@ -58,7 +58,7 @@ func (o *options) sourceKey() string {
 	return "kubernetes\x00" + o.kubeconfig + "\x00" + o.context
 }
 
-// parse reads the one clusterset stanza of a server block. Its errors name the line.
+// parse reads a server block's only clusterset stanza. Its errors name the line.
 func parse(c *caddy.Controller) (*options, error) {
 	o := &options{ttl: defaultTTL, express: true, startupTimeout: defaultStartupTimeout}
 	p := parser{Controller: c, options: o, seen: map[string]bool{}}
@@ -104,7 +104,7 @@ func (p *parser) zones(names []string) error {
 			return err
 		}
 		d := index.MCS
-		if name == public || name == publicOurs {
+		if name == public || name == svcGlobal {
 			d = index.Global
 		}
 		p.options.zones = append(p.options.zones, newZone(name, d))
@@ -112,13 +112,13 @@ func (p *parser) zones(names []string) error {
 	return nil
 }
 
-// checkZone returns an error unless the names that a zone has of itself are as a packet holds them.
+// checkZone returns an error if the zone's own names are too long for a packet, or would be spelled differently in one.
 func checkZone(name string) error {
 	longest := "dns-version." + strings.TrimPrefix(name, ".")
 	buf := make([]byte, 255)
 	n, err := dns.PackDomainName(longest, buf, 0, nil, false)
 	if err != nil {
-		return fmt.Errorf("zone %s: too long, or no DNS name", name)
+		return fmt.Errorf("zone %s: too long, or not a DNS name", name)
 	}
 	if received, _, err := dns.UnpackDomainName(buf[:n], 0); err != nil || received != longest {
 		return fmt.Errorf("zone %s: queries would spell it %s", name, strings.TrimPrefix(received, "dns-version."))
@@ -202,7 +202,7 @@ func (p *parser) path(s string) string {
 
 func (p *parser) locationOption(args []string) error {
 	if len(args) < 1 || len(args) > 3 {
-		return errors.New("want CLUSTER [ZONE [REGION]], - for one that is unknown")
+		return errors.New("want CLUSTER [ZONE [REGION]], with - for an unknown value")
 	}
 	fields := []*string{&p.location.Cluster, &p.location.Zone, &p.location.Region}
 	for i, arg := range args {
@@ -285,7 +285,7 @@ func (p *parser) maxAnswersOption(args []string) (err error) {
 
 func (p *parser) ttlOption(args []string) error {
 	n, err := number(args, 0, maxTTL)
-	p.ttl = uint32(n) //nolint:gosec // number checks it
+	p.ttl = uint32(n) //nolint:gosec // checked by number
 	return err
 }
 
@@ -322,7 +322,7 @@ func (p *parser) snapshotOption(args []string) error {
 	if len(args) == 2 {
 		d, err := time.ParseDuration(args[1])
 		if err != nil || d < minSnapshotAge {
-			return fmt.Errorf("want the oldest that may be served as a duration of at least %v, such as 24h, not %q", minSnapshotAge, args[1])
+			return fmt.Errorf("want a maximum age of at least %v, such as 24h, not %q", minSnapshotAge, args[1])
 		}
 		p.snapshot.maxAge = d
 	}
@@ -342,18 +342,18 @@ func (p *parser) fallthroughOption(args []string) error {
 	return checkZoneNames(args)
 }
 
-// finish checks what no single option can, and finds the source where none is named.
+// finish checks rules that involve several options, and finds the source if none is named.
 func (p *parser) finish() error {
 	p.options.zones.sort()
 	if p.policy.Boundary != topology.Any && !p.location.Has(p.policy.Boundary) {
-		return fmt.Errorf("boundary %s: the %s of this server is unknown, so that nothing would lie within; set it with location CLUSTER ZONE REGION",
+		return fmt.Errorf("boundary %s: the %s of this server is unknown, so no endpoint would be within it; set it with location CLUSTER ZONE REGION",
 			p.policy.Boundary, p.policy.Boundary)
 	}
 	switch {
 	case p.manifests != "" && p.kubeconfig != "":
-		return errors.New("kubeconfig and manifests exclude each other: objects come from one source")
+		return errors.New("kubeconfig and manifests are mutually exclusive: objects come from one source")
 	case p.manifests != "" && p.snapshot.path != "":
-		return errors.New("snapshot and manifests exclude each other: manifests are files already, there when the server starts")
+		return errors.New("snapshot and manifests are mutually exclusive: manifests are files that exist when the server starts")
 	case p.manifests != "" || p.kubeconfig != "":
 		return nil
 	}
@@ -365,11 +365,11 @@ func (p *parser) finish() error {
 	return nil
 }
 
-// checkZoneNames returns an error for an argument that CoreDNS would drop without a word.
+// checkZoneNames returns an error for an argument that CoreDNS would drop silently.
 func checkZoneNames(args []string) error {
 	for _, arg := range args {
 		if len(plugin.Host(arg).NormalizeExact()) == 0 {
-			return fmt.Errorf("%q is no zone", arg)
+			return fmt.Errorf("%q is not a zone", arg)
 		}
 	}
 	return nil

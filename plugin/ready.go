@@ -1,9 +1,9 @@
 package clusterset
 
-// Ready implements ready.Readiness: true once every kind was read, or a snapshot file is answered from, when queries get
-// answers and not SERVFAIL. It stays true when the source is lost later, because the last known answers are served then, and
-// during a reload, because the server that is being replaced answers until the new one does. It is false from the moment when
-// the process is told to end: other servers get the queries then, if ready asks us continuously.
+// Ready implements ready.Readiness. It is true once every kind has been read or a snapshot file has been restored: from then
+// on queries get answers instead of SERVFAIL. It stays true when the source is lost, because the last known answers are
+// served, and during a reload, because the old server answers until the new one does. It is false as soon as the process is
+// told to stop, so that other servers get the queries, provided that the ready plugin monitors continuously.
 func (c *ClusterSet) Ready() bool {
 	return !stopping.Load() && (c.index.Snapshot() != nil || c.source.corefile.replacesOneThatAnswers())
 }

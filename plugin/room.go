@@ -8,19 +8,19 @@ import (
 	"github.com/clusterset/clusterset/plugin/express"
 )
 
-// The least that records take in a packet, in bytes, where their owner is two bytes that point to a name before.
+// The smallest sizes of records in a packet, in bytes: their owner is a compression pointer of two bytes.
 const (
 	sizeA    = 2 + 10 + 4
 	sizeAAAA = 2 + 10 + 16
-	sizeSRV  = 2 + 10 + 6 // and the target, which is never compressed
+	sizeSRV  = 2 + 10 + 6 // plus the target, which is never compressed
 )
 
-// room is how much of a reply there is room for in the packet that takes it, so that no query costs more than what can be sent
-// back. It counts the least that records take: a reply that fits is never cut.
+// room is the space left in a reply's packet. It bounds the work for a query by what can be sent back. It counts each record's
+// smallest size, so a reply that fits is never cut.
 type room struct {
 	w    dns.ResponseWriter
 	r    *dns.Msg
-	max  int // 0 until it matters: most replies fit into any packet
+	max  int // 0 until needed: most replies fit into any packet
 	used int
 	// steady is set for a transfer, which has the same records every time.
 	steady bool
@@ -29,8 +29,8 @@ type room struct {
 // newRoom counts the header and the question.
 func newRoom(w dns.ResponseWriter, r *dns.Msg) room { return room{w: w, r: r, used: 12 + 1 + 4} }
 
-// take counts n records of at least size bytes each and returns how many of them to build: all of them, or one more than
-// there is room for.
+// take counts n records of at least size bytes each and returns how many of them to build: all, or one more than fit, so that
+// full is true.
 func (m *room) take(n, size int) int {
 	m.used += n * size
 	if m.full() {
@@ -39,13 +39,13 @@ func (m *room) take(n, size int) int {
 	return n
 }
 
-// takeAddrs does the same for the records of addresses, as an additional section has them.
+// takeAddrs does the same for the addresses of an additional section.
 func (m *room) takeAddrs(v4, v6 index.Addrs) (index.Addrs, index.Addrs) {
 	v4 = v4[:m.take(len(v4), sizeA)]
 	return v4, v6[:m.take(len(v6), sizeAAAA)]
 }
 
-// full reports whether more was counted than there is room for.
+// full reports whether more was counted than fits.
 func (m *room) full() bool {
 	if m.used <= dns.MinMsgSize {
 		return false
@@ -56,7 +56,7 @@ func (m *room) full() bool {
 	return m.used > m.max
 }
 
-// sizeOf returns how many bytes a reply can have, as CoreDNS counts when it truncates.
+// sizeOf returns how many bytes a reply can have, counted as CoreDNS does when it truncates.
 func sizeOf(w dns.ResponseWriter, r *dns.Msg) int {
 	state := request.Request{W: w, Req: r}
 	if state.Proto() == "udp" {

@@ -26,7 +26,7 @@ func setup(c *caddy.Controller) error {
 	if err != nil {
 		return plugin.Error(pluginName, err)
 	}
-	hearStop()
+	registerStop()
 	cs := &ClusterSet{
 		Fall:       o.fall,
 		zones:      o.zones,
@@ -50,7 +50,7 @@ func setup(c *caddy.Controller) error {
 	c.OnStartup(func() error {
 		cs.zones.nest(otherZones(c))
 		if cs.Next == nil && slices.ContainsFunc(cs.zones, func(z *zone) bool { return z.name == public }) {
-			log.Warning("zone global: a public top-level domain, of which clusterset knows svc.global only. No plugin after it resolves the other names, so they get NXDOMAIN. Serve svc.global instead")
+			log.Warning("zone global: this is a public top-level domain, and clusterset only answers svc.global in it. No later plugin resolves the other names, so they get NXDOMAIN. Serve svc.global instead")
 		}
 		cs.self.storeFirst(boundAddrs(config.ListenHosts))
 		s.start()
@@ -60,8 +60,9 @@ func setup(c *caddy.Controller) error {
 	c.OnRestartFailed(closeAbandoned)
 	var waits sync.Once
 	config.AddPlugin(func(next plugin.Handler) plugin.Handler {
-		// Chains are made, one for each socket, when all plugins are set up: so this comes after all other plugins' OnStartup.
-		// Some wait there themselves, as kubernetes does for the same API server, and our time passes meanwhile.
+		// CoreDNS builds the chains, one per socket, after it has set up all plugins, so this OnStartup runs after those of
+		// all other plugins. Some of them wait as well, such as kubernetes for the same API server, and our timeout runs
+		// meanwhile.
 		waits.Do(func() {
 			c.OnStartup(func() error {
 				cs.await(o.startupTimeout)
@@ -74,9 +75,9 @@ func setup(c *caddy.Controller) error {
 	return nil
 }
 
-// await gives the source time for its first sync, so that a restarted server mostly answers its first query. The time counts
-// from the source's start, so that server blocks wait together. Where a snapshot file is answered from it is not taken, except
-// in a reload: there the server that is being replaced still has better answers.
+// await waits for the source's first sync, so that a restarted server can usually answer its first query. The timeout counts
+// from the source's start, so that server blocks wait together. A server that answers from a snapshot file doesn't wait,
+// except in a reload: there the old server still has better answers.
 func (c *ClusterSet) await(timeout time.Duration) {
 	if c.index.Snapshot() != nil && !c.source.corefile.replacesOneThatAnswers() {
 		return
@@ -90,11 +91,11 @@ func (c *ClusterSet) await(timeout time.Duration) {
 		if c.index.Snapshot() != nil {
 			answers = "answers from the snapshot file"
 		}
-		log.Warningf("%s: not synced after %v: starting, with %s until it is", c.source.label, timeout, answers)
+		log.Warningf("%s: not synced after %v: starting anyway, with %s until it is", c.source.label, timeout, answers)
 	}
 }
 
-// newFeed makes the feed that a stanza asks for.
+// newFeed returns the feed that a stanza asks for.
 func newFeed(o *options) (feed, error) {
 	if o.manifests != "" {
 		return &manifestsFeed{dir: o.manifests}, nil

@@ -16,29 +16,29 @@ import (
 
 var errNotReady = errors.New("waiting for the first sync")
 
-// feed reads objects from somewhere and tells a source of them, until its context ends.
+// feed reads objects and passes them to a source, until its context ends.
 type feed interface {
-	// name is a word for logs and metric labels.
+	// name is used in logs and metric labels.
 	name() string
 	run(ctx context.Context, s *source)
 }
 
-// source passes what a feed reads on to the indexes of all server blocks that share it, and knows when each kind has been
-// read once. It owns the feed's goroutines: nothing outlives close, so that a CoreDNS reload leaves nothing behind.
+// source passes the objects of a feed to the indexes of all server blocks that share it, and tracks which kinds have
+// been read. It owns the feed's goroutines. None outlives close, so a CoreDNS reload leaks nothing.
 type source struct {
 	feed     feed
 	corefile *sources
 	label    string // in metrics and logs
 	indexes  []*index.Index
-	keeper   *keeper // nil where no stanza has the snapshot option
+	keeper   *keeper // nil if no stanza has the snapshot option
 	notify   []*notifier
 	synced   chan struct{}
 
 	mu      sync.Mutex
 	unread  map[index.Kind]bool
-	watched map[index.Kind]bool // at this moment
+	watched map[index.Kind]bool // currently
 	cancel  context.CancelFunc
-	// startedAt is written once, by start, and read after it.
+	// startedAt is written once, by start, and only read after that.
 	startedAt time.Time
 	done      chan struct{}
 	invalid   rate.Sometimes
@@ -59,7 +59,7 @@ func newSource(f feed) *source {
 	return s
 }
 
-// start runs the feed. Later calls do nothing: each server block that shares the source makes one.
+// start runs the feed. Each server block that shares the source calls it; later calls do nothing.
 func (s *source) start() {
 	before := running()
 	s.mu.Lock()
@@ -76,7 +76,7 @@ func (s *source) start() {
 	if s.keeper != nil {
 		s.keeper.takeOver(before)
 	}
-	s.showMetrics() // not before: of a reload that fails until here the running server's metrics know nothing
+	s.showMetrics() // only now: a reload that failed earlier must not change the running server's metrics
 	go func() {
 		defer close(s.done)
 		var wg sync.WaitGroup
@@ -97,7 +97,8 @@ func (s *source) isStarted() bool {
 	return s.cancel != nil
 }
 
-// highestSerial is the highest that the sources' servers have given out: the one that takes their place goes on from there.
+// highestSerial returns the highest serial that the sources' servers have given out. The server that replaces them
+// continues from there.
 func highestSerial(all []*source) uint32 {
 	var highest uint32
 	for _, s := range all {
@@ -125,7 +126,7 @@ func (s *source) close() {
 	}
 }
 
-// put passes an object on; nil for one that can't be served removes it.
+// put passes an object on. It removes an object that can't be served, which is nil.
 func (s *source) put(kind index.Kind, id index.ObjectID, o index.Object, errs field.ErrorList) {
 	s.report(kind, id, errs)
 	for _, x := range s.indexes {
@@ -145,7 +146,7 @@ func (s *source) delete(kind index.Kind, id index.ObjectID) {
 	s.gauge(kind)
 }
 
-// replace makes objects all there are of a kind.
+// replace replaces all objects of a kind.
 func (s *source) replace(kind index.Kind, objects []index.Object) {
 	for _, x := range s.indexes {
 		x.Replace(kind, objects)
@@ -154,7 +155,7 @@ func (s *source) replace(kind index.Kind, objects []index.Object) {
 	s.gauge(kind)
 }
 
-// read marks a kind as known, if only as having no objects. With the last kind, queries begin to be answered.
+// read marks a kind as read, even if it has no objects. Queries are answered once all kinds have been read.
 func (s *source) read(kind index.Kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -174,7 +175,7 @@ func (s *source) read(kind index.Kind) {
 	close(s.synced)
 }
 
-// reachable says whether the objects of a kind are being watched at this moment.
+// reachable records whether the objects of a kind are currently being watched.
 func (s *source) reachable(kind index.Kind, yes bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,13 +186,13 @@ func (s *source) reachable(kind index.Kind, yes bool) {
 	}
 }
 
-// failed counts a failed read and says so.
+// failed counts and logs a failed read.
 func (s *source) failed(kind index.Kind, err error) {
 	errorsTotal.WithLabelValues(s.label, kind.String()).Inc()
 	log.Warningf("%s: %s: %v", s.label, kind, err)
 }
 
-// shortened keeps a line of the log readable, whoever wrote what it is about.
+// shortened limits the length of text that comes from objects, to keep log lines readable.
 func shortened(text string) string {
 	const limit = 1000
 	if len(text) > limit {
@@ -200,7 +201,7 @@ func shortened(text string) string {
 	return text
 }
 
-// report counts an object with fields that can't be served and says which. A flood of such objects is not one of log lines.
+// report counts and logs an object with fields that can't be served. Many such objects don't flood the log.
 func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList) {
 	if len(errs) == 0 {
 		return

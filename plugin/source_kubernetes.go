@@ -20,21 +20,21 @@ import (
 
 // Variables, for tests.
 var (
-	// absentPoll is how long a CustomResourceDefinition may be installed before we notice.
+	// absentPoll is how often a missing CustomResourceDefinition is checked for.
 	absentPoll = 10 * time.Second
-	// retryMin and retryMax are the pauses after a first and after many failures.
+	// retryMin and retryMax are the pauses after the first failure and after many.
 	retryMin, retryMax = 200 * time.Millisecond, 30 * time.Second
 )
 
-// kubernetesFeed watches the API server for every kind. The kinds are independent: one whose CustomResourceDefinition isn't
-// installed counts as read, and is looked for again; one that is forbidden or fails holds up only the first sync, because
-// without it we could not tell what doesn't exist.
+// kubernetesFeed watches the API server for every kind. The kinds are independent. One whose CustomResourceDefinition isn't
+// installed counts as read, and is checked for again later. One that is forbidden or fails delays the first sync, because
+// without it the server can't know which names don't exist; after that it affects no other kind.
 type kubernetesFeed struct {
 	config *rest.Config
 	client *http.Client
-	// self, where set, learns the addresses of the Service in front of this pod.
+	// self gets the addresses of the Services in front of this pod. It may be empty.
 	self []selfGlue
-	// recognised, where set, is called when uid has been found.
+	// recognised is called when uid has been found. It may be nil.
 	recognised func()
 	uid        atomic.Pointer[string]
 }
@@ -56,7 +56,7 @@ func (f *kubernetesFeed) run(ctx context.Context, s *source) {
 	f.client.CloseIdleConnections()
 }
 
-// run watches one kind: finds the version that is served, watches it, and starts again when it is no longer there.
+// run watches one kind: it finds the version that is served, watches it, and starts again when that version is gone.
 func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, client *http.Client) {
 	delay := newDelay()
 	for ctx.Err() == nil {
@@ -79,7 +79,7 @@ func (k *watchedKind) run(ctx context.Context, s *source, config *rest.Config, c
 	}
 }
 
-// served returns the first of the kind's versions that the API server has, or "" where it has none.
+// served returns the first of the kind's versions that the API server serves, or "" if it serves none.
 func (k *watchedKind) served(ctx context.Context, config *rest.Config, client *http.Client) (string, error) {
 	for _, version := range k.versions {
 		rc, err := k.client(config, client, version)
@@ -103,15 +103,15 @@ func (k *watchedKind) served(ctx context.Context, config *rest.Config, client *h
 	return "", nil
 }
 
-// watch follows one version of the kind until the API server no longer has it. Every other failure is retried here, with
-// what was read last kept.
+// watch follows one version of the kind until the API server no longer serves it. It retries every other failure, and keeps
+// what was read last.
 func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config, client *http.Client, version string) {
 	rc, err := k.client(config, client, version)
 	if err != nil {
 		s.failed(k.kind, err)
 		return
 	}
-	quiet := logr.Discard() // what goes wrong reaches s.failed
+	quiet := logr.Discard() // failures are reported by s.failed
 	ctx = logr.NewContext(ctx, quiet)
 	lw := &listWatch{kind: k, client: rc, source: s}
 	reflector := cache.NewReflectorWithOptions(
@@ -143,7 +143,7 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 	}
 }
 
-// explain adds what to do to errors that an operator can mend.
+// explain adds the cure to errors that an operator can fix.
 func (k *watchedKind) explain(err error) error {
 	if apierrors.IsForbidden(err) {
 		return fmt.Errorf("%w (grant get, list and watch on %s.%s to CoreDNS's ServiceAccount)", err, k.resource, k.group)
@@ -152,13 +152,13 @@ func (k *watchedKind) explain(err error) error {
 }
 
 // listWatch lists and watches one kind, and tells the source whether that works: the Reflector retries a refused watch
-// without a word.
+// silently.
 type listWatch struct {
 	kind   *watchedKind
 	client rest.Interface
 	source *source
-	// failed is set while the last request failed and that was said: the Reflector follows a watch that fails by a list, which
-	// fails for the same reason.
+	// failed is set if the last request failed and the failure was reported. After a failed watch the Reflector lists, which
+	// fails for the same reason and must not be reported twice.
 	failed bool
 }
 
@@ -190,7 +190,7 @@ func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOpt
 	return w, err
 }
 
-// List implements cache.Lister, which the Reflector's constructor still asks for.
+// List implements cache.Lister, which the Reflector's constructor still requires.
 func (l *listWatch) List(options metav1.ListOptions) (runtime.Object, error) {
 	return l.ListWithContext(context.Background(), options)
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 )
 
-// identity says what is known of the cluster at this moment: its CA without asking anyone, its UID once it was reached.
+// identity returns what is known of the cluster so far: its CA from the configuration, and its UID once the API server
+// has been reached.
 func (f *kubernetesFeed) identity() statefile.Cluster {
 	c := statefile.Cluster{Server: f.config.Host}
 	if uid := f.uid.Load(); uid != nil {
@@ -22,7 +23,7 @@ func (f *kubernetesFeed) identity() statefile.Cluster {
 	}
 	bundle := f.config.CAData
 	if len(bundle) == 0 && f.config.CAFile != "" {
-		bundle, _ = os.ReadFile(f.config.CAFile) // unreadable it fails each connection, which says so
+		bundle, _ = os.ReadFile(f.config.CAFile) // if it can't be read, every connection fails and reports it
 	}
 	for {
 		var block *pem.Block
@@ -36,7 +37,7 @@ func (f *kubernetesFeed) identity() statefile.Cluster {
 	}
 }
 
-// findUID learns which cluster this is. Where it isn't allowed to, its CA alone tells it apart.
+// findUID reads the cluster's UID. If that is forbidden, the cluster is identified by its CA alone.
 func (f *kubernetesFeed) findUID(ctx context.Context) {
 	core, err := corev1client.NewForConfigAndClient(f.config, f.client)
 	if err != nil {

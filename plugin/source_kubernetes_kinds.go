@@ -21,11 +21,11 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// watchedKind says where a kind is found and how its objects are read.
+// watchedKind describes how the objects of a kind are listed, watched and decoded.
 type watchedKind struct {
 	kind            index.Kind
 	group, resource string
-	versions        []string // the first that is served is watched
+	versions        []string // in order of preference
 	selector        string
 	protobuf        bool
 	object          runtime.Object // of the type that a watch yields
@@ -40,7 +40,7 @@ var watchedKinds = []*watchedKind{
 		newList:  func() runtime.Object { return &mcsv1beta1.ServiceImportList{} },
 	},
 	{
-		// Only slices of the Multi-Cluster Services API: a cluster's own, thousands more, never reach us.
+		// Only slices of the Multi-Cluster Services API. The cluster's own slices, thousands more, aren't transferred.
 		kind: index.KindEndpointSlice, group: discoveryv1.GroupName, resource: "endpointslices",
 		versions: []string{"v1"}, selector: mcsv1beta1.LabelServiceName, protobuf: true,
 		object:  &discoveryv1.EndpointSlice{},
@@ -60,11 +60,11 @@ var watchedKinds = []*watchedKind{
 	},
 }
 
-// codecs reads the kinds that we watch. A ServiceImport of v1alpha1 has the fields of v1beta1 and is read as one.
+// codecs decodes the watched kinds. A v1alpha1 ServiceImport has the fields of v1beta1 and is decoded as such.
 var codecs = serializer.NewCodecFactory(index.NewScheme())
 
-// client returns a client for one version of the kind. Custom resources come as JSON only; EndpointSlices as protobuf,
-// which takes a fraction of the time to read.
+// client returns a client for one version of the kind. Custom resources are available as JSON only. EndpointSlices are read
+// as protobuf, which takes a fraction of the time to decode.
 func (k *watchedKind) client(config *rest.Config, client *http.Client, version string) (rest.Interface, error) {
 	c := rest.CopyConfig(config)
 	c.APIPath = "/apis"
@@ -79,8 +79,8 @@ func (k *watchedKind) client(config *rest.Config, client *http.Client, version s
 	return rest.RESTClientForConfigAndClient(c, client)
 }
 
-// store is what a Reflector writes to. It keeps nothing: objects go on to the indexes in their compact form, so that there
-// is one copy of what DNS needs and none of what it doesn't.
+// store is what a Reflector writes to. It keeps nothing: objects go to the indexes in their compact form, so that there is
+// one copy of what DNS needs, and no copy of the rest.
 type store struct {
 	kind   *watchedKind
 	source *source
@@ -93,7 +93,7 @@ type converted struct {
 	errs   field.ErrorList
 }
 
-// Transformer implements cache.TransformingStore: a streamed list gathers compact objects, not those of the API.
+// Transformer implements cache.TransformingStore: a streamed list collects compact objects instead of API objects.
 func (s *store) Transformer() cache.TransformFunc {
 	return func(o any) (any, error) { return s.convert(o) }
 }
@@ -147,7 +147,7 @@ func (s *store) Replace(list []any, _ string) error {
 		if err != nil {
 			return err
 		}
-		list[i] = nil // what was read is garbage from here on
+		list[i] = nil // let the API object be collected
 		s.source.report(s.kind.kind, c.id, c.errs)
 		if c.object != nil {
 			objects = append(objects, c.object)
@@ -158,11 +158,11 @@ func (s *store) Replace(list []any, _ string) error {
 	return nil
 }
 
-// Resync implements cache.ReflectorStore. There is nothing to do again: queries read what was put.
+// Resync implements cache.ReflectorStore. There is nothing to resync: queries read what was put.
 func (*store) Resync() error { return nil }
 
-// observeChange measures the way of a change from its cause to the answers, where the object says when that was. What changed
-// before this server began to read is not measured: for how long it was away says nothing about the way.
+// observeChange measures the time from the cause of a change to the answers, if the object has a trigger time. It skips
+// changes from before this server started: they would measure how long the server was down.
 func (s *store) observeChange(o any) {
 	slice, ok := o.(*discoveryv1.EndpointSlice)
 	if !ok {

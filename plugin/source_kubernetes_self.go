@@ -20,18 +20,18 @@ import (
 // namespaceFile is where a pod finds its namespace; a variable for tests.
 var namespaceFile = "/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 
-// selfTries is how often the Service in front of this pod is looked for. Endpoints follow readiness, so that it can't be
-// found before the first sync.
+// selfTries is how often this pod looks for the Service in front of it. The pod is no endpoint before it is ready, so the Service
+// can't be found before the first sync.
 const selfTries = 12
 
-// selfGlue is a server block whose NS records' glue is looked for, and the port that it listens on.
+// selfGlue is the glue of a server block's NS records, to be found, and the port that the block listens on.
 type selfGlue struct {
 	addrs *selfAddrs
 	port  string
 }
 
-// findSelf replaces the bound addresses in the NS records' glue by those of the Services that lead to this pod: pods come and go,
-// a Service's address is what clients were told. Outside of a cluster there is none.
+// findSelf replaces the bound addresses in the NS records' glue with those of the Services that lead to this pod. Pods come and
+// go, and clients are configured with a Service's address. Outside a cluster it does nothing.
 func (f *kubernetesFeed) findSelf(ctx context.Context) {
 	b, err := os.ReadFile(namespaceFile)
 	if err != nil {
@@ -60,7 +60,7 @@ func (f *kubernetesFeed) findSelf(ctx context.Context) {
 	}
 }
 
-// findGlue gives the blocks the addresses of the Services that lead to them, and returns those that have none.
+// findGlue gives each block the addresses of the Services that lead to it, and returns the blocks without one.
 func findGlue(blocks []selfGlue, fronts []front) (missing []selfGlue) {
 	for _, self := range blocks {
 		var addrs []netip.Addr
@@ -78,13 +78,13 @@ func findGlue(blocks []selfGlue, fronts []front) (missing []selfGlue) {
 	return missing
 }
 
-// front is a Service that has this pod as an endpoint, and the slice that says so.
+// front is a Service that has this pod as an endpoint, and the slice that lists it.
 type front struct {
 	service *corev1.Service
 	slice   *discoveryv1.EndpointSlice
 }
 
-// leadsTo reports whether what is sent to the Service's port 53 over UDP, where resolvers ask a name server, arrives at that port.
+// leadsTo reports whether the Service forwards port 53 over UDP, which resolvers use for name servers, to that port.
 func (f *front) leadsTo(port string) bool {
 	for i := range f.service.Spec.Ports {
 		p := &f.service.Spec.Ports[i]
@@ -132,7 +132,7 @@ func (f *kubernetesFeed) fronts(ctx context.Context, namespace string) ([]front,
 	return fronts, nil
 }
 
-// clusterIPs returns a Service's addresses. A headless one has none: its pods are no fixed address.
+// clusterIPs returns a Service's cluster IPs. A headless Service has none: its pods' addresses aren't fixed.
 func clusterIPs(svc *corev1.Service) []netip.Addr {
 	var addrs []netip.Addr
 	for _, ip := range svc.Spec.ClusterIPs {

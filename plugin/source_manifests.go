@@ -17,15 +17,16 @@ import (
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
-// settle is how long a directory must be quiet before it is read: editors and kubelet's ConfigMap updates write, rename and
-// link in several steps.
+// settle is how long a directory must be quiet before it is read: editors, and kubelet when it updates a ConfigMap, write,
+// rename and link in several steps.
 const settle = 100 * time.Millisecond
 
-// rescan is how often the directory is looked at without an event: network file systems send none. A variable for tests.
+// rescan is how often the directory is scanned without an event: network file systems send none. A variable for tests.
 var rescan = 5 * time.Second
 
-// manifestsFeed reads objects from the YAML and JSON files of a directory and follows their changes: a source for machines
-// without Kubernetes. A file that can't be read or parsed keeps what it held last, and leaves the others alone.
+// manifestsFeed reads objects from the YAML and JSON files of a directory and follows their changes. It is a source for
+// machines without Kubernetes. If a file can't be read or parsed, its last good objects stay, and the other files are not
+// affected.
 type manifestsFeed struct {
 	dir   string
 	files map[string]*manifest
@@ -34,12 +35,13 @@ type manifestsFeed struct {
 
 // manifest is the last good state of one file.
 type manifest struct {
-	info    fs.FileInfo // when it was read last
+	info    fs.FileInfo // from the last read
 	objects []manifests.Located
 }
 
-// unchanged tells without reading it whether a file is as it was. Size and time alone don't: files of an image, of a Nix store
-// or of some ConfigMap mounts all bear the same time, and the next version of one comes as another file in its place.
+// unchanged reports whether a file is the one that was read last, without reading it. Size and time alone don't tell: the
+// files of an image, a Nix store or some ConfigMap mounts all have the same time, and the next version is another file under
+// the same name.
 func (m *manifest) unchanged(now fs.FileInfo) bool {
 	return m.info != nil && os.SameFile(m.info, now) && m.info.Size() == now.Size() && m.info.ModTime().Equal(now.ModTime())
 }
@@ -64,7 +66,7 @@ func (f *manifestsFeed) run(ctx context.Context, s *source) {
 		case <-events:
 			pause(ctx, settle)
 			drain(events)
-		case err := <-errs: // too many events at once, say; unread it would hold up all that come
+		case err := <-errs: // an event overflow, for example; if errors weren't read, they would block events
 			log.Warningf("manifests: watch %s: %v", f.dir, err)
 		case <-tick.C:
 		}
@@ -74,7 +76,8 @@ func (f *manifestsFeed) run(ctx context.Context, s *source) {
 	}
 }
 
-// notify returns channels of changes below the directory and of what goes wrong with them, nil where the system offers none.
+// notify returns the channels of a watch on the directory, and a function that stops it. The channels are nil if the system
+// can't watch it.
 func (f *manifestsFeed) notify() (<-chan fsnotify.Event, <-chan error, func()) {
 	w, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -83,7 +86,7 @@ func (f *manifestsFeed) notify() (<-chan fsnotify.Event, <-chan error, func()) {
 		}
 		_ = w.Close()
 	}
-	log.Warningf("manifests: %s is looked at every %v only: %v", f.dir, rescan, err)
+	log.Warningf("manifests: %s can't be watched and is scanned every %v: %v", f.dir, rescan, err)
 	return nil, nil, func() {}
 }
 
@@ -100,7 +103,7 @@ func drain(events <-chan fsnotify.Event) {
 	}
 }
 
-// scan reads the files that changed and passes on what is new, different and gone.
+// scan reads the files that changed and passes the changes on.
 func (f *manifestsFeed) scan(s *source) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
@@ -126,7 +129,7 @@ func (f *manifestsFeed) scan(s *source) {
 	}
 }
 
-// readFile reads a file unless it is as it was, and reports whether it differs.
+// readFile reads a file unless it is unchanged, and reports whether there are new objects.
 func (f *manifestsFeed) readFile(s *source, name string) bool {
 	path := filepath.Join(f.dir, name)
 	info, err := os.Stat(path)
@@ -144,12 +147,12 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 	}
 	data, err := manifests.ReadFile(path)
 	if err != nil {
-		f.failed(s, err) // and is tried again: permissions change without a trace in size and time
+		f.failed(s, err) // retried: a change of permissions shows in neither size nor time
 		return false
 	}
 	last.info = info
 	if len(bytes.TrimSpace(data)) == 0 && len(last.objects) > 0 {
-		// Somebody is about to write it, or has found the disk full.
+		// Someone is about to write it, or the disk was full.
 		f.failed(s, fmt.Errorf("%s: empty (what %s held last stays; to have nothing of it, remove the file)", name, name))
 		return false
 	}
@@ -169,8 +172,8 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 	return true
 }
 
-// apply passes on the difference between what the files say and what was passed on before. Of an object that stands in
-// several places the first counts, in the order of file names.
+// apply passes on the difference between the files and what was passed on before. If an object is in several files, the
+// first one counts, in the order of file names.
 func (f *manifestsFeed) apply(s *source) {
 	next := map[manifests.Key]manifests.Located{}
 	for _, name := range slices.Sorted(maps.Keys(f.files)) {
@@ -197,7 +200,7 @@ func (f *manifestsFeed) apply(s *source) {
 	}
 }
 
-// failed reports a file or directory that could not be read. The kind is not known: it counts under the source's.
+// failed reports a file or directory that could not be read. The kind is unknown, so it is counted under kindFile.
 func (f *manifestsFeed) failed(s *source, err error) {
 	errorsTotal.WithLabelValues(s.label, kindFile).Inc()
 	log.Errorf("manifests: %v", err)

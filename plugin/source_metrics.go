@@ -12,7 +12,7 @@ func (s *source) gauge(kind index.Kind) {
 	}
 }
 
-// showWatched sets a kind's gauge. s.mu is held.
+// showWatched sets a kind's source_synced gauge. s.mu is held.
 func (s *source) showWatched(kind index.Kind) {
 	v := 0.0
 	if s.watched[kind] {
@@ -21,15 +21,15 @@ func (s *source) showWatched(kind index.Kind) {
 	syncedGauge.WithLabelValues(s.label, kind.String()).Set(v)
 }
 
-// showMetrics sets the gauges anew. s.mu is held.
+// showMetrics sets the source_synced gauges of all kinds. s.mu is held.
 func (s *source) showMetrics() {
 	for _, k := range index.Kinds {
 		s.showWatched(k)
 	}
 }
 
-// endMetrics removes the gauges of a source that has ended, unless they are those of one that goes on: of the server that
-// took over, or, where a reload failed, of the one that stays.
+// endMetrics removes the gauges of a source that has ended. If another source with the same label is running, it sets
+// the gauges to that source's values: the new server's after a reload, or the old server's if the reload failed.
 func (s *source) endMetrics() {
 	for _, other := range running() {
 		if other.label != s.label {

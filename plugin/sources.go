@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// sources are the sources of one Corefile. Server blocks that read the same objects share one, and so one set of watches.
+// sources are the sources of one Corefile. Server blocks that read the same objects share one source and its watches.
 type sources struct {
 	mu       sync.Mutex
 	byKey    map[string]*source
@@ -20,7 +20,7 @@ type sources struct {
 
 type sourcesKey struct{}
 
-// started are the Corefiles whose sources may be running.
+// started has the Corefiles whose sources may be running.
 var started struct {
 	mu  sync.Mutex
 	all map[*sources]bool
@@ -31,7 +31,7 @@ func sourcesOf(c *caddy.Controller) *sources {
 	if ss, ok := c.Get(sourcesKey{}).(*sources); ok {
 		return ss
 	}
-	_ = closeAbandoned() // of a reload that failed while the server before had no stanza of ours to be told
+	_ = closeAbandoned() // left by a failed reload, if the running server has no clusterset stanza and so no OnRestartFailed
 	ss := &sources{byKey: map[string]*source{}}
 	c.Set(sourcesKey{}, ss)
 	started.mu.Lock()
@@ -47,7 +47,7 @@ func sourcesOf(c *caddy.Controller) *sources {
 	return ss
 }
 
-// get returns the source that a stanza asks for, a new one for the first to do so.
+// get returns the source that a stanza asks for. The first stanza to ask creates it.
 func (ss *sources) get(o *options) (*source, error) {
 	ss.mu.Lock()
 	defer ss.mu.Unlock()
@@ -68,7 +68,7 @@ func (ss *sources) get(o *options) (*source, error) {
 	return s, nil
 }
 
-// label returns a word for a source in metrics and logs: its feed's, with a number from the Corefile's second of a kind on.
+// label names a source in metrics and logs: the name of its feed, with a number from the second one in the Corefile on.
 func (ss *sources) label(name string) string {
 	same := 1
 	for _, s := range ss.byKey {
@@ -82,7 +82,8 @@ func (ss *sources) label(name string) string {
 	return fmt.Sprintf("%s-%d", name, same)
 }
 
-// keep gives a source the snapshot file that a stanza names. A file is one source's, and a source has one file.
+// keep gives a source the snapshot file that a stanza names. Each source has at most one file, and each file belongs to
+// one source.
 func (ss *sources) keep(s *source, o *options) error {
 	if o.snapshot.path == "" {
 		return nil
@@ -114,7 +115,7 @@ func (ss *sources) close() {
 	}
 }
 
-// running returns the sources that are started, of every Corefile: while one is replaced by another there are two.
+// running returns the started sources of all Corefiles. During a reload there are two Corefiles.
 func running() []*source {
 	started.mu.Lock()
 	defer started.mu.Unlock()
@@ -131,15 +132,15 @@ func running() []*source {
 	return all
 }
 
-// replacesOneThatAnswers reports whether the servers of another Corefile answer queries, which ss is about to replace.
+// replacesOneThatAnswers reports whether ss is about to replace another Corefile's servers that already answer queries.
 func (ss *sources) replacesOneThatAnswers() bool {
 	return slices.ContainsFunc(running(), func(s *source) bool {
 		return s.corefile != ss && slices.ContainsFunc(s.indexes, func(x *index.Index) bool { return x.Snapshot() != nil })
 	})
 }
 
-// closeAbandoned stops the sources of Corefiles that no instance runs: CoreDNS drops the new instance of a reload that
-// fails half-way, without calling what it registered.
+// closeAbandoned stops the sources of Corefiles that no instance runs. When a reload fails half-way, CoreDNS drops the
+// new instance without calling its OnShutdown functions.
 func closeAbandoned() error {
 	running := map[*sources]bool{}
 	for _, instance := range caddy.Instances() {

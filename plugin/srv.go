@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// replySRV answers SRV (RFC 2782) at a service's own name, for the union of its named ports, or at one port. It returns nil
-// where there is nothing to point to.
+// replySRV answers SRV (RFC 2782) at a service's own name, for the union of its named ports, or at one port. It returns nil if
+// there are no targets.
 func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup, fits *room) *dns.Msg {
 	n := l.Targets.Len()
 	if n == 0 {
@@ -22,7 +22,7 @@ func (c *ClusterSet) replySRV(r *dns.Msg, l *index.Lookup, fits *room) *dns.Msg 
 	return c.replyServiceSRV(r, l, &picks, fits)
 }
 
-// replyServiceSRV points at the service's own name, whose addresses go into the additional section.
+// replyServiceSRV points to the service's own name. Its addresses go into the additional section.
 func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks *index.Sample, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	target := serviceName(l, name)
@@ -39,9 +39,9 @@ func (c *ClusterSet) replyServiceSRV(r *dns.Msg, l *index.Lookup, picks *index.S
 	return &p.Msg
 }
 
-// replyHostSRV points at the endpoints of a headless service, or at clusters. A record and its target's addresses lie in one array
-// element; only a host with several addresses of one family needs more. The targets are gone through three times, each with its
-// copy of picks: to see how many there is room for, how many of their addresses, and to make the records.
+// replyHostSRV points to the endpoints of a headless service, or to clusters. A record and its target's addresses are in one array
+// element; only a host with several addresses of one family needs more. It iterates over the targets three times, each with its
+// own copy of picks: to count the targets that fit, to count the addresses that fit, and to build the records.
 func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks *index.Sample, fits *room) *dns.Msg {
 	name := r.Question[0].Name
 	var names hostNames
@@ -79,13 +79,14 @@ func (c *ClusterSet) replyHostSRV(r *dns.Msg, l *index.Lookup, picks *index.Samp
 	return &p.Msg
 }
 
-// hostRun tells the targets' hosts apart, which come in order from any of them on: the first may come again as the last.
+// hostRun detects when the host changes from one target to the next. Targets are grouped by host, but may start in the middle of a
+// group, so the first host may come again at the end.
 type hostRun struct {
 	begun       bool
 	first, last int32
 }
 
-// What hostRun.next finds.
+// Results of hostRun.next.
 const (
 	same = iota
 	another
@@ -115,14 +116,14 @@ func serviceName(l *index.Lookup, qname string) string {
 	return qname[len(l.Labels)+1:]
 }
 
-// hostNames makes the full names of endpoints, all in one buffer: each needs the service's name behind its own, in lower
-// case, as what the data names is.
+// hostNames builds the full names of endpoints, all in one buffer: the endpoint's own name and the service's name, both in lower
+// case.
 type hostNames struct {
 	buf     strings.Builder
 	service string
 }
 
-// init makes the names' buffer for a reply to a question about qname, and returns for how many of the targets there is room.
+// init allocates the buffer for a reply to a question about qname, and returns how many of the targets fit.
 func (n *hostNames) init(l *index.Lookup, qname string, picks index.Sample, fits *room) (built int) {
 	n.service = lower(serviceName(l, qname))
 	var run hostRun
@@ -148,7 +149,7 @@ func (n *hostNames) init(l *index.Lookup, qname string, picks index.Sample, fits
 	return built
 }
 
-// takeHosts counts the addresses of the first targets' hosts that there is room for, those of the service itself in service.
+// takeHosts returns how many addresses of the first targets' hosts fit. It puts those of the service itself in service.
 func (c *ClusterSet) takeHosts(l *index.Lookup, targets int, picks index.Sample, service *extras, fits *room) (addrs int) {
 	var run hostRun
 	for i := 0; i < targets && !fits.full(); i++ {
@@ -166,7 +167,7 @@ func (c *ClusterSet) takeHosts(l *index.Lookup, targets int, picks index.Sample,
 	return addrs
 }
 
-// make returns the name of the host of that key.
+// make returns the full name of the host with that key.
 func (n *hostNames) make(key string) string {
 	from := n.buf.Len()
 	n.buf.WriteString(key)
@@ -194,7 +195,7 @@ func (c *ClusterSet) appendHost(extra []dns.RR, rec *recordSRV, target string, a
 	return extra
 }
 
-// setSRV makes an SRV record.
+// setSRV sets srv to an SRV record.
 func (c *ClusterSet) setSRV(srv *dns.SRV, name, target string, port, weight uint16) {
 	*srv = dns.SRV{Hdr: c.header(name, dns.TypeSRV), Weight: weight, Port: port, Target: target}
 }

@@ -2,11 +2,11 @@ package clusterset
 
 import "github.com/miekg/dns"
 
-// staleTTL is the longest TTL of an answer from a state file, in seconds: what RFC 8767 section 4 recommends for stale data.
+// staleTTL is the longest TTL of an answer from a state file, in seconds. RFC 8767 section 4 recommends it for stale data.
 const staleTTL = 30
 
-// markStale makes a reply from a state file say so: no record lives longer than staleTTL, and clients that speak EDNS are
-// told that the answer is stale (RFC 8914 sections 4.4 and 4.20). The records are the reply's own.
+// markStale marks a reply from a state file as stale: it caps all TTLs at staleTTL, and adds an extended error for
+// clients that use EDNS (RFC 8914 sections 4.4 and 4.20). It may change the records because they belong to the reply.
 func markStale(m, r *dns.Msg) {
 	for _, section := range [][]dns.RR{m.Answer, m.Ns, m.Extra} {
 		capTTL(section)

@@ -18,25 +18,27 @@ import (
 
 // Variables, for tests.
 var (
-	// stateInterval is the least time between two writes of a file, whatever changes meanwhile.
+	// stateInterval is the shortest time between two writes of a file.
 	stateInterval = 30 * time.Second
-	// stateUrgent is the least time where the serial has outrun what the file allows for.
+	// stateUrgent is the shortest time if the serial has passed the last one that the file reserves.
 	stateUrgent = time.Second
-	// stateRefresh is how often an unchanged state is written again, so that its age says when it was last known to hold.
+	// stateRefresh is how often an unchanged state is written again, so that the file's age says when the state was last known
+	// to be right.
 	stateRefresh = time.Hour
-	// writeState writes a file.
+	// writeState writes a state file.
 	writeState = statefile.Write
 )
 
-// stateRest is how many times as long as the last write took the next one waits at least: however large the state, writing takes
-// a twentieth of a core at most.
+// stateRest is the shortest pause between writes, as a multiple of the last write's duration. So writing takes at most a
+// twentieth of a core, however large the state is.
 const stateRest = 20
 
-// statePoll is how often is looked whether a write is due.
+// statePoll is how often the keeper checks whether a write is due.
 const statePoll = 500 * time.Millisecond
 
-// serialReserve is how many serials a file allows for at least beyond the last that was given out. A server that is killed
-// goes on behind them, so that its serials never go back. It costs a quiet server nothing: the clock is further by then.
+// serialReserve is the smallest number of serials that a file reserves beyond the last one given out. A server that restarts
+// after a crash continues after them, so serials never go back. A quiet server loses nothing: serials follow the clock, which
+// is further ahead by then.
 const serialReserve = 256
 
 // snapshotOptions is the snapshot option of a stanza.
@@ -53,18 +55,18 @@ func (o snapshotOptions) String() string {
 	return fmt.Sprintf("%s %v", o.path, o.maxAge)
 }
 
-// keeper keeps what a source knows in a file, and has the indexes answer from it when the source can't be reached at the
-// start. Only the stanzas with the option take part.
+// keeper saves a source's objects to a file, and restores them at the start, so that the indexes answer from them until the
+// source has synced. It holds the indexes of the stanzas that have the snapshot option.
 type keeper struct {
 	snapshotOptions
 	label   string // of the source, in metrics
 	cluster func() statefile.Cluster
 	indexes []keptIndex
 
-	lostAt atomic.Int64 // when the source ceased to be reachable, in Unix seconds, or 0: its state may not hold since
+	lostAt atomic.Int64 // when the source became unreachable, in Unix seconds, or 0; its state may be outdated since then
 
 	mu       sync.Mutex
-	restored *statefile.State // what is answered from until the first sync, or nil
+	restored *statefile.State // the state that indexes answer from until the first sync, or nil
 	live     bool             // synced
 	last     written
 	errors   rate.Sometimes
@@ -75,20 +77,20 @@ type keptIndex struct {
 	namespaces []string // nil for all
 }
 
-// written is what was written last, or tried to be.
+// written describes the last write, successful or not.
 type written struct {
 	at       time.Time // zero for never
 	took     time.Duration
 	ok       bool
-	serials  []uint32 // of the indexes, before their objects were taken
-	reserved uint32   // the last serial that the file allows for
+	serials  []uint32 // of the indexes, from before their objects were collected
+	reserved uint32   // the last serial that the file reserves
 }
 
 func newKeeper(o snapshotOptions, label string, cluster func() statefile.Cluster) *keeper {
 	return &keeper{snapshotOptions: o, label: label, cluster: cluster, errors: rate.Sometimes{First: 3, Interval: 10 * time.Minute}}
 }
 
-// takeOver restores the file, once the server that is being replaced has written what it knows.
+// takeOver restores the file, after the server that is being replaced has written its state.
 func (k *keeper) takeOver(before []*source) {
 	for _, s := range before {
 		if s.keeper != nil && s.keeper.path == k.path {
@@ -98,7 +100,7 @@ func (k *keeper) takeOver(before []*source) {
 	k.restore()
 }
 
-// handOver writes the file for the last time, unless another server has it now.
+// handOver writes the file for the last time, unless another server owns it now.
 func (k *keeper) handOver(now []*source) {
 	for _, s := range now {
 		if s.keeper != nil && s.keeper != k && s.keeper.path == k.path {
@@ -108,7 +110,7 @@ func (k *keeper) handOver(now []*source) {
 	k.flush(true)
 }
 
-// run writes the file from the first sync on, until the context ends.
+// run writes the file whenever that is due, from the first sync until the context ends.
 func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
 	select {
 	case <-ctx.Done():
@@ -127,7 +129,7 @@ func (k *keeper) run(ctx context.Context, synced <-chan struct{}) {
 	}
 }
 
-// restore reads the file and has the indexes answer from it until the first sync.
+// restore reads the file and restores the indexes from it, until the first sync.
 func (k *keeper) restore() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -164,7 +166,7 @@ func (k *keeper) restore() {
 	}
 }
 
-// usable returns why a state can't be answered from.
+// usable returns an error if a state must not be used: it is another cluster's, or too old.
 func (k *keeper) usable(s *statefile.State) error {
 	if differs := k.cluster().Differs(s.Cluster); differs != "" {
 		return fmt.Errorf("it is of another cluster: here, %s", differs)
@@ -175,8 +177,7 @@ func (k *keeper) usable(s *statefile.State) error {
 	return nil
 }
 
-// recognised compares the restored state with what has been learned of the cluster since, and takes it back where it is of
-// another.
+// recognised is called when the cluster's UID is known. It withdraws the restored state if that belongs to another cluster.
 func (k *keeper) recognised() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -194,7 +195,7 @@ func (k *keeper) recognised() {
 	}
 }
 
-// reachable says whether the source is, all of it.
+// reachable records whether all kinds of the source are being watched.
 func (k *keeper) reachable(yes bool) {
 	if yes {
 		k.lostAt.Store(0)
@@ -203,7 +204,7 @@ func (k *keeper) reachable(yes bool) {
 	}
 }
 
-// synced says that the indexes answer from the source.
+// synced records that the indexes answer from the source.
 func (k *keeper) synced() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -214,7 +215,7 @@ func (k *keeper) synced() {
 	staleGauge.WithLabelValues(k.label).Set(0)
 }
 
-// saveIfDue writes the file where it is time to.
+// saveIfDue writes the file if a write is due.
 func (k *keeper) saveIfDue() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,7 +237,7 @@ func (k *keeper) saveIfDue() {
 	k.save(false)
 }
 
-// refresh is often enough for an age to mean something beside the oldest that is allowed.
+// refresh returns how often an unchanged state is written: at least four times within maxAge.
 func (k *keeper) refresh() time.Duration {
 	if k.maxAge > 0 {
 		return max(min(stateRefresh, k.maxAge/4), stateInterval)
@@ -244,7 +245,7 @@ func (k *keeper) refresh() time.Duration {
 	return stateRefresh
 }
 
-// flush writes the file at once, for another that is about to read it, or for good where last is true.
+// flush writes the file at once, because another server is about to read it or, if last is set, because this one ends.
 func (k *keeper) flush(last bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -253,10 +254,10 @@ func (k *keeper) flush(last bool) {
 	}
 }
 
-// save writes the file unless it would say the same. Serials tell: they grow with all that shows in an answer. What doesn't
-// show, such as an endpoint beyond the boundary, is written with what does, or for its age. k.mu is held.
+// save writes the file unless nothing changed. Serials tell: they grow with every change that affects an answer. Other
+// changes, such as an endpoint beyond the boundary, are written with the next change or refresh. k.mu is held.
 func (k *keeper) save(last bool) {
-	now := written{at: time.Now(), serials: k.serials()} // before the objects: a change in between is written twice, not never
+	now := written{at: time.Now(), serials: k.serials()} // before the objects: a change in between is then written twice instead of never
 	fresh := k.last.ok && now.at.Sub(k.last.at) < k.refresh()
 	if fresh && slices.Equal(now.serials, k.last.serials) && !last {
 		return
@@ -267,7 +268,7 @@ func (k *keeper) save(last bool) {
 		s.Known = time.Unix(lost, 0)
 	}
 	if !last {
-		// What can be given out until the next write, going by what was since the last.
+		// An estimate of the serials given out until the next write, from the number since the last one.
 		grown := uint32(0)
 		if k.last.ok {
 			grown = s.Serial - slices.Max(k.last.serials)
@@ -286,7 +287,7 @@ func (k *keeper) save(last bool) {
 	k.last = now
 }
 
-// state gathers what the indexes hold.
+// state collects the objects of the indexes.
 func (k *keeper) state() *statefile.State {
 	s := &statefile.State{Cluster: k.cluster(), Namespaces: []string{}}
 	for _, x := range k.indexes {
@@ -309,7 +310,7 @@ func (k *keeper) state() *statefile.State {
 	return s
 }
 
-// serials are the last that each index has given out.
+// serials returns the last serial that each index has given out.
 func (k *keeper) serials() []uint32 {
 	all := make([]uint32, len(k.indexes))
 	for i, x := range k.indexes {

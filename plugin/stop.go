@@ -9,15 +9,16 @@ import (
 	"github.com/coredns/caddy"
 )
 
-// stopping is set for good once the process has been told to end. A reload leaves it alone.
+// stopping is set once the process has been told to stop, and never reset. A reload doesn't set it.
 var stopping atomic.Bool
 
 const stopHook = "clusterset-lameduck"
 
 var registerStopHook sync.Mutex
 
-// hearStop makes beforeStop hear SIGTERM and SIGINT. It is called for each Corefile: a reload by SIGUSR1 forgets all hooks.
-func hearStop() {
+// registerStop registers beforeStop for SIGTERM and SIGINT. It is called for each Corefile, because a reload by SIGUSR1 drops
+// all hooks.
+func registerStop() {
 	registerStopHook.Lock()
 	defer registerStopHook.Unlock()
 	if !slices.Contains(caddy.ListPlugins()["event_hooks"], stopHook) {
@@ -25,22 +26,22 @@ func hearStop() {
 	}
 }
 
-// beforeStop makes the process unready at the first word of its end, and holds the end up for the lameduck option's time. caddy
-// calls it before any plugin shuts down. The health plugin's lameduck comes too late: plugins have been shut down by then, shed
-// among them, without which the server says nothing over UDP any more.
+// beforeStop makes the process unready as soon as it is told to stop, and delays the shutdown for the lameduck option's
+// duration. caddy calls it before any plugin shuts down. The health plugin's lameduck comes too late: other plugins have been
+// shut down by then, and once shed is, the server sends no more replies over UDP.
 func beforeStop(event caddy.EventName, _ any) error {
 	if event != caddy.ShutdownEvent {
 		return nil
 	}
 	stopping.Store(true)
 	if d := longestLameduck(); d > 0 {
-		log.Infof("Told to end: not ready from now on, and answering for another %v", d)
-		time.Sleep(d) //nolint:forbidigo // what lameduck is: the time that it goes on answering
+		log.Infof("Shutting down: not ready from now on, answering for another %v", d)
+		time.Sleep(d) //nolint:forbidigo // lameduck: the server keeps answering meanwhile
 	}
 	return nil
 }
 
-// longestLameduck returns the longest of all stanzas: the process ends as a whole.
+// longestLameduck returns the longest lameduck of all stanzas: the process stops as a whole.
 func longestLameduck() time.Duration {
 	started.mu.Lock()
 	defer started.mu.Unlock()

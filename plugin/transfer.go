@@ -7,8 +7,8 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Transfer implements transfer.Transferer: the whole zone as it would be answered at this moment, each record set under the
-// name at which a query finds it. Zones within it are delegated. An IXFR gets the SOA alone when the client is up to date, else the whole zone.
+// Transfer implements transfer.Transferer. It sends the whole zone as queries would currently be answered. Zones within it are delegated.
+// An IXFR gets only the SOA if the client is up to date, or else the whole zone.
 func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, error) {
 	z := c.zones.match(lower(name))
 	if z == nil || len(z.name) != len(name) {
@@ -24,8 +24,7 @@ func (c *ClusterSet) Transfer(name string, serial uint32) (<-chan []dns.RR, erro
 		capTTL([]dns.RR{soa})
 	}
 	ch := make(chan []dns.RR)
-	// The producer ends when everything is sent: the transfer plugin reads the channel to its end even where its client
-	// went away.
+	// The goroutine ends when everything is sent: the transfer plugin reads the channel to its end even if the client is gone.
 	go func() {
 		defer close(ch)
 		ch <- []dns.RR{soa}
@@ -42,7 +41,7 @@ func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snap
 	ch.send([]dns.RR{&dns.NS{Hdr: c.header(z.name, dns.TypeNS), Ns: z.ns}})
 	ch.send(c.addrRecords(z.ns, c.self.load()))
 	ch.send([]dns.RR{&dns.TXT{Hdr: versionHeader("dns-version." + suffix(z.name)), Txt: []string{dnsVersion}}})
-	for _, inner := range z.cuts() { // this server answers for them, too
+	for _, inner := range z.cuts() { // this server answers for them too
 		ch.put([]dns.RR{&dns.NS{Hdr: c.header(inner, dns.TypeNS), Ns: z.ns}})
 	}
 	for _, svc := range snapshot.Services() {
@@ -52,7 +51,7 @@ func (c *ClusterSet) transferZone(ch transferChan, z *zone, snapshot *index.Snap
 	}
 }
 
-// transferService sends what lies at and below a service's name.
+// transferService sends the records at and below a service's name.
 func (c *ClusterSet) transferService(ch transferChan, z *zone, snapshot *index.Snapshot, name string, set *index.Set) {
 	ch.send(c.addrRecords(name, set.Addrs))
 	c.transferSRV(ch, z, snapshot, name)
@@ -64,7 +63,7 @@ func (c *ClusterSet) transferService(ch transferChan, z *zone, snapshot *index.S
 	}
 	if z.dialect == index.Global {
 		for i := range set.Clusters {
-			// A host may bear a dotted cluster's name; the host is what a query finds.
+			// A host may have the name of a dotted cluster. A query finds the host.
 			if set.Host(set.Clusters[i].Key) == nil {
 				ch.send(c.addrRecords(set.Clusters[i].Key+"."+name, set.Clusters[i].Addrs))
 			}
@@ -82,7 +81,7 @@ func (c *ClusterSet) transferSRV(ch transferChan, z *zone, snapshot *index.Snaps
 	}
 }
 
-// addrRecords makes the A and AAAA records of a name, those that queries get over TCP.
+// addrRecords returns the A and AAAA records of a name that queries get over TCP.
 func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	v4, v6 := addrs.Split()
 	fits4, fits6 := room{max: dns.MaxMsgSize}, room{max: dns.MaxMsgSize}
@@ -94,15 +93,15 @@ func (c *ClusterSet) addrRecords(name string, addrs index.Addrs) []dns.RR {
 	return rrs
 }
 
-// transferChan takes the record sets of a zone's transfer.
+// transferChan receives the record sets of a zone transfer.
 type transferChan struct {
 	out   chan<- []dns.RR
 	zone  *zone
 	stale bool
 }
 
-// send sends a record set unless its name lies in a zone within this one, which answers queries for it. It also leaves out a
-// name that is longer than a packet can hold, or has such a label: no query can ask for it, and it would end the transfer.
+// send sends a record set, unless its name is in a zone within this one, which answers queries for it. It also omits a name that is too
+// long for a packet, or has a label that is: no query can ask for it, and it would abort the transfer.
 func (ch transferChan) send(rrs []dns.RR) {
 	if len(rrs) == 0 || ch.zone.hides(rrs[0].Header().Name) {
 		return

@@ -13,13 +13,12 @@ import (
 // zone is one zone of the plugin.
 type zone struct {
 	name string // lower case, with its final dot
-	// origin is what follows the label svc in the names of services: the zone, or where that is its own first label, the
-	// domain above it.
+	// origin is what follows the label svc in the names of services: the zone or, if svc is the zone's first label, its parent.
 	origin  string
 	dialect index.Dialect
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
-	// nested are the names of the zones within this one, of the stanza and of other server blocks on the same address.
+	// nested are the names of the zones within this one, both of the stanza and of other server blocks at the same address.
 	nested []string
 }
 
@@ -31,7 +30,7 @@ func newZone(name string, d index.Dialect) *zone {
 	return z
 }
 
-// suffix returns what follows the dot after a name below a domain: nothing for the root.
+// suffix returns what to append to a name and its dot to put it below a domain: nothing for the root.
 func suffix(domain string) string {
 	if domain == "." {
 		return ""
@@ -39,27 +38,28 @@ func suffix(domain string) string {
 	return domain
 }
 
-// lookup finds what name, in lower case and in the zone, stands for. It sets the fields of an empty l.
+// lookup finds what name stands for and sets the fields of l, which must be empty. name is in lower case and in the zone.
 func (z *zone) lookup(l *index.Lookup, snapshot *index.Snapshot, name string) {
 	snapshot.Lookup(l, z.kind(), z.below(name))
 }
 
 func (z *zone) kind() index.Zone { return index.Zone{Dialect: z.dialect, Svc: z.origin != z.name} }
 
-// below returns the labels of name in front of the origin, without a final dot. name lies in the zone.
+// below returns the labels of name in front of the origin, without a final dot. name is in the zone.
 func (z *zone) below(name string) string {
 	return strings.TrimSuffix(name[:len(name)-len(z.origin)], ".")
 }
 
-// public is a top-level domain in which others have registered names. Those at and below publicOurs are ours in any case.
+// public is a top-level domain in which others have registered names. The plugin always answers svcGlobal and the names below
+// it.
 const (
-	public     = "global."
-	publicOurs = "svc.global."
+	public    = "global."
+	svcGlobal = "svc.global."
 )
 
-// passesOn reports whether name, in lower case and in the zone, is for the next plugin to answer, as it may be a public name.
+// passesOn reports whether name may be a public name, which the next plugin answers. name is in lower case and in the zone.
 func (z *zone) passesOn(name string) bool {
-	return z.name == public && !within(name, publicOurs) && z.kind().Fixed(z.below(name)) == index.NameError
+	return z.name == public && !within(name, svcGlobal) && z.kind().Fixed(z.below(name)) == index.NameError
 }
 
 // zones are the zones of the plugin, longest first, so that the first to match is the closest.
@@ -76,7 +76,7 @@ func (zs zones) sort() {
 	}
 }
 
-// nest adds the zones of other server blocks that lie within ours.
+// nest adds the zones of other server blocks that are within zs.
 func (zs zones) nest(others []string) {
 	for _, z := range zs {
 		for _, other := range others {
@@ -87,9 +87,8 @@ func (zs zones) nest(others []string) {
 	}
 }
 
-// leadsTo reports whether name, in the zone, has one of those within it below: it exists then, if only as an empty
-// non-terminal (RFC 8020). It also does where name lies in another server block's zone, as the name of a DS query may: that zone
-// knows what exists.
+// leadsTo reports whether a zone within z is below name. Then name exists, at least as an empty non-terminal (RFC 8020). It is
+// also true if name is in another server block's zone, as in a DS query: that zone knows which names exist.
 func (z *zone) leadsTo(name string) bool {
 	return slices.ContainsFunc(z.nested, func(inner string) bool {
 		return dns.IsSubDomain(name, inner) || dns.IsSubDomain(inner, name)
@@ -112,7 +111,7 @@ func (z *zone) cuts() []string {
 	return cuts
 }
 
-// match returns the closest zone that name, in lower case, lies in, or nil.
+// match returns the closest zone that contains name, which is in lower case, or nil.
 func (zs zones) match(name string) *zone {
 	for _, z := range zs {
 		if within(name, z.name) {
@@ -122,7 +121,7 @@ func (zs zones) match(name string) *zone {
 	return nil
 }
 
-// within reports whether name lies in a domain, both in lower case.
+// within reports whether name is in a domain, both in lower case.
 func within(name, domain string) bool {
 	at := len(name) - len(domain)
 	switch {
@@ -133,7 +132,7 @@ func within(name, domain string) bool {
 	case name[at-1] != '.':
 		return false
 	}
-	// A dot behind a backslash is part of a label. The slow and certain way is for such names only.
+	// A dot after a backslash may be part of a label. Only such names take the slow path.
 	return at < 2 || name[at-2] != '\\' || dns.IsSubDomain(domain, name)
 }
 

@@ -18,9 +18,9 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// The functions here read API objects that anyone may have written: no API server stands between a manifests directory and
-// us, and a CRD's schema lets through what no DNS name may contain. What is wrong is left out and reported with its place;
-// the rest of the object serves. A nil object means that nothing of it can.
+// The functions here read untrusted API objects: objects from a manifests directory pass no API server, and a CRD's schema allows
+// values that no DNS name may contain. Invalid fields are left out and reported with their path, and the rest of the object is
+// served. A nil object means that nothing of it can be served.
 
 // FromServiceImport reads a ServiceImport (KEP-1645, "ServiceImport"). Version v1alpha1 has the same fields.
 func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.ErrorList) {
@@ -36,7 +36,7 @@ func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.Error
 	}
 	out := &ServiceImport{
 		Service: key, Headless: o.Spec.Type == mcsv1beta1.Headless,
-		Ours: o.Labels[api.LabelManagedBy] == api.ManagedByImporter,
+		FromImporter: o.Labels[api.LabelManagedBy] == api.ManagedByImporter,
 	}
 	stated, wrong := policy.FromAnnotations(o.Annotations, field.NewPath("metadata", "annotations"))
 	out.Policy = orNone(policy.WithTrafficDistribution(stated, o.Spec.TrafficDistribution))
@@ -47,7 +47,7 @@ func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.Error
 	}
 	out.Ports, errs = ports.ports, slices.Concat(wrong, ports.errs)
 	if out.Headless {
-		return out, errs // a Headless import has no IPs; should it claim any, they mean nothing
+		return out, errs // a Headless import has no IPs; ignore any that it claims
 	}
 	ips := make([]netip.Addr, 0, len(o.Spec.IPs))
 	for i, s := range o.Spec.IPs {
@@ -84,7 +84,7 @@ func FromEndpointSlice(o *discoveryv1.EndpointSlice) (*EndpointSlice, field.Erro
 	for i := range o.Ports {
 		p := &o.Ports[i]
 		if p.Port == nil {
-			continue // "any port" has no number that an SRV record could give
+			continue // "any port" has no number for an SRV record
 		}
 		ports.read(i, deref(p.Name), deref(p.Protocol), *p.Port)
 	}
@@ -103,8 +103,8 @@ func FromEndpointSlice(o *discoveryv1.EndpointSlice) (*EndpointSlice, field.Erro
 	return out, errs
 }
 
-// FromGlobalService reads a GlobalService as FabDNS or our importer writes it. Its rules are those of Sanitized, which has checked
-// all that stands here.
+// FromGlobalService reads a GlobalService written by FabDNS or by the importer. Sanitized validates it, so nothing is checked
+// again here.
 func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.ErrorList) {
 	o, errs := o.Sanitized()
 	if o == nil {
@@ -134,7 +134,7 @@ func FromGlobalService(o *fabedgev1alpha1.GlobalService) (*GlobalService, field.
 	return out, errs
 }
 
-// endpointPorts returns the ports an endpoint listens on: its own where it names any, even if none is usable, else the service's.
+// endpointPorts returns the ports an endpoint listens on: its own if it lists any, even if none is usable, or else the service's.
 func endpointPorts(e *fabedgev1alpha1.Endpoint, service []Port) []Port {
 	if e.Ports == nil {
 		return service
@@ -146,8 +146,8 @@ func endpointPorts(e *fabedgev1alpha1.Endpoint, service []Port) []Port {
 	return ports
 }
 
-// group returns the group that an endpoint of that cluster, region and ports goes to. Endpoints come sorted by cluster from
-// every writer we know, so the last group is nearly always the one.
+// group returns the group for an endpoint with that cluster, region and ports. All known writers sort endpoints by cluster, so it
+// is nearly always the last group.
 func (g *GlobalService) group(e *fabedgev1alpha1.Endpoint, ports []Port) *Group {
 	for i := len(g.Groups) - 1; i >= 0; i-- {
 		if c := &g.Groups[i]; c.Cluster == e.Cluster && c.Region == e.Region && slices.Equal(c.Ports, ports) {
@@ -158,8 +158,8 @@ func (g *GlobalService) group(e *fabedgev1alpha1.Endpoint, ports []Port) *Group 
 	return &g.Groups[len(g.Groups)-1]
 }
 
-// FromMemberCluster reads a MemberCluster: a cluster's place, its phase, and whether it is drained. An unknown phase counts as
-// Ready: a newer hub must not take a cluster's names away by a word we don't know.
+// FromMemberCluster reads a MemberCluster: a cluster's location, its phase, and whether it is drained. An unknown phase counts as
+// Ready, so that a newer hub can't remove a cluster's names by introducing a phase.
 func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.ErrorList) {
 	name := strings.ToLower(o.Name)
 	if err := api.CheckClusterName(name); err != nil {
@@ -184,7 +184,7 @@ func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.Err
 	return out, nil
 }
 
-// orNone returns nil for a policy that states nothing, as most do.
+// orNone returns nil for a policy that states nothing, which is the usual case.
 func orNone(p topology.Policy) *topology.Policy {
 	if p.IsZero() {
 		return nil
@@ -209,7 +209,7 @@ func appendEndpoints(to []Endpoint, addresses []string, hostname, zone string, r
 	if hostname != "" {
 		if err := api.CheckLabel(hostname); err != nil {
 			*errs = append(*errs, field.Invalid(path.Child("hostname"), hostname, err.Error()))
-			hostname = "" // its addresses still serve, under the names that addresses make
+			hostname = "" // its addresses are still served, under names derived from them
 		}
 	}
 	for i, s := range addresses {
@@ -223,7 +223,7 @@ func appendEndpoints(to []Endpoint, addresses []string, hostname, zone string, r
 	return to
 }
 
-// parseAddr reads an address that may stand in an A or AAAA record for others to connect to.
+// parseAddr parses an address that is usable in an A or AAAA record.
 func parseAddr(s string) (netip.Addr, error) {
 	addr, err := api.ParseAddress(s)
 	if err != nil {
@@ -232,10 +232,10 @@ func parseAddr(s string) (netip.Addr, error) {
 	return addr.Unmap(), nil
 }
 
-// protocols are those of the API. None is TCP.
+// protocols are those of the API. The default is TCP.
 var protocols = map[corev1.Protocol]Protocol{"": TCP, corev1.ProtocolTCP: TCP, corev1.ProtocolUDP: UDP, corev1.ProtocolSCTP: SCTP}
 
-// portReader gathers the ports of an object.
+// portReader collects the ports of an object.
 type portReader struct {
 	path  *field.Path
 	ports []Port
@@ -267,7 +267,7 @@ func (r *portReader) read(i int, name string, protocol corev1.Protocol, number i
 	r.ports = append(r.ports, p)
 }
 
-// intern returns one copy of a string that thousands of objects share: clusters, zones, regions, port names.
+// intern returns the shared copy of a string that occurs in thousands of objects: clusters, zones, regions, port names.
 func intern(s string) string {
 	if s == "" {
 		return ""

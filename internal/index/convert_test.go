@@ -49,7 +49,7 @@ func serviceImport(change func(*mcsv1beta1.ServiceImport)) *mcsv1beta1.ServiceIm
 }
 
 func TestFromServiceImport(t *testing.T) {
-	const whole = "{Service:web.prod Headless:false Ports:[{Name:http Number:80 Protocol:tcp}] IPs:[10.0.0.1 fd00::1] Ours:false}"
+	const whole = "{Service:web.prod Headless:false Ports:[{Name:http Number:80 Protocol:tcp}] IPs:[10.0.0.1 fd00::1] FromImporter:false}"
 	tests := []struct {
 		name   string
 		change func(*mcsv1beta1.ServiceImport)
@@ -65,11 +65,11 @@ func TestFromServiceImport(t *testing.T) {
 		}, whole, []string{"spec.ips[1]: must be an IPv4 or IPv6 address", "spec.ips[2]: not a loopback address", "spec.ips[4]: must not carry an IPv6 zone", "spec.ips[5]: must be an IPv4 or IPv6 address"}},
 		{"one of our importer's", func(o *mcsv1beta1.ServiceImport) {
 			o.Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter}
-		}, strings.Replace(whole, "Ours:false", "Ours:true", 1), nil},
+		}, strings.Replace(whole, "FromImporter:false", "FromImporter:true", 1), nil},
 		{"no IPs yet", func(o *mcsv1beta1.ServiceImport) { o.Spec.IPs = nil }, strings.Replace(whole, "10.0.0.1 fd00::1", "", 1), nil},
 		{"headless: IPs mean nothing, not even wrong ones", func(o *mcsv1beta1.ServiceImport) {
 			o.Spec.Type, o.Spec.IPs = mcsv1beta1.Headless, []string{"10.0.0.1", "junk"}
-		}, "{Service:web.prod Headless:true Ports:[{Name:http Number:80 Protocol:tcp}] IPs:[] Ours:false}", nil},
+		}, "{Service:web.prod Headless:true Ports:[{Name:http Number:80 Protocol:tcp}] IPs:[] FromImporter:false}", nil},
 		{"ports that can't be served", func(o *mcsv1beta1.ServiceImport) {
 			o.Spec.Ports = append(o.Spec.Ports,
 				mcsv1beta1.ServicePort{Name: "zero"},
@@ -82,7 +82,7 @@ func TestFromServiceImport(t *testing.T) {
 		}, whole, nil},
 		{"unnamed, UDP and SCTP ports", func(o *mcsv1beta1.ServiceImport) {
 			o.Spec.Ports = []mcsv1beta1.ServicePort{{Port: 1}, {Name: "u", Port: 65535, Protocol: corev1.ProtocolUDP}, {Name: "s", Port: 2, Protocol: corev1.ProtocolSCTP}}
-		}, "{Service:web.prod Headless:false Ports:[{Name: Number:1 Protocol:tcp} {Name:u Number:65535 Protocol:udp} {Name:s Number:2 Protocol:sctp}] IPs:[10.0.0.1 fd00::1] Ours:false}", nil},
+		}, "{Service:web.prod Headless:false Ports:[{Name: Number:1 Protocol:tcp} {Name:u Number:65535 Protocol:udp} {Name:s Number:2 Protocol:sctp}] IPs:[10.0.0.1 fd00::1] FromImporter:false}", nil},
 		{"no type", func(o *mcsv1beta1.ServiceImport) { o.Spec.Type = "" }, "", []string{"spec.type: supported values"}},
 		{"a name, a namespace and a type that can't be", func(o *mcsv1beta1.ServiceImport) {
 			o.Name, o.Namespace, o.Spec.Type = "web.v1", "", "NodePort"

@@ -8,7 +8,7 @@ type Dialect uint8
 const (
 	// MCS is the multi-cluster DNS specification of KEP-1645.
 	MCS Dialect = iota
-	// Global is FabDNS's, where a label in front of a service's name picks one cluster.
+	// Global is FabDNS's: a label in front of a service's name selects one cluster.
 	Global
 	dialects
 )
@@ -18,7 +18,7 @@ var dialectNames = [...]string{MCS: "mcs", Global: "global"}
 // String returns the name used in the Corefile.
 func (d Dialect) String() string { return dialectNames[d] }
 
-// ParseDialect reads a dialect as the Corefile writes it: global or mcs.
+// ParseDialect parses a dialect as written in the Corefile: global or mcs.
 func ParseDialect(s string) (Dialect, error) {
 	for d := range dialects {
 		if s == d.String() {

@@ -1,7 +1,8 @@
-// Package index turns API objects into an immutable Snapshot that answers "which addresses does this service have for a
-// server that stands here" without a lock, an allocation or a decision left to take.
+// Package index turns API objects into an immutable Snapshot. The Snapshot answers "which addresses does this service
+// have, seen from this server's location" without a lock or an allocation: everything is decided when objects change.
 //
-// It sits between the plugin's sources, which put objects in as they change, and its handler, which reads. The flow:
+// It sits between the plugin's sources, which put objects in as they change, and the plugin's handler, which reads. The
+// flow:
 //
 //	API object ─ convert.go ─► ServiceImport, EndpointSlice, GlobalService, Cluster   (compact, checked)
 //	           ─ index.go   ─► the inputs of one service change
@@ -9,6 +10,6 @@
 //	           ─ tree.go    ─► a new Snapshot that shares all other services with the last
 //	a name     ─ lookup.go  ─► what stands at it: all that an answer is made of
 //
-// The package is pure: it starts no goroutine, reads no clock but the one it is given, and knows neither the wire format of
+// The package is pure: it starts no goroutine, reads only the clock it is given, and knows neither the wire format of
 // DNS nor a Kubernetes client.
 package index

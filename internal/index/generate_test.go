@@ -77,7 +77,7 @@ func (e *editor) object(kind Kind) Object {
 	case KindServiceImport:
 		imp := &ServiceImport{Service: key, Headless: e.roll(3) > 0, Ports: e.ports(), Policy: e.policy()}
 		if !imp.Headless {
-			imp.IPs, imp.Ours = SortAddrs(e.addrs(2)), e.roll(2) > 0
+			imp.IPs, imp.FromImporter = SortAddrs(e.addrs(2)), e.roll(2) > 0
 		}
 		o = imp
 	case KindEndpointSlice:

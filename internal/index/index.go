@@ -12,23 +12,23 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Options say for whom an Index answers.
+// Options configure an Index.
 type Options struct {
-	// Self is where the DNS server stands.
+	// Self is the DNS server's location.
 	Self topology.Location
-	// Policy is how it chooses among endpoints.
+	// Policy is the server's policy for choosing endpoints.
 	Policy topology.Policy
 	// Namespaces limits the services to those of the namespaces listed. Nil means all.
 	Namespaces []string
-	// LongestZone is the length of the longest zone's name, with its final dot. An endpoint whose name would be longer than a
-	// DNS name can be in that zone has none.
+	// LongestZone is the length of the longest zone's name, with its final dot. An endpoint gets no name if that would be too
+	// long for DNS in that zone.
 	LongestZone int
 	// Now is the clock that serials are taken from. Nil means time.Now.
 	Now func() time.Time
 }
 
-// Index holds the objects and publishes a Snapshot of what they come to after every change. Writers exclude each other;
-// readers take Snapshot and are never in anyone's way.
+// Index holds the objects and publishes a new Snapshot after every change. Writers exclude each other. Readers load the
+// Snapshot and neither block nor are blocked.
 type Index struct {
 	opts       Options
 	namespaces map[string]bool
@@ -37,7 +37,7 @@ type Index struct {
 	services tree
 	slices   map[ObjectID]*EndpointSlice
 	clusters map[string]*Cluster
-	moved    map[string]bool // clusters that changed, whose services aren't built anew yet
+	moved    map[string]bool // changed clusters whose services haven't been rebuilt yet
 	drafts   map[ServiceKey]*Service
 	visible  map[string]int // services that exist, by namespace
 	synced   bool
@@ -69,21 +69,21 @@ func New(opts Options) *Index {
 	return x
 }
 
-// Snapshot returns what the objects come to now, or nil before the first Publish.
+// Snapshot returns the current Snapshot, or nil before the first Publish.
 func (x *Index) Snapshot() *Snapshot { return x.snapshot.Load() }
 
 // Count returns how many objects of that kind the Index holds.
 func (x *Index) Count(k Kind) int64 { return x.counts[k].Load() }
 
-// A change of many objects is made in portions, between which others get the lock: one that builds 100,000 services anew
-// takes seconds, for which an update of a single service would have to wait. Each portion is one Snapshot.
+// A change of many objects is made in portions, and the lock is released between them: rebuilding 100,000 services takes
+// seconds, and an update of a single service must not wait that long. Each portion publishes a Snapshot.
 const (
-	portionServices = 256  // built at most
+	portionServices = 256  // rebuilt at most
 	portionObjects  = 4096 // looked at at most
 )
 
-// Put adds objects or replaces those of the same kind and ID. When it returns, queries see them. An object that says what the
-// one held says changes nothing.
+// Put adds objects or replaces those of the same kind and ID. When it returns, queries see them. An object that equals the
+// one held changes nothing.
 func (x *Index) Put(objects ...Object) {
 	x.change(len(objects), func(i int) { _ = x.put(objects[i]) })
 }
@@ -93,8 +93,8 @@ func (x *Index) Delete(kind Kind, id ObjectID) {
 	x.change(1, func(int) { x.remove(kind, id) })
 }
 
-// Replace makes objects all there are of a kind: they are put, and those not among them removed. Nobody else may put or
-// delete objects of that kind meanwhile. A list that brings nothing new costs a comparison for each object.
+// Replace replaces all objects of a kind: it puts the given ones and removes all others. No other goroutine may put or delete
+// objects of that kind meanwhile. A list without changes costs one comparison per object.
 func (x *Index) Replace(kind Kind, objects []Object) {
 	keep := make(map[Object]struct{}, len(objects)) // by pointer: three times as quick as by ID
 	x.change(len(objects), func(i int) { keep[x.put(objects[i])] = struct{}{} })
@@ -107,7 +107,7 @@ func (x *Index) Replace(kind Kind, objects []Object) {
 	x.change(len(gone), func(i int) { x.remove(kind, gone[i]) })
 }
 
-// change makes n edits and builds anew the services of the clusters that they change.
+// change makes n edits and rebuilds the services of the clusters that they change.
 func (x *Index) change(n int, edit func(i int)) {
 	var behind []ServiceKey // services of changed clusters
 	for i := 0; i < n || len(behind) > 0; {
@@ -122,7 +122,7 @@ func (x *Index) change(n int, edit func(i int)) {
 		x.publish()
 		services := x.services
 		var moved map[string]bool
-		if len(x.moved) > 0 { // else it stays the others', who write to it once the lock is free
+		if len(x.moved) > 0 { // otherwise it still belongs to other writers, who use it once the lock is free
 			moved, x.moved = x.moved, map[string]bool{}
 		}
 		x.mu.Unlock()
@@ -137,8 +137,8 @@ func (x *Index) change(n int, edit func(i int)) {
 	}
 }
 
-// Publish makes the Snapshot available: every kind has been read once, so that what is missing is known not to exist.
-// Before it, changes only gather, and each service is built but once.
+// Publish makes the Snapshot available. Call it when every kind has been read once, so that a missing object is known not to
+// exist. Until then changes are only collected, so that each service is built only once.
 func (x *Index) Publish() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -155,8 +155,8 @@ func (x *Index) Publish() {
 	x.publish()
 }
 
-// Restore publishes what was known at an earlier time, marked as stale, until Publish replaces it as a whole. It changes
-// nothing of what gathers for that. Serials go on after the one given.
+// Restore publishes an earlier state, marked as stale, until Publish replaces it as a whole. It doesn't affect the changes
+// collected for Publish. Serials continue after the one given.
 func (x *Index) Restore(objects []Object, serial uint32) {
 	past := New(x.opts)
 	past.Put(objects...)
@@ -171,7 +171,7 @@ func (x *Index) Restore(objects []Object, serial uint32) {
 	}
 }
 
-// Withdraw takes back what Restore published, unless Publish has replaced it.
+// Withdraw removes what Restore published, unless Publish has replaced it.
 func (x *Index) Withdraw() {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -180,7 +180,7 @@ func (x *Index) Withdraw() {
 	}
 }
 
-// Resume makes serials go on after the one given.
+// Resume makes serials continue after the one given.
 func (x *Index) Resume(serial uint32) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -217,7 +217,7 @@ func (x *Index) Objects() []Object {
 	return all
 }
 
-// put returns the object that is held from then on: the old one where both say the same.
+// put returns the object to hold from now on: the old one if both are equal.
 func (x *Index) put(o Object) Object {
 	switch o := o.(type) {
 	case *ServiceImport:
@@ -315,7 +315,7 @@ func (x *Index) count(kind Kind, isNew bool) {
 	}
 }
 
-// objects yields the objects of a kind, as they were when it began.
+// objects yields the objects of a kind, as of the start of the iteration.
 func (x *Index) objects(kind Kind) iter.Seq[Object] {
 	x.mu.Lock()
 	services := x.services
@@ -348,7 +348,7 @@ func (x *Index) objects(kind Kind) iter.Seq[Object] {
 	}
 }
 
-// held returns the service as it is at this moment, or nil.
+// held returns the current state of the service, or nil.
 func (x *Index) held(key ServiceKey) *Service {
 	if s := x.drafts[key]; s != nil {
 		return s
@@ -356,7 +356,7 @@ func (x *Index) held(key ServiceKey) *Service {
 	return x.services.get(string(key))
 }
 
-// draft returns a copy of the service that may be changed until publish, or nil where its namespace isn't served.
+// draft returns a copy of the service that may be changed until publish, or nil if its namespace isn't served.
 func (x *Index) draft(key ServiceKey) *Service {
 	if s := x.drafts[key]; s != nil {
 		return s
@@ -372,14 +372,14 @@ func (x *Index) draft(key ServiceKey) *Service {
 	return s
 }
 
-// move notes that a cluster's place or health changed.
+// move records that a cluster's location or health changed.
 func (x *Index) move(cluster string) {
-	if x.synced { // else Publish builds every service
+	if x.synced { // otherwise Publish builds every service
 		x.moved[cluster] = true
 	}
 }
 
-// publish builds the drafts, puts them into the tree and publishes that.
+// publish builds the drafts, puts them into the tree and publishes it.
 func (x *Index) publish() {
 	if !x.synced {
 		for _, s := range x.drafts {
@@ -409,7 +409,7 @@ func (x *Index) publish() {
 		x.store(s)
 	}
 	if len(x.drafts) > 2*portionServices {
-		x.drafts = map[ServiceKey]*Service{} // Publish's; don't keep its buckets
+		x.drafts = map[ServiceKey]*Service{} // Publish's drafts may be many; a cleared map would keep their buckets
 	} else {
 		clear(x.drafts)
 	}
@@ -437,7 +437,7 @@ func (x *Index) store(s *Service) {
 	x.services = x.services.put(s)
 }
 
-// see counts a service that came or went, and reports whether its namespace did with it.
+// see counts a service that was added or removed, and reports whether that added or removed its namespace.
 func (x *Index) see(s *Service) bool {
 	ns := s.key.Namespace()
 	if s.exists() {
@@ -452,8 +452,8 @@ func (x *Index) see(s *Service) bool {
 	return false
 }
 
-// nextSerial follows the clock where it can, so that servers of one zone that see the same changes agree within a second,
-// and always grows.
+// nextSerial always grows, and follows the clock if it can, so that servers of one zone that see the same changes agree
+// within a second.
 func (x *Index) nextSerial(changed bool) uint32 {
 	if changed {
 		x.serial = max(x.serial+1, uint32(x.opts.Now().Unix())) //nolint:gosec // serials wrap (RFC 1982)

@@ -2,19 +2,19 @@ package index
 
 import "strings"
 
-// NameKind is what stands at a name.
+// NameKind is what a name stands for.
 type NameKind uint8
 
 const (
-	// NameError is NXDOMAIN: nothing at the name, nor below it (RFC 8020).
+	// NameError is NXDOMAIN: neither the name nor a name below it exists (RFC 8020).
 	NameError NameKind = iota
-	// Empty is a name without records of its own, there because of others below it.
+	// Empty is a name without records. It exists because of names below it.
 	Empty
 	// Apex is the zone's own name.
 	Apex
 	// NameServer is the name of the zone's name server.
 	NameServer
-	// Version is the name that has the version of the multi-cluster DNS specification.
+	// Version is the name with the version of the multi-cluster DNS specification.
 	Version
 	// ServiceName is a service's own name: addresses, and SRV for the union of its ports.
 	ServiceName
@@ -24,33 +24,34 @@ const (
 	HostName
 )
 
-// Lookup is what a name stands for: all that an answer is made of.
+// Lookup is the result of looking up a name: everything that an answer needs.
 type Lookup struct {
 	Kind NameKind
-	// Key and Set are the service's, where the name is its own or lies below it, even if nothing is there. Set.Tier and
-	// Set.Source say where its addresses come from.
+	// Key and Set are set if the name is a service's own name or below it, even if that name doesn't exist. Set.Tier and Set.Source tell
+	// where the addresses come from.
 	Key ServiceKey
 	Set *Set
-	// Labels are what stands in front of the service's name, empty at that name itself. They are a part of the name looked up.
+	// Labels are the labels in front of the service's name, empty for the service's own name. They are a substring of the name looked up.
 	Labels string
-	// Addrs are the addresses at a ServiceName or HostName, Weights theirs where they differ.
+	// Addrs are the addresses at a ServiceName or HostName. Weights are their weights, nil if all are equal.
 	Addrs   Addrs
 	Weights Weights
-	// Port is the one at a PortName.
+	// Port is the port at a PortName.
 	Port *PortTargets
-	// Targets are what the SRV records at a ServiceName or PortName point to: none where nothing at the name has an address.
+	// Targets are the targets of the SRV records at a ServiceName or PortName. There are none if no target has an address.
 	Targets Targets
 }
 
-// Zone says what the names of a zone mean. Services have names of the form <service>.<namespace>.svc.<origin>. The origin is
-// the zone, or where the zone's own first label is svc, as in svc.global, the domain above it.
+// Zone describes what the names of a zone mean. Services have names of the form <service>.<namespace>.svc.<origin>. The origin is the zone
+// itself or, if the zone's first label is svc as in svc.global, its parent.
 type Zone struct {
 	Dialect Dialect
 	// Svc is set for a zone whose first label is svc.
 	Svc bool
 }
 
-// Fixed returns what every such zone has at a name, whatever services there are, or NameError. The name is that of Lookup.
+// Fixed returns the kind of a name that exists in every such zone, whatever services there are, or NameError. The name has the form that
+// Lookup takes.
 func (z Zone) Fixed(name string) NameKind {
 	if z.Svc {
 		return svcNames[name]
@@ -62,11 +63,11 @@ var (
 	zoneNames = map[string]NameKind{
 		"":            Apex,
 		"svc":         Empty,
-		"dns":         Empty, // ns.dns lies below it
+		"dns":         Empty, // because of ns.dns
 		"ns.dns":      NameServer,
 		"dns-version": Version,
 	}
-	// In a zone whose first label is svc, ns.dns is the Service ns of the namespace dns.
+	// In a zone whose first label is svc, ns.dns is the Service ns in the namespace dns.
 	svcNames = map[string]NameKind{
 		"svc":             Apex,
 		"ns.svc":          NameServer,
@@ -74,12 +75,12 @@ var (
 	}
 )
 
-// Lookup finds what a name stands for: the labels in front of the zone's origin, in lower case and without a final dot. It sets
-// the fields of an empty l rather than return it, which would copy it, and allocates nothing.
+// Lookup looks up a name, given as the labels in front of the zone's origin, in lower case and without a final dot. l must be empty.
+// Lookup sets its fields instead of returning it, which would copy it, and allocates nothing.
 func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	rest, ok := strings.CutSuffix(name, ".svc")
 	if !ok {
-		l.Kind = zone.Fixed(name) // NameError for any other
+		l.Kind = zone.Fixed(name) // NameError for any other name
 		return
 	}
 	dot := strings.LastIndexByte(rest, '.')
@@ -90,7 +91,7 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 		}
 		return
 	}
-	// The key "<service>.<namespace>" is a part of the name: no string has to be made to look it up.
+	// The key "<service>.<namespace>" is a substring of the name, so looking it up allocates nothing.
 	key := strings.LastIndexByte(rest[:dot], '.') + 1
 	svc := s.Service(rest[key:])
 	if svc == nil {
@@ -110,12 +111,12 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 		l.findHost(zone.Dialect)
 	}
 	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 {
-		l.Targets = Targets{} // an SRV record whose target has no address is of no use
+		l.Targets = Targets{} // an SRV record is useless if its target has no address
 	}
 }
 
-// SRVWeight returns the weight of the SRV record of one of n targets: 100 shared out among them. Where clusters differ in weight it is the
-// cluster's, unless the targets were picked by it already, which cut says.
+// SRVWeight returns the weight of one of n targets' SRV records: 100 divided by n. If clusters differ in weight it is the cluster's
+// weight, unless cut says that the targets were already picked by weight.
 func (l *Lookup) SRVWeight(t Target, n int, cut bool) uint16 {
 	if l.Set.HostWeights != nil && t.Host != ServiceItself && !cut {
 		return uint16(l.Set.HostWeights[t.Host])
@@ -123,7 +124,7 @@ func (l *Lookup) SRVWeight(t Target, n int, cut bool) uint16 {
 	return uint16(max(1, 100/n)) //nolint:gosec // at most 100
 }
 
-// findHost finds an endpoint, or what the dialect has at a cluster.
+// findHost finds an endpoint or a cluster, depending on the dialect.
 func (l *Lookup) findHost(d Dialect) {
 	set := l.Set
 	if set.Headless {
@@ -133,7 +134,7 @@ func (l *Lookup) findHost(d Dialect) {
 		}
 	}
 	if d == MCS && !set.Headless {
-		return // a ClusterSetIP service has nothing below its name but ports (specification 2.3.4)
+		return // only ports exist below a ClusterSetIP service's name (specification 2.3.4)
 	}
 	if cluster := set.Cluster(l.Labels); cluster != nil {
 		if d == Global {
@@ -180,7 +181,7 @@ func (s *Set) hasProtocol(p Protocol) bool {
 	return false
 }
 
-// protocolOf reads the label of a protocol.
+// protocolOf parses the label of a protocol.
 func protocolOf(label string) (Protocol, bool) {
 	switch label {
 	case "_tcp":

@@ -2,9 +2,9 @@ package index
 
 import "net/netip"
 
-// HostnameOf returns the label that stands for an address where the endpoint names none: the address with its dots or
-// colons turned to dashes. An IPv6 address that would begin or end with a dash gets a 0 there, so that it stays a valid
-// label; the result is as unique as the address.
+// HostnameOf returns the host name of an endpoint that has none of its own: its address with dots or colons replaced by
+// dashes. If an IPv6 address would begin or end with a dash, it gets a 0 there, so that it is a valid label. The result
+// is as unique as the address.
 func HostnameOf(addr netip.Addr) string {
 	b := addr.AppendTo(make([]byte, 0, 48))
 	for i, c := range b {

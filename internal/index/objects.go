@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// ServiceKey names a service as DNS does: "<name>.<namespace>". Neither part contains a dot, so the key is also the part of
-// a query name that a lookup needs, and no string has to be built to find it.
+// ServiceKey identifies a service as DNS does: "<name>.<namespace>". Neither part contains a dot, so the key is a
+// substring of the query name, and a lookup needs to build no string.
 type ServiceKey string
 
 // NewServiceKey returns the key of the service of that namespace and name.
@@ -49,7 +49,7 @@ type Port struct {
 	Protocol Protocol
 }
 
-// Kind tells the objects apart that an Index takes.
+// Kind is the kind of an object that an Index holds.
 type Kind uint8
 
 // The kinds, in the order in which counts and metrics list them.
@@ -76,7 +76,7 @@ type ObjectID struct{ Namespace, Name string }
 type Object interface {
 	// Kind returns the kind of the object.
 	Kind() Kind
-	// ID returns what identifies the object within its kind.
+	// ID identifies the object within its kind.
 	ID() ObjectID
 }
 
@@ -87,8 +87,8 @@ type ServiceImport struct {
 	Ports    []Port
 	// IPs are the ClusterSetIPs, at most one of each family, IPv4 first.
 	IPs Addrs
-	// Ours is set where our importer wrote it, which adds the IPs as soon as there are any.
-	Ours bool
+	// FromImporter is set if clusterset's importer wrote the import. The importer adds IPs as soon as there are any.
+	FromImporter bool
 	// Policy is what the object states of how endpoints are chosen, nil for nothing: then the server's own holds.
 	Policy *topology.Policy
 }
@@ -100,9 +100,9 @@ type EndpointSlice struct {
 	Group
 }
 
-// Group is endpoints of one cluster that share their ports.
+// Group is a group of endpoints of one cluster that have the same ports.
 type Group struct {
-	// Cluster is empty where the object doesn't say; such endpoints have no host names.
+	// Cluster is empty if the object doesn't name it. Such endpoints have no host names.
 	Cluster string
 	// Region is the endpoints' own region, empty for the cluster's.
 	Region    string
@@ -113,7 +113,7 @@ type Group struct {
 // Endpoint is one address of a Group.
 type Endpoint struct {
 	Addr netip.Addr
-	// Hostname is the first label of the endpoint's name. Where it is empty, HostnameOf(Addr) is.
+	// Hostname is the first label of the endpoint's name. If it is empty, HostnameOf(Addr) is used.
 	Hostname string
 	// Zone is the endpoint's own zone, empty for the cluster's.
 	Zone  string
@@ -134,7 +134,7 @@ type GlobalService struct {
 type Cluster struct {
 	Name string
 	topology.Member
-	// Weight is the cluster's share against others, from 1 to 99. 0 is the usual one, 100.
+	// Weight is the cluster's share relative to other clusters, from 1 to 99. 0 means the default, 100.
 	Weight uint8
 }
 
@@ -162,11 +162,11 @@ func (o *GlobalService) ID() ObjectID { return ObjectID{o.Service.Namespace(), o
 // ID implements Object.
 func (o *Cluster) ID() ObjectID { return ObjectID{Name: o.Name} }
 
-// The equal methods report whether the object held, nil for none, says what another says.
+// The equal methods report whether the object held equals another. The object held may be nil.
 
 func (o *ServiceImport) equal(p *ServiceImport) bool {
 	return o != nil && o.Service == p.Service && o.Headless == p.Headless && slices.Equal(o.Ports, p.Ports) && slices.Equal(o.IPs, p.IPs) &&
-		o.Ours == p.Ours && samePolicy(o.Policy, p.Policy)
+		o.FromImporter == p.FromImporter && samePolicy(o.Policy, p.Policy)
 }
 
 func (o *EndpointSlice) equal(p *EndpointSlice) bool {

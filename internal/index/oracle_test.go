@@ -113,7 +113,7 @@ func (w *world) mcs(id ObjectID) facts {
 		return w.ranked(id, global.Policy, global.Headless, global.Ports, global.Groups)
 	case imp.Headless:
 		return w.ranked(id, imp.Policy, true, imp.Ports, w.groupsOf(id))
-	case len(imp.IPs) == 0 && !imp.Ours:
+	case len(imp.IPs) == 0 && !imp.FromImporter:
 		return w.ranked(id, imp.Policy, false, imp.Ports, w.groupsOf(id))
 	default:
 		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), live: true, ports: map[string][]string{}}

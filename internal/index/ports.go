@@ -8,12 +8,12 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// maxPorts is how many named ports of a service are served, those that the service itself declares before those that only
-// endpoints have. A cluster's Service has at most 100 (api.MaxPorts), and clusters seldom disagree; without a limit, each of
-// thousands of EndpointSlices could bring its own.
+// maxPorts is how many named ports of a service are served. Ports that the service itself declares come before those that only
+// endpoints have. A cluster's Service has at most 100 (api.MaxPorts), and clusters seldom disagree. Without a limit, each of
+// thousands of EndpointSlices could add its own.
 const maxPorts = 256
 
-// servicePorts points each named port at the service's own name. all are the targets of any of them.
+// servicePorts points each named port to the service's own name. all is the union of their targets.
 func servicePorts(declared []Port) (ports []PortTargets, all Targets) {
 	named := uniq(named(declared), comparePorts)
 	ports = make([]PortTargets, 0, len(named))
@@ -31,28 +31,28 @@ func servicePorts(declared []Port) (ports []PortTargets, all Targets) {
 	return slices.Clip(ports), b.build()
 }
 
-// placed is what the ports need of a candidate.
+// placed is the part of a candidate that port ranking needs.
 type placed struct {
 	host, group int32
 	rank        topology.Rank
 }
 
-// offer is a group's number of a port.
+// offer is a group's number for a port.
 type offer struct {
 	group  int32
 	number uint16
 }
 
-// portRanking finds for each named port of a headless service the endpoints that offer it: those of the best tier among them,
-// which need not be the tier that the addresses came from, and of the next where they are too few. Where some clusters lack a
-// port, those that have it answer.
+// portRanking finds the endpoints that offer each named port of a headless service: those of the best tier among them, and of the
+// next tier if they are too few. That need not be the tier that the addresses came from. If some clusters lack a port, the clusters
+// that have it answer.
 //
-// Below a service with addresses of its own, whose hosts are clusters, a port that all the clusters behind those addresses offer at
-// one number is at the service's own name, and so is one that the service declares and no cluster lists: which of the two is wrong
-// can't be known from here.
+// If a service has addresses of its own, its hosts are clusters. A port then points to the service's own name if all clusters
+// behind those addresses offer it at the same number, or if the service declares it and no cluster lists it: which of the two is
+// wrong can't be known here.
 //
-// The time it takes is that of ports times candidates, in a loop of a few instructions: what is looked up by name is looked
-// up once for each group, and what has to be sorted is sorted once.
+// The time is proportional to ports times candidates, in a loop of a few instructions: names are looked up once per group, and
+// everything is sorted once.
 type portRanking struct {
 	view       *topology.View
 	candidates []candidate
@@ -66,14 +66,14 @@ type portRanking struct {
 	ranks      []topology.Rank // of each port, the last in use
 	itself     []uint16        // of each port, the number at the service's own name, or 0
 	build      targetBuilder
-	// own says that the service has addresses of its own, serviceRank is the last of them, and behind how many candidates are up
-	// to it: 0 for a headless service.
+	// own is set if the service has addresses of its own. serviceRank is the rank of the last of them, and behind is the number of
+	// candidates up to that rank: 0 for a headless service.
 	own         bool
 	serviceRank topology.Rank
 	behind      int
 }
 
-// hostPorts ranks the candidates for each named port. Own says that the service has addresses of its own, of ranks up to last.
+// hostPorts ranks the candidates for each named port. own is set if the service has addresses of its own, with ranks up to last.
 func hostPorts(v *topology.View, declared []Port, candidates []candidate, weights []uint8, own bool, last topology.Rank) (ports []PortTargets, all Targets) {
 	r := &portRanking{view: v, candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}, own: own, serviceRank: last}
 	r.readGroups()
@@ -91,7 +91,7 @@ func hostPorts(v *topology.View, declared []Port, candidates []candidate, weight
 		for _, p := range g.Ports {
 			at := r.port(p)
 			if at < 0 || len(r.offers[at]) > 0 && r.offers[at][len(r.offers[at])-1].group == int32(i) { //nolint:gosec // few groups
-				continue // a port that isn't named, or that the group has already
+				continue // unnamed, or already in the group
 			}
 			r.offers[at] = append(r.offers[at], offer{int32(i), p.Number}) //nolint:gosec // few groups
 		}
@@ -135,7 +135,7 @@ func (r *portRanking) port(p Port) int {
 	if p.Name == "" {
 		return -1
 	}
-	p.Number = 0 // endpoints may differ in it
+	p.Number = 0 // endpoints may have different numbers
 	at, ok := r.ports[p]
 	switch {
 	case ok:
@@ -148,7 +148,7 @@ func (r *portRanking) port(p Port) int {
 	return len(r.offers) - 1
 }
 
-// targets returns who offers a port. numbers is a number for each group, all 0, and is left so.
+// targets returns the targets that offer a port. numbers has an element per group; all are 0 before and after the call.
 func (r *portRanking) targets(port int, numbers []uint16) Targets {
 	if r.own && len(r.offers[port]) == 0 {
 		r.itself[port] = r.declared[port]

@@ -12,7 +12,7 @@ import (
 // maxName is the longest DNS name in text form with its final dot (RFC 1035, 2.3.4).
 const maxName = 254
 
-// ranker turns groups of endpoints into a Set, as seen by a server that stands at self.
+// ranker turns groups of endpoints into a Set, as seen from self.
 type ranker struct {
 	self     topology.Location
 	policy   topology.Policy
@@ -20,7 +20,7 @@ type ranker struct {
 	clusters map[string]*Cluster
 }
 
-// rankable is what a Set is ranked from.
+// rankable is the input from which a Set is ranked.
 type rankable struct {
 	service  *Service
 	source   Source
@@ -30,7 +30,7 @@ type rankable struct {
 	groups   []Group
 }
 
-// view is how the endpoints are seen from here: by what their service states, and else as the server is configured.
+// view applies the service's policy, with the server's policy for what the service doesn't state.
 func (r *ranker) view(in *rankable) topology.View {
 	v := topology.View{Self: r.self, Policy: r.policy}
 	if in.policy != nil {
@@ -39,7 +39,7 @@ func (r *ranker) view(in *rankable) topology.View {
 	return v
 }
 
-// candidate is an endpoint that may be served: it is ready, and its rank usable.
+// candidate is an endpoint that may be served: it is ready and its rank is usable.
 type candidate struct {
 	*Endpoint
 	group  *Group
@@ -49,7 +49,7 @@ type candidate struct {
 	weight uint8
 }
 
-// usualWeight is that of a cluster which states none (MemberCluster, spec.weight).
+// usualWeight is the default weight of a cluster (MemberCluster, spec.weight).
 const usualWeight = 100
 
 // rankOf returns an endpoint's rank, whether it is ready or not.
@@ -100,7 +100,8 @@ func (r *ranker) rank(in rankable) *Set {
 	return s
 }
 
-// candidates returns the endpoints that may be served, and whether any is ready in a live cluster, boundary or not.
+// candidates returns the endpoints that may be served, and whether any endpoint is ready in a live cluster, inside or outside the
+// boundary.
 func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candidate, live bool) {
 	n := 0
 	for i := range in.groups {
@@ -128,7 +129,7 @@ func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candid
 	return candidates, live
 }
 
-// weigh tells each candidate its cluster's weight, and reports whether they differ.
+// weigh sets each candidate's weight to its cluster's, and reports whether the weights differ.
 func (r *ranker) weigh(candidates []candidate) (differ bool) {
 	for i := range candidates {
 		c := &candidates[i]
@@ -141,7 +142,8 @@ func (r *ranker) weigh(candidates []candidate) (differ bool) {
 	return differ
 }
 
-// addrWeights sums the weights of the addresses that candidates up to that rank have. An address of two clusters has the larger.
+// addrWeights returns the running sums of the weights of the addresses up to that rank. An address of two clusters has the larger
+// weight.
 func addrWeights(addrs Addrs, candidates []candidate, last topology.Rank) Weights {
 	weights := make(Weights, len(addrs))
 	for i := range candidates {
@@ -167,8 +169,8 @@ func lastOf(v *topology.View, candidates []candidate, fit func(i int) bool) topo
 	})
 }
 
-// ReadyIn counts each cluster's ready endpoints in the slices of the service, which are behind its ClusterIP. One with an
-// address of each family is one.
+// ReadyIn counts each cluster's ready endpoints in the service's slices, which are the endpoints behind its ClusterIP. An endpoint
+// with an address of each family counts once.
 func (s *Service) ReadyIn() map[string]int {
 	ready := map[string][]netip.Addr{}
 	for _, slice := range s.slices {
@@ -186,7 +188,7 @@ func (s *Service) ReadyIn() map[string]int {
 	return n
 }
 
-// hostsBy groups the candidates' addresses by a name, leaving out those that have none.
+// hostsBy groups the candidates' addresses by name, and omits candidates without a name.
 func hostsBy(candidates []candidate, name func(i int) string) []Host {
 	type entry struct {
 		key  string
@@ -224,7 +226,7 @@ func hostsBy(candidates []candidate, name func(i int) string) []Host {
 	return hosts
 }
 
-// nameHosts fills in Hosts, and tells each candidate its host.
+// nameHosts sets Hosts, and each candidate's host.
 func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 	room := maxName - len(".") - len(key) - len(".svc.") - r.longest
 	keys := make([]string, len(candidates))
@@ -235,7 +237,7 @@ func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 			hostname = HostnameOf(c.Addr)
 		}
 		if c.group.Cluster == "" || len(hostname)+len(".")+len(c.group.Cluster) > room {
-			continue // its address still serves the service's own name
+			continue // its address is still served at the service's own name
 		}
 		keys[i] = hostname + "." + c.group.Cluster
 	}
@@ -249,8 +251,8 @@ func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 	}
 }
 
-// nameClusters tells each candidate the number of its cluster, which SRV records of a ClusterIP service can point at in the dialect
-// Global.
+// nameClusters sets each candidate's host to the number of its cluster. In the dialect Global, SRV records of a ClusterIP service
+// can point to clusters.
 func (r *ranker) nameClusters(s *Set, key ServiceKey, candidates []candidate, weighted bool) {
 	room := maxName - len(".") - len(key) - len(".svc.") - r.longest
 	if weighted {
@@ -268,7 +270,7 @@ func (r *ranker) nameClusters(s *Set, key ServiceKey, candidates []candidate, we
 	}
 }
 
-// uniq sorts s and drops what occurs twice, with no spare capacity kept alive.
+// uniq sorts s, drops duplicates, and keeps no spare capacity.
 func uniq[T any](s []T, compare func(a, b T) int) []T {
 	slices.SortFunc(s, compare)
 	return slices.Clip(slices.CompactFunc(s, func(a, b T) bool { return compare(a, b) == 0 }))

@@ -2,20 +2,20 @@ package index
 
 import "github.com/clusterset/clusterset/internal/topology"
 
-// Ranked is an endpoint and what the ranking made of it.
+// Ranked is an endpoint with the result of ranking it.
 type Ranked struct {
 	Endpoint
 	// Cluster is the endpoint's, Region its own, empty for the cluster's.
 	Cluster, Region string
-	// Rank is the endpoint's, were it ready, and Tier the one that it would be used in.
+	// Rank is the endpoint's rank if it were ready, and Tier the tier in which it would be used.
 	Rank topology.Rank
 	Tier topology.Tier
-	// Used endpoints are those whose addresses the Set has.
+	// Used is set if the Set has the endpoint's address.
 	Used bool
 }
 
-// Ranking lists the endpoints behind a service in a dialect, as they were ranked. It is for explanations: it ranks them anew and
-// takes the lock that changes take.
+// Ranking lists the endpoints behind a service in a dialect, with their ranks. It is for explanations: it ranks them again, and
+// takes the lock that writers take.
 func (x *Index) Ranking(svc *Service, d Dialect) []Ranked {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -2,20 +2,20 @@ package index
 
 import "slices"
 
-// Sample picks elements of a list for a reply that may not have all of them: each time others, so that all serve. Without
-// weights they are a run that begins anywhere. With weights they are spread over the list so that the chance of each is in
-// proportion to its weight, as far as it can't be picked twice. A copy of a Sample picks the same again. It is small, since a reply
-// holds several on the stack of a goroutine that is new for each query.
+// Sample picks elements of a list for a reply that has a limited number of records. It picks different ones each time, so that all
+// elements are used. Without weights it picks a run that begins at a random element. With weights the picks are spread over the
+// list, so that the chance of each element is proportional to its weight, except that none is picked twice. A copy of a Sample
+// picks the same elements again. It is small because a reply holds several on the stack of a goroutine that is new for each query.
 type Sample struct {
 	of, n, picked int32
-	first, next   int32 // as if the list were followed by itself
+	first, next   int32 // the list is treated as a ring
 
-	base, random uint32   // base is the sum before the first
+	base, random uint32   // base is the sum before the first element
 	sums         []uint32 // nil without weights
 	hosts        *hostList
 }
 
-// First is the Sample of a list's first n elements.
+// First returns the Sample of a list's first n elements.
 func First(n int) Sample { return Sample{of: int32(n), n: int32(n)} } //nolint:gosec // lengths of lists
 
 // Sample picks up to n of the targets. Random is any number.
@@ -28,10 +28,10 @@ func (t *Targets) Sample(n int, random uint64) Sample {
 	return s
 }
 
-// Weights are the weights of a Set's addresses, nil where they are alike: the sums of them up to each address.
+// Weights are the running sums of the weights of a Set's addresses, nil if the weights are all equal.
 type Weights []uint32
 
-// Sample picks up to n of the addresses from one number to the one before another. Random is any number.
+// Sample picks up to n of the addresses from index from up to, but not including, to. random is any number.
 func (w Weights) Sample(from, to, n int, random uint64) Sample {
 	if w == nil {
 		return newSample(to-from, n, random, nil, 0)
@@ -74,8 +74,8 @@ func (s *Sample) Next() int {
 	return int(i)
 }
 
-// nextWeighted takes equal steps over the weights from a random one on. An element at which several steps end is picked once,
-// and its neighbours in its place.
+// nextWeighted takes equal steps over the weights from a random start. An element where several steps end is picked once, and its
+// neighbours are picked for the other steps.
 func (s *Sample) nextWeighted() int32 {
 	at, round := uint64(s.random)+s.total()*uint64(s.picked)/uint64(s.n), int32(0) //nolint:gosec // lengths are positive
 	if at >= s.total() {
@@ -91,7 +91,7 @@ func (s *Sample) nextWeighted() int32 {
 
 func (s *Sample) total() uint64 { return uint64(s.sums[len(s.sums)-1] - s.base) }
 
-// find returns the element that the weights from the sum before it up to its own belong to.
+// find returns the element whose range of running sums contains the given weight.
 func (s *Sample) find(at uint64) int32 {
 	i, _ := slices.BinarySearch(s.sums, uint32(at)+1) //nolint:gosec // below the last sum
 	if s.hosts == nil {

@@ -13,8 +13,8 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// NewScheme returns a scheme with the kinds that DNS serves. A ServiceImport of v1alpha1 has the fields of v1beta1 and is
-// read as one.
+// NewScheme returns a scheme with the kinds that DNS serves. A v1alpha1 ServiceImport has the fields of v1beta1 and is
+// decoded as such.
 func NewScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(discoveryv1.AddToScheme(s))
@@ -28,8 +28,8 @@ func NewScheme() *runtime.Scheme {
 	return s
 }
 
-// Convert reads an object as the index takes it: nil for one of which nothing can be served. ok is false for a kind that is
-// not served at all.
+// Convert converts an API object to an index object. The result is nil if nothing of the object can be served. ok is
+// false for a kind that is not served.
 func Convert(o runtime.Object) (object Object, errs field.ErrorList, ok bool) {
 	switch o := o.(type) {
 	case *mcsv1beta1.ServiceImport:

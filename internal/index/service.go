@@ -6,26 +6,27 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Service is everything known of one service and what it comes to. It is immutable once it is part of a Snapshot.
+// Service is everything known about one service and the Sets built from it. It is immutable once it is part of a Snapshot.
 type Service struct {
 	key ServiceKey
 
-	// The inputs, kept so that a change of one of them rebuilds the service from all.
+	// The inputs, kept so that a change of one rebuilds the service from all of them.
 	imported *ServiceImport
 	slices   []*EndpointSlice
 	global   *GlobalService
 
-	sets [dialects]*Set // nil where the service does not exist
+	sets [dialects]*Set // nil if the service doesn't exist
 }
 
 // Key returns the service's key.
 func (s *Service) Key() ServiceKey { return s.key }
 
-// Set returns what the service comes to in a dialect. For MCS its ServiceImport counts, or its GlobalService where there is no
-// import or the import has no ClusterSetIP yet, or the import's EndpointSlices where another implementation gives none; for Global its GlobalService, or its ServiceImport where there is none.
+// Set returns the service's Set in a dialect. MCS uses the ServiceImport. If there is no import, or it has no ClusterSetIP yet, MCS uses
+// the GlobalService; if another implementation never assigns a ClusterSetIP, it uses the import's EndpointSlices. Global uses the
+// GlobalService, or the ServiceImport if there is none.
 func (s *Service) Set(d Dialect) *Set { return s.sets[d] }
 
-// Inputs returns the objects that the service was built from, each nil or empty where there is none.
+// Inputs returns the objects that the service was built from. Each is nil or empty if there is none.
 func (s *Service) Inputs() (*ServiceImport, []*EndpointSlice, *GlobalService) {
 	return s.imported, s.slices, s.global
 }
@@ -34,7 +35,7 @@ func (s *Service) exists() bool { return s.imported != nil || s.global != nil }
 
 func (s *Service) empty() bool { return !s.exists() && len(s.slices) == 0 }
 
-// Policy is what the object that answers in a dialect states of how endpoints are chosen.
+// Policy returns the policy of the object that answers in a dialect.
 func (s *Service) Policy(d Dialect) topology.Policy {
 	stated := s.ranked(s.sets[d].Source).policy
 	if stated == nil {
@@ -59,8 +60,8 @@ func (s *Service) build(r *ranker) {
 		mcs = r.rank(s.ranked(SourceEndpointSlices))
 	case len(s.imported.IPs) == 0 && s.global != nil:
 		mcs = own
-	case len(s.imported.IPs) == 0 && !s.imported.Ours:
-		// Submariner's Lighthouse, by default, has no ClusterSetIPs: its slices carry the exporters' ClusterIPs.
+	case len(s.imported.IPs) == 0 && !s.imported.FromImporter:
+		// By default Submariner's Lighthouse assigns no ClusterSetIPs: its slices have the exporting clusters' ClusterIPs.
 		mcs = r.rank(s.ranked(SourceEndpointSlices))
 	default:
 		mcs = clusterSetIPs(s.imported)
@@ -71,7 +72,7 @@ func (s *Service) build(r *ranker) {
 	s.sets = [...]*Set{MCS: mcs, Global: global}
 }
 
-// portsDiffer reports whether some endpoints don't have the ports of their service.
+// portsDiffer reports whether some endpoints have other ports than their service.
 func portsDiffer(service []Port, groups []Group) bool {
 	for i := range groups {
 		if ports := groups[i].Ports; len(ports) != len(service) || len(ports) > 0 && &ports[0] != &service[0] && !slices.Equal(ports, service) {
@@ -81,7 +82,7 @@ func portsDiffer(service []Port, groups []Group) bool {
 	return false
 }
 
-// withoutClusters returns a ClusterIP service as MCS has it, where nothing lies below its name that SRV records could point at
+// withoutClusters returns a ClusterIP service for MCS, which has no names below the service that SRV records could point to
 // (specification 2.3.4).
 func (s *Set) withoutClusters(declared []Port) *Set {
 	c := *s
@@ -90,16 +91,16 @@ func (s *Set) withoutClusters(declared []Port) *Set {
 	return &c
 }
 
-// clusterSetIPs is the Set of a service that kube-proxy balances: its addresses are served whatever the readiness of the
-// endpoints behind them.
+// clusterSetIPs returns the Set of a service that kube-proxy balances. Its addresses are served whether or not the endpoints behind them
+// are ready.
 func clusterSetIPs(o *ServiceImport) *Set {
 	s := &Set{Source: SourceClusterSetIPs, Live: true, Addrs: o.IPs}
 	s.Ports, s.Targets = servicePorts(o.Ports)
 	return s
 }
 
-// ranked returns what a Set of that source is ranked from. Where that is the ServiceImport, its ClusterSetIPs stand for the
-// endpoints of its slices.
+// ranked returns the input from which a Set of that source is ranked. For a ServiceImport the ClusterSetIPs stand for the endpoints of
+// its slices.
 func (s *Service) ranked(source Source) rankable {
 	if source == SourceGlobalService {
 		g := s.global
@@ -109,7 +110,7 @@ func (s *Service) ranked(source Source) rankable {
 	for i, slice := range s.slices {
 		groups[i] = slice.Group
 	}
-	headless := s.imported.Headless || source == SourceClusterSetIPs // what is behind them is no ClusterIP
+	headless := s.imported.Headless || source == SourceClusterSetIPs // the endpoints behind them are no ClusterIPs
 	return rankable{s, source, s.imported.Policy, headless, s.imported.Ports, groups}
 }
 
@@ -123,7 +124,7 @@ func (s *Service) uses(clusters map[string]bool) bool {
 	return s.global != nil && slices.ContainsFunc(s.global.Groups, func(g Group) bool { return clusters[g.Cluster] })
 }
 
-// sameAnswers reports whether no query can tell s from old.
+// sameAnswers reports whether all queries get the same answers from s and old.
 func (s *Service) sameAnswers(old *Service) bool {
 	return s.sets[MCS].equal(old.sets[MCS]) && s.sets[Global].equal(old.sets[Global])
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Source says which objects a Set was made from.
+// Source is the kind of object that a Set was built from.
 type Source uint8
 
 // The sources. With SourceClusterSetIPs nothing was ranked: kube-proxy chooses among the endpoints behind the addresses.
@@ -19,22 +19,22 @@ const (
 	SourceClusterSetIPs
 )
 
-// Set is what a service comes to: ranked endpoints, or its ClusterSetIPs. Everything in it is in a fixed order, free of
+// Set has a service's answers: ranked endpoints, or its ClusterSetIPs. Everything in it is in a fixed order, without
 // duplicates, and must not be changed.
 type Set struct {
 	Source   Source
 	Headless bool
-	// Live is false where no endpoint of any live cluster is ready. ClusterSetIPs are always live.
+	// Live is false if no endpoint of any live cluster is ready. ClusterSetIPs are always live.
 	Live bool
-	// Tier is the tier that won, Degraded whether only Suspect or drained clusters were left. Both are meaningless where
-	// Addrs is empty.
+	// Tier is the tier of the addresses. Degraded is set if only Suspect or drained clusters were left. Both are meaningless
+	// if Addrs is empty.
 	Tier     topology.Tier
 	Degraded bool
 	// Addrs are the addresses at the service's own name: those of the best tier, or the ClusterSetIPs.
 	Addrs Addrs
-	// Weights are those of Addrs' clusters, for replies that can't have all of them.
+	// Weights are the weights of Addrs, by cluster, for replies that can't have all addresses.
 	Weights Weights
-	// HostWeights are the weights of TargetHosts, 1 to 100, nil where they are alike.
+	// HostWeights are the weights of TargetHosts, 1 to 100, nil if they are all equal.
 	HostWeights []uint8
 	// Hosts are the endpoints that have a name of their own, of every tier within the boundary, sorted by Key. Only headless
 	// services have any.
@@ -50,7 +50,7 @@ type Set struct {
 // Addrs are sorted addresses, IPv4 before IPv6.
 type Addrs []netip.Addr
 
-// SortAddrs sorts addresses and drops what occurs twice. It takes the slice over.
+// SortAddrs sorts addresses and drops duplicates. It takes ownership of the slice.
 func SortAddrs(addrs []netip.Addr) Addrs { return uniq(addrs, netip.Addr.Compare) }
 
 // Split returns the IPv4 and the IPv6 addresses.
@@ -68,18 +68,18 @@ type Host struct {
 	Addrs Addrs
 }
 
-// PortTargets says where a named port is to be had.
+// PortTargets is a named port with the targets that offer it.
 type PortTargets struct {
 	Name     string
 	Protocol Protocol
-	// Targets is empty where no endpoint offers the port.
+	// Targets is empty if no endpoint offers the port.
 	Targets Targets
 }
 
 // Host returns the endpoint of that key, "<hostname>.<cluster>", or nil.
 func (s *Set) Host(key string) *Host { return findHost(s.Hosts, key) }
 
-// TargetHosts are what Targets have as hosts: the Hosts of a headless service, the Clusters of any other.
+// TargetHosts returns the hosts that Targets refer to: the Hosts of a headless service, or the Clusters of any other.
 func (s *Set) TargetHosts() []Host {
 	if s.Headless {
 		return s.Hosts
@@ -98,8 +98,7 @@ func findHost(hosts []Host, key string) *Host {
 	return &hosts[i]
 }
 
-// EmptyNonTerminal reports whether label has nothing of its own but lies between the service and the second label of a
-// cluster's dotted name.
+// EmptyNonTerminal reports whether label is a proper suffix of a cluster's dotted name, so that it exists without records.
 func (s *Set) EmptyNonTerminal(label string) bool {
 	for i := range s.Clusters {
 		if name := s.Clusters[i].Key; len(name) > len(label) && name[len(name)-len(label)-1] == '.' && strings.HasSuffix(name, label) {
@@ -109,8 +108,8 @@ func (s *Set) EmptyNonTerminal(label string) bool {
 	return false
 }
 
-// equal reports whether queries get the same from both. Where the addresses came from shows in no answer, nor does what
-// could be said of a headless service that doesn't exist for want of endpoints.
+// equal reports whether queries get the same answers from both. Answers show neither the source of the addresses nor any
+// detail of a headless service that doesn't exist because it has no endpoints.
 func (s *Set) equal(o *Set) bool {
 	switch {
 	case s == o:

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Snapshot is the services at one moment. It never changes; a nil Snapshot means that nothing is known yet.
+// Snapshot is the state of all services at one moment. It never changes. A nil Snapshot means that nothing is known
+// yet.
 type Snapshot struct {
 	services   tree
 	namespaces map[string]struct{}
@@ -13,10 +14,10 @@ type Snapshot struct {
 	stale      bool
 }
 
-// Stale reports whether this was known at an earlier time (Index.Restore) and may no longer be so.
+// Stale reports whether the snapshot is an earlier state (Index.Restore) that may be outdated.
 func (s *Snapshot) Stale() bool { return s.stale }
 
-// Service returns the service of that key, "<name>.<namespace>" in lower case, or nil where it does not exist.
+// Service returns the service of that key, "<name>.<namespace>" in lower case, or nil if it doesn't exist.
 func (s *Snapshot) Service(key string) *Service {
 	svc := s.services.get(key)
 	if svc == nil || !svc.exists() {
@@ -31,7 +32,7 @@ func (s *Snapshot) HasNamespace(ns string) bool {
 	return ok
 }
 
-// Serial grows with every change that could change an answer, and only then.
+// Serial returns the serial, which grows with every change that can affect an answer, and only then.
 func (s *Snapshot) Serial() uint32 { return s.serial }
 
 // Services returns the services that exist, sorted by key.

@@ -2,7 +2,7 @@ package index
 
 import "slices"
 
-// ServiceItself as a Target's Host stands for the service's own name.
+// ServiceItself is the Host of a Target that points to the service's own name.
 const ServiceItself = -1
 
 // Target is what an SRV record points to: Host is an index into Set.TargetHosts, or ServiceItself.
@@ -11,24 +11,24 @@ type Target struct {
 	Port uint16
 }
 
-// Targets are what the SRV records of a name point to: hosts, each at one or more port numbers. They are in order of host and
-// number, each once. Hosts that many ports have in common are stored once: a service of 4,096 endpoints and 100 ports has
-// 409,600 targets, which take no more memory than the endpoints do.
+// Targets are the targets of a name's SRV records: hosts, each with one or more port numbers. They are ordered by host and number,
+// without duplicates. Hosts that many ports have in common are stored once: the 409,600 targets of a service with 4,096 endpoints
+// and 100 ports take no more memory than its endpoints.
 type Targets struct {
 	n      int32
-	number uint16 // the one number of every host, or 0 where hosts says more
+	number uint16 // the single number of every host, or 0 if hosts has the numbers
 	hosts  *hostList
 }
 
-// hostList is the hosts of some Targets. A nil one is the service itself.
+// hostList has the hosts of some Targets. A nil hostList is the service itself.
 type hostList struct {
 	hosts []int32
-	// numbers are those of every host; or, where each is set, hosts[i] has numbers[i] alone; or, where there are ends, it has those
-	// from ends[i-1] to ends[i].
+	// numbers are the numbers of every host. But if each is set, hosts[i] has only numbers[i], and if there are ends, hosts[i] has
+	// the numbers from ends[i-1] to ends[i].
 	numbers []uint16
 	each    bool
 	ends    []int32
-	// sums are those of the targets' weights up to each host. Nil where all clusters have the same.
+	// sums are the running sums of the targets' weights by host, nil if all clusters have the same weight.
 	sums []uint32
 }
 
@@ -46,7 +46,7 @@ func (h *hostList) numbersOf(host int) (first, n int) {
 	return host * n, n
 }
 
-// weigh sets sums from the weight of each host.
+// weigh computes sums from the weight of each host.
 func (h *hostList) weigh(weights []uint8) *hostList {
 	if weights == nil {
 		return h
@@ -61,7 +61,7 @@ func (h *hostList) weigh(weights []uint8) *hostList {
 	return h
 }
 
-// weightOf returns a host's weight. The service itself has the usual one.
+// weightOf returns a host's weight. The service itself has the default weight.
 func weightOf(weights []uint8, host int32) uint8 {
 	if host == ServiceItself {
 		return usualWeight
@@ -72,12 +72,12 @@ func weightOf(weights []uint8, host int32) uint8 {
 // Len returns how many targets there are.
 func (t *Targets) Len() int { return int(t.n) }
 
-// AtHosts reports whether any target is another than the service itself.
+// AtHosts reports whether any target is not the service itself.
 func (t *Targets) AtHosts() bool {
 	return t.hosts != nil && t.hosts.hosts[len(t.hosts.hosts)-1] != ServiceItself
 }
 
-// At returns the target of that number, from 0 to Len()-1.
+// At returns the i-th target, from 0 to Len()-1.
 func (t *Targets) At(i int) Target {
 	h := t.hosts
 	switch {
@@ -94,7 +94,7 @@ func (t *Targets) At(i int) Target {
 	return Target{h.hosts[host], h.numbers[i]}
 }
 
-// equal relies on equal Targets being stored alike.
+// equal relies on equal Targets being stored in the same way.
 func (t Targets) equal(o Targets) bool {
 	if t.n != o.n || t.number != o.number || t.hosts == nil || o.hosts == nil {
 		return t == o
@@ -104,18 +104,18 @@ func (t Targets) equal(o Targets) bool {
 		slices.Equal(t.hosts.sums, o.hosts.sums)
 }
 
-// targetBuilder makes Targets of hosts that come in order. It can be used again after build.
+// targetBuilder builds Targets from hosts that are added in order. It can be reused after build.
 type targetBuilder struct {
 	hosts []int32
-	// numbers are those of every host, as long as they are alike. From the first that has others there are ends, and numbers has
-	// one host's after another's.
+	// numbers are the numbers of every host, as long as they are the same. Once a host has different numbers, numbers has those of
+	// each host in turn, and ends has where each host's numbers end.
 	numbers []uint16
 	ends    []int32
-	last    *hostList // of one number a host, to be shared
-	weights []uint8   // of all hosts; nil where they are alike
+	last    *hostList // with one number per host, to be shared
+	weights []uint8   // of all hosts; nil if all are equal
 }
 
-// add adds a host with its port numbers, which are sorted. The same host may come again, directly after.
+// add adds a host with its port numbers, which are sorted. The same host may be added again directly after.
 func (b *targetBuilder) add(host int32, numbers ...uint16) {
 	if len(numbers) == 0 {
 		return
@@ -136,7 +136,7 @@ func (b *targetBuilder) add(host int32, numbers ...uint16) {
 	b.hosts = append(b.hosts, host)
 }
 
-// takeLast takes the last host away again and returns its numbers.
+// takeLast removes the last host and returns its numbers.
 func (b *targetBuilder) takeLast() []uint16 {
 	last, from := len(b.hosts)-1, 0
 	b.hosts = b.hosts[:last]
@@ -184,7 +184,7 @@ func (b *targetBuilder) build() (t Targets) {
 	return t
 }
 
-// gather undoes spread where hosts have become alike after all.
+// gather undoes spread if all hosts have the same numbers after all.
 func (b *targetBuilder) gather() {
 	if len(b.ends) == 0 {
 		return
@@ -195,12 +195,12 @@ func (b *targetBuilder) gather() {
 			return
 		}
 	}
-	if slices.Equal(b.numbers[n:], b.numbers[:len(b.numbers)-n]) { // moved on by one host it is the same
+	if slices.Equal(b.numbers[n:], b.numbers[:len(b.numbers)-n]) { // every host has the same numbers as the one before
 		b.numbers, b.ends = b.numbers[:n], b.ends[:0]
 	}
 }
 
-// share returns the hosts, those of the last Targets where they are the same.
+// share returns the hosts. It reuses the list of the last Targets if the hosts are the same.
 func (b *targetBuilder) share() *hostList {
 	if b.last == nil || !slices.Equal(b.last.hosts, b.hosts) {
 		b.last = (&hostList{hosts: slices.Clone(b.hosts)}).weigh(b.weights)

@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// tree is a persistent hash array mapped trie of services: put and del return a new tree that shares all but the path to
-// the changed leaf with the old one, so an update costs some hundred bytes however many services there are, and a reader
-// that holds the old tree is undisturbed. A Go map would have to be copied whole.
+// tree is a persistent hash array mapped trie of services: put and del return a new tree that shares all but the path to the
+// changed leaf with the old one, so an update costs a few hundred bytes however many services there are, and doesn't disturb
+// readers of the old tree. A Go map would have to be copied whole.
 type tree struct {
 	root *node
 	size int
@@ -52,7 +52,7 @@ func (t tree) get(key string) *Service {
 	return nil
 }
 
-// find looks through a node that is a plain list; such a node has services but no bitmap.
+// find searches a node that is a plain list. Such a node has services but no bitmap.
 func (n *node) find(key string) *Service {
 	if n.leaves != 0 {
 		return nil
@@ -127,8 +127,8 @@ func (t tree) del(key ServiceKey) tree {
 	return t
 }
 
-// del returns nil for a node that holds nothing any more. It leaves single-leaf nodes in place rather than pull them up: the
-// next key of that hash prefix would push them down again.
+// del returns nil for a node that becomes empty. It leaves nodes with a single leaf in place instead of pulling the leaf up:
+// the next key with that hash prefix would push it down again.
 func (n *node) del(key ServiceKey, h uint64, shift uint) (next *node, gone bool) {
 	if n == nil {
 		return nil, false
@@ -176,7 +176,7 @@ func (n *node) orNil() *node {
 	return n
 }
 
-// all yields every service, in no order that means anything.
+// all yields every service, in no particular order.
 func (n *node) all(yield func(*Service) bool) bool {
 	if n == nil {
 		return true
@@ -194,7 +194,7 @@ func (n *node) all(yield func(*Service) bool) bool {
 	return true
 }
 
-// replaced, inserted and removed return changed copies with no spare capacity, which would be lost memory in every node.
+// replaced, inserted and removed return changed copies without spare capacity, which would waste memory in every node.
 
 func replaced[T any](s []T, i int, v T) []T {
 	c := make([]T, len(s))

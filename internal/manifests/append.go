@@ -37,7 +37,7 @@ func Append(b []byte, o index.Object) []byte {
 
 func appendServiceImport(b []byte, o *index.ServiceImport) []byte {
 	b = appendHead(b, mcsv1beta1.GroupVersion.String(), o)
-	if o.Ours {
+	if o.FromImporter {
 		b = append(b, `,"labels":{"`+api.LabelManagedBy+`":"`+api.ManagedByImporter+`"}`...)
 	}
 	b = appendPolicy(b, o.Policy)

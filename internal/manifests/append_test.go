@@ -146,7 +146,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 	stated := &topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, Boundary: topology.Region, MinReady: 2}
 	for _, o := range []index.Object{
 		&index.ServiceImport{Service: "a.n", Ports: []index.Port{port}, IPs: index.Addrs{netip.MustParseAddr("10.0.0.1")}, Policy: stated},
-		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Policy: &topology.Policy{Prefer: []topology.Tier{}}, Ours: true},
+		&index.ServiceImport{Service: "a.n", Headless: true, Ports: []index.Port{port}, Policy: &topology.Policy{Prefer: []topology.Tier{}}, FromImporter: true},
 		&index.EndpointSlice{Namespace: "n", Name: "a-1", Service: "a.n", Group: group},
 		&index.GlobalService{Service: "a.n", Headless: true, Ports: []index.Port{port}, Groups: []index.Group{regional}, Policy: stated},
 		&index.Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1"}, Region: "r1", Phase: topology.Expired, Drain: true}, Weight: 50},
@@ -155,7 +155,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {
 			switch field {
-			case "ServiceImport.Headless", "ServiceImport.IPs", "ServiceImport.Ours", "EndpointSlice.Group.Region": // in the other one, or never set
+			case "ServiceImport.Headless", "ServiceImport.IPs", "ServiceImport.FromImporter", "EndpointSlice.Group.Region": // in the other one, or never set
 			default:
 				t.Errorf("%s is not tested: set it here, to something that Convert makes of an API object", field)
 			}

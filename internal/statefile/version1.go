@@ -119,7 +119,7 @@ func decodeVersion1(r io.Reader) (*State, []manifests.Note, error) {
 			o := it.Import
 			// That version doesn't say who wrote an import: one without an address stays empty, as it did.
 			ours := !o.Headless && len(o.IPs) == 0
-			objects = append(objects, &index.ServiceImport{Service: o.Service, Headless: o.Headless, Ports: ports1(o.Ports), IPs: o.IPs, Ours: ours})
+			objects = append(objects, &index.ServiceImport{Service: o.Service, Headless: o.Headless, Ports: ports1(o.Ports), IPs: o.IPs, FromImporter: ours})
 		case it.Slice != nil:
 			o := &index.EndpointSlice{Namespace: it.Slice.Namespace, Name: it.Slice.Name, Service: it.Slice.Service}
 			objects, group = append(objects, o), &o.Group
