@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -116,6 +117,35 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	if err := thief.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting the quota: %v", err)
 	}
+}
+
+// A kube-controller-manager, which most hubs have, fills in the quota's limits at once and counts only minutes later. Until somebody has
+// counted, the API server refuses all records.
+func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
+	w := newWorldOn(t, kube.Start(t, kube.WithControllerManager()), "a")
+	// It is faster than the hub process, which made the quota.
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.RecordsQuota}}
+	quota.Spec.Hard = corev1.ResourceList{
+		"count/exportedservices.clusterset.dev": resource.MustParse("5k"), "count/exportedendpoints.clusterset.dev": resource.MustParse("50k"),
+	}
+	if err := w.admin.Create(t.Context(), quota); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, time.Minute, func() error {
+		err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
+		if err == nil && len(quota.Status.Hard) != 2 {
+			err = fmt.Errorf("the quota's status is %v", quota.Status)
+		}
+		return err
+	})
+	w.run()
+	record := &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: "web.shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	}
+	kube.Eventually(t, time.Minute, func() error { return w.admin.Create(t.Context(), record) })
 }
 
 // The networks that an administrator declares come to where the admission policy looks for them.

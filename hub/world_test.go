@@ -36,7 +36,12 @@ type world struct {
 
 func newWorld(t *testing.T, members ...string) *world {
 	t.Helper()
-	w := &world{T: t, plane: kube.Start(t), beating: make(chan []string)}
+	return newWorldOn(t, kube.Start(t), members...)
+}
+
+func newWorldOn(t *testing.T, plane *kube.ControlPlane, members ...string) *world {
+	t.Helper()
+	w := &world{T: t, plane: plane, beating: make(chan []string)}
 	if err := join.InstallHubCRDs(t.Context(), w.plane.Config()); err != nil {
 		t.Fatal(err)
 	}

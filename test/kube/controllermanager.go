@@ -20,6 +20,7 @@ var controllers = []string{
 	"endpointslice-controller",
 	"garbage-collector-controller",
 	"namespace-controller",
+	"resourcequota-controller",
 	"root-ca-certificate-publisher-controller",
 	"serviceaccount-controller",
 	"serviceaccount-token-controller",
