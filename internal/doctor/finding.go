@@ -23,7 +23,12 @@ type Finding struct {
 	Message string `json:"message"`
 	// Cure is what to do: a sentence, or several lines to paste.
 	Cure string `json:"cure,omitempty"`
+	// More is the address of the section about the check.
+	More string `json:"more,omitempty"`
 }
+
+// sections is a page with a section for each check, of its name.
+const sections = "https://github.com/clusterset/clusterset/blob/main/docs/doctor.md#"
 
 // Diagnosis is what `clusterset doctor -o json` prints.
 type Diagnosis struct {
@@ -61,5 +66,5 @@ func skipped(check, message string) Finding {
 }
 
 func problem(check, message, cure string) Finding {
-	return Finding{Check: check, Level: Problem, Message: message, Cure: cure}
+	return Finding{Check: check, Level: Problem, Message: message, Cure: cure, More: sections + check}
 }

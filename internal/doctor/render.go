@@ -6,7 +6,7 @@ import (
 	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
-// Render returns the Diagnosis as a person reads it: problems first, each with its cure.
+// Render returns the Diagnosis as a person reads it: problems first, each with its cure and where to read more.
 func Render(d Diagnosis, colours bool) string {
 	w := &screen.Writer{Colours: colours}
 	marks := map[Level]screen.Cell{
@@ -18,6 +18,9 @@ func Render(d Diagnosis, colours bool) string {
 		for line := range strings.Lines(f.Cure) {
 			w.Line(screen.Cell{Text: arrow + strings.TrimSuffix(line, "\n")})
 			arrow = "           "
+		}
+		if f.More != "" {
+			w.Line(screen.Cell{Text: "           " + f.More, Colour: screen.Faint})
 		}
 	}
 	return w.String()

@@ -1,0 +1,37 @@
+package docs
+
+import (
+	"path/filepath"
+	"regexp"
+	"slices"
+	"testing"
+)
+
+var checkRE = regexp.MustCompile(`(?:const check = |skipped\(|problem\(|ok\()"(\w+)"`)
+
+// Every check of clusterset doctor has a section in docs/doctor.md, to which its problems link, and no section is about nothing.
+func TestDoctorPage(t *testing.T) {
+	files, err := filepath.Glob(filepath.Join(root, "internal", "doctor", "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var checks []string
+	for _, file := range files {
+		for _, m := range checkRE.FindAllStringSubmatch(read(t, file), -1) {
+			checks = append(checks, m[1])
+		}
+	}
+	slices.Sort(checks)
+	checks = slices.Compact(checks)
+	if len(checks) < 10 {
+		t.Fatalf("checks found: %q; the expression that finds them is wrong", checks)
+	}
+	var sections []string
+	for _, m := range regexp.MustCompile(`(?m)^## (\S+)$`).FindAllStringSubmatch(read(t, filepath.Join(root, "docs", "doctor.md")), -1) {
+		sections = append(sections, m[1])
+	}
+	slices.Sort(sections)
+	if !slices.Equal(checks, sections) {
+		t.Errorf("doctor's checks are %q, docs/doctor.md has sections %q", checks, sections)
+	}
+}
