@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with every stock plugin and clusterset, placed directly above kubernetes: where a server block
-// has both, clusterset answers its zones and passes on the rest.
+// Command coredns is CoreDNS with every stock plugin and clusterset, which comes directly before kubernetes: if a
+// server block has both, clusterset answers its zones and passes on the rest.
 package main
 
 import (
@@ -17,7 +17,7 @@ func init() {
 	dnsserver.Directives = withClusterset(dnsserver.Directives)
 }
 
-// withClusterset returns the directives with ours in front of kubernetes. The order is that of the plugin chain.
+// withClusterset inserts clusterset before kubernetes into the directives, which are in the order of the plugin chain.
 func withClusterset(directives []string) []string {
 	at := slices.Index(directives, "kubernetes")
 	return slices.Insert(slices.Clone(directives), at, "clusterset")
@@ -25,7 +25,7 @@ func withClusterset(directives []string) []string {
 
 func main() {
 	tuneMemory()
-	// CoreDNS prints this with its own version and has it as revision in coredns_build_info.
+	// CoreDNS prints this with its own version, and exports it as the revision in coredns_build_info.
 	coremain.GitCommit = "clusterset-" + version.String()
 	coremain.Run()
 }

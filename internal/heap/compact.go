@@ -11,9 +11,9 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// Compact makes an object that a cache keeps smaller; it is the cache's transform (client-go's TransformFunc). It drops the managed fields, which
-// nobody reads, and what decoding leaves over: a decoded list has room for up to twice what is in it, one address for
-// four, and a zone that ten endpoints lie in is ten strings. Nothing else changes.
+// Compact reduces the memory of an object in a cache; it is the cache's transform (client-go's TransformFunc). It drops the managed fields,
+// which nothing reads, and memory that decoding wastes: a decoded list has up to twice the capacity it needs, a list of one address has
+// room for four, and a zone with ten endpoints is ten strings. Nothing else changes.
 func Compact(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)
@@ -47,7 +47,7 @@ func endpoints(all []discoveryv1.Endpoint) []discoveryv1.Endpoint {
 	return all
 }
 
-// sharedKeys returns the labels with strings that other objects have too.
+// sharedKeys returns the labels with strings that are shared with other objects.
 func sharedKeys(labels map[string]string) map[string]string {
 	if labels == nil {
 		return nil

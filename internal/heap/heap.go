@@ -1,7 +1,8 @@
-// Package heap keeps our processes small: what their caches hold, and how much garbage they may hold before it is collected.
+// Package heap limits the memory of the processes: what their caches hold, and how much garbage may accumulate before it is
+// collected.
 //
-// GOGC is a ratio: at 100 a heap of 20 MiB grows to 40 before it is collected, which is cheap, and one of 400 MiB to 800, which
-// gets a pod evicted. So a small heap gets a ratio, and a large one an amount.
+// GOGC is a ratio: at 100 a heap of 20 MiB grows to 40 MiB before it is collected, which is cheap, but one of 400 MiB grows to
+// 800 MiB, which gets a pod evicted. So garbage is limited by a ratio for a small heap, and by an amount for a large one.
 package heap
 
 import (
@@ -13,14 +14,14 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// Tune sets the collector of the process. Beside what lives, the heap may hold percent of that in garbage, as with GOGC, but no
-// more bytes than room, or half of what lives where that is more: less would have the collector run all the time. Where the
-// environment says GOGC that holds instead.
+// Tune configures the garbage collector of the process. The heap may hold garbage up to percent of its live size, as with GOGC,
+// but at most room bytes, or half the live size if that is more: with less, the collector would run all the time. If the
+// environment sets GOGC, that applies instead.
 //
-// The process also keeps within nine tenths of its container's memory limit, where there is one and GOMEMLIMIT is not set: what
-// garbage it may hold must never be what gets it killed.
+// The process also stays within nine tenths of its container's memory limit, if there is one and GOMEMLIMIT is not set: garbage
+// must never get it killed.
 func Tune(percent int, room uint64) {
-	// No limit, or none that can be read, is no error: then there is nothing to keep within.
+	// A missing or unreadable limit is no error: then there is no limit to stay within.
 	_, _ = memlimit.Set(memlimit.WithRatio(0.9))
 	if _, set := os.LookupEnv("GOGC"); set {
 		return
@@ -33,13 +34,13 @@ func Tune(percent int, room uint64) {
 type tuner struct {
 	percent int
 	room    uint64
-	now     int // what the collector was told last
+	now     int // the GOGC set last
 }
 
-// marker is what nobody refers to. It has a pointer, since those without one can share their memory with what lives.
+// marker is an unreferenced object. It has a pointer field, because objects without pointers can share memory with live ones.
 type marker struct{ _ *int }
 
-// afterNextCollection calls adjust when the next collection has found what lives.
+// afterNextCollection calls adjust after the next collection, when the live size is known.
 func (t *tuner) afterNextCollection() {
 	runtime.AddCleanup(&marker{}, func(t *tuner) {
 		t.adjust()
@@ -51,7 +52,7 @@ func (t *tuner) adjust() {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	if live[0].Value.Kind() != metrics.KindUint64 {
-		return // of a Go that calls it otherwise
+		return // a Go version with another name for it
 	}
 	if p := percentOf(live[0].Value.Uint64(), t.percent, t.room); p != t.now {
 		t.now = p
@@ -59,7 +60,7 @@ func (t *tuner) adjust() {
 	}
 }
 
-// percentOf is the GOGC that gives a heap its room.
+// percentOf returns the GOGC that limits a heap's garbage as Tune documents.
 func percentOf(live uint64, percent int, room uint64) int {
 	garbage := max(room, live/2)
 	if live == 0 || live*uint64(percent)/100 <= garbage { //nolint:gosec // percent is positive

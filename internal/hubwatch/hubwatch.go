@@ -1,11 +1,11 @@
-// Package hubwatch is an HTTP transport under informers of the hub, a member's and those of the hub process. client-go's informers
-// trust an API server to be the one it was, and grow patient with one that is away; a hub can be neither.
+// Package hubwatch is an HTTP transport for informers on the hub's API server, in members and in the hub process. client-go's informers
+// assume that an API server keeps its history, and back off when it is unreachable. Neither suits a hub.
 //
-// A hub whose etcd was restored from a backup goes back in time. A watch that goes on from a resource version of before waits for the
-// restored hub to reach it and misses all that happens until then, and what differs between the two pasts it never learns.
-// Anew has every informer list everything anew. And while the hub is away the transport tries again every second or two in the
-// informers' place: they would sleep for up to a minute when it is back. For the same reason watches of NewInformer list anew by
-// themselves.
+// A hub whose etcd is restored from a backup goes back in time. A watch that resumes from an earlier resource version waits until the
+// restored hub reaches that version. It misses everything until then, and never sees the differences between the two histories. So Anew
+// makes every informer list everything again. While the hub is unreachable, the transport retries every second or two in place of the
+// informers, which could otherwise sleep for up to a minute after the hub is back. For the same reason informers from NewInformer relist
+// by themselves.
 package hubwatch
 
 import (
@@ -21,31 +21,31 @@ import (
 )
 
 const (
-	// retryAfter is how long to wait before a watch is tried again, and half as much again at random, so that a hub that
-	// comes back doesn't get all watches of all members in one moment.
+	// retryAfter is the pause before a watch is retried, plus up to half of it at random, so that a hub that comes back doesn't get all
+	// watches of all members at once.
 	retryAfter = time.Second
-	// starting is for how long an API server that answers with an error is taken for one that is starting: it doesn't know
-	// roles, kinds or tokens yet. After that the error is the informer's to report.
+	// starting is how long errors are attributed to an API server that is still starting and doesn't know roles, kinds or tokens yet.
+	// After that the informer reports the error.
 	starting = 30 * time.Second
-	// closedFor is how long a watch may be closed until it counts as lost. API servers end each after some minutes.
+	// closedFor is how long a watch may be closed before it counts as lost. API servers end every watch after some minutes.
 	closedFor = 10 * time.Second
-	// betweenLists is the least time between two lists of everything: a hub that refuses watches because it has too much to do
-	// isn't to get more of it for each.
+	// betweenLists is the shortest time between two full lists: a hub that refuses watches because it is overloaded must not get a list
+	// for each of them.
 	betweenLists = 10 * time.Second
-	// freshFor is for how long a list that was made when the hub came back is known to be of the hub that it is now.
+	// freshFor is how long a list that was made when the hub came back counts as current.
 	freshFor = 10 * time.Second
 )
 
-// Watches keeps an agent's watches of one API server. It is made with New.
+// Watches tracks an agent's watches of one API server. Create it with New.
 type Watches struct {
 	back chan struct{}
 
 	mu   sync.Mutex
-	past int // how often Anew was called
+	past int // number of calls of Anew
 	of   map[string]*watched
 }
 
-// watched is what is known of the watches of the same objects.
+// watched is the state of the watches of the same objects.
 type watched struct {
 	past   int // what it was when they were last listed; lower than that of Watches: they have to be listed anew
 	open   map[*stream]bool
@@ -53,13 +53,13 @@ type watched struct {
 	failed time.Time // when one couldn't be opened
 }
 
-// fresh says whether a watch that is open began with a list after the hub had been away, and a moment ago. As long as it is open it is
-// served by the same process, and no etcd is restored while that runs.
+// fresh reports whether an open watch recently began with a list, after the hub had been unreachable. An open watch is served by the
+// same API server process, and etcd can't be restored while that process runs.
 func (of *watched) fresh(s *stream) bool {
 	return s.lists && !s.began.Before(of.failed) && time.Since(of.failed) < freshFor
 }
 
-// New returns a Watches that knows of no watch yet.
+// New returns a Watches without any watch.
 func New() *Watches {
 	return &Watches{back: make(chan struct{}, 1), of: map[string]*watched{}}
 }
@@ -67,11 +67,11 @@ func New() *Watches {
 // Wrap puts the Watches into a transport; it is for rest.Config.Wrap.
 func (w *Watches) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{w, next} }
 
-// Back has an element after a watch was opened that couldn't be for a while: the hub is back, and may not be the one it was.
+// Back receives an element when a watch could be opened again after failures: the hub is back, and may have been restored.
 func (w *Watches) Back() <-chan struct{} { return w.back }
 
-// Anew ends all watches and has all informers list everything anew, whatever they know; but for those that have just done so
-// because the hub, when it was back, didn't remember where they were.
+// Anew ends all watches and makes all informers list everything again, except those that have just done so because the hub, once it was
+// back, didn't know their resource version.
 func (w *Watches) Anew() {
 	w.mu.Lock()
 	var open []*stream
@@ -92,9 +92,9 @@ func (w *Watches) Anew() {
 	}
 }
 
-// AnewWhenBack calls Anew each time that the hub is back, until ctx ends. It is for the hub process, which has nothing on the hub to
-// tell by whether that was set back: no etcd is restored while its API server runs. For a process beside the hub that is cheap. Members,
-// of which there are many, look at their Lease first.
+// AnewWhenBack calls Anew each time the hub is back, until ctx ends. It is for the hub process, which has no object that would tell it
+// whether the hub was restored; etcd can't be restored while its API server runs. Relisting is cheap for a process next to the hub.
+// Members, which are many, check their Lease first.
 func (w *Watches) AnewWhenBack(ctx context.Context) error {
 	for {
 		select {
@@ -109,8 +109,7 @@ func (w *Watches) AnewWhenBack(ctx context.Context) error {
 	}
 }
 
-// Open says whether everything is watched that somebody wants to. A watch that has just ended, and is about to be opened again,
-// counts.
+// Open reports whether all requested watches are open. A watch that has just ended and is about to be reopened counts as open.
 func (w *Watches) Open() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -127,7 +126,7 @@ type transport struct {
 	next    http.RoundTripper
 }
 
-// WrappedRoundTripper lets client-go find the transport below, to close its idle connections.
+// WrappedRoundTripper lets client-go find the underlying transport, to close its idle connections.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 // RoundTrip implements http.RoundTripper.
@@ -153,7 +152,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
-// open opens a watch, however long that takes.
+// open opens a watch, and retries until it succeeds.
 func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*http.Response, error) {
 	s := t.watches.opening(r.Context(), key, !goesOn)
 	var answered time.Time
@@ -209,7 +208,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// gone is what an API server answers that doesn't remember a resource version. The informer then asks for what there is.
+// gone is the response of an API server that no longer has a resource version. The informer then lists.
 func gone(r *http.Request) *http.Response {
 	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the hub has been set back, so that everything is listed anew"}`
 	return &http.Response{
@@ -262,7 +261,7 @@ func (w *Watches) isBack() {
 	}
 }
 
-// opened counts a watch that was asked for at the time of past. It returns false where that is not the present any more.
+// opened counts a watch that was requested at the time of past. It returns false if Anew has been called since.
 func (w *Watches) opened(s *stream, past int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -288,7 +287,8 @@ type stream struct {
 	anew    atomic.Bool // ended by Anew
 }
 
-// Read implements io.Reader. A watch that Anew has ended ends as one that has come to its end: after an error the informer would wait.
+// Read implements io.Reader. A watch that Anew ended returns io.EOF like one that ended normally: after an error the informer would
+// wait.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil {
@@ -306,7 +306,7 @@ func (s *stream) Close() error {
 	return s.ReadCloser.Close()
 }
 
-// end notes that the watch is closed. With its informer it is forgotten.
+// end records that the watch is closed. If its informer has stopped, it is forgotten.
 func (s *stream) end() {
 	s.watches.mu.Lock()
 	defer s.watches.mu.Unlock()

@@ -17,17 +17,17 @@ import (
 const (
 	// annotationUnseen marks, in memory only, the deletion of an object that was missing from a list.
 	annotationUnseen = "hubwatch.clusterset.dev/unseen"
-	// betweenRelists is the least time between two lists of one informer, for a server that takes no watch that goes on.
+	// betweenRelists is the shortest time between two lists of one informer, for a server that accepts no resumed watch.
 	betweenRelists = time.Second
-	// applied is how long an informer may take to apply what it was told, and applyPoll how often that is looked at.
+	// applied is how long an informer may take to apply an event, and applyPoll how often that is checked.
 	applied, applyPoll = 10 * time.Second, 5 * time.Millisecond
 )
 
-// NewInformer is for a cache's options. Its informers list anew at once when a watch can't go on from where it ended. client-go's wait
-// first, a second and then twice as long each time, up to a minute, and hear nothing meanwhile. That is right for a server that fails. But
-// here it is an agent's own doing, each time that the hub was set back or another namespace is of interest.
+// NewInformer is for a cache's options. Its informers relist at once when a watch can't be resumed. client-go's informers first wait for a
+// second, then twice as long each time, up to a minute, and get no events meanwhile. That is right for a failing server. But here the
+// agent itself ends the watches, each time the hub was restored or another namespace becomes relevant.
 //
-// Such a watch tells of everything that there is, and then of what there isn't any more; see Unseen.
+// Such a watch first delivers everything that exists, and then the deletion of what no longer exists; see Unseen.
 func NewInformer(lw cache.ListerWatcher, kind runtime.Object, resync time.Duration, indexers cache.Indexers) cache.SharedIndexInformer {
 	from := cache.ToListerWatcherWithContext(lw)
 	r := &relister{from: from}
@@ -37,7 +37,7 @@ func NewInformer(lw cache.ListerWatcher, kind runtime.Object, resync time.Durati
 	return informer
 }
 
-// Unseen says of a deleted object that nobody saw how it went: it was missing from a list.
+// Unseen reports whether an object's deletion was inferred because it was missing from a list.
 func Unseen(deleted client.Object) bool {
 	_, unseen := deleted.GetAnnotations()[annotationUnseen]
 	return unseen
@@ -63,14 +63,14 @@ func (r *relister) watch(ctx context.Context, options metav1.ListOptions) (watch
 	options.ResourceVersion, options.ResourceVersionMatch, options.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
 	whole, refused := r.from.WatchWithContext(ctx, options)
 	if refused != nil {
-		return nil, err // the informer has other ways to list
+		return nil, err // the informer falls back to another way to list
 	}
 	l := &relisted{known: r.known, from: whole, events: make(chan watch.Event), done: make(chan struct{})}
 	go l.run()
 	return l, nil
 }
 
-// relisted is a watch that begins with everything there is.
+// relisted is a watch that begins with everything that exists.
 type relisted struct {
 	known  cache.Indexer
 	from   watch.Interface
@@ -98,7 +98,7 @@ func (l *relisted) run() {
 	defer close(l.events)
 	defer l.from.Stop()
 	if !l.list() {
-		// The resource version that the informer has is that of any of the objects. It mustn't go on from there.
+		// The informer has the resource version of an arbitrary object, and must not resume from it.
 		gone := apierrors.NewResourceExpired("the list of everything ended early").Status()
 		l.send(watch.Event{Type: watch.Error, Object: &gone})
 		return
@@ -115,7 +115,7 @@ func (l *relisted) run() {
 	}
 }
 
-// list passes on what there is, and what there isn't any more. It returns false where it can't.
+// list passes on what exists, and the deletion of what no longer exists. It returns false if it fails.
 func (l *relisted) list() bool {
 	there := map[client.ObjectKey]bool{}
 	var last client.Object
@@ -149,8 +149,8 @@ func (l *relisted) list() bool {
 	}
 }
 
-// settle returns once the informer has applied the event of that object, and with it all that came before: also what an earlier watch
-// told it that the list doesn't have any more.
+// settle returns once the informer has applied the event of that object and all events before it, including those of an earlier watch for
+// objects that the list no longer has.
 func (l *relisted) settle(o client.Object) bool {
 	if o == nil {
 		return true
@@ -171,7 +171,7 @@ func (l *relisted) settle(o client.Object) bool {
 	return false
 }
 
-// missing tells of the deletion of all that the informer has and that isn't there, as of a resource version.
+// missing sends a deletion for each object that the informer has but that no longer exists, as of a resource version.
 func (l *relisted) missing(there map[client.ObjectKey]bool, version string) bool {
 	for _, has := range l.known.List() {
 		o, ok := has.(client.Object)

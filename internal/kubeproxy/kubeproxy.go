@@ -1,5 +1,5 @@
-// Package kubeproxy says which endpoints a service proxy uses behind a Service, as the EndpointSlices tell it. It is how
-// `clusterset status` and `preview` read what the importer wrote for kube-proxy.
+// Package kubeproxy determines from EndpointSlices which endpoints of a Service a service proxy uses. `clusterset status` and
+// `preview` use it to read what the importer wrote for kube-proxy.
 package kubeproxy
 
 import (
@@ -11,18 +11,18 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// Port is what a service proxy chooses endpoints for on its own: a port of the Service, in one family.
+// Port is a port of the Service in one address family. A service proxy chooses endpoints for each separately.
 type Port struct {
 	Family   discoveryv1.AddressType
-	Name     string // empty where it is the only one
+	Name     string // empty if it is the only one
 	Protocol corev1.Protocol
 }
 
-// Endpoint is a ready endpoint and the cluster that it lies in.
+// Endpoint is a ready endpoint and its cluster.
 type Endpoint struct {
 	*discoveryv1.Endpoint
 	Cluster string
-	// ClusterIP says that it stands for all of its cluster's endpoints.
+	// ClusterIP is set if the address stands for all endpoints of the cluster.
 	ClusterIP bool
 }
 
@@ -50,12 +50,12 @@ func Ready(all []*discoveryv1.EndpointSlice) map[Port][]Endpoint {
 	return ports
 }
 
-// Zones returns the zones that a port's ready endpoints are hinted for, sorted. There are none where hints don't count: on every
-// node all endpoints are used.
+// Zones returns the zones that a port's ready endpoints are hinted for, sorted. There are none if hints don't count and every
+// node uses all endpoints.
 func Zones(ready []Endpoint) (zones []string) {
 	for _, e := range ready {
 		if e.Hints == nil || len(e.Hints.ForZones) == 0 {
-			return nil // kube-proxy wants hints on every one
+			return nil // kube-proxy ignores hints unless every endpoint has them
 		}
 		for _, z := range e.Hints.ForZones {
 			if z.Name != api.HintNone {
@@ -67,8 +67,8 @@ func Zones(ready []Endpoint) (zones []string) {
 	return slices.Compact(zones)
 }
 
-// In returns those of a port's ready endpoints that are used on a node of that zone (pkg/proxy/topology.go in Kubernetes): the
-// hinted ones where every endpoint has hints and one is for the zone, else all.
+// In returns a port's ready endpoints that a node in that zone uses (pkg/proxy/topology.go in Kubernetes): the ones hinted for
+// the zone, if every endpoint has hints and at least one is for the zone, or else all.
 func In(ready []Endpoint, zone string) []Endpoint {
 	if !slices.Contains(Zones(ready), zone) {
 		return ready

@@ -18,9 +18,10 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Append appends an API object in JSON, without a line break, that Decode reads as o. It is the inverse of conversion: what DNS
-// doesn't need is gone, such as a MemberCluster's weight, and an endpoint of several addresses may come as several. It writes JSON by hand because a DNS server saves hundreds of thousands of objects, and as API objects through
-// encoding/json they would be ten times the work and all of the garbage.
+// Append appends an API object in JSON, without a line break, that Decode reads as o. It is the inverse of conversion, but fields that DNS
+// doesn't need are lost, such as a MemberCluster's weight, and an endpoint with several addresses may become several endpoints. It writes
+// JSON by hand because a DNS server saves hundreds of thousands of objects: converting them to API objects for encoding/json would take ten
+// times as long and cause nearly all of the garbage.
 func Append(b []byte, o index.Object) []byte {
 	switch o := o.(type) {
 	case *index.ServiceImport:
@@ -110,8 +111,8 @@ func appendGlobalService(b []byte, o *index.GlobalService) []byte {
 	return append(b, "]}}"...)
 }
 
-// alike returns how many of the endpoints, from the first on, are addresses of one. With one endpoint for each address a
-// GlobalService could have more of them than are read (api.MaxGlobalServiceEndpoints).
+// alike returns how many of the endpoints, from the first on, can be written as addresses of one endpoint. With one endpoint per address, a
+// GlobalService could have more endpoints than are read (api.MaxGlobalServiceEndpoints).
 func alike(endpoints []index.Endpoint) int {
 	first := &endpoints[0]
 	for n := 1; n < min(len(endpoints), api.MaxAddresses); n++ {
@@ -175,7 +176,7 @@ func appendPolicy(b []byte, p *topology.Policy) []byte {
 	return b
 }
 
-// appendHead begins an object and leaves its metadata open.
+// appendHead starts an object and leaves its metadata open.
 func appendHead(b []byte, apiVersion string, o index.Object) []byte {
 	b = append(b, `{"apiVersion":"`...)
 	b = append(b, apiVersion...)
@@ -187,7 +188,7 @@ func appendHead(b []byte, apiVersion string, o index.Object) []byte {
 	return appendField(b, "namespace", id.Namespace)
 }
 
-// appendEndpoint begins an endpoint of one hostname and zone and leaves it open.
+// appendEndpoint starts an endpoint with a hostname and zone and leaves it open.
 func appendEndpoint(b []byte, addresses []index.Endpoint) []byte {
 	b = append(b, `{"addresses":`...)
 	b = appendAddrs(b, func(yield func(netip.Addr) bool) {

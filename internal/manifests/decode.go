@@ -16,26 +16,26 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Located is an object and the place where it is written, for messages.
+// Located is an object with its place in a file, for messages.
 type Located struct {
-	// Object is what the index takes, Source what it was made of.
+	// Object is the index's form of the API object Source.
 	Object index.Object
 	Source runtime.Object
 	Place  string
 }
 
-// Note is something wrong with a file that leaves the rest of it usable.
+// Note is a problem with a file that leaves the rest of it usable.
 type Note struct {
 	Place string
-	// Kind is the kind that the object says it is of, or "other" for one that isn't served.
+	// Kind is the object's kind, or "other" for a kind that isn't served.
 	Kind string
 	Err  error
 }
 
 func (n Note) String() string { return n.Place + ": " + n.Err.Error() }
 
-// Decode reads the objects of a file. An error means that the file as a whole can't be trusted: a document that doesn't
-// parse may be half of what its writer meant to say.
+// Decode reads the objects of a file. An error means that the whole file can't be trusted: a document that doesn't
+// parse may be incomplete.
 func Decode(name string, data []byte) ([]Located, []Note, error) {
 	documents, err := split(data)
 	if err != nil {
@@ -82,7 +82,8 @@ func DecodeJSON(place string, data []byte) ([]Located, []Note, error) {
 	return []Located{{object, o, place}}, notes, nil
 }
 
-// decodeOther reads a document that is no object of a kind that is served. The error is that of reading it as one.
+// decodeOther reads a document that isn't an object of a served kind. The error is the one from reading it as such an
+// object.
 func decodeOther(place string, data []byte, cause error) ([]Located, []Note, error) {
 	if bytes.Equal(bytes.TrimSpace(data), []byte("null")) {
 		return nil, nil, nil // only comments
@@ -117,7 +118,7 @@ func decodeItems(place string, items []json.RawMessage) (objects []Located, note
 	return objects, notes, nil
 }
 
-// defaultNamespace does what kubectl apply would do with a namespaced object that names no namespace.
+// defaultNamespace sets the namespace of a namespaced object that has none, as kubectl apply does.
 func defaultNamespace(o runtime.Object) {
 	if _, clusterScoped := o.(*clustersetv1alpha1.MemberCluster); clusterScoped {
 		return
@@ -127,7 +128,7 @@ func defaultNamespace(o runtime.Object) {
 	}
 }
 
-// convert reads an object and gives a reason wherever nothing comes of it.
+// convert converts an object, and adds a note if it can't be served.
 func convert(o runtime.Object) (index.Object, []error) {
 	object, errs, ok := index.Convert(o)
 	if !ok {

@@ -22,7 +22,7 @@ func Is(name string) bool {
 	}
 }
 
-// ReadFile returns the content of a file that is to be decoded.
+// ReadFile returns the content of a file to be decoded.
 func ReadFile(path string) ([]byte, error) {
 	info, err := os.Stat(path)
 	switch {
@@ -36,7 +36,7 @@ func ReadFile(path string) ([]byte, error) {
 	return os.ReadFile(path) //nolint:gosec // whoever runs the command names the directory
 }
 
-// Key tells objects apart.
+// Key identifies an object.
 type Key struct {
 	Kind index.Kind
 	ID   index.ObjectID
@@ -45,9 +45,9 @@ type Key struct {
 // KeyOf returns the key of an object.
 func KeyOf(o index.Object) Key { return Key{o.Kind(), o.ID()} }
 
-// Read reads a directory as a server does that starts now: the files in the order of their names, none below it. Of an object
-// that stands in several places the first counts. A file that can't be read or trusted gives nothing but a note. The path of a
-// file, of any name, is read as a directory with that file alone: what a server keeps (internal/statefile) is one.
+// Read reads a directory as a starting server does: its files in the order of their names, without subdirectories. If an
+// object is in several places, the first counts. A file that can't be read or trusted only yields a note. The path of a file,
+// whatever its name, is read as a directory with only that file, such as a server's state file (internal/statefile).
 func Read(path string) (objects []Located, notes []Note, err error) {
 	dir, names, err := list(path)
 	if err != nil {

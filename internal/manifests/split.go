@@ -24,10 +24,10 @@ func split(data []byte) ([]document, error) {
 	if trimmed := bytes.TrimLeft(data, " \t\r\n"); len(trimmed) > 0 && trimmed[0] == '{' {
 		if documents, ok := splitJSON(data); ok {
 			return documents, nil
-		} // else YAML that begins with a flow mapping, or broken: the YAML reader knows
+		} // otherwise it is YAML that begins with a flow mapping, or invalid; the YAML reader decides
 	}
 	if !bytes.HasSuffix(data, []byte("\n")) {
-		// The reader loses a last line that fills its buffer to the byte and doesn't end, as where the disk was full.
+		// The reader loses a last line without a line break that exactly fills its buffer, as when the disk was full.
 		data = append(bytes.Clone(data), '\n')
 	}
 	var documents []document

@@ -9,14 +9,14 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// strict reads objects from JSON and says which fields it doesn't know, which are mostly misspelt.
+// strict decodes objects from JSON and reports unknown fields, which are usually misspelt.
 var (
 	strict = json.NewSerializerWithOptions(headFirst{}, known, known, json.SerializerOptions{Strict: true})
 	known  = index.NewScheme()
 )
 
-// headFirst finds an object's kind where it begins with apiVersion and kind, as those that Append writes do. To look for them in
-// all of it takes a third of the time of reading it.
+// headFirst finds an object's kind if the object begins with apiVersion and kind, as those that Append writes do. Searching the
+// whole object would take a third of the time of reading it.
 type headFirst struct{ json.SimpleMetaFactory }
 
 // Interpret implements json.MetaFactory.

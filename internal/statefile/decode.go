@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
-// Decode reads what Encode wrote, or says why it doesn't. Notes are about objects that are of no use, in whole or in part, and
-// were left out, as from any other manifest.
+// Decode reads what Encode wrote. The notes are about objects, or parts of them, that were left out because they are invalid,
+// as in any other manifest.
 func Decode(f io.ReaderAt, size int64) (*State, []manifests.Note, error) {
 	if size > MaxSize {
 		return nil, nil, errTooLarge
@@ -40,7 +40,7 @@ func Decode(f io.ReaderAt, size int64) (*State, []manifests.Note, error) {
 	return decodeLines(io.NewSectionReader(f, 0, size-int64(footerSize)))
 }
 
-// checkSum reads the file once before any object is made of it.
+// checkSum verifies the whole file before any object is decoded.
 func checkSum(f io.ReaderAt, size int64) error {
 	errChanged := errors.New("cut off or changed: its checksum doesn't match")
 	at := size - int64(footerSize)

@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
-// MaxSize is the most bytes of a file: those of more than a million endpoints. It bounds what reading one can cost.
+// MaxSize is the largest size of a file in bytes, enough for more than a million endpoints. It bounds the cost of
+// reading one.
 const MaxSize = manifests.MaxFile
 
 const (
@@ -25,7 +26,7 @@ const (
 	footerSize = len(closing) + 2*sha256.Size + len(closed)
 )
 
-// header is what a file says beside its objects.
+// header is everything in a file except the objects and the checksum.
 type header struct {
 	Version    int       `json:"version"` // first, so that a later one is told by the first bytes
 	Known      time.Time `json:"known"`
@@ -34,10 +35,10 @@ type header struct {
 	Namespaces []string  `json:"namespaces"` // null for all
 }
 
-// errTooLarge is what Encode returns of a state that Decode would refuse.
+// errTooLarge is returned by Encode for a state that Decode would refuse.
 var errTooLarge = fmt.Errorf("larger than %d MiB", MaxSize>>20)
 
-// Encode writes a State, object by object: what it allocates doesn't grow with their number.
+// Encode writes a State object by object: its allocations don't grow with the number of objects.
 func Encode(w io.Writer, s *State) error {
 	head, err := json.Marshal(header{version, s.Known.UTC().Truncate(time.Second), s.Serial, s.Cluster, s.Namespaces})
 	if err != nil {
@@ -79,5 +80,5 @@ func (l *limitedWriter) Write(p []byte) (int, error) {
 	return l.w.Write(p)
 }
 
-// IsTooLarge reports whether an error of Encode is about the size of the state, which no other disk would mend.
+// IsTooLarge reports whether Encode failed because of the state's size, which another disk would not fix.
 func IsTooLarge(err error) bool { return errors.Is(err, errTooLarge) }

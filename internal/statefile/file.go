@@ -12,11 +12,11 @@ import (
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
-// leftover is the age from which on a temporary file is taken for one that a killed process left behind: far longer than
-// writing takes. Another server's, should two share a file, is younger.
+// leftover is the age at which a temporary file is assumed to be left by a killed process. It is far longer than a
+// write takes, so that the temporary file of another server that shares the path is younger.
 const leftover = 5 * time.Minute
 
-// Read reads the file. Its errors say why it is of no use; errors.Is(err, fs.ErrNotExist) where there is none.
+// Read reads the file. The error satisfies errors.Is(err, fs.ErrNotExist) if there is none.
 func Read(path string) (*State, []manifests.Note, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -33,8 +33,8 @@ func Read(path string) (*State, []manifests.Note, error) {
 	return Decode(f, info.Size())
 }
 
-// Write writes the file so that at every moment, also one at which the process is killed or the machine loses power, it is
-// either the last whole one or this whole one. Only its owner can read it.
+// Write replaces the file atomically: even if the process is killed or the machine loses power, the file is either
+// completely old or completely new. Only its owner can read it.
 func Write(path string, s *State) (err error) {
 	dir, name := filepath.Dir(path), filepath.Base(path)
 	removeLeftovers(dir, name)
@@ -63,7 +63,7 @@ func Write(path string, s *State) (err error) {
 	return syncDir(dir)
 }
 
-// removeLeftovers removes the temporary files of processes that were killed, which would fill the disk in the end.
+// removeLeftovers removes the temporary files of killed processes, which would otherwise fill the disk.
 func removeLeftovers(dir, name string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -79,7 +79,7 @@ func removeLeftovers(dir, name string) {
 	}
 }
 
-// syncDir makes a rename last through a loss of power.
+// syncDir makes a rename survive a power loss.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

@@ -8,22 +8,22 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// State is what a DNS server knew at a moment.
+// State is what a DNS server knew at one moment.
 type State struct {
 	// Known is when the objects were last known to be those of the API server.
 	Known time.Time
 	// Cluster is where they came from.
 	Cluster Cluster
-	// Serial is the last serial that was given out, or may have been: a server that is killed can't write its last. What
-	// follows begins after it.
+	// Serial is the last serial that may have been given out: a killed server can't write its last one, so the file reserves
+	// some. The next server continues after it.
 	Serial uint32
-	// Namespaces are those whose services the server read, nil for all: of any other it knows nothing.
+	// Namespaces are the namespaces whose services the server read, nil for all. The state says nothing about others.
 	Namespaces []string
 	// Objects are in the order of Index.Objects.
 	Objects []index.Object
 }
 
-// Covers reports whether the state says all about the services of the namespaces, nil for all.
+// Covers reports whether the state has the services of all the namespaces given. Nil means all namespaces.
 func (s *State) Covers(namespaces []string) bool {
 	if s.Namespaces == nil {
 		return true
@@ -31,19 +31,20 @@ func (s *State) Covers(namespaces []string) bool {
 	return namespaces != nil && !slices.ContainsFunc(namespaces, func(ns string) bool { return !slices.Contains(s.Namespaces, ns) })
 }
 
-// Cluster tells Kubernetes clusters apart, as far as is known.
+// Cluster identifies a Kubernetes cluster, as far as that is known.
 type Cluster struct {
-	// UID is that of the namespace kube-system, which no two clusters share. It takes an API server that answers.
+	// UID is the UID of the namespace kube-system, which no two clusters share. It is known once the API server has
+	// answered.
 	UID string `json:"uid,omitempty" cbor:"1,keyasint,omitempty"`
-	// CAs are the SHA-256 sums of the certificates that the API server is trusted by, in hexadecimal. They are known without
+	// CAs are the SHA-256 sums of the API server's trusted CA certificates, in hexadecimal. They are known without asking
 	// it.
 	CAs []string `json:"cas,omitempty" cbor:"2,keyasint,omitempty"`
-	// Server is the API server's URL, which counts where there is no certificate to compare.
+	// Server is the API server's URL. It is compared if there is no certificate.
 	Server string `json:"server,omitempty" cbor:"3,keyasint,omitempty"`
 }
 
-// Differs says what shows that c and o are two clusters, or "" where nothing does. While a CA is being replaced both are
-// trusted, so that one in common is enough.
+// Differs returns how c and o are known to be different clusters, or "" if they aren't. One CA in common is enough, because
+// both CAs are trusted while one is being replaced.
 func (c Cluster) Differs(o Cluster) string {
 	switch {
 	case c.UID != "" && o.UID != "":

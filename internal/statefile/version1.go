@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// What the release before this one wrote: a first line, CBOR items (RFC 8742), a SHA-256. It is read so that an upgrade while the
-// API server is away answers what was known, and can go with the next release.
+// The format of the previous release: a first line, CBOR items (RFC 8742), a SHA-256. It is read so that a server that is
+// upgraded while the API server is down can still answer. It can be removed in the next release.
 const (
 	magic1   = "clusterset-dns-snapshot "
 	maxSize1 = 64 << 20
@@ -117,7 +117,7 @@ func decodeVersion1(r io.Reader) (*State, []manifests.Note, error) {
 			s = it.Header.state()
 		case it.Import != nil:
 			o := it.Import
-			// That version doesn't say who wrote an import: one without an address stays empty, as it did.
+			// This version doesn't record who wrote an import. One without an address stays empty, as it did.
 			ours := !o.Headless && len(o.IPs) == 0
 			objects = append(objects, &index.ServiceImport{Service: o.Service, Headless: o.Headless, Ports: ports1(o.Ports), IPs: o.IPs, FromImporter: ours})
 		case it.Slice != nil:
@@ -155,7 +155,7 @@ func decodeVersion1(r io.Reader) (*State, []manifests.Note, error) {
 	return s, notes, err
 }
 
-// check takes the objects up as if they stood in a manifest: there is one place where they are checked.
+// check validates the objects as if they came from a manifest, so that there is one place that checks them.
 func (s *State) check(objects []index.Object) (notes []manifests.Note, err error) {
 	var line []byte
 	for i, o := range objects {
