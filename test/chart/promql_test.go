@@ -2,7 +2,6 @@ package chart
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -18,8 +17,6 @@ import (
 	"github.com/prometheus/common/model"
 	"github.com/prometheus/prometheus/model/labels"
 	"github.com/prometheus/prometheus/promql/parser"
-
-	"github.com/clusterset/clusterset/test/chart/dashboards"
 )
 
 // expression is a piece of PromQL that the chart ships.
@@ -64,25 +61,6 @@ var (
 func filled(expr string) string {
 	expr = strings.ReplaceAll(expr, "$__rate_interval", "2m")
 	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
-}
-
-func shippedDashboards(t *testing.T) map[string]*dashboards.Dashboard {
-	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(chartDir, "files", "dashboards", "*"))
-	if err != nil || len(paths) < 3 {
-		t.Fatalf("dashboards: %v, %v", paths, err)
-	}
-	all := make(map[string]*dashboards.Dashboard)
-	for _, path := range paths {
-		var d dashboards.Dashboard
-		decoder := json.NewDecoder(strings.NewReader(read(t, path)))
-		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&d); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		all[filepath.Base(path)] = &d
-	}
-	return all
 }
 
 // Every expression is PromQL.

@@ -1,5 +1,5 @@
-// Command generate writes what the chart needs from elsewhere in the repository into it, because Helm reads nothing outside of a
-// chart's folder: the CustomResourceDefinitions and the dashboards. Run it with `go generate` in test/chart.
+// Command generate copies the CustomResourceDefinitions into the chart, because Helm reads nothing outside of a chart's folder. Run it
+// with `go generate` in test/chart.
 package main
 
 import (
@@ -8,14 +8,11 @@ import (
 	"path/filepath"
 
 	"github.com/clusterset/clusterset/test/chart"
-	"github.com/clusterset/clusterset/test/chart/dashboards"
 )
 
 func main() {
-	for folder, files := range map[string]map[string][]byte{"crds": chart.CRDs(), "dashboards": dashboards.All()} {
-		if err := write(filepath.Join("..", "..", "charts", "clusterset", "files", folder), files); err != nil {
-			log.Fatal(err)
-		}
+	if err := write(filepath.Join("..", "..", "charts", "clusterset", "files", "crds"), chart.CRDs()); err != nil {
+		log.Fatal(err)
 	}
 }
 
