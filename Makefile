@@ -43,8 +43,8 @@ run: build-coredns ## Serve examples/ from files on port 1053 (PORT=…), no Kub
 demo: ## Show a hub and three clusters at work on this machine; DEMO=keep leaves them up
 	@test -x $(BIN)/demo || echo "The first run compiles all that it shows: the demo, CoreDNS with the plugin and clusterset (two to five minutes" \
 	  "on two cores), then etcd and kube-apiserver (four to ten). That is cached; afterwards it takes about a minute."
-	@$(GO) build -v -o $(BIN)/demo ./test/demo 2>&1 | awk '!/^go: / && ++n % 100 == 0 { print "  compiling the demo: " n " packages so far"; fflush() }'
-	@$(GO) build -o $(BIN)/demo ./test/demo
+	@$(GO) build -v -o $(BIN)/demo ./hack/demo 2>&1 | awk '!/^go: / && ++n % 100 == 0 { print "  compiling the demo: " n " packages so far"; fflush() }'
+	@$(GO) build -o $(BIN)/demo ./hack/demo
 	@$(BIN)/demo -ldflags "$(LDFLAGS)" $(if $(filter keep,$(DEMO)),-keep) $(if $(TRANSCRIPT),-transcript $(TRANSCRIPT))
 
 .PHONY: build
@@ -120,16 +120,16 @@ vulncheck: ## Look for known vulnerabilities in all code that we build on, where
 
 .PHONY: bench
 bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only handlers")
-	@$(GO) build -o $(BIN)/coredns-stock ./test/bench/stock
-	$(GO) run ./test/bench $(BENCH)
+	@$(GO) build -o $(BIN)/coredns-stock ./hack/bench/stock
+	$(GO) run ./hack/bench $(BENCH)
 
 .PHONY: bench-sync
 bench-sync: kube ## Measure the way of a change from cluster to cluster
-	$(GO) run ./test/benchsync $(BENCH)
+	$(GO) run ./hack/benchsync $(BENCH)
 
 .PHONY: bench-scale
 bench-scale: kube ## Measure what a large set costs a member (CLUSTERS=250 SERVICES=100 ENDPOINTS=10 RATE=50 TIME=5m)
-	$(GO) run ./test/benchsync -only scale
+	$(GO) run ./hack/benchsync -only scale
 
 ##@ Ship
 

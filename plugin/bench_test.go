@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// ServeDNS alone, for work on it; test/bench compares it with its peers.
+// ServeDNS alone, for work on it; hack/bench compares it with its peers.
 func BenchmarkServeDNS(b *testing.B) {
 	var objects []index.Object
 	for i := range 10000 {

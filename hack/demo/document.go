@@ -25,7 +25,7 @@ func (t *tour) tell() error {
 
 const preface = `# The demo
 
-<!-- Written by ` + "`make demo TRANSCRIPT=docs/demo.md`" + `; a test holds it to that. Change test/demo instead. -->
+<!-- Written by ` + "`make demo TRANSCRIPT=docs/demo.md`" + `; a test holds it to that. Change hack/demo instead. -->
 
 ` + "`make demo`" + ` runs a hub and three clusters on your machine, with real API servers, agents and DNS servers, and shows what one sees
 while services are exported, a cluster is drained, and later dies. It needs Go and nothing else: kubectl and dig are what

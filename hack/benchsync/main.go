@@ -6,9 +6,9 @@
 // the records on the hub exist: near can't tell the difference. Writes and watches are counted by the API servers' audit
 // logs, which know who did what.
 //
-//	go run ./test/benchsync
-//	go run ./test/benchsync -slices 20000 -clusters 12 -only restart
-//	CLUSTERS=25 SERVICES=40 go run ./test/benchsync -only scale
+//	go run ./hack/benchsync
+//	go run ./hack/benchsync -slices 20000 -clusters 12 -only restart
+//	CLUSTERS=25 SERVICES=40 go run ./hack/benchsync -only scale
 package main
 
 import (
