@@ -24,6 +24,11 @@ TESTED  := test/chart image
 # it would compile for minutes.
 CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
+# Packages whose tests start our programs and run nothing of ours themselves. They run uncached and without the race detector, for the
+# same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build.
+PROGRAM_TESTS := ./hack/demo ./test/datapath ./test/docs ./test/e2e ./test/load
+OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/demo|test/(datapath|docs|e2e|load))$$')
+
 .DEFAULT_GOAL := help
 
 ##@ Use
@@ -62,15 +67,25 @@ build-clusterset:
 ##@ Test
 
 .PHONY: test
+test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 test: kube ## Run every test, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
+	$(GO) build -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	$(CHART_TESTS)
 	$(GO) -C image test -timeout 30m -count=1 ./...
-	$(GO) test $(RACE) -timeout 30m ./...
+	$(GO) test -timeout 30m -count=1 $(PROGRAM_TESTS)
+	$(GO) test $(RACE) -timeout 30m $(OTHER_TESTS)
+
+.PHONY: test-long
+test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
+test-long: kube ## Run the end-to-end tests on programs with the race detector, then load and chaos (about an hour)
+	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
+	$(GO) test $(RACE) -timeout 60m -count=1 ./test/e2e
+	$(MAKE) load chaos CLUSTERSET_BINARIES=
 
 .PHONY: e2e
 e2e: kube ## Run only the end-to-end tests: a hub, members, agents and DNS as processes
-	$(GO) test $(RACE) -timeout 30m -count=1 -v ./test/e2e
+	$(GO) test -timeout 30m -count=1 -v ./test/e2e
 
 .PHONY: load
 load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD=10m)

@@ -18,6 +18,9 @@ func built(t testing.TB, name string) string {
 	}
 	buildMu.Lock()
 	defer buildMu.Unlock()
+	if dir := os.Getenv("CLUSTERSET_BINARIES"); dir != "" { // built already, by make test
+		return filepath.Join(dir, name)
+	}
 	if path, ok := builds[name]; ok {
 		return path
 	}

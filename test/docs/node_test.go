@@ -23,6 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -248,7 +249,7 @@ func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string
 	}
 	ports := make([]string, 4)
 	for i := range ports {
-		if ports[i], err = unusedPort(); err != nil {
+		if ports[i], err = fleet.FreePort(); err != nil {
 			return nil, err
 		}
 	}

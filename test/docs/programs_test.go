@@ -3,15 +3,15 @@ package docs
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 const root = "../.."
@@ -35,7 +35,10 @@ func run(m *testing.M) int {
 
 // build builds the repository's programs, once, as a user would but without debug information, which halves the time.
 var build = sync.OnceValue(func() error {
-	return command(root, "go", "build", "-ldflags=-s -w", "-o", binDir+string(filepath.Separator), "./cmd/clusterset", "./cmd/coredns", "./test/docs/dig").Run()
+	if _, err := fleet.Build(context.Background(), root, binDir, "-s -w"); err != nil {
+		return err
+	}
+	return command(root, "go", "build", "-ldflags=-s -w", "-o", binDir+string(filepath.Separator), "./test/docs/dig").Run()
 })
 
 // binary returns the path of one of them.
@@ -98,28 +101,9 @@ func read(t *testing.T, path string) string {
 
 func freePort(t *testing.T) string {
 	t.Helper()
-	port, err := unusedPort()
+	port, err := fleet.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return port
-}
-
-// unusedPort returns a port of 127.0.0.1 that is free for UDP and TCP.
-func unusedPort() (string, error) {
-	for range 100 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return "", err
-		}
-		p, err := net.ListenPacket("udp", l.Addr().String())
-		_ = l.Close()
-		if err != nil {
-			continue
-		}
-		_ = p.Close()
-		_, port, err := net.SplitHostPort(l.Addr().String())
-		return port, err
-	}
-	return "", errors.New("find a port that is free for UDP and TCP")
 }

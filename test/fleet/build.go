@@ -2,7 +2,9 @@ package fleet
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -14,10 +16,16 @@ const module = "github.com/clusterset/clusterset"
 // Build builds our two programs into a folder, from the repository in which another lies, as a user would but with linker
 // flags of one's own: "-s -w", say, which leaves out the debug information and halves the time. With nothing cached it takes
 // two to five minutes on two cores.
+//
+// Where CLUSTERSET_BINARIES names a folder that holds them already, as in make test, nothing is built: the folder gets links to them.
 func Build(ctx context.Context, repository, dir, ldflags string) (Binaries, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
 		return Binaries{}, err
+	}
+	bin := Binaries{Clusterset: filepath.Join(dir, "clusterset"), CoreDNS: filepath.Join(dir, "coredns")}
+	if built := os.Getenv("CLUSTERSET_BINARIES"); built != "" {
+		return bin, errors.Join(os.MkdirAll(dir, 0o755), link(built, bin.Clusterset), link(built, bin.CoreDNS))
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags="+ldflags, "-o", dir+string(filepath.Separator), module+"/cmd/clusterset", module+"/cmd/coredns")
 	cmd.Dir = repository
@@ -32,5 +40,9 @@ func Build(ctx context.Context, repository, dir, ldflags string) (Binaries, erro
 	case err != nil:
 		return Binaries{}, fmt.Errorf("go build clusterset and coredns: %w\n%s", err, out)
 	}
-	return Binaries{Clusterset: filepath.Join(dir, "clusterset"), CoreDNS: filepath.Join(dir, "coredns")}, nil
+	return bin, nil
+}
+
+func link(built, path string) error {
+	return os.Symlink(filepath.Join(built, filepath.Base(path)), path)
 }

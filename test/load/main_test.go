@@ -4,11 +4,11 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/clusterset/clusterset/test/fleet"
 )
 
 // workDir holds the binary. It goes with the run.
@@ -29,13 +29,8 @@ func TestMain(m *testing.M) {
 // build builds coredns as it ships, once for all tests, and returns its path. These tests' own race detector doesn't reach
 // into another process.
 var build = sync.OnceValues(func() (string, error) {
-	path := filepath.Join(workDir, "coredns")
-	cmd := exec.CommandContext(context.Background(), "go", "build", "-ldflags=-s -w", "-o", path, "./cmd/coredns")
-	cmd.Dir = "../.."
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return path, nil
+	bin, err := fleet.Build(context.Background(), "../..", workDir, "-s -w")
+	return bin.CoreDNS, err
 })
 
 // lasting returns how long a test's load lasts: a short time, or what the environment's LOAD says, such as 10m.
