@@ -122,6 +122,11 @@ const (
 	// clock). The agent that goes on takes it away when that is over.
 	AnnotationYields = Domain + "/yields"
 
+	// ReasonClusterCloned and ReasonNameTaken are why a ServiceExport isn't Ready while its cluster exports nothing: another agent works
+	// under this cluster's name, with the same identity or another.
+	ReasonClusterCloned = "ClusterCloned"
+	ReasonNameTaken     = "NameTaken"
+
 	// AnnotationZones lists, on the heartbeat Lease, the zones that the nodes of the cluster that renews it lie in, separated by
 	// commas. It is not there where these aren't known.
 	AnnotationZones = Domain + "/zones"

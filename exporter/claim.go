@@ -35,9 +35,11 @@ type claim struct {
 	started  time.Time
 	yields   func(ctx context.Context, at string) error // see say
 	tell     func(ctx context.Context, kind, reason, message string)
+	report   func(context.Context) // has all ServiceExports say how they are
 
-	held atomic.Bool
-	own  atomic.Value // string, set before held
+	held   atomic.Bool
+	own    atomic.Value           // string, set before held
+	parked atomic.Pointer[parked] // why it isn't held, nil: because nobody has looked yet
 
 	// Only the heartbeat uses these.
 	confirmed bool       // whether the Lease has ever been renewed
@@ -86,67 +88,45 @@ func (c *claim) renewed() {
 
 // take returns once the name is ours.
 func (c *claim) take(ctx context.Context) error {
-	c.await(ctx, false)
+	c.await(ctx, rival{})
 	return nil
 }
 
-// await returns once the name is ours. cloned says that the Lease is being renewed by another agent of the same identity.
-func (c *claim) await(ctx context.Context, cloned bool) {
+// await returns once the name is ours. by is who has it, as far as that is known.
+func (c *claim) await(ctx context.Context, by rival) {
 	logger := log.FromContext(ctx).WithName("claim")
 	tick := time.NewTicker(c.interval)
 	defer tick.Stop()
 	var beat string
 	var since time.Time
-	alive, looks := cloned, 0
-	for ; ; looks++ {
-		own, err := c.uid(ctx)
-		if err == nil {
-			c.own.Store(own)
-			var lease *coordinationv1.Lease
-			if lease, err = c.lease(ctx); err == nil {
-				other := holder(lease)
-				twin := own == "" || other == "" || other == own
-				// Where a clone has been seen we may be either: the earlier one that was restarted, or the later one.
-				cloned = cloned || twin && lease != nil && lease.Annotations[api.AnnotationYields] != ""
-				if twin && !cloned || lease == nil {
-					c.mine()
-					return
-				}
-				patience := 4 * c.interval
-				switch {
-				case cloned && alive:
-					patience = yieldFor * c.interval
-				case cloned:
-					patience = 3 * c.interval // another one is heard within two, and from four on the hub suspects us
-				}
-				switch now := renewal(lease); {
-				case beat == "":
-					logger.Info("Another cluster has worked under this name, waiting to see whether it still does", "its kube-system UID", other)
-					beat, since = now, time.Now()
-				case beat != now:
-					switch {
-					case !cloned:
-						logger.Error(errNameTaken, "Exporting nothing", "its kube-system UID", other)
-						metricNameTaken.Set(1)
-					case !alive:
-						c.tellCloned(ctx)
-					}
-					alive, beat, since = true, now, time.Now()
-				case time.Since(since) >= patience:
-					logger.Info("The other cluster is silent, taking over its name")
-					if cloned && alive {
-						c.say(ctx, "null")
-					}
-					c.mine()
-					return
-				}
-				if cloned && alive && looks%sayEvery == 0 {
-					c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
-				}
+	for looks := 0; ; looks++ {
+		lease, twin, err := c.look(ctx)
+		// Where a clone has been seen we may be either: the earlier one that was restarted, or the later one.
+		by.clone = by.clone || twin && lease != nil && lease.Annotations[api.AnnotationYields] != ""
+		switch {
+		case err != nil:
+			if ctx.Err() == nil {
+				logger.V(1).Info("Can't tell yet whether this cluster's name is free", "reason", err.Error())
 			}
+		case lease == nil || twin && !by.clone:
+			c.mine()
+			return
+		case beat == "":
+			logger.Info("Another cluster has worked under this name, waiting to see whether it still does", "its kube-system UID", holder(lease))
+			beat, since = renewal(lease), time.Now()
+		case beat != renewal(lease):
+			beat, since, by.alive = renewal(lease), time.Now(), true
+			c.park(ctx, by.clone)
+		case time.Since(since) >= time.Duration(patience[by])*c.interval:
+			logger.Info("The other cluster is silent, taking over its name")
+			if by == (rival{clone: true, alive: true}) {
+				c.say(ctx, "null")
+			}
+			c.mine()
+			return
 		}
-		if err != nil && ctx.Err() == nil {
-			logger.V(1).Info("Can't tell yet whether this cluster's name is free", "reason", err.Error())
+		if err == nil && by == (rival{clone: true, alive: true}) && looks%sayEvery == 0 {
+			c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
 		}
 		select {
 		case <-ctx.Done():
@@ -156,9 +136,18 @@ func (c *claim) await(ctx context.Context, cloned bool) {
 	}
 }
 
-func (c *claim) mine() {
-	c.held.Store(true)
-	metricNameTaken.Set(0)
+// look reads the Lease, and says whether it is that of a cluster with our identity, which is taken for ours where either is unknown.
+func (c *claim) look(ctx context.Context) (lease *coordinationv1.Lease, twin bool, err error) {
+	own, err := c.uid(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	c.own.Store(own)
+	if lease, err = c.lease(ctx); err != nil {
+		return nil, false, err
+	}
+	other := holder(lease)
+	return lease, own == "" || other == "" || other == own, nil
 }
 
 // check looks at the Lease before it is renewed. It returns errNameTaken if another cluster has renewed it since we last did, as can

@@ -49,6 +49,7 @@ func TestClaim(t *testing.T) {
 					uid:      func(context.Context) (string, error) { return c.uid, nil },
 					lease:    func(context.Context) (*coordinationv1.Lease, error) { return c.lease(time.Since(began)), nil },
 					interval: 10 * time.Second,
+					tell:     func(context.Context, string, string, string) {}, report: func(context.Context) {},
 				}
 				if err := name.take(ctx); err != nil {
 					t.Fatal(err)

@@ -71,14 +71,8 @@ func (c *claim) startedAfter(lease *coordinationv1.Lease) bool {
 // yield ends the exports and returns once the earlier agent has been silent for long enough. Until then it writes nothing to the hub but
 // the word that it is there.
 func (c *claim) yield(ctx context.Context) {
-	c.held.Store(false)
-	c.tellCloned(ctx)
-	c.await(ctx, true)
-}
-
-func (c *claim) tellCloned(ctx context.Context) {
-	metricNameTaken.Set(1)
-	c.tell(ctx, corev1.EventTypeWarning, "ClusterCloned", errCloned.Error()+". Nothing is exported from here")
+	c.park(ctx, true)
+	c.await(ctx, rival{clone: true, alive: true})
 }
 
 // hear takes note of what a clone that yields says in our Lease, and takes it out once that is old.

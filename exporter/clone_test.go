@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -76,6 +77,7 @@ func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 		tell: func(_ context.Context, _, reason, _ string) {
 			h.write(func() { h.events = append(h.events, run+" "+reason) })
 		},
+		report: func(context.Context) { h.write(func() { h.events = append(h.events, run+" reports") }) },
 		yields: func(_ context.Context, at string) error {
 			h.write(func() {
 				if h.lease.Annotations[api.AnnotationYields] = strings.Trim(at, `"`); at == "null" {
@@ -151,6 +153,9 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 				}
 				if agents[c.ends].claim.held.Load() || !agents[c.goes].claim.held.Load() {
 					t.Error("it isn't the later one that exports nothing")
+				}
+				if h.told(c.ends+" reports") != 1 || h.told(c.goes+" reports") != 0 || !errors.Is(agents[c.ends].claim.unheard(), parkedByClone) {
+					t.Errorf("ServiceExports of the one that ends say so %d times, those of the other %d times", h.told(c.ends+" reports"), h.told(c.goes+" reports"))
 				}
 				if h.told(c.ends+" ClusterCloned") != 1 || h.told(c.goes+" ClusterCloned") != 1 || h.told(c.goes+" CloneGone") != 0 {
 					t.Errorf("%d Events, not one on each side", h.said())

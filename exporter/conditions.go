@@ -53,11 +53,14 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	ready := func(status metav1.ConditionStatus, reason mcsv1beta1.ServiceExportConditionReason, msg string) metav1.Condition {
 		return mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionReady, status, reason, msg)
 	}
+	var stopped *parked
 	switch {
 	case d.Refused != nil && d.Refused.Reason == mcsv1beta1.ServiceExportReasonNoService:
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonPending, d.Refused.Message)
 	case d.Refused != nil:
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, d.Refused.Message)
+	case errors.As(out.err, &stopped):
+		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportConditionReason(stopped.reason), stopped.message)
 	case out.refused:
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses it: "+out.err.Error())
 	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !meta.IsStatusConditionTrue(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))):

@@ -39,6 +39,7 @@ type reconciler struct {
 	exports exports
 	hub     client.Client // reads from the cache of the hub
 	synced  func() bool   // whether that cache can be believed, and the name is ours
+	unheard func() error  // why it can't or isn't
 	events  events.EventRecorder
 	pass    *pass
 	kept    kept
@@ -74,7 +75,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 
 	// Before the cache of the hub has synced we would take every record for missing. The first pass brings every key back
 	// once it has, so there is nothing to requeue.
-	out := outcome{err: errNotSynced}
+	out := outcome{err: r.unheard()}
 	var others []clustersetv1alpha1.ExportedService
 	var stop stopped
 	if r.synced() {
@@ -264,6 +265,16 @@ func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1al
 		return nil // it is deleted, or our cache is behind
 	}
 	return m
+}
+
+// reportAll has every ServiceExport reconciled.
+func (r *reconciler) reportAll(ctx context.Context) {
+	keys, err := r.exports.keys(ctx)
+	if err != nil {
+		log.FromContext(ctx).Error(err, "Can't say on the ServiceExports that nothing is exported")
+		return
+	}
+	r.pass.send(ctx, keys)
 }
 
 // entryOf returns what a service adds to the gauges.

@@ -136,11 +136,13 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		exports: exports,
 		hub:     hub.GetClient(),
 		synced:  func() bool { return name.held.Load() && synced() },
+		unheard: name.unheard,
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
 
 		overwritten: newOverwritten(),
 	}
+	name.report = r.reportAll
 	r.brake = brake{holdFor: opts.HoldWithdrawals, served: exports.served, count: r.abandonedAll, single: r.pass.isDone}
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{

@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/status"
 	"github.com/clusterset/clusterset/test/page"
 )
@@ -101,6 +105,21 @@ func TestRender(t *testing.T) {
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 			f.Express.Err = errors.New("connection refused")
+		},
+		"clone": func(f *Facts) { // that yields, in a set in which there is another pair
+			cloned := func(name string) (m clustersetv1alpha1.MemberCluster) {
+				m.Name = name
+				m.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}}
+				return m
+			}
+			var export mcsv1beta1.ServiceExport
+			export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}}
+			f.Names.seeCluster(&status.LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{cloned("beijing"), cloned("tianjin")}, Exports: []mcsv1beta1.ServiceExport{{}, export}})
+		},
+		"cloned": func(f *Facts) { // the one that goes on
+			f.Names.see([]clustersetv1alpha1.MemberCluster{{}, {ObjectMeta: metav1.ObjectMeta{Name: "beijing"}, Status: clustersetv1alpha1.MemberClusterStatus{
+				Conditions: []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}},
+			}}})
 		},
 		"kube-dns": func(f *Facts) {
 			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}

@@ -25,6 +25,8 @@ type Facts struct {
 	// LastResort are the services that lead only to clusters that are silent or drained, LastResortErr why that can't be said.
 	LastResort    []status.Problem
 	LastResortErr error
+	// Names tell whether agents share one.
+	Names Names
 	// Credentials are the member agent's, nil where they were not found.
 	Credentials *Credentials
 }

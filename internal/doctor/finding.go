@@ -17,7 +17,7 @@ const (
 
 // Finding is what a check found.
 type Finding struct {
-	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, lastresort.
+	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, lastresort, names.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
@@ -39,7 +39,7 @@ type Diagnosis struct {
 // checks are run in this order, which is the one in which one problem explains the next.
 var checks = []func(*Facts) []Finding{
 	checkServers, checkCRDs, checkRights, checkClocks, checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS, checkExpress,
-	checkLastResort,
+	checkLastResort, checkNames,
 }
 
 // Diagnose runs every check.

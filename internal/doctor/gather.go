@@ -53,12 +53,15 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 		f.ClusterDNS.read(ctx, c, g.ClusterDNS)
 		f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
 		f.Credentials = credentials(ctx, c, g.Secret)
-		f.LastResort, f.LastResortErr = lastResort(ctx, c)
+		f.local(ctx, c)
 	} else {
 		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
 	}
 	if g.Hub != nil {
-		f.Hub, _ = g.server(ctx, g.Hub, "hub", g.HubFlags)
+		var hub *objects.Cluster
+		if f.Hub, hub = g.server(ctx, g.Hub, "hub", g.HubFlags); f.Hub.Err == nil {
+			f.Names.seeHub(ctx, hub)
+		}
 	}
 	if g.DNSServer != "" {
 		for _, zone := range g.Zones {
@@ -174,12 +177,15 @@ func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.O
 	}
 }
 
-func lastResort(ctx context.Context, c *objects.Cluster) ([]status.Problem, error) {
+// local reads what the cluster's own objects say of the set.
+func (f *Facts) local(ctx context.Context, c *objects.Cluster) {
 	local, err := status.FetchLocal(ctx, c)
 	if err != nil {
-		return nil, err
+		f.LastResortErr = err
+		return
 	}
-	return status.LastResort(local), local.RoutesErr
+	f.LastResort, f.LastResortErr = status.LastResort(local), local.RoutesErr
+	f.Names.seeCluster(local)
 }
 
 // credentials reads when the agent's token runs out. Not to find it, or not to be allowed to look, is nothing to report:

@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -63,6 +65,15 @@ func (m *member) nameTaken(want float64) error {
 	return err
 }
 
+// diagnosed returns nil if `clusterset doctor` says so in the member.
+func (m *member) diagnosed(what string) error {
+	out, err := exec.Command(binary("clusterset"), "doctor", "--kubeconfig", m.plane.Kubeconfig()).CombinedOutput()
+	if !strings.Contains(string(out), what) {
+		return fmt.Errorf("doctor in %s doesn't say %q: %w\n%s", filepath.Base(m.dir), what, err, out)
+	}
+	return nil
+}
+
 // A cluster is restored from another's backup while that one runs: the same identity, name and credentials twice. The one that was there
 // first goes on, over a restart of its agent too; the other exports nothing. Both say so, and nobody writes for the other's sake.
 func TestClonedCluster(t *testing.T) {
@@ -106,6 +117,15 @@ func TestClonedCluster(t *testing.T) {
 			return nil
 		})
 	}
+
+	// The clone's ServiceExports say so, and doctor does on both sides.
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(
+			clone.exportIs(ns, "only", "Ready", "False", "ClusterCloned"), clone.exportIs(ns, "more", "Ready", "False", "ClusterCloned"),
+			beijing.exportIs(ns, "only", "Ready", "True", "Exported"),
+			clone.diagnosed("names: this cluster exports nothing"), beijing.diagnosed("names: two clusters work as beijing"),
+		)
+	})
 
 	// From then on each heartbeat is one write, and the clone's word now and then. The records stay as they are.
 	k, err := kubernetes.NewForConfig(f.hub.plane.Config())

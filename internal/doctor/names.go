@@ -1,0 +1,78 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/status"
+)
+
+// Names are what there is to know of agents that work under one name.
+type Names struct {
+	// Own is the member's name, empty where it isn't one.
+	Own string
+	// Cloned are the clusters that two agents work as.
+	Cloned []string
+	// Parked is why this cluster exports nothing, by one of its ServiceExports, and Reason that condition's: ClusterCloned or NameTaken.
+	Parked, Reason string
+}
+
+// see takes up what the MemberClusters of a cluster, or of the hub, say.
+func (n *Names) see(members []clustersetv1alpha1.MemberCluster) {
+	for i := range members {
+		if m := &members[i]; meta.IsStatusConditionTrue(m.Status.Conditions, clustersetv1alpha1.ConditionCloned) && !slices.Contains(n.Cloned, m.Name) {
+			n.Cloned = append(n.Cloned, m.Name)
+		}
+	}
+	slices.Sort(n.Cloned)
+}
+
+// seeCluster takes up what is known in the cluster.
+func (n *Names) seeCluster(local *status.LocalFacts) {
+	n.Own = local.Cluster
+	n.see(local.Members)
+	for i := range local.Exports {
+		ready := meta.FindStatusCondition(local.Exports[i].Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+		if ready != nil && (ready.Reason == api.ReasonClusterCloned || ready.Reason == api.ReasonNameTaken) {
+			n.Parked, n.Reason = ready.Message, ready.Reason
+			return
+		}
+	}
+}
+
+// seeHub takes up what is known on the hub. Whoever may not read it there is told what is known in the cluster.
+func (n *Names) seeHub(ctx context.Context, hub *objects.Cluster) {
+	if members, err := hub.MemberClusters(ctx); err == nil {
+		n.see(members)
+	}
+}
+
+// checkNames finds clusters that share a name. It says nothing where there are none.
+func checkNames(f *Facts) (found []Finding) {
+	const check = "names"
+	const rename = "in the one that is to give it up, kubectl -n clusterset-system delete secret " + api.HubSecret + " and clusterset join it under a name of its own"
+	cloned := f.Names.Cloned
+	if f.Names.Parked != "" {
+		cure := "look which of the two clusters is to keep the name; " + rename
+		if f.Names.Reason == api.ReasonClusterCloned {
+			cure += ".\nIf this one is to keep it, stop the other's agent for five minutes"
+		}
+		found = append(found, problem(check, "this cluster exports nothing: "+f.Names.Parked, cure))
+		cloned = slices.DeleteFunc(slices.Clone(cloned), func(name string) bool { return name == f.Names.Own })
+	}
+	if len(cloned) > 0 {
+		found = append(found, problem(check,
+			fmt.Sprintf("two clusters work as %s, with the same identity and credentials, as when one was restored from the other's backup; the one whose agent started later exports nothing",
+				strings.Join(cloned, ", and two as ")),
+			rename))
+	}
+	return found
+}
