@@ -30,11 +30,13 @@ const sliceWriters = 8
 
 // apply writes what differs: the derived Service first, whose addresses the API server chooses, so that the ServiceImport is
 // written once, with them; then the slices, which the ServiceImport owns; then what reports it all. What fails doesn't hold up what
-// doesn't depend on it.
-func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
+// doesn't depend on it. again is when something that waits is due, 0 where nothing does.
+func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// What is ours beside it would be somebody else's.
-		return errors.Join(&foreignError{kindOf(imp), imp}, r.removeOwned(ctx, cur), r.applyGlobal(ctx, out, cur))
+		err := r.removeOwned(ctx, cur)
+		again, globalErr := r.applyGlobal(ctx, out, cur)
+		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
 	}
 	var errs []error
 	derived, unsupported, err := r.applyDerived(ctx, in, out, cur)
@@ -50,8 +52,8 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
 		r.report.drops(ctx, in.Key, imp, out.Drops)
 	}
-	errs = append(errs, r.applyGlobal(ctx, out, cur))
-	return errors.Join(errs...)
+	again, err = r.applyGlobal(ctx, out, cur)
+	return again, errors.Join(append(errs, err)...)
 }
 
 // refusal returns what an API server says that won't take an object, whoever asks again: it is invalid, or a quota, a policy or a

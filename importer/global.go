@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -15,19 +16,34 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// applyGlobal makes the GlobalService what it should be. It may have thousands of endpoints, so that it is copied and compared in
-// general only where it differs.
-func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) error {
+// smallGlobal is how many endpoints a GlobalService may have to be written for each change at once.
+const smallGlobal = 256
+
+// globalEvery is the least time between two writes of a GlobalService because its endpoints change: a millisecond for each. All of
+// them are written each time, and a rollout changes one after the other.
+func globalEvery(endpoints int) time.Duration {
+	if endpoints <= smallGlobal {
+		return 0
+	}
+	return time.Duration(endpoints) * time.Millisecond
+}
+
+// applyGlobal makes the GlobalService what it should be, or returns when to do that. It may have thousands of endpoints, so that it is
+// copied and compared in general only where it differs.
+func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if r.options.SkipGlobalServices {
-		return nil
+		return 0, nil
 	}
 	want, g := out.Global, cur.Global
 	key := client.ObjectKeyFromObject(want)
 	memory := r.memories.get(key)
 	if memory.HasFoundGlobal(want, g) {
-		return nil
+		return 0, nil
 	}
 	if g == nil || !isGlobal(g, want) {
+		if wait := globalEvery(len(want.Spec.Endpoints)) - r.hold.Clock.Since(memory.globalWrote); wait > 0 && g != nil && isButForEndpoints(g, want) {
+			return wait, nil
+		}
 		var err error
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 		g, err = ensure(ctx, r.local, existing(g), fresh, func(g *fabedgev1alpha1.GlobalService) {
@@ -36,17 +52,18 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 			g.Spec = *want.Spec.DeepCopy()
 		})
 		if err != nil {
-			return err
+			return 0, err
 		}
+		memory.globalWrote = r.hold.Clock.Now()
 	}
 	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
 	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {
 		if g == cur.Global {
 			memory.FoundGlobal(want, g)
 		}
-		return nil
+		return 0, nil
 	}
-	return ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })
+	return 0, ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })
 }
 
 // globalStatus returns the status that an object gets.
@@ -66,11 +83,15 @@ func globalStatus(g, want *fabedgev1alpha1.GlobalService) fabedgev1alpha1.Global
 
 // isGlobal says whether an object of ours is as it should be, but for its status.
 func isGlobal(is, want *fabedgev1alpha1.GlobalService) bool {
+	return isButForEndpoints(is, want) && slices.EqualFunc(is.Spec.Endpoints, want.Spec.Endpoints, sameEndpoint)
+}
+
+// isButForEndpoints says whether all of it is but for its endpoints and its status.
+func isButForEndpoints(is, want *fabedgev1alpha1.GlobalService) bool {
 	return desired.Owned(is) &&
 		maps.Equal(is.Labels, desired.MergeKeys(is.Labels, want.Labels, nil)) &&
 		maps.Equal(is.Annotations, desired.MergeKeys(is.Annotations, want.Annotations, policy.Keys)) &&
-		is.Spec.Type == want.Spec.Type && equality.Semantic.DeepEqual(is.Spec.Ports, want.Spec.Ports) &&
-		slices.EqualFunc(is.Spec.Endpoints, want.Spec.Endpoints, sameEndpoint)
+		is.Spec.Type == want.Spec.Type && equality.Semantic.DeepEqual(is.Spec.Ports, want.Spec.Ports)
 }
 
 func sameEndpoint(a, b fabedgev1alpha1.Endpoint) bool {

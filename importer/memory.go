@@ -3,6 +3,7 @@ package importer
 import (
 	"slices"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -41,6 +42,8 @@ type memory struct {
 	desired.Memory
 	own   *desired.Own
 	ownOf []desired.Version // the slices that own was made of
+
+	globalWrote time.Time // when the GlobalService was last written; zero: not since we remember
 }
 
 // ownAgain returns what this cluster's objects said the last time, if they are the same; else nil.

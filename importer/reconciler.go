@@ -103,13 +103,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.report.outcome(in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
-	result, err := r.finish(ctx, in.Key, r.apply(ctx, in, out, cur))
+	again, err := r.apply(ctx, in, out, cur)
+	result, err := r.finish(ctx, in.Key, err)
 	if err == nil && held.Why != nil {
 		r.report.outcome(in.Key, stateHeld)
 		result.RequeueAfter = sooner(result.RequeueAfter, held.Retry)
 	}
 	if err == nil {
-		result.RequeueAfter = sooner(result.RequeueAfter, returns)
+		result.RequeueAfter = sooner(sooner(result.RequeueAfter, returns), again)
 	}
 	return result, err
 }

@@ -288,6 +288,7 @@ func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	t.Helper()
 	for range 10 {
 		g.here.writes = nil
+		g.memories.get(web).globalWrote = time.Time{} // long ago
 		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
 		if err != nil {
 			t.Fatal(err)

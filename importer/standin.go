@@ -125,12 +125,14 @@ func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		logf.FromContext(ctx).V(1).Info("Left a service as it is that can't be told from its objects alone")
 		return reconcile.Result{}, nil
 	}
-	err = errors.Join(s.applySlices(ctx, in.Key, out, cur, s.ownerOf(cur.ServiceImport)), s.applyGlobal(ctx, out, cur))
+	err = s.applySlices(ctx, in.Key, out, cur, s.ownerOf(cur.ServiceImport))
+	again, globalErr := s.applyGlobal(ctx, out, cur)
+	err = errors.Join(err, globalErr)
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}
 	if err != nil {
 		return reconcile.Result{}, fmt.Errorf("without the hub: %w", err)
 	}
-	return reconcile.Result{}, nil
+	return reconcile.Result{RequeueAfter: again}, nil
 }
