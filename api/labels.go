@@ -44,6 +44,9 @@ const (
 	// ManagedByJoin marks what `clusterset join` makes on the hub and `leave` takes away.
 	ManagedByJoin = "join"
 
+	// ManagedByHub marks what the hub process makes on the hub for a MemberCluster (package hub/members).
+	ManagedByHub = "hub"
+
 	// EndpointSliceManagedBy is our value of LabelEndpointSliceManagedBy. A value other than the built-in
 	// controller's keeps that controller from deleting slices that have no local Service behind them.
 	EndpointSliceManagedBy = "endpointslice-importer." + Domain
@@ -140,6 +143,9 @@ const (
 	// The importer notes it on its copies, and `join --rejoin` takes it from there to a hub that lost the MemberCluster.
 	AnnotationJoined = Domain + "/joined"
 
+	// AnnotationCredentials holds, on a member's ServiceAccount that the hub process made, what became of its first credentials.
+	AnnotationCredentials = Domain + "/credentials"
+
 	// AnnotationExportedLabels and AnnotationExportedAnnotations note on a ServiceImport, separated by commas, the keys of
 	// the exported labels and annotations that it carries. So those which are no longer exported can be told from those
 	// that someone else put there, and go.
@@ -174,6 +180,9 @@ const (
 	MemberRole        = "clusterset-member"
 	MemberClusterRole = "clusterset-member-reader"
 
+	// MembersBinding is the ClusterRoleBinding by which the accounts have MemberClusterRole that the hub process made.
+	MembersBinding = "clusterset-members"
+
 	// RecordsQuota is the ResourceQuota in a member's namespace on the hub that bounds how many records it has there.
 	RecordsQuota = "clusterset-records"
 
@@ -183,7 +192,7 @@ const (
 	NetworksKey       = "cidrs"
 
 	// HubSecret is the Secret in SystemNamespace of a member that holds its kubeconfig for the hub, under
-	// HubSecretKey.
+	// HubSecretKey. On the hub, in a member's namespace, it is there until the agent has it, where the hub process made the member.
 	HubSecret    = "clusterset-hub-credentials"
 	HubSecretKey = "kubeconfig"
 

@@ -8,9 +8,13 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/selection"
 	"k8s.io/apimachinery/pkg/types"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +71,8 @@ func (o *Options) complete() error {
 }
 
 // CacheOptions are what the manager's cache has to be made with: of all Leases on the hub, where every node of the cluster
-// it runs in may have one, the heartbeats alone are kept, and of ResourceQuotas and ConfigMaps our own.
+// it runs in may have one, the heartbeats alone are kept, and of everything else our own. Of the last six kinds nothing is read but
+// by package members.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -75,9 +80,23 @@ func CacheOptions() cache.Options {
 			&coordinationv1.Lease{}: {Field: fields.OneTermEqualSelector("metadata.name", api.HeartbeatLease)},
 			&corev1.ResourceQuota{}: {Field: fields.OneTermEqualSelector("metadata.name", api.RecordsQuota)},
 			&corev1.ConfigMap{}:     {Field: fields.OneTermEqualSelector("metadata.name", api.NetworksConfigMap)},
+
+			&corev1.Namespace{}:          {Label: labels.NewSelector().Add(ofMembers)},
+			&corev1.ServiceAccount{}:     {Field: fields.OneTermEqualSelector("metadata.name", api.MemberServiceAccount)},
+			&rbacv1.Role{}:               {Field: fields.OneTermEqualSelector("metadata.name", api.MemberRole)},
+			&rbacv1.RoleBinding{}:        {Field: fields.OneTermEqualSelector("metadata.name", api.MemberRole)},
+			&rbacv1.ClusterRole{}:        {Field: fields.OneTermEqualSelector("metadata.name", api.MemberClusterRole)},
+			&rbacv1.ClusterRoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", api.MembersBinding)},
 		},
 	}
 }
+
+// ofMembers chooses the namespaces that join and package members made.
+var ofMembers = func() labels.Requirement {
+	r, err := labels.NewRequirement(api.LabelCluster, selection.Exists, nil)
+	utilruntime.Must(err)
+	return *r
+}()
 
 // cacheSyncTimeout is how long the controller waits for its caches: for ever, in effect. Our CRDs may be installed later,
 // and exiting meanwhile wouldn't bring them sooner.

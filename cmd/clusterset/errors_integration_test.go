@@ -37,6 +37,8 @@ var wrong = []string{
 	"status --kubeconfig MEMBER -o xml",
 	"member --hub-kubeconfig HUB --export-namespaces shop,Team-*",
 	"member --hub-kubeconfig HUB --exclude-export-namespaces kube-[",
+	"hub --kubeconfig HUB --hub-server https://hub.example.com",
+	"hub --kubeconfig HUB --manage-members --hub-server hub.example.com",
 	"statsu",
 
 	"# Names that aren't there, or are taken.",

@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"net/url"
+	"os"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -9,6 +11,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/liveness"
+	"github.com/clusterset/clusterset/hub/members"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
@@ -20,6 +23,9 @@ type hubCommand struct {
 	process
 	options     hub.Options
 	installCRDs bool
+
+	manageMembers bool
+	members       members.Options
 }
 
 func newHub() *cobra.Command {
@@ -34,12 +40,18 @@ It watches the Lease that each member renews and writes into the member's Member
 next renewal. When more than half of the members fall silent together, none expires: it is more likely the hub that is cut
 off.
 
+With --manage-members it also makes clusters members by their MemberClusters alone, so that kubectl apply or a GitOps controller
+can add one; it needs more rights for that.
+
 Nothing depends on this process. While it is down every member stays as it was.`,
 		Example: `  clusterset hub --kubeconfig hub-admin.kubeconfig
   clusterset hub --leader-elect --suspect-after 20s --expire-after 2m`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if err := h.options.Validate(); err != nil {
 				return usageError{err}
+			}
+			if err := h.checkMembers(); err != nil {
+				return err
 			}
 			if err := h.setUpLogs(cmd.ErrOrStderr()); err != nil {
 				return err
@@ -67,6 +79,11 @@ Nothing depends on this process. While it is down every member stays as it was.`
 			if err := hub.Setup(mgr, h.options); err != nil {
 				return err
 			}
+			if h.manageMembers {
+				if err := members.Setup(mgr, h.members); err != nil {
+					return err
+				}
+			}
 			log.Log.Info("Starting hub", "version", version.String())
 			return mgr.Start(cmd.Context())
 		},
@@ -77,6 +94,22 @@ Nothing depends on this process. While it is down every member stays as it was.`
 	flags.DurationVar(&h.options.Expire, "expire-after", liveness.DefaultThresholds.Expire, "how long a member may be silent before it is not answered any more")
 	flags.DurationVar(&h.options.Forget, "forget-after", liveness.DefaultThresholds.Forget, "how long a member may be silent before what it exported is deleted")
 	flags.IntVar(&h.options.MaxServices, "max-services", hub.DefaultMaxServices, "how many services a member may have on the hub; its API server refuses more (ResourceQuota). Agents import as many of one by default")
+	flags.BoolVar(&h.manageMembers, "manage-members", false, "make every cluster a member that has a MemberCluster, without clusterset join: its namespace, its account, and a Secret with its agent's kubeconfig until the first heartbeat")
+	flags.StringVar(&h.members.Server, "hub-server", "", "with --manage-members: `address` of the hub as members reach it (default: the one in --kubeconfig; in a pod it is required)")
 	flags.BoolVar(&h.installCRDs, "install-crds", false, "install or update our CRDs on the hub at the start")
 	return cmd
+}
+
+// checkMembers says what is wrong with the flags about members.
+func (h *hubCommand) checkMembers() error {
+	server := h.members.Server
+	switch u, err := url.Parse(server); {
+	case server != "" && !h.manageMembers:
+		return usagef("--hub-server says nothing without --manage-members; set that too")
+	case server != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
+		return usagef("--hub-server is %q; want a URL such as https://hub.example.com:6443", server)
+	case server == "" && h.manageMembers && h.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "":
+		return usagef("--hub-server is required with --manage-members in a pod: the URL at which members reach the hub, such as https://hub.example.com:6443")
+	}
+	return nil
 }

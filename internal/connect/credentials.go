@@ -67,6 +67,12 @@ func Kubeconfig(hub *rest.Config, server, cluster, token string) ([]byte, error)
 	return content, nil
 }
 
+// Lifetime returns how long a token is good for from its issue on. ok is false where it is none that expires.
+func Lifetime(token string) (lifetime time.Duration, ok bool) {
+	c, ok := parseToken(token)
+	return c.lifetime(), ok
+}
+
 // replaceToken returns a kubeconfig with another token for its current context.
 func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 	config, err := clientcmd.Load(kubeconfig)

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -111,10 +110,7 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
 		return nil, fmt.Errorf("join %s: get MemberCluster: %w", o.Cluster, err)
 	}
-	for _, obj := range []client.Object{
-		namespace(o.Cluster), networks(o.Cluster, mc.Spec.CIDRs), serviceAccount(o.Cluster), role(o.Cluster), roleBinding(o.Cluster),
-		clusterRole(), clusterRoleBinding(o.Cluster),
-	} {
+	for _, obj := range append(Objects(o.Cluster, api.ManagedByJoin), networks(o.Cluster, mc.Spec.CIDRs), clusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
 			return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
 		}
@@ -252,24 +248,13 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		have := want.DeepCopyObject().(client.Object)
 		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
 			have.SetLabels(withLabels(have.GetLabels(), want.GetLabels()))
-			switch h := have.(type) {
-			case *corev1.ConfigMap:
-				h.Data = want.(*corev1.ConfigMap).Data
-			case *rbacv1.Role:
-				h.Rules = want.(*rbacv1.Role).Rules
-			case *rbacv1.ClusterRole:
-				h.Rules = want.(*rbacv1.ClusterRole).Rules
-			case *rbacv1.RoleBinding:
-				h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
-			case *rbacv1.ClusterRoleBinding:
-				h.RoleRef, h.Subjects = want.(*rbacv1.ClusterRoleBinding).RoleRef, want.(*rbacv1.ClusterRoleBinding).Subjects
-			}
+			Mend(have, want)
 			return nil
 		})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("create %s %s: %w", kind, nameOf(want), err)
+		return fmt.Errorf("create %s %s: %w", kind, NameOf(want), err)
 	}
 	return nil
 }
@@ -284,8 +269,8 @@ func withLabels(have, want map[string]string) map[string]string {
 	return have
 }
 
-// nameOf is namespace/name, or the name alone of what has no namespace.
-func nameOf(o client.Object) string {
+// NameOf is namespace/name, or the name alone of what has no namespace.
+func NameOf(o client.Object) string {
 	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }
 

@@ -120,7 +120,7 @@ func release(ctx context.Context, c client.Client, in client.InNamespace) error 
 				continue
 			}
 			if err := client.IgnoreNotFound(c.Patch(ctx, o, none, client.FieldOwner(api.FieldManagerCLI))); err != nil {
-				return fmt.Errorf("take finalizers off %s %s: %w", kindOf(c, o), nameOf(o), err)
+				return fmt.Errorf("take finalizers off %s %s: %w", kindOf(c, o), NameOf(o), err)
 			}
 		}
 	}
@@ -136,17 +136,17 @@ func remove(ctx context.Context, c client.Client, obj client.Object) (existed bo
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return false, nil
 	}
-	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), nameOf(obj), err)
+	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), NameOf(obj), err)
 }
 
 // removeUnusedClusterRole deletes the role that all members share once no member is bound to it.
 func removeUnusedClusterRole(ctx context.Context, c client.Client) error {
 	var bindings rbacv1.ClusterRoleBindingList
-	if err := c.List(ctx, &bindings, client.MatchingLabels{api.LabelManagedBy: api.ManagedByJoin}); err != nil {
+	if err := c.List(ctx, &bindings, client.HasLabels{api.LabelManagedBy}); err != nil {
 		return fmt.Errorf("list ClusterRoleBindings: %w", err)
 	}
 	for i := range bindings.Items {
-		if bindings.Items[i].RoleRef.Name == api.MemberClusterRole {
+		if b := &bindings.Items[i]; b.RoleRef.Name == api.MemberClusterRole && len(b.Subjects) > 0 {
 			return nil
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -15,6 +16,33 @@ import (
 // managed are the labels of what join makes.
 func managed(cluster string) map[string]string {
 	return map[string]string{api.LabelManagedBy: api.ManagedByJoin, api.LabelCluster: cluster}
+}
+
+// Objects returns what makes a cluster a member beside its MemberCluster, in the order to make it: a namespace, an account, and what that
+// may do. by is who makes it, a value of api.LabelManagedBy. That the account may read what all members may is a binding of its own:
+// join makes one for each, the hub process one for all.
+func Objects(cluster, by string) []client.Object {
+	own := []client.Object{namespace(cluster), serviceAccount(cluster), role(cluster), roleBinding(cluster)}
+	for _, o := range own {
+		o.GetLabels()[api.LabelManagedBy] = by
+	}
+	return append(own, clusterRole())
+}
+
+// Mend makes an object say what another says, as far as that is what makes a cluster a member.
+func Mend(have, want client.Object) {
+	switch h := have.(type) {
+	case *corev1.ConfigMap:
+		h.Data = want.(*corev1.ConfigMap).Data
+	case *rbacv1.Role:
+		h.Rules = want.(*rbacv1.Role).Rules
+	case *rbacv1.ClusterRole:
+		h.Rules = want.(*rbacv1.ClusterRole).Rules
+	case *rbacv1.RoleBinding:
+		h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
+	case *rbacv1.ClusterRoleBinding:
+		h.RoleRef, h.Subjects = want.(*rbacv1.ClusterRoleBinding).RoleRef, want.(*rbacv1.ClusterRoleBinding).Subjects
+	}
 }
 
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
@@ -98,7 +126,7 @@ func roleBinding(cluster string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: managed(cluster)},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: api.MemberRole},
-		Subjects:   subjects(cluster),
+		Subjects:   Subjects(cluster),
 	}
 }
 
@@ -115,11 +143,12 @@ func clusterRoleBinding(cluster string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: managed(cluster)},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberClusterRole},
-		Subjects:   subjects(cluster),
+		Subjects:   Subjects(cluster),
 	}
 }
 
-func subjects(cluster string) []rbacv1.Subject {
+// Subjects are who a member's rights are bound to: its account.
+func Subjects(cluster string) []rbacv1.Subject {
 	return []rbacv1.Subject{{
 		Kind:      rbacv1.ServiceAccountKind,
 		Namespace: api.MemberNamespace(cluster),

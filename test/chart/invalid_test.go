@@ -52,6 +52,14 @@ func TestInvalidValues(t *testing.T) {
 		{"cluster DNS that hides the cluster", "dns: {mode: clusterDNS, zones: [cluster.local], service: {create: false}}", "kube-system", "", `dns.zones has cluster.local, which is dns.clusterDNS.domain`},
 		{"thresholds the wrong way round", "hub: {enabled: true, suspectAfter: 10m}", "", "", `hub.suspectAfter (10m), hub.expireAfter (5m) and hub.forgetAfter (24h) have to grow in this order`},
 		{"admission policies of an older cluster", "hub: {enabled: true, admissionPolicy: {enabled: true}}", "", "v1.30.4", `hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies know networks; this is v1.30.4`},
+		{"members of an older cluster", "hub: {enabled: true, manageMembers: true, server: https://hub:6443}", "", "v1.29.4", `hub.manageMembers needs Kubernetes 1.30`},
+		{"members without an address", "hub: {enabled: true, manageMembers: true}", "", "", `needs hub.server, the URL at which members reach the hub's API server`},
+		{"members with half an address", "hub: {enabled: true, manageMembers: true, server: hub.example.com}", "", "", `https://hub.example.com:6443; it is "hub.example.com"`},
+		{"members that nobody makes", "hub: {enabled: true, members: [{name: beijing}]}", "", "", `hub.members says nothing without hub.manageMembers; set that too`},
+		{"a member's name", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: Bei_jing}]}", "", "", `hub.members has the name "Bei_jing"; want a cluster's name in the set`},
+		{"a member twice", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: a}, {name: a}]}", "", "", `hub.members has a twice`},
+		{"a member's network", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: a, cidrs: [ten]}]}", "", "", `hub.members has the network "ten"; want networks such as 10.1.0.0/16`},
+		{"a member of what isn't known", "hub: {enabled: true, members: [{name: a, community: x}]}", "", "", `at '/hub/members/0': additional properties 'community' not allowed`},
 		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs says nothing without hub.admissionPolicy.enabled`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

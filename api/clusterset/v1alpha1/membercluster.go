@@ -164,7 +164,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused, Left; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Joined, Left; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -205,6 +205,19 @@ const (
 
 	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
 	ReasonDeleted = "Deleted"
+
+	// ConditionJoined says whether the hub process has made the cluster a member, where that is switched on (hub --manage-members). It is
+	// not there otherwise.
+	ConditionJoined = "Joined"
+
+	// ReasonCredentialsWait goes with Joined=True: a Secret on the hub holds the kubeconfig for the cluster's agent.
+	ReasonCredentialsWait = "CredentialsWait"
+
+	// ReasonCredentialsTaken goes with Joined=True, after the agent's first heartbeat.
+	ReasonCredentialsTaken = "CredentialsTaken"
+
+	// ReasonNotOurs goes with Joined=False: an object of somebody else's has the name of one that the member needs.
+	ReasonNotOurs = "NotOurs"
 
 	// ConditionLimited is True where the cluster has as many services on the hub as it may, so that more are refused. It is not
 	// there before.

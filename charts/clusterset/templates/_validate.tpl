@@ -123,6 +123,30 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- if and .admissionPolicy.enabled (semverCompare "<1.31.0-0" $.Capabilities.KubeVersion.Version) }}
 {{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies know networks; this is %s. Leave it off: importers leave out addresses outside of a member's networks all the same" $.Capabilities.KubeVersion.Version) }}
 {{- end }}
+{{- if and .manageMembers (semverCompare "<1.30.0-0" $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "hub.manageMembers needs Kubernetes 1.30, whose admission policies confine the rights that it takes; this is %s. Use clusterset join" $.Capabilities.KubeVersion.Version) }}
+{{- end }}
+{{- if and .manageMembers (not (regexMatch "^https://[^/ ]+" .server)) }}
+{{- fail (printf "hub.manageMembers needs hub.server, the URL at which members reach the hub's API server, such as https://hub.example.com:6443; it is %q" .server) }}
+{{- end }}
+{{- if and .members (not .manageMembers) }}
+{{- fail "hub.members says nothing without hub.manageMembers; set that too" }}
+{{- end }}
+{{- $seen := dict }}
+{{- range .members }}
+{{- if not (regexMatch "^[a-z0-9]([-a-z0-9]{0,43}[a-z0-9])?$" .name) }}
+{{- fail (printf "hub.members has the name %q; want a cluster's name in the set, a DNS label (a-z, 0-9, '-') of at most 45 letters such as beijing" .name) }}
+{{- end }}
+{{- if hasKey $seen .name }}
+{{- fail (printf "hub.members has %s twice" .name) }}
+{{- end }}
+{{- $_ := set $seen .name true }}
+{{- range .cidrs }}
+{{- if not (regexMatch "^[0-9a-fA-F:.]+/[0-9]{1,3}$" .) }}
+{{- fail (printf "hub.members has the network %q; want networks such as 10.1.0.0/16 or fd00:1::/48" .) }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- if and .admissionPolicy.requireCIDRs (not .admissionPolicy.enabled) }}
 {{- fail "hub.admissionPolicy.requireCIDRs says nothing without hub.admissionPolicy.enabled; set that too" }}
 {{- end }}

@@ -1,0 +1,83 @@
+package members
+
+import (
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+func TestHandover(t *testing.T) {
+	made := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	const before = "2025-12-31T23:59:50Z"
+	at := func(d time.Duration) string { return made.Add(d).Format(time.RFC3339) }
+	for _, c := range []struct {
+		name  string
+		h     handover
+		after time.Duration
+		want  step
+		again time.Duration
+	}{
+		{"a new account", handover{ours: true}, 0, issue, 0},
+		{"nobody has come yet", handover{state: at(time.Hour) + " ", ours: true}, time.Minute, wait, time.Hour - time.Minute},
+		{"nobody has come for half of their life", handover{state: at(time.Hour) + " ", ours: true}, time.Hour, issue, 0},
+		{"the first heartbeat", handover{state: at(time.Hour) + " ", ours: true, beat: at(0)}, time.Minute, done, 0},
+		{"in use", handover{state: taken, ours: true, beat: at(0)}, time.Minute, nothing, 0},
+		{"in use, and the cluster silent for long", handover{state: taken, ours: true, beat: at(0)}, 1000 * time.Hour, nothing, 0},
+		// The account was deleted, to end its tokens, and made anew. The API server may know the old ones for a while.
+		{"a new account of a known cluster", handover{ours: true, beat: before}, time.Second, wait, settle - time.Second},
+		{"when the old tokens are over", handover{ours: true, beat: before}, settle, issue, 0},
+		{"the old heartbeat", handover{state: at(time.Hour) + " " + before, ours: true, beat: before}, time.Minute, wait, time.Hour - time.Minute},
+		{"a heartbeat since", handover{state: at(time.Hour) + " " + before, ours: true, beat: at(20 * time.Second)}, time.Minute, done, 0},
+		{"an account of join's", handover{}, 0, nothing, 0},
+		{"an account that join took over", handover{state: at(time.Hour) + " "}, time.Minute, done, 0},
+		{"a process that ended while it made them", handover{state: issuing, ours: true}, time.Second, issue, 0},
+		{"an account that join took over meanwhile", handover{state: issuing}, time.Second, done, 0},
+		{"garbage", handover{state: "soon", ours: true}, time.Minute, issue, 0},
+		{"garbage with a heartbeat", handover{state: "soon or later", ours: true, beat: before}, time.Minute, done, 0},
+	} {
+		c.h.made = made
+		if got, again := c.h.next(made.Add(c.after)); got != c.want || again != c.again {
+			t.Errorf("%s: %s, again in %s; want %s, %s", c.name, got, again, c.want, c.again)
+		}
+	}
+}
+
+func TestReadersAreMembersWithAnAccountOfOurs(t *testing.T) {
+	account := func(cluster, by, of string) corev1.ServiceAccount {
+		return corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{
+			Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: map[string]string{api.LabelManagedBy: by, api.LabelCluster: of},
+		}}
+	}
+	member := func(name string, change func(*clustersetv1alpha1.MemberCluster)) clustersetv1alpha1.MemberCluster {
+		mc := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if change != nil {
+			change(&mc)
+		}
+		return mc
+	}
+	binding := readers(
+		[]clustersetv1alpha1.MemberCluster{
+			member("b", nil), member("a", nil), member("foreign", nil), member("anothers", nil), member("none", nil),
+			member("left", func(mc *clustersetv1alpha1.MemberCluster) { mc.DeletionTimestamp = &metav1.Time{Time: time.Now()} }),
+			member("copy", func(mc *clustersetv1alpha1.MemberCluster) {
+				mc.Labels = map[string]string{api.LabelManagedBy: api.ManagedByImporter}
+			}),
+		},
+		[]corev1.ServiceAccount{
+			account("b", api.ManagedByJoin, "b"), account("a", api.ManagedByHub, "a"), account("foreign", "someone", "foreign"), account("anothers", api.ManagedByHub, "a"),
+			account("left", api.ManagedByHub, "left"), account("copy", api.ManagedByHub, "copy"), account("unknown", api.ManagedByHub, "unknown"),
+		},
+	)
+	var got []string
+	for _, s := range binding.Subjects {
+		got = append(got, s.Namespace+"/"+s.Name)
+	}
+	if len(got) != 2 || got[0] != "clusterset-member-a/clusterset-member" || got[1] != "clusterset-member-b/clusterset-member" {
+		t.Errorf("bound to %v", got)
+	}
+}

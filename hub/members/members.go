@@ -1,0 +1,207 @@
+package members
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// Options of Setup. The zero value of everything stands for its default.
+type Options struct {
+	// Server is the hub's address as the members reach it: the one that this process has.
+	Server string
+
+	// TokenLifetime is how long a new member's token is good for: join.DefaultTokenLifetime. Its agent renews it.
+	TokenLifetime time.Duration
+}
+
+// forever is how long the controller waits for its caches: its rights may be given later.
+const forever = 10 * 365 * 24 * time.Hour
+
+// retryConflict is how long to wait for our caches to learn what was written, by us or by the controller beside.
+const retryConflict = 200 * time.Millisecond
+
+// Setup adds the controller to the hub's manager, made with hub.CacheOptions. It runs on the leader only.
+func Setup(mgr manager.Manager, opts Options) error {
+	r := &reconciler{
+		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("clusterset-hub"), config: mgr.GetConfig(), now: time.Now,
+		server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, join.DefaultTokenLifetime),
+	}
+	skip := true // several hubs may run in one process, as in tests
+	ctrl, err := controller.New("clusterset-hub-members", mgr, controller.Options{
+		Reconciler: r, MaxConcurrentReconciles: 4, CacheSyncTimeout: forever, SkipNameValidation: &skip,
+	})
+	if err != nil {
+		return fmt.Errorf("set up members: %w", err)
+	}
+	for _, s := range sources(mgr.GetCache()) {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("set up members: watch: %w", err)
+		}
+	}
+	return nil
+}
+
+// sources returns what brings keys to the reconciler: MemberClusters, and what was made for them, so that what somebody deletes
+// comes back.
+func sources(c cache.Cache) []source.Source {
+	one := func(name string) handler.EventHandler {
+		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+			cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
+			if !ok || o.GetName() != name {
+				return nil
+			}
+			return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
+		})
+	}
+	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
+		var members clustersetv1alpha1.MemberClusterList
+		if err := c.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
+			return nil // it answers once it has synced, and then each has an event of its own
+		}
+		requests := make([]reconcile.Request, 0, len(members.Items))
+		for i := range members.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: types.NamespacedName{Name: members.Items[i].Name}})
+		}
+		return requests
+	})
+	return []source.Source{
+		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), &handler.EnqueueRequestForObject{}),
+		source.Kind(c, client.Object(&corev1.ServiceAccount{}), one(api.MemberServiceAccount)),
+		source.Kind(c, client.Object(&rbacv1.Role{}), one(api.MemberRole)),
+		source.Kind(c, client.Object(&rbacv1.RoleBinding{}), one(api.MemberRole)),
+		source.Kind(c, client.Object(&coordinationv1.Lease{}), one(api.HeartbeatLease)),
+		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
+		source.Kind(c, client.Object(&rbacv1.ClusterRoleBinding{}), all),
+	}
+}
+
+// reconciler makes one cluster a member at a time.
+type reconciler struct {
+	client   client.Client // reads from the cache
+	live     client.Reader // reads from the API server
+	events   events.EventRecorder
+	config   *rest.Config
+	server   string
+	lifetime time.Duration
+	now      func() time.Time
+
+	readers sync.Mutex // held while the binding that all members share is changed
+}
+
+// Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	result, err := r.reconcile(ctx, req.Name)
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{RequeueAfter: retryConflict}, nil
+	}
+	return result, err
+}
+
+func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.Result, error) {
+	if api.CheckMemberName(cluster) != nil {
+		return reconcile.Result{}, nil // it describes a cluster of another MCS implementation
+	}
+	mc := &clustersetv1alpha1.MemberCluster{}
+	switch err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); {
+	case apierrors.IsNotFound(err):
+		return reconcile.Result{}, r.keepReaders(ctx)
+	case err != nil:
+		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
+	case mc.Labels[api.LabelManagedBy] == api.ManagedByImporter:
+		return reconcile.Result{}, nil // a copy, which its importer is about to remove
+	case mc.Left():
+		return reconcile.Result{}, errors.Join(r.keepReaders(ctx), r.takeAway(ctx, cluster))
+	}
+	account, err := r.makeMember(ctx, mc)
+	foreign := new(foreignError)
+	if errors.As(err, &foreign) {
+		return reconcile.Result{}, r.say(ctx, mc, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, foreign.Error())
+	}
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	waits, again, err := r.handOver(ctx, cluster, account)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	reason, message := clustersetv1alpha1.ReasonCredentialsTaken, "the cluster has its rights on the hub"
+	if waits {
+		reason = clustersetv1alpha1.ReasonCredentialsWait
+		message = fmt.Sprintf("Secret %s/%s holds the kubeconfig for the cluster's agent until its first heartbeat", api.MemberNamespace(cluster), api.HubSecret)
+	}
+	return reconcile.Result{RequeueAfter: again}, r.say(ctx, mc, metav1.ConditionTrue, reason, message)
+}
+
+// makeMember makes what join would, and returns the account.
+func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (*corev1.ServiceAccount, error) {
+	var account *corev1.ServiceAccount
+	for _, want := range join.Objects(mc.Name, api.ManagedByHub) {
+		have, err := r.ensure(ctx, mc.Name, want)
+		if err != nil {
+			return nil, err
+		}
+		if a, ok := have.(*corev1.ServiceAccount); ok {
+			account = a
+		}
+	}
+	// Only now: a MemberCluster that is deleted takes an account with it, which mustn't be somebody else's.
+	if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
+		held := mc.DeepCopy()
+		controllerutil.AddFinalizer(held, api.MemberFinalizer)
+		patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
+		if err := r.client.Patch(ctx, held, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return nil, fmt.Errorf("put finalizer on MemberCluster %s: %w", mc.Name, err)
+		}
+		held.DeepCopyInto(mc)
+	}
+	return account, r.keepReaders(ctx)
+}
+
+// say sets the condition Joined, and says in an Event what is new.
+func (r *reconciler) say(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status metav1.ConditionStatus, reason, message string) error {
+	want := metav1.Condition{
+		Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message, ObservedGeneration: mc.Generation,
+	}
+	was := meta.FindStatusCondition(mc.Status.Conditions, want.Type)
+	if was != nil && was.Status == status && was.Reason == reason && was.Message == message {
+		return nil
+	}
+	said := mc.DeepCopy()
+	meta.SetStatusCondition(&said.Status.Conditions, want)
+	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
+	if err := r.client.Status().Patch(ctx, said, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)
+	}
+	kind := corev1.EventTypeNormal
+	if status == metav1.ConditionFalse {
+		kind = corev1.EventTypeWarning
+	}
+	r.events.Eventf(said, nil, kind, reason, "Join", "%s", message)
+	return nil
+}

@@ -1,0 +1,157 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// foreignError is an object of somebody else's that has the name of one that a member needs.
+type foreignError struct{ kind, name string }
+
+// Error implements error, in words for the one who looks at the MemberCluster.
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s %s exists and is not ours, so that the cluster gets no account; delete it, or choose another name for the cluster", e.kind, e.name)
+}
+
+// ours says whether an object was made for this member, by us or by join, or for all.
+func ours(o client.Object, cluster string) bool {
+	of, one := o.GetLabels()[api.LabelCluster]
+	return slices.Contains([]string{api.ManagedByHub, api.ManagedByJoin}, o.GetLabels()[api.LabelManagedBy]) && (!one || of == cluster)
+}
+
+// ensure creates an object, or makes ours that is there say the same. Whose it is doesn't change.
+func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Object) (client.Object, error) {
+	key := client.ObjectKeyFromObject(want)
+	what, err := r.client.GroupVersionKindFor(want)
+	if err != nil {
+		return nil, fmt.Errorf("tell the kind of %T: %w", want, err)
+	}
+	empty, err := r.client.Scheme().New(what)
+	if err != nil {
+		return nil, fmt.Errorf("make %s: %w", what.Kind, err)
+	}
+	have := empty.(client.Object)
+	err = r.client.Get(ctx, key, have)
+	if apierrors.IsNotFound(err) {
+		created := want.DeepCopyObject().(client.Object)
+		if err = r.client.Create(ctx, created, client.FieldOwner(api.FieldManagerHub)); err == nil {
+			return created, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, fmt.Errorf("create %s %s: %w", what.Kind, key, err)
+		}
+		exists := err
+		if err = r.live.Get(ctx, key, have); err == nil && ours(have, cluster) {
+			return nil, exists // our cache is behind
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("get %s %s: %w", what.Kind, key, err)
+	}
+	if !ours(have, cluster) {
+		return nil, &foreignError{what.Kind, join.NameOf(want)}
+	}
+	was := have.DeepCopyObject().(client.Object)
+	join.Mend(have, want)
+	if equality.Semantic.DeepEqual(was, have) {
+		return have, nil
+	}
+	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		return nil, fmt.Errorf("update %s %s: %w", what.Kind, key, err)
+	}
+	return have, nil
+}
+
+// keepReaders keeps the one ClusterRoleBinding by which those read who are members by their MemberClusters. One for all has a name
+// that this process's role can be bound to; one for each would take the right to change any binding of the hub's cluster.
+func (r *reconciler) keepReaders(ctx context.Context) error {
+	r.readers.Lock()
+	defer r.readers.Unlock()
+	var accounts corev1.ServiceAccountList
+	if err := r.client.List(ctx, &accounts, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ServiceAccounts: %w", err)
+	}
+	var all clustersetv1alpha1.MemberClusterList
+	if err := r.client.List(ctx, &all, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list MemberClusters: %w", err)
+	}
+	want := readers(all.Items, accounts.Items)
+	have := &rbacv1.ClusterRoleBinding{}
+	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(want), have); {
+	case apierrors.IsNotFound(err) && len(want.Subjects) == 0:
+		return nil
+	case apierrors.IsNotFound(err):
+		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return fmt.Errorf("create ClusterRoleBinding %s: %w", want.Name, err)
+		}
+		return nil
+	case err != nil:
+		return fmt.Errorf("get ClusterRoleBinding %s: %w", want.Name, err)
+	case !ours(have, ""):
+		return &foreignError{"ClusterRoleBinding", want.Name}
+	case equality.Semantic.DeepEqual(have.Subjects, want.Subjects):
+		return nil
+	}
+	have.Subjects = want.Subjects
+	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		return fmt.Errorf("update ClusterRoleBinding %s: %w", want.Name, err)
+	}
+	return nil
+}
+
+// readers returns the binding that all share. Who is in it is a member that hasn't left and whose account is ours.
+func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAccount) *rbacv1.ClusterRoleBinding {
+	member := make(map[string]bool, len(all))
+	for i := range all {
+		member[all[i].Name] = !all[i].Left() && all[i].Labels[api.LabelManagedBy] != api.ManagedByImporter
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: api.MembersBinding, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberClusterRole},
+	}
+	var names []string
+	for i := range accounts {
+		cluster, ok := api.ClusterOfNamespace(accounts[i].Namespace)
+		if ok && member[cluster] && accounts[i].Name == api.MemberServiceAccount && ours(&accounts[i], cluster) {
+			names = append(names, cluster)
+		}
+	}
+	slices.Sort(names)
+	for _, cluster := range names {
+		binding.Subjects = append(binding.Subjects, join.Subjects(cluster)...)
+	}
+	return binding
+}
+
+// takeAway takes what nobody else does from a cluster that has left: its Role, and the Secret that it never fetched. Its namespace
+// stays, empty: names of namespaces differ, so that a role for them would let this process delete any of the hub's cluster.
+func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole}}
+	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(role), role); {
+	case apierrors.IsNotFound(err):
+		return nil // it goes last
+	case err != nil:
+		return fmt.Errorf("get Role of %s: %w", cluster, err)
+	case !ours(role, cluster):
+		return nil
+	}
+	if err := r.dropSecret(ctx, cluster); err != nil {
+		return err
+	}
+	if err := client.IgnoreNotFound(r.client.Delete(ctx, role)); err != nil {
+		return fmt.Errorf("delete Role of %s: %w", cluster, err)
+	}
+	return nil
+}
