@@ -2,23 +2,23 @@ package desired
 
 import "fmt"
 
-// DataPath says what traffic to a ClusterSetIP is sent to.
+// DataPath is the destination of traffic to a ClusterSetIP.
 type DataPath string
 
 const (
-	// DataPathPods sends it to the pods of all clusters. Needs a pod network that all of them share.
+	// DataPathPods sends it to the pods of all clusters. It needs a pod network that all clusters share.
 	DataPathPods DataPath = "pods"
 
-	// DataPathClusterIPs sends it to the exporting Services' ClusterIPs. Needs a service network that is routed between
-	// clusters, as FabEdge's is.
+	// DataPathClusterIPs sends it to the exporting Services' ClusterIPs. It needs a service network that is routed
+	// between clusters, such as FabEdge's.
 	DataPathClusterIPs DataPath = "clusterips"
 
-	// DataPathNone gives services no ClusterSetIP, and makes no Service. Names lead to the exporters' own ClusterIPs, as
-	// ranked by DNS from the GlobalService.
+	// DataPathNone assigns no ClusterSetIP and creates no Service. Names resolve to the exporters' own ClusterIPs,
+	// which DNS takes from the GlobalService and ranks.
 	DataPathNone DataPath = "none"
 )
 
-// ParseDataPath reads a data path as a flag states it.
+// ParseDataPath parses the value of the --data-path flag.
 func ParseDataPath(s string) (DataPath, error) {
 	switch d := DataPath(s); d {
 	case DataPathPods, DataPathClusterIPs, DataPathNone:

@@ -26,73 +26,74 @@ type Input struct {
 	DataPath DataPath
 	// Cluster is the name of the cluster that the objects are for.
 	Cluster string
-	// Nodes are where its nodes lie, sorted and without repetitions. Empty: unknown.
+	// Nodes are the locations of its nodes, sorted, without duplicates. Empty means unknown.
 	Nodes []NodePlace
-	// Policy has what the service's own leaves open.
+	// Policy is the default for what the service's own policy doesn't state.
 	Policy topology.Policy
 
-	// Services and Endpoints are the hub's records of the service, as they are.
+	// Services and Endpoints are the hub's records of the service, unmodified.
 	Services  []*clustersetv1alpha1.ExportedService
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
-	// Own is what this cluster's objects say of the service; nil: not known. Where it exports the service that counts, and not what
-	// the hub says of its addresses: the hub may be away or behind. What is merged stays as the hub has it of everyone, so that all
-	// clusters come to the same.
+	// Own is the state of the service in this cluster; nil means unknown. If this cluster exports the service, its own addresses
+	// count instead of the hub's, because the hub may be unreachable or behind. The merge still uses the hub's record of every
+	// cluster, so that all clusters get the same result.
 	Own *Own
-	// Members are the MemberClusters of the clusters that the records come from, and of this cluster, where there are any.
+	// Members are the MemberClusters of the clusters that the records come from, and of this cluster, as far as they exist.
 	Members map[string]*clustersetv1alpha1.MemberCluster
-	// Returning are clusters that are Ready again, but not yet for long enough to be used as such.
+	// Returning are clusters that are Ready again, but not yet for long enough to be used as Ready.
 	Returning map[string]bool
 
 	// SkipGlobal leaves the GlobalService out.
 	SkipGlobal bool
 
-	// Capped are clusters that export more services than are imported of one, this one among those that are left out.
+	// Capped are clusters that export more services than are imported from one cluster, if this service is one of those left out.
 	Capped map[string]bool
 
-	// Remembered are the clusters whose export among Services only says what the objects here do. It stays the word of the
-	// oldest. See hold.Retain.
+	// Remembered are the clusters whose export among Services was derived from the objects here. It counts as the oldest export. See
+	// hold.Retain.
 	Remembered map[string]bool
-	// Retained has, for those of Endpoints that only say what an EndpointSlice here does, by "<cluster>/<record's name>", the
-	// slice's name. See hold.Retain.
+	// Retained maps those of Endpoints that were derived from an EndpointSlice here, by "<cluster>/<record's name>", to the slice's
+	// name. See hold.Retain.
 	Retained map[string]string
 
-	// Derived is the derived Service as it is, nil where it isn't yet. The API server chose its addresses.
+	// Derived is the current derived Service, nil if it doesn't exist yet. The API server chose its addresses.
 	Derived *corev1.Service
-	// Unsupported says that this cluster has no addresses of the families the service has.
+	// Unsupported is set if this cluster has no addresses of the service's families.
 	Unsupported bool
-	// Refused is why the API server refused the derived Service, in its own words. Empty: it didn't.
+	// Refused is the API server's message if it refused the derived Service, or else empty.
 	Refused string
 }
 
-// Own is what a cluster's own objects say of a service. Of one that it doesn't have, or has no longer, they say nothing.
+// Own is the state of a service in this cluster's own objects. It is empty if the cluster doesn't have the service, or no longer has
+// it.
 type Own struct {
 	ClusterIPs []string
-	// Ports are the Service's. They only tell hold.Retain their own names.
+	// Ports are the Service's ports. Only hold.Retain uses them, for their names.
 	Ports     []corev1.ServicePort
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
 	// Nodes has the names of the nodes that endpoints are on, by address.
 	Nodes map[string]string
 }
 
-// Output is what the objects should be. It has no ServiceImport where nobody exports the service.
+// Output has the desired objects. There is no ServiceImport if no cluster exports the service.
 type Output struct {
 	Resolved merge.Resolved
 
 	// ServiceImport has its status filled in.
 	ServiceImport *mcsv1beta1.ServiceImport
-	// Derived is the Service behind the ClusterSetIP; nil where there is none.
+	// Derived is the Service behind the ClusterSetIP, or nil.
 	Derived *corev1.Service
-	// Slices are sorted by name, and without owner, whose UID nobody knows before it exists.
+	// Slices are sorted by name. They have no owner reference, because the owner's UID is unknown before it exists.
 	Slices []*discoveryv1.EndpointSlice
 	// Global has its status filled in; nil where it is skipped.
 	Global *fabedgev1alpha1.GlobalService
 
-	// Drops are the parts of the records that were left out.
+	// Drops are the parts of the records that can't be imported.
 	Drops []merge.Drop
 }
 
-// Current is the local objects of one service as the cache has them, each nil where it doesn't exist. Someone else's are
-// among them, but for slices: those are found by our labels. Nothing of them is changed.
+// Current has the local objects of one service from the cache. Each is nil if it doesn't exist. They may belong to someone else,
+// except slices, which are found by the importer's labels. They are never modified.
 type Current struct {
 	ServiceImport *mcsv1beta1.ServiceImport
 	Derived       *corev1.Service
@@ -100,7 +101,7 @@ type Current struct {
 	Slices        []*discoveryv1.EndpointSlice // sorted by name
 }
 
-// Slice returns ours of that name, nil where there is none.
+// Slice returns the importer's slice of that name, or nil.
 func (c Current) Slice(name string) *discoveryv1.EndpointSlice { return sliceOf(c.Slices, name) }
 
 func sliceOf(sorted []*discoveryv1.EndpointSlice, name string) *discoveryv1.EndpointSlice {
@@ -111,7 +112,7 @@ func sliceOf(sorted []*discoveryv1.EndpointSlice, name string) *discoveryv1.Endp
 	return sorted[i]
 }
 
-// StaleSlices returns our slices that out doesn't have.
+// StaleSlices returns the importer's slices that out doesn't have.
 func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
 	var stale []*discoveryv1.EndpointSlice
 	for _, s := range c.Slices {
@@ -122,12 +123,12 @@ func (c Current) StaleSlices(out Output) []*discoveryv1.EndpointSlice {
 	return stale
 }
 
-// Compute returns the objects that a service's records come to. It is pure, and it depends on no order: lists come out
-// sorted, because an object that only changes its order is written and watched for nothing.
+// Compute returns the objects for a service's records. It is pure, and independent of the input's order. Lists come out sorted:
+// otherwise objects would be written and watched for changes of order only.
 func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
 
-// Compute is Compute for who works on the service again and again. Slices of cur that have been found to be what they should be, and
-// still should, are in the output as they are.
+// Compute is like the function Compute, for repeated computations of a service. Slices of cur that were found to be as desired, and
+// still are, are in the output unmodified.
 func (m *Memory) Compute(in Input, cur Current) Output {
 	in.localFirst()
 	w := &work{in: &in, memory: m, merged: m.merge(&in)}
@@ -154,7 +155,7 @@ func (in *Input) joined(cluster string, record *clustersetv1alpha1.ExportedServi
 	return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return in.Members[cluster] })(cluster, record)
 }
 
-// localFirst replaces the addresses that the hub has of this cluster by those that are here.
+// localFirst replaces the hub's addresses of this cluster with the local ones.
 func (in *Input) localFirst() {
 	i := slices.IndexFunc(in.Services, func(s *clustersetv1alpha1.ExportedService) bool {
 		cluster, ok := s.SourceCluster()
@@ -177,7 +178,7 @@ func (in *Input) localFirst() {
 	in.Endpoints = append(in.Endpoints, in.Own.Endpoints...)
 }
 
-// work is what the builders of the single objects share.
+// work is the state that the builders of the objects share.
 type work struct {
 	in     *Input
 	memory *Memory
@@ -188,15 +189,15 @@ type work struct {
 	offered *bool           // see anyOffered
 }
 
-// isOwn says whether the cluster is this one, and its endpoints are those that are here.
+// isOwn reports whether the cluster is this one, so that its local endpoints are used.
 func (w *work) isOwn(cluster string) bool { return w.in.Own != nil && cluster == w.in.Cluster }
 
 func (w *work) objectMeta(name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: w.in.Key.Namespace, Name: name, Labels: Labels()}
 }
 
-// hasVIP says whether the service gets a ClusterSetIP here. Without ports, which no exporting Service lacks but all of which
-// may have been of no use, the API server would refuse the derived Service.
+// hasVIP reports whether the service gets a ClusterSetIP here. It needs a port, or the API server would refuse the derived Service.
+// Every exporting Service has ports, but they may all be unusable.
 func (w *work) hasVIP() bool {
 	return w.resolved.Type == mcsv1beta1.ClusterSetIP && w.in.DataPath != DataPathNone && len(w.resolved.Ports) > 0
 }
@@ -219,8 +220,8 @@ func (w *work) exposed(cluster string) []merge.Port {
 	return ports
 }
 
-// confineIPs returns those of a cluster's ClusterIPs that lie in the networks an administrator gave it on the hub. It keeps a member
-// from exporting another's addresses.
+// confineIPs returns those of a cluster's ClusterIPs that are in the networks an administrator gave the cluster on the hub. It
+// prevents a member from exporting another member's addresses.
 func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService, drops *[]merge.Drop) []string {
 	beyond := outside(cluster, "ExportedService", s.Name, field.NewPath("spec", "clusterIPs"), cidrs, drops)
 	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond)
@@ -230,12 +231,12 @@ func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedSe
 func confineEndpoints(cluster string, cidrs []string, e *clustersetv1alpha1.ExportedEndpoints, drops *[]merge.Drop) {
 	beyond := outside(cluster, "ExportedEndpoints", e.Name, field.NewPath("spec", "endpoints"), cidrs, drops)
 	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep discoveryv1.Endpoint) bool {
-		// One bad address is reason enough: an endpoint's addresses are one and the same backend's.
+		// One bad address is enough to drop the endpoint: its addresses all belong to the same backend.
 		return slices.ContainsFunc(ep.Addresses, beyond)
 	})
 }
 
-// outside returns what says, and notes, that an address lies in none of a cluster's networks.
+// outside records and returns the error that an address is in none of a cluster's networks.
 func outside(cluster, kind, record string, path *field.Path, cidrs []string, drops *[]merge.Drop) func(string) bool {
 	var networks []netip.Prefix
 	for _, cidr := range cidrs {
@@ -256,10 +257,10 @@ func outside(cluster, kind, record string, path *field.Path, cidrs []string, dro
 	}
 }
 
-// isReady is what discovery/v1 says about a condition that is left out: unknown means ready.
+// isReady reports whether an endpoint is ready. discovery/v1 says that a missing condition means ready.
 func isReady(e *discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 
-// familyOf is the family of an address that has been parsed before.
+// familyOf returns the family of an address that has been parsed before.
 func familyOf(address string) corev1.IPFamily {
 	if addr, err := netip.ParseAddr(address); err == nil && addr.Is4() {
 		return corev1.IPv4Protocol

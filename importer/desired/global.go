@@ -13,12 +13,12 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// maxGlobalServiceBytes bounds what a GlobalService's endpoints may come to. etcd refuses objects of more than 1.5 MiB, and
-// the managed fields take their part.
+// maxGlobalServiceBytes bounds the size of a GlobalService's endpoints. etcd refuses objects of more than 1.5 MiB, and the managed
+// fields take some of that.
 const maxGlobalServiceBytes = 1 << 20
 
-// globalService returns the GlobalService with its status, FabDNS's way to say where the service is: of a ClusterSetIP
-// service each exporter's ClusterIPs, of a Headless one each endpoint, with their places. It is the last one where that says the same.
+// globalService returns the GlobalService with its status, FabDNS's description of where the service runs. A ClusterSetIP service has
+// each exporter's ClusterIPs, a Headless one each endpoint, with their locations. If nothing changed, it returns the previous object.
 func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 	m := w.memory
 	if m.globalOf != w.merged {
@@ -121,8 +121,8 @@ func (w *work) headlessEndpoints(s *share) []fabedgev1alpha1.Endpoint {
 	return all
 }
 
-// endpoint returns an endpoint in its place. Its own zone counts before its cluster's. That of a cluster with several zones is
-// left out: one of them would be wrong, and DNS knows them all from the MemberCluster.
+// endpoint returns an endpoint with its location. Its own zone takes precedence over its cluster's. If the cluster has several zones,
+// the zone is left out: any of them could be wrong, and DNS reads all of them from the MemberCluster.
 func (c *cluster) endpoint(zone string) fabedgev1alpha1.Endpoint {
 	if zone == "" && len(c.member.Zones) == 1 {
 		zone = c.member.Zones[0]
@@ -130,8 +130,8 @@ func (c *cluster) endpoint(zone string) fabedgev1alpha1.Endpoint {
 	return fabedgev1alpha1.Endpoint{Cluster: c.name, Zone: zone, Region: c.member.Region}
 }
 
-// portsOf returns the ports that the endpoints listen on, nil where they are the service's. Where the cluster exposes none
-// of the service's ports nil would mean all of them; a port without a name says otherwise, since it has no SRV record.
+// portsOf returns the ports that the endpoints listen on, nil if they are the service's. If the cluster exposes none of the service's
+// ports, nil would mean all of them, so it returns a port without a name, which has no SRV record.
 func (w *work) portsOf(r *record) []fabedgev1alpha1.EndpointPort {
 	same := len(r.ports) == len(w.resolved.Ports)
 	var ports []fabedgev1alpha1.EndpointPort
@@ -144,15 +144,15 @@ func (w *work) portsOf(r *record) []fabedgev1alpha1.EndpointPort {
 	case same:
 		return nil
 	case len(ports) == 0:
-		p := w.resolved.Ports[0] // else there would be no difference
+		p := w.resolved.Ports[0] // without a name, to differ from nil
 		return []fabedgev1alpha1.EndpointPort{{Protocol: p.Protocol, Port: p.Port}}
 	default:
 		return ports
 	}
 }
 
-// globalStatus counts what is in the spec and what found no room. Where all did, which anybody sees in the spec, it is empty: a write
-// less for each change.
+// globalStatus counts the endpoints in the spec and those that didn't fit. It is empty if all fit, because the spec shows them
+// anyway: that saves a write per change.
 func globalStatus(kept []fabedgev1alpha1.Endpoint, of int) fabedgev1alpha1.GlobalServiceStatus {
 	if len(kept) == of {
 		return fabedgev1alpha1.GlobalServiceStatus{}

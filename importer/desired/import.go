@@ -22,7 +22,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 	imp := &mcsv1beta1.ServiceImport{
 		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec: mcsv1beta1.ServiceImportSpec{
-			Ports:                 make([]mcsv1beta1.ServicePort, len(r.Ports)), // [] where there are none: the field is required
+			Ports:                 make([]mcsv1beta1.ServicePort, len(r.Ports)), // [] if there are none: the field is required
 			IPs:                   ips,
 			Type:                  r.Type,
 			SessionAffinity:       r.SessionAffinity,
@@ -46,7 +46,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 		imp.Status.Clusters = append(imp.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: cluster})
 	}
 
-	// What is exported can't take over our own keys: Sanitized drops every reserved one.
+	// Exported labels can't override the importer's own keys: Sanitized drops all reserved ones.
 	maps.Copy(imp.Labels, r.Labels)
 	imp.Annotations = maps.Clone(r.Annotations)
 	if imp.Annotations == nil {
@@ -62,8 +62,8 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 }
 
 // addresses returns the families and, in the same order, the ClusterSetIPs. Both follow the derived Service, whose
-// addresses never change places; a family that the exports no longer share is left out, and its address, which the Service
-// keeps, comes back with it.
+// addresses keep their order. A family that the exports no longer share is left out. The Service keeps its address, so
+// it is the same when the family comes back.
 func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
 	if !w.hasVIP() || w.in.Derived == nil {
 		return w.families(), nil
@@ -79,7 +79,7 @@ func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
 	return families, ips
 }
 
-// families are those the exports share, or where none states any, those of the endpoints.
+// families returns the families that the exports share or, if none states any, those of the endpoints.
 func (w *work) families() []corev1.IPFamily {
 	if len(w.resolved.IPFamilies) > 0 {
 		return slices.Clone(w.resolved.IPFamilies)

@@ -9,10 +9,10 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// NodePlace is where some of this cluster's nodes lie, by their labels. Either may be empty.
+// NodePlace is a location of some of this cluster's nodes, from their labels. Either field may be empty.
 type NodePlace struct{ Zone, Region string }
 
-// member is what ranking needs of a cluster. One that is Ready again, but not yet for long enough, counts as Suspect.
+// member returns what ranking needs of a cluster. A cluster that is Ready again, but not yet for long enough, counts as Suspect.
 func (in *Input) member(cluster string) (m topology.Member) {
 	if from := in.Members[cluster]; from != nil {
 		m.Zones, m.Region, m.Drain = from.AllZones(), from.Spec.Region, from.Spec.Drain
@@ -29,9 +29,8 @@ func (in *Input) member(cluster string) (m topology.Member) {
 	return m
 }
 
-// Usable returns a MemberCluster as far as it can be used, and what is wrong with it. Of one that isn't valid that is its networks, and
-// its health: a slip of the hand in its zone, or in one of the networks, mustn't let the cluster export any address. confine passes
-// over what is no network.
+// Usable returns the usable part of a MemberCluster, and its errors. An invalid MemberCluster keeps its networks and its health: a typo
+// in its zone, or in one of the networks, must not let the cluster export any address. confine ignores invalid networks.
 func Usable(member *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, field.ErrorList) {
 	errs := member.Validate()
 	if len(errs) == 0 {

@@ -16,11 +16,11 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Memory is what is kept of the last computation for one service, so that the next costs what has changed since: one record's
-// endpoints, say, and not those of 250 clusters. It doesn't change what comes out.
+// Memory keeps parts of the last computation for a service, so that the cost of the next one depends only on what changed: one
+// record's endpoints, for example, instead of those of 250 clusters. It doesn't affect the result.
 //
-// It holds a few hundred bytes for each record, and no endpoints: a slice that was found here as it should be stands for itself until
-// its record changes, or something else that it depends on. The zero value remembers nothing. It is for one goroutine at a time.
+// It holds a few hundred bytes per record, and no endpoints: an existing slice that was found to be as desired is reused until its
+// record, or something else that it depends on, changes. The zero value is empty. Only one goroutine may use it at a time.
 type Memory struct {
 	scope    scope
 	merged   *merged
@@ -34,14 +34,15 @@ type Memory struct {
 	shares      []share // of it, sorted by cluster
 }
 
-// Version tells two versions of a cache's object apart. An API server that was set back gives resource versions a second time; but
-// whatever is decoded has a map of its own for its labels, which no other can be as long as it is kept.
+// Version identifies a version of an object in a cache. The resource version isn't enough, because an API server that was restored
+// from a backup assigns the same ones again. But each decoded object has its own labels map, and no other object has the same map
+// while it is referenced.
 type Version struct {
 	resource string
 	labels   map[string]string
 }
 
-// VersionOf returns an object's.
+// VersionOf returns an object's version.
 func VersionOf(o metav1.Object) Version { return Version{o.GetResourceVersion(), o.GetLabels()} }
 
 // Same is false where there are no labels to tell.
@@ -66,7 +67,7 @@ func (s scope) equal(o scope) bool {
 		})
 }
 
-// merged is what the exports of all clusters come to.
+// merged is the result of merging the exports of all clusters.
 type merged struct {
 	of       []mergedOf
 	resolved merge.Resolved
@@ -98,7 +99,7 @@ func (m *merged) offer(cluster string) []string {
 	return m.offers[i].ips
 }
 
-// merge merges the exports, unless they are those of the last time.
+// merge merges the exports, unless they are the same as last time.
 func (m *Memory) merge(in *Input) *merged {
 	records := slices.SortedFunc(slices.Values(in.Services), func(a, b *clustersetv1alpha1.ExportedService) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -155,7 +156,7 @@ func (c *cluster) equal(o *cluster) bool {
 		})
 }
 
-// anyReady says whether the cluster has a ready endpoint.
+// anyReady reports whether the cluster has a ready endpoint.
 func (c *cluster) anyReady() bool { return len(c.ready) > 0 }
 
 func find(clusters []*cluster, name string) *cluster {
@@ -166,7 +167,7 @@ func find(clusters []*cluster, name string) *cluster {
 	return clusters[i]
 }
 
-// begin takes up what is known of the clusters that export the service, and forgets what doesn't hold any more.
+// begin records the state of the clusters that export the service, and drops remembered results that are outdated.
 func (m *Memory) begin(w *work) {
 	m.merged, m.built = w.merged, map[*discoveryv1.EndpointSlice]*piece{}
 	now := make([]*cluster, len(w.resolved.Clusters))
@@ -191,7 +192,7 @@ func (m *Memory) begin(w *work) {
 	}
 }
 
-// end forgets what was only for this computation, and records that are gone.
+// end drops what was only needed for this computation, and records that are gone.
 func (m *Memory) end() {
 	for key, r := range m.records {
 		if r.raw == nil {
@@ -201,7 +202,7 @@ func (m *Memory) end() {
 	}
 }
 
-// FoundSlice notes that a slice here is what the last output wants it to be.
+// FoundSlice records that an existing slice is as the last output wants it.
 func (m *Memory) FoundSlice(want, here *discoveryv1.EndpointSlice) {
 	if p := m.built[want]; p != nil {
 		p.found = VersionOf(here)
@@ -209,7 +210,7 @@ func (m *Memory) FoundSlice(want, here *discoveryv1.EndpointSlice) {
 	}
 }
 
-// FoundGlobal notes that the GlobalService here is what the last output wants it to be. It takes the place of the copy that was kept.
+// FoundGlobal records that the existing GlobalService is as the last output wants it. It replaces the copy that was kept.
 func (m *Memory) FoundGlobal(want, here *fabedgev1alpha1.GlobalService) {
 	if m.global == want {
 		is := *want
@@ -218,7 +219,7 @@ func (m *Memory) FoundGlobal(want, here *fabedgev1alpha1.GlobalService) {
 	}
 }
 
-// HasFoundGlobal says whether the GlobalService here has been found to be what the last output wants it to be.
+// HasFoundGlobal reports whether FoundGlobal has been called for this GlobalService.
 func (m *Memory) HasFoundGlobal(want, here *fabedgev1alpha1.GlobalService) bool {
 	return here != nil && m.global == want && m.globalFound.Same(VersionOf(here))
 }

@@ -12,15 +12,15 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Owned says whether the importer wrote the object. Nothing else is ever changed or deleted.
+// Owned reports whether the importer wrote the object. The importer never changes or deletes any other object.
 func Owned(o metav1.Object) bool { return o.GetLabels()[api.LabelManagedBy] == api.ManagedByImporter }
 
-// Labels returns what marks an object as the importer's.
+// Labels returns the labels that mark an object as the importer's.
 func Labels() map[string]string {
 	return map[string]string{api.LabelManagedBy: api.ManagedByImporter}
 }
 
-// ServiceOf returns the service that a record on the hub, or an object of ours here, belongs to.
+// ServiceOf returns the service that a record on the hub, or a local object of the importer, belongs to.
 func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
 	switch o := o.(type) {
 	case *clustersetv1alpha1.ExportedService:
@@ -36,7 +36,7 @@ func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
 			name = owner
 		}
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != ""
-	default: // ServiceImport, GlobalService. Someone else's may be in our way, or may have just gone out of it.
+	default: // ServiceImport, GlobalService. One that someone else owns may block the importer's, or may just have been removed.
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, true
 	}
 }
@@ -51,8 +51,8 @@ func metaOwner(o metav1.Object) string {
 	return ""
 }
 
-// MergeKeys returns current with every key of want, and without those of dropped that want doesn't have. Whatever else
-// somebody put there, a mesh's annotation say, stays.
+// MergeKeys returns current with every key of want, and without those of dropped that want doesn't have. Other keys,
+// such as a mesh's annotation, stay.
 func MergeKeys(current, want map[string]string, dropped []string) map[string]string {
 	merged := maps.Clone(current)
 	if merged == nil {

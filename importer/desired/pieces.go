@@ -15,8 +15,9 @@ import (
 
 // steered returns the slices of records, labelled and hinted for kube-proxy.
 //
-// kube-proxy chooses for each port and family alone, among the endpoints of all slices that have the port. But the label is a
-// slice's, and hints are an endpoint's for all ports of its slice. Where that isn't enough the slice is cut.
+// kube-proxy chooses separately for each port and family, among the endpoints of all slices that have the port. But the label
+// applies to a whole slice, and an endpoint's hints to all ports of its slice. If ports or endpoints need different ones, the
+// slice is cut into pieces.
 func (w *work) steered(records []*record, cur Current) []*discoveryv1.EndpointSlice {
 	choices := w.choices(records)
 	var out []*discoveryv1.EndpointSlice
@@ -78,15 +79,15 @@ func (w *work) cut(r *record, choices map[portKey]*choice) []*discoveryv1.Endpoi
 	return out
 }
 
-// choice is what kube-proxy does for a port: it chooses among the endpoints of some records.
+// choice is kube-proxy's choice for a port: it chooses among the endpoints of some records.
 type choice struct {
 	among []*record
 	last  []topology.Rank
 	told  string            // last
-	dealt map[*record][]use // where zones had to be dealt out, how all are used
+	dealt map[*record][]use // if zones had to be dealt out, how all are used
 }
 
-// choices returns them by port. Ports that the same records have are one and the same.
+// choices returns the choices by port. Ports with the same records share one choice.
 func (w *work) choices(records []*record) map[portKey]*choice {
 	having := map[portKey]*choice{}
 	for _, r := range records {
@@ -118,7 +119,7 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 	return having
 }
 
-// deal decides how all endpoints are used together.
+// deal decides how all endpoints of the choice are used.
 func (c *choice) deal(w *work) {
 	var all []target
 	for _, r := range c.among {
@@ -131,7 +132,7 @@ func (c *choice) deal(w *work) {
 	}
 }
 
-// portKey is what kube-proxy tells a Service's ports apart by, in one family.
+// portKey identifies a Service's port for kube-proxy, in one family.
 type portKey struct {
 	family   discoveryv1.AddressType
 	name     string
@@ -142,8 +143,8 @@ func keyOf(r *record, p *discoveryv1.EndpointPort) portKey {
 	return portKey{r.family, *p.Name, *p.Protocol}
 }
 
-// pieces returns the part of a slice that has the ports: its endpoints that kube-proxy is to use, and beside them those that it
-// is not to, for others to read.
+// pieces returns the slices for some ports of a slice: one with the endpoints that kube-proxy is to use, and one with the
+// others, for other readers.
 func (w *work) pieces(s *discoveryv1.EndpointSlice, group int, ports []discoveryv1.EndpointPort, uses []use) []*discoveryv1.EndpointSlice {
 	empty := func() *discoveryv1.EndpointSlice {
 		piece := *s
@@ -185,8 +186,8 @@ func (w *work) pieces(s *discoveryv1.EndpointSlice, group int, ports []discovery
 	return []*discoveryv1.EndpointSlice{routed, unrouted}
 }
 
-// WholeSlice returns the name of the EndpointSlice that one of this name is a piece of; its own where it is none. The last part
-// of a piece's name has no dash, while that of any other has one.
+// WholeSlice returns the name of the EndpointSlice that the named slice is a piece of, or the name itself if it is no piece.
+// The last part of a piece's name has no dash; that of other slices has one.
 func WholeSlice(name string) string {
 	if i := strings.LastIndexByte(name, '.'); i >= 0 && !strings.Contains(name[i:], "-") {
 		return name[:i]

@@ -13,28 +13,28 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// record is what is remembered of an ExportedEndpoints: all that the rest of the service depends on, and what became of it. One that
-// changes is another record.
+// record is what is remembered of an ExportedEndpoints: everything that the rest of the service depends on, and the slices built
+// from it. A changed ExportedEndpoints gets a new record.
 type record struct {
 	version Version
-	cluster *cluster // nil: its ExportedService is gone, or is yet to come
+	cluster *cluster // nil if its ExportedService is gone or hasn't arrived yet
 
 	usable bool
 	errs   field.ErrorList // what sanitizing left out
-	drops  []merge.Drop    // what lies outside of the cluster's networks
+	drops  []merge.Drop    // what is outside the cluster's networks
 
 	slice     string // the name of the EndpointSlice that it becomes
 	family    discoveryv1.AddressType
 	ports     []discoveryv1.EndpointPort // the service's, that its endpoints listen on
 	endpoints int
 	ready     int
-	best      []tally // for each view; nil where kube-proxy isn't to use it
+	best      []tally // for each view; nil if kube-proxy must not use it
 
-	// clusterIP says that this is no record but a cluster's ClusterIP, with that many ready endpoints behind it.
+	// clusterIP is set if this isn't a record but a cluster's ClusterIP, to the number of ready endpoints behind it.
 	clusterIP bool
 	behind    int
 
-	told   string // how kube-proxy was told to use the pieces; empty: they can't be used again
+	told   string // how kube-proxy was told to use the pieces; empty if they can't be reused
 	pieces []piece
 
 	// Of one computation.
@@ -45,7 +45,7 @@ type record struct {
 // piece is an EndpointSlice that a record became.
 type piece struct {
 	name  string
-	found Version // the one that was found to be what it should be
+	found Version // the version that was found to be as desired
 }
 
 // tally is the best rank among a record's ready endpoints, and how many addresses have it.
@@ -54,8 +54,7 @@ type tally struct {
 	n    int
 }
 
-// admit returns what was left out of the records of endpoints; what is fit to be imported is then in w.records, in order of clusters
-// and names.
+// admit sets w.records to the importable records of endpoints, ordered by cluster and name, and returns what was left out.
 func (w *work) admit() []merge.Drop {
 	drops := merge.SanitizeEndpoints(w.in.Endpoints, func(name string, e *clustersetv1alpha1.ExportedEndpoints) (bool, field.ErrorList) {
 		r := w.record(find(w.memory.clusters, name), name, e)
@@ -87,7 +86,7 @@ func (w *work) admit() []merge.Drop {
 	return drops
 }
 
-// record returns what is known of a record of endpoints, and finds it out where it isn't known.
+// record returns the remembered record of endpoints, or builds it.
 func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEndpoints) *record {
 	key := types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
 	r := w.memory.records[key]
@@ -122,7 +121,7 @@ func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) {
 	}
 }
 
-// prepare makes of a sanitized record what can be imported of it, in place, and returns what was left out.
+// prepare reduces a sanitized record in place to what can be imported, and returns what was left out.
 func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (drops []merge.Drop) {
 	if len(c.cidrs) > 0 {
 		confineEndpoints(c.name, c.cidrs, clean, &drops)
@@ -131,7 +130,7 @@ func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) 
 	return drops
 }
 
-// endpointsOf returns a record's endpoints as they are imported.
+// endpointsOf returns a record's endpoints in the imported form.
 func (w *work) endpointsOf(r *record) []discoveryv1.Endpoint {
 	if r.content == nil && r.endpoints > 0 {
 		clean, _ := r.raw.Sanitized()
@@ -141,7 +140,7 @@ func (w *work) endpointsOf(r *record) []discoveryv1.Endpoint {
 	return r.content
 }
 
-// targets returns a record's endpoints as the ranking takes them.
+// targets returns a record's endpoints in the form that ranking needs.
 func (w *work) targets(r *record) []target {
 	endpoints := w.endpointsOf(r)
 	targets := make([]target, len(endpoints))

@@ -9,10 +9,10 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// derivedService returns the Service that gives the ServiceImport its ClusterSetIP, nil where it gets none. It has no
-// selector: our EndpointSlices carry its name, and kube-proxy does the rest.
+// derivedService returns the Service that gives the ServiceImport its ClusterSetIP, or nil if it gets none. It has no
+// selector: the importer's EndpointSlices have its name, and kube-proxy does the rest.
 //
-// The addresses are the API server's to choose and to keep, so that what is there already is taken over as it is.
+// The API server chooses the addresses, so existing ones are kept.
 func (w *work) derivedService() *corev1.Service {
 	if !w.hasVIP() {
 		return nil
@@ -23,7 +23,7 @@ func (w *work) derivedService() *corev1.Service {
 		svc.Spec = *w.in.Derived.Spec.DeepCopy()
 	}
 	svc.Labels[api.LabelServiceName] = w.in.Key.Name
-	// kube-proxy up to Kubernetes 1.30, and others, go by hints only where a Service asks for it.
+	// kube-proxy up to Kubernetes 1.30, and other proxies, only use hints if the Service requests it.
 	svc.Annotations = map[string]string{corev1.AnnotationTopologyMode: "Auto"}
 	s := &svc.Spec
 	s.Type = corev1.ServiceTypeClusterIP
@@ -31,7 +31,8 @@ func (w *work) derivedService() *corev1.Service {
 	s.SessionAffinity = r.SessionAffinity
 	s.SessionAffinityConfig = affinityConfig(r.SessionAffinity, r.SessionAffinityConfig)
 	s.InternalTrafficPolicy = r.InternalTrafficPolicy
-	// The hints are ours (steer). An older API server would refuse the newer values, and with them the whole Service.
+	// The importer sets the hints (steer). An older API server would refuse the newer values, and with them the whole
+	// Service.
 	s.TrafficDistribution = nil
 	s.Ports = make([]corev1.ServicePort, 0, len(r.Ports))
 	for _, p := range r.Ports {
@@ -46,9 +47,9 @@ func (w *work) derivedService() *corev1.Service {
 	return svc
 }
 
-// widen asks for the second family where the exports share one that a single-stack Service lacks. It never narrows: that
-// would give up an address, and the VIP is kept for the life of the ServiceImport. A cluster of one family leaves a
-// Service that prefers two as it is, so that this is asked once.
+// widen requests the second family if the exports share one that a single-stack Service lacks. It never narrows: that
+// would give up an address, and the VIP is kept for the life of the ServiceImport. A single-stack cluster leaves a
+// Service that prefers two families as it is, so this is requested only once.
 func (w *work) widen(s *corev1.ServiceSpec) {
 	if s.IPFamilyPolicy == nil || *s.IPFamilyPolicy != corev1.IPFamilyPolicySingleStack {
 		return
@@ -68,14 +69,14 @@ type FamilyChoice struct {
 	Families []corev1.IPFamily
 }
 
-// ApplyTo asks for them.
+// ApplyTo requests the families on a Service.
 func (c FamilyChoice) ApplyTo(s *corev1.ServiceSpec) {
 	s.IPFamilyPolicy, s.IPFamilies = &c.policy, c.Families
 }
 
-// FamilyChoices returns what to ask for when the derived Service is made, the best first. Naming both families would be
-// refused by a cluster that has one. Naming the first and preferring two gets whatever there is, unless the cluster lacks
-// just the first.
+// FamilyChoices returns the families to request when the derived Service is created, the best choice first. A
+// single-stack cluster would refuse a Service that names both families. Naming the first and preferring two gets all
+// available families, unless the cluster lacks the first.
 func FamilyChoices(families []corev1.IPFamily) []FamilyChoice {
 	switch len(families) {
 	case 0:
@@ -90,7 +91,7 @@ func FamilyChoices(families []corev1.IPFamily) []FamilyChoice {
 	}
 }
 
-// affinityConfig fills in what the API server would, so that comparing finds no difference.
+// affinityConfig sets the API server's default, so that a comparison finds no difference.
 func affinityConfig(affinity corev1.ServiceAffinity, c *corev1.SessionAffinityConfig) *corev1.SessionAffinityConfig {
 	if affinity != corev1.ServiceAffinityClientIP {
 		return nil

@@ -13,15 +13,13 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one
-// cluster's slice is a change in one slice here, and with --data-path=clusterips also one for each cluster and family that
-// holds its ClusterIP. Where kube-proxy is to use some of one's endpoints and not the others, or differently for different
-// ports, it comes in pieces.
+// endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one cluster's slice
+// is a change in one slice here, and with --data-path=clusterips also one for each cluster and family that holds its ClusterIP. If
+// kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is cut into pieces.
 //
-// Where kube-proxy is to send a VIP's traffic to pods, the slices that DNS and gateways read by the MCS labels carry the
-// derived Service's name as well. A second set with the same content would double what etcd stores and every node
-// watches. The slices that are not for kube-proxy say so by LabelHeadless: it watches all others, and would log an error
-// about each that names no Service.
+// If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
+// Service's name. A second set with the same content would double what etcd stores and every node watches. The slices that are not
+// for kube-proxy have LabelHeadless: kube-proxy watches all others, and would log an error for each one without a Service name.
 func (w *work) endpointSlices(cur Current) []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
 	routed := make([]*record, 0, len(w.records))
@@ -44,12 +42,12 @@ func (w *work) endpointSlices(cur Current) []*discoveryv1.EndpointSlice {
 	return all
 }
 
-// routes says whether kube-proxy sends a VIP's traffic to a cluster's endpoints.
+// routes reports whether kube-proxy sends a VIP's traffic to a cluster's endpoints.
 func (w *work) routes(c *cluster) bool {
 	return w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && c.own != nil)
 }
 
-// whole returns the slice that a record becomes, before it is decided how kube-proxy is to use it.
+// whole returns a record's slice, before the decision how kube-proxy uses it.
 func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: w.objectMeta(r.slice), AddressType: r.family, Ports: r.ports, Endpoints: w.endpointsOf(r),
@@ -69,8 +67,8 @@ func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
 // untold is what a record's slice is told that isn't for kube-proxy.
 const untold = "-"
 
-// kept returns the slices that a record became if they were found here as they should be, and still are, and should be told the same;
-// else nil.
+// kept returns a record's existing slices if they were found to be as desired, haven't changed, and kube-proxy is to use them in the
+// same way; otherwise nil.
 func (w *work) kept(r *record, told string, cur Current) []*discoveryv1.EndpointSlice {
 	if told == "" || r.told != told {
 		return nil
@@ -97,9 +95,9 @@ func (w *work) keep(r *record, told string, all ...*discoveryv1.EndpointSlice) [
 	return all
 }
 
-// placed fills in the zone of endpoints that don't say theirs, where their cluster lies in one alone: some of those who go by
-// hints (kube-proxies of before, Cilium) want to know it. This cluster's get their nodes' names back, by which kube-proxy knows
-// local ones (internalTrafficPolicy).
+// placed sets the zone of endpoints without one if their cluster has only one zone: some consumers of hints (older kube-proxies,
+// Cilium) need it. This cluster's endpoints get their node names back, by which kube-proxy recognizes local ones
+// (internalTrafficPolicy).
 func (w *work) placed(c *cluster, endpoints []discoveryv1.Endpoint) []discoveryv1.Endpoint {
 	if c.own != nil {
 		for i := range endpoints {
@@ -118,21 +116,21 @@ func (w *work) placed(c *cluster, endpoints []discoveryv1.Endpoint) []discoveryv
 	return endpoints
 }
 
-// unroute keeps a slice from kube-proxy. Without the Service's name alone kube-proxy would keep what it had of the slice: it
-// refuses an update that names no Service, unless the other label says that it isn't meant.
+// unroute hides a slice from kube-proxy. Removing only the Service's name isn't enough: kube-proxy ignores an update without a
+// Service name and keeps the old slice, unless LabelHeadless excludes the slice from its watch.
 func unroute(s *discoveryv1.EndpointSlice) {
 	delete(s.Labels, api.LabelKubernetesServiceName)
 	s.Labels[corev1.IsHeadlessService] = ""
 }
 
-// clusterIPs returns the exporting Services' ClusterIPs as if they were records of endpoints. Their slices carry no MCS service name:
-// that would promise backends to whoever reads slices by it. A cluster that exports a Headless Service, and lost, has no ClusterIP
-// and gets no traffic.
+// clusterIPs returns the exporting Services' ClusterIPs as if they were records of endpoints. Their slices have no MCS service name,
+// because readers that find slices by it expect backends. A cluster that exports a Headless Service, and lost the conflict, has no
+// ClusterIP and gets no traffic.
 func (w *work) clusterIPs() (all []*record) {
 	for _, o := range w.offers {
 		c := find(w.memory.clusters, o.cluster)
 		if c.own != nil {
-			continue // its own ClusterIP behind our ClusterSetIP would be a second translation, which happens once per connection
+			continue // its own ClusterIP behind the ClusterSetIP would need a second translation, but a connection is translated only once
 		}
 		for _, ip := range o.ips {
 			family := discoveryv1.AddressType(familyOf(ip))
@@ -154,14 +152,14 @@ func (w *work) clusterIPs() (all []*record) {
 	return all
 }
 
-// SliceName returns the name of the EndpointSlice that a record, or whatever else origin names, becomes.
+// SliceName returns the name of the EndpointSlice for a record, or for another origin.
 func SliceName(cluster, service, origin string) string {
 	// The hash has cluster and service too: where a name has dashes, "a-b-c" doesn't say which ends where.
 	sum := sha256.Sum256([]byte(cluster + "/" + service + "/" + origin))
 	return api.ImportedSlicePrefix + cluster + "-" + service + "-" + hex.EncodeToString(sum[:8])
 }
 
-// renamed keeps of an exporter's endpoint ports those of service ports that traffic goes to, under their names here.
+// renamed returns those of an exporter's endpoint ports that belong to routed service ports, with their names here.
 func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discoveryv1.EndpointPort {
 	kept := []discoveryv1.EndpointPort{}
 	for _, p := range ports {
@@ -176,11 +174,12 @@ func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discovery
 	return kept
 }
 
-// without says whether the cluster has no ready endpoint, while another one whose ClusterIP can be used has: then this one's
-// would lead nowhere, or to a refusal. Where no cluster has any, or none says, there is nothing to choose.
+// without reports whether the cluster has no ready endpoint while another cluster with a usable ClusterIP has one: then traffic to
+// this cluster's ClusterIP would be dropped or rejected. If no cluster has a ready endpoint, or none reports any, there is nothing
+// to choose.
 func (w *work) without(c *cluster) bool { return !c.anyReady() && w.anyOffered() }
 
-// anyOffered says whether any cluster with a ready endpoint offers its ClusterIP.
+// anyOffered reports whether any cluster with a ready endpoint offers its ClusterIP.
 func (w *work) anyOffered() bool {
 	if w.offered == nil {
 		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && w.offersClusterIP(c) })
@@ -189,8 +188,8 @@ func (w *work) anyOffered() bool {
 	return *w.offered
 }
 
-// offersClusterIP says whether the cluster has a ClusterIP for the service. A Headless Service that lost has none; and a client
-// that asks for svc:80 has nothing of a cluster where that port means something else.
+// offersClusterIP reports whether the cluster has a usable ClusterIP for the service. A Headless Service that lost the conflict has
+// none. Neither has a cluster whose port has another meaning: a client of svc:80 must not reach something else.
 func (w *work) offersClusterIP(c *cluster) bool {
 	return len(w.offer(c.name)) > 0 && (len(w.resolved.Ports) == 0 || len(c.ports) > 0)
 }

@@ -23,22 +23,22 @@ type target struct {
 
 // use is how kube-proxy is told to use an endpoint.
 type use struct {
-	// routed says that the endpoint is in a slice that kube-proxy reads. What must not be used isn't.
+	// routed is set if the endpoint is in a slice that kube-proxy reads. Endpoints that must not be used are not.
 	routed bool
-	// zones are the endpoint's hints; none: it has none.
+	// zones are the endpoint's hints.
 	zones []string
 }
 
 func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.zones, o.zones) }
 
-// steer decides how the endpoints are used that kube-proxy chooses between: those of one port in one family.
+// steer decides how kube-proxy uses the endpoints of one port in one family.
 //
-// Preference is told by hints, because kube-proxy itself stops to go by them the moment that no ready endpoint is hinted for
-// its zone (pkg/proxy/topology.go). What must not be used is kept from it, since it would use it then. Where a node has no
-// zone, kube-proxy goes by no hints on it, so that everything is told the second way, as seen from where this cluster lies.
+// Hints express preference, because kube-proxy itself ignores them as soon as no ready endpoint is hinted for its zone
+// (pkg/proxy/topology.go). Endpoints that must not be used are hidden from kube-proxy, because it would use them in that case.
+// kube-proxy on a node without a zone ignores hints, so then everything is expressed by hiding, as seen from this cluster's location.
 //
-// Endpoints that are all equally good are hinted too, as long as there is room for every zone. Without hints on them the first of
-// many clusters that is drained would change the slices of all the others, since kube-proxy wants hints on every one or none.
+// Endpoints that are all equally good are hinted too, as long as all zones fit. Otherwise draining the first of many clusters would
+// change the slices of all others, because kube-proxy requires hints on all endpoints or none.
 //
 // last is, for each view, the rank of the last of all these endpoints that is used. The targets are all of them, or, where last has no
 // more than maxHints usable ranks, any part: then how one is used depends on no other.
@@ -87,7 +87,7 @@ func covered(last []topology.Rank) (n int) {
 	return n
 }
 
-// routeBest routes what is best for one of the views, without hints. Where nothing is ready it routes what could be.
+// routeBest routes the best endpoints of each view, without hints. If no endpoint is ready, it routes those that could become ready.
 func routeBest(views []topology.View, targets []target, last []topology.Rank) []use {
 	uses := make([]use, len(targets))
 	for i := range views {
@@ -99,7 +99,7 @@ func routeBest(views []topology.View, targets []target, last []topology.Rank) []
 	return uses
 }
 
-// last returns, for each view, the rank of the last endpoint that is used of some records. Those that aren't ready make no tier.
+// last returns, for each view, the rank of the last endpoint used of some records. Endpoints that aren't ready don't count.
 func (w *work) last(records []*record) []topology.Rank {
 	views := w.views()
 	last := make([]topology.Rank, len(views))
@@ -134,8 +134,8 @@ func (w *work) last(records []*record) []topology.Rank {
 	return last
 }
 
-// deal leaves each endpoint at most maxHints zones. Endpoints that are best for the same zones share these out. It returns
-// false where that leaves one of the covered zones without a ready endpoint.
+// deal limits each endpoint to maxHints zones. Endpoints that are best for the same zones divide these among them. It returns false if
+// a covered zone would have no ready endpoint.
 func deal(targets []target, uses []use, covered int) bool {
 	groups := map[string][]int{}
 	for i, u := range uses {
@@ -176,8 +176,8 @@ func deal(targets []target, uses []use, covered int) bool {
 	return ready == covered
 }
 
-// views are the places from which this cluster's kube-proxies choose, sorted by zone: one for each zone of its nodes, or where
-// it lies itself if that is unknown.
+// views returns the locations from which this cluster's kube-proxies choose, sorted by zone: one per zone of its nodes, or the
+// cluster's own location if the nodes' zones are unknown.
 func (w *work) views() []topology.View {
 	if w.seen != nil {
 		return w.seen
@@ -198,19 +198,19 @@ func (w *work) views() []topology.View {
 		return w.seen
 	}
 	for _, p := range w.in.Nodes {
-		if n := len(w.seen); n == 0 || w.seen[n-1].Self.Zone != p.Zone { // kube-proxy knows zones, and not their regions
+		if n := len(w.seen); n == 0 || w.seen[n-1].Self.Zone != p.Zone { // kube-proxy knows zones, but not regions
 			w.seen = append(w.seen, at(p.Zone, p.Region))
 		}
 	}
 	return w.seen
 }
 
-// unzoned says whether kube-proxy goes by no hints on some node, for all that is known.
+// unzoned reports whether some node may have no zone, so that kube-proxy ignores hints there.
 func (in *Input) unzoned() bool {
 	return len(in.Nodes) == 0 || slices.ContainsFunc(in.Nodes, func(n NodePlace) bool { return n.Zone == "" })
 }
 
-// targetOf is an endpoint of a cluster as the ranking takes it.
+// targetOf returns an endpoint of a cluster in the form that ranking needs.
 func targetOf(c *cluster, address string, zone *string, ready bool) target {
 	addr, _ := netip.ParseAddr(address) // it has been parsed before
 	t := target{topology.Endpoint{Addr: addr, Cluster: c.name, Member: &c.member}, ready}
@@ -220,5 +220,5 @@ func targetOf(c *cluster, address string, zone *string, ready bool) target {
 	return t
 }
 
-// policy is how the service's endpoints are chosen.
+// policy returns the service's policy.
 func (w *work) policy() topology.Policy { return w.resolved.Policy.Or(w.in.Policy) }

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// triggerTime returns of a record's annotations the one that states when its endpoints changed, nil where none does.
+// triggerTime returns the annotation that states when a record's endpoints changed, or nil.
 func triggerTime(annotations map[string]string) map[string]string {
 	if at, ok := api.TriggerTime(annotations); ok {
 		return map[string]string{corev1.EndpointsLastChangeTriggerTime: at.UTC().Format(time.RFC3339Nano)}

@@ -20,35 +20,36 @@ import (
 )
 
 const (
-	// VanishedGrace is how long what a record stood for outlives it where its exporter didn't withdraw it. An exporter that
-	// runs writes such a record anew within a second or two.
+	// VanishedGrace is how long the objects of a record are kept after the record is gone, if its exporter didn't withdraw it.
+	// A running exporter rewrites such a record within a second or two.
 	VanishedGrace = 10 * time.Second
-	// unseenGrace is the same where our watch of the hub was broken meanwhile. Then the hub was away for all, most likely, and
-	// came back from a backup: an exporter learns that with its next heartbeat, 10 s later at most, and writes what is missing.
+	// unseenGrace is the same if the importer's watch of the hub was interrupted meanwhile. Then the hub was probably
+	// unreachable for all members, and restored from a backup. An exporter finds that out with its next heartbeat, at most 10 s
+	// later, and writes the missing records.
 	unseenGrace = 20 * time.Second
-	// rememberedFor is how long a departure is. By then what the record stood for is gone, unless the local API server is away.
+	// rememberedFor is how long a departure is remembered. By then the record's objects are deleted, unless the local API
+	// server is unreachable.
 	rememberedFor = time.Minute
 )
 
-// Part is what can be missing of a service: all that one cluster exports of it, or, where Slice isn't empty, the one
-// ExportedEndpoints that became the EndpointSlice of that name.
+// Part is a part of a service that can be missing: one cluster's whole export or, if Slice is set, the one ExportedEndpoints
+// behind the EndpointSlice of that name.
 type Part struct {
 	Service types.NamespacedName
 	Cluster string
 	Slice   string
 }
 
-// departure is how a record went.
+// departure is how a record disappeared.
 type departure struct {
 	at time.Time
 	// withdrawn: its own exporter deleted it (api.AnnotationWithdrawn).
 	withdrawn bool
-	// unseen: it was gone when our watch came back.
+	// unseen: it was missing when the watch was re-established.
 	unseen bool
 }
 
-// Departures remembers how records went, which is the one thing that only an event tells. Missing one costs a delay, no
-// more.
+// Departures remembers how records disappeared, which only an event shows. Missing an event costs only a delay.
 type Departures struct {
 	clock clock.PassiveClock
 
@@ -77,7 +78,7 @@ func (d *Departures) note(p Part, withdrawn, unseen bool) {
 	d.of[p] = departure{now, withdrawn, unseen}
 }
 
-// grace returns for how long the part is to be kept. What was withdrawn with its service was withdrawn itself.
+// grace returns how long the part is to be kept. A part is also withdrawn if its service was.
 func (d *Departures) grace(p Part) time.Duration {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -97,7 +98,7 @@ func (d *Departures) grace(p Part) time.Duration {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// Noting wraps a handler of records so that a departure is known before the service is worked on.
+// Noting wraps a handler of records, so that a departure is recorded before the service is reconciled.
 type Noting struct {
 	handler.EventHandler
 	Departures *Departures
@@ -112,7 +113,7 @@ func (n Noting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	n.EventHandler.Delete(ctx, e, q)
 }
 
-// PartOf returns what is missing of a service when the record is.
+// PartOf returns the part that is missing if the record is.
 func PartOf(record client.Object) (Part, bool) {
 	cluster, ok := api.ClusterOfNamespace(record.GetNamespace())
 	service, known := desired.ServiceOf(record)

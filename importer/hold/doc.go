@@ -1,4 +1,4 @@
-// Package hold decides what the importer keeps when the hub has less than before. It tells what was un-exported from what got
-// lost (Guard, Hold, Departures), and makes up records of what got lost from the objects that are here (Retain), so that
-// everything else goes on.
+// Package hold decides what the importer keeps when the hub has less than before. It distinguishes un-exported services from
+// lost records (Guard, Hold, Departures), and reconstructs lost records from the local objects (Retain), so that everything
+// else continues.
 package hold

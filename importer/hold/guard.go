@@ -20,27 +20,28 @@ import (
 )
 
 const (
-	// trustFor is how long one good answer of the hub holds, so that a thousand un-exports at once don't mean a thousand
-	// questions from each member. An API server doesn't come back with an empty etcd within it.
+	// trustFor is how long a good answer of the hub is valid, so that a thousand un-exports at once don't cause a thousand
+	// requests from each member. It is too short for an API server to come back with an empty etcd.
 	trustFor = time.Second
-	// askTimeout bounds the question.
+	// askTimeout bounds the request.
 	askTimeout = 10 * time.Second
-	// heldRetry is when a service whose deletion was held back is looked at again.
+	// heldRetry is when a service is checked again after its deletion was refused.
 	heldRetry = 15 * time.Second
-	// settleFor is how long the members get to put their records back on a hub that had lost one of our kinds: twice an
-	// exporter's longest wait between two attempts.
+	// settleFor is how long the members get to restore their records on a hub that had lost one of clusterset's kinds: twice
+	// an exporter's longest wait between two attempts.
 	settleFor = time.Minute
-	// unexportedRetry is the same while our own exports are under way.
+	// unexportedRetry is the same while this cluster's own exports aren't on the hub yet.
 	unexportedRetry = time.Second
 )
 
-// ErrLost says that the hub has lost one of our kinds and with it all records of that kind, which it gets back one by one.
+// ErrLost means that the hub lost one of clusterset's kinds and with it all records of that kind. The members restore them
+// one by one.
 var ErrLost = errors.New("the hub has lost records")
 
-// errUnexported is why nothing is deleted at the start. It passes by itself.
+// errUnexported is why nothing is deleted at the start. It resolves itself.
 var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
 
-// RetryAfter is when to look again at what MayDelete or Left refused.
+// RetryAfter returns when to retry what MayDelete or Left refused.
 func RetryAfter(err error) time.Duration {
 	switch {
 	case errors.Is(err, errUnexported):
@@ -51,33 +52,33 @@ func RetryAfter(err error) time.Duration {
 	return heldRetry
 }
 
-// Guard decides whether something missing from the hub's caches is reason to delete. That the caches have synced isn't
-// enough: a hub whose etcd came back empty syncs too, and its watches tell of the deletion of everything, one kind after
-// the other. So before anything is taken away the hub is asked whether it still knows this member, and whether it would take
-// records: one whose CustomResourceDefinitions are being deleted, and all records with them, wouldn't. One that doesn't
-// answer, or that is no longer the hub we joined, deletes nothing. Nor does one that had lost something a moment ago, because
-// the members put their records back one after the other.
+// Guard decides whether objects may be deleted because their records are missing from the hub's caches. Synced caches aren't
+// enough: a hub whose etcd came back empty syncs too, and its watches report the deletion of everything, one kind after the
+// other. So before any deletion the Guard asks the hub whether it still knows this member, and whether it would accept
+// records: it wouldn't while its CustomResourceDefinitions, and all records with them, are being deleted. If the hub doesn't
+// answer, or is no longer the hub that this cluster joined, nothing is deleted. Nor is anything deleted shortly after the hub
+// lost something, because the members restore their records one after the other.
 type Guard struct {
 	Cache client.Reader
 	// Live reads from the hub's API server, not from a cache.
 	Live client.Reader
-	// Records writes to the hub, and is only asked what would become of it.
+	// Records writes to the hub, but only as a dry run.
 	Records client.Writer
 	Cluster string
 	Clock   clock.PassiveClock
-	// Exported is closed once our own exports are on the hub; nil: they are. A hub that lost its data and was joined anew
-	// doesn't have them, and they mustn't be taken for un-exported in the moment before it has.
+	// Exported is closed once this cluster's own exports are on the hub; nil means that they are. After a hub lost its data
+	// and was joined again, it doesn't have them for a moment, and they must not be taken for un-exported.
 	Exported <-chan struct{}
-	// Changed is called when the hub is found incomplete, and when it is found complete again, with nil.
+	// Changed is called with an error when the hub is found incomplete, and with nil when it is complete again.
 	Changed func(context.Context, error)
 
 	mu     sync.Mutex
 	goodAt time.Time
-	lostAt time.Time // when it was last seen to have lost something; zero: never
+	lostAt time.Time // when the hub was last seen to have lost something; zero for never
 	held   bool
 }
 
-// known returns nil if, for all that our caches say, the hub knows us and has what we export. It asks nobody.
+// known returns nil if, according to the caches, the hub knows this cluster and has its exports. It makes no request.
 func (g *Guard) known(ctx context.Context) error {
 	if g.Exported != nil {
 		select {
@@ -89,7 +90,7 @@ func (g *Guard) known(ctx context.Context) error {
 	return g.knowsUs(ctx, g.Cache)
 }
 
-// MayDelete returns nil if the hub can be trusted to be complete, else why not.
+// MayDelete returns nil if the hub can be trusted to be complete, or else the reason why not.
 func (g *Guard) MayDelete(ctx context.Context) error {
 	if g.Exported != nil {
 		select {
@@ -100,7 +101,7 @@ func (g *Guard) MayDelete(ctx context.Context) error {
 	}
 	err := g.complete(ctx)
 	if ctx.Err() != nil {
-		return err // we are being stopped, which says nothing about the hub
+		return err // the process is stopping, which says nothing about the hub
 	}
 	err = g.settled(err)
 	g.mu.Lock()
@@ -113,7 +114,7 @@ func (g *Guard) MayDelete(ctx context.Context) error {
 	return err
 }
 
-// settled makes a hub that is complete again wait for its members' records.
+// settled returns an error until the members had time to restore their records on a hub that is complete again.
 func (g *Guard) settled(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -162,7 +163,7 @@ func (g *Guard) knowsUs(ctx context.Context, hub client.Reader) error {
 	return nil
 }
 
-// takesRecords asks the hub to say what it would do with a record of each kind, and to do nothing (a dry run).
+// takesRecords asks the hub, in a dry run, whether it would accept a record of each kind.
 func (g *Guard) takesRecords(ctx context.Context) error {
 	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(g.Cluster), Name: api.ExportedServiceName("default", "probe")}
 	var errs []error
@@ -176,10 +177,10 @@ func (g *Guard) takesRecords(ctx context.Context) error {
 	} {
 		err := g.Records.Create(ctx, record, client.DryRunAll)
 		switch {
-		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is on its way out, or gone
+		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is being deleted, or gone
 			errs = append(errs, fmt.Errorf("%w: it takes no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err):
-			// It knows the kind. A quota or a policy of its own is no loss.
+			// The hub knows the kind. Refusal by a quota or an admission policy is no loss.
 		case err != nil:
 			errs = append(errs, fmt.Errorf("ask the hub whether it takes an %s: %w", reflect.TypeOf(record).Elem().Name(), err))
 		}

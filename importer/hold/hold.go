@@ -30,11 +30,11 @@ var (
 // errSpread is why something stays for a moment.
 var errSpread = errors.New("other members ask the hub, too")
 
-// leaveGrace is how long after the word that a cluster has left it is believed. Where all MemberClusters are being deleted, one
-// after the other, ours is among them by then, and the Guard keeps everything.
+// leaveGrace is how long to wait before believing that a cluster has left. If all MemberClusters are being deleted, one after the
+// other, this cluster's is among them by then, and the Guard keeps everything.
 const leaveGrace = 3 * time.Second
 
-// LostError says that the hub doesn't know a cluster any more of which nobody has said that it left.
+// LostError means that the hub no longer knows a cluster, although nothing says that the cluster left.
 type LostError struct {
 	Cluster string
 	Until   time.Time
@@ -45,16 +45,16 @@ func (e *LostError) Error() string {
 		e.Cluster, e.Until.UTC().Format(time.RFC3339))
 }
 
-// Retry is when to look again: now and then, and when the time is over.
+// Retry returns when to check again: periodically, and when the grace period ends.
 func (e *LostError) Retry(now time.Time) time.Duration {
 	return min(heldRetry, max(e.Until.Sub(now), time.Second))
 }
 
-// vanishedRetry is when to look again whether a record is back, or its cluster has left.
+// vanishedRetry is when to check again whether a record is back, or its cluster has left.
 const vanishedRetry = time.Second
 
-// Hold decides about single parts of services that the hub doesn't have, on a hub that knows us (Guard). It tells what
-// was un-exported from what got lost:
+// Hold decides about single parts of services that are missing on a hub that knows this cluster (Guard). It distinguishes what was
+// un-exported from what was lost:
 //
 //   - A cluster that left: its MemberCluster is deleted, and stays for a while to say so.
 //   - A hub that lost it, as one that was restored from a backup of before it joined, or lost everything: its MemberCluster is
@@ -67,7 +67,7 @@ type Hold struct {
 	Hub, Here   client.Reader // caches
 	Departures  *Departures
 	AwaitRejoin time.Duration
-	// Spread is how long after something is missing that nobody withdrew the hub is asked about it, so that not all members do at
+	// Spread is how long to wait before asking the hub about a missing part that was not withdrawn, so that not all members ask at
 	// once.
 	Spread time.Duration
 	Clock  clock.PassiveClock
@@ -77,24 +77,24 @@ type Hold struct {
 	left  map[types.UID]time.Time                     // when each MemberCluster was first seen to say that its cluster has left
 }
 
-// Decision says what of a Removal is to stay.
+// Decision is what to keep of a Removal.
 type Decision struct {
 	// Retained are the missing parts that are kept.
 	Retained []Part
-	// Refused says that nothing at all may be taken away.
+	// Refused is set if nothing at all may be deleted.
 	Refused bool
-	// Retry is when to look again, and Why the reason for one of the parts. It is nil where nothing is kept.
+	// Retry is when to check again, and Why the reason for one of the parts, nil if nothing is kept.
 	Retry time.Duration
 	Why   error
 }
 
-// Decide returns what of a service's removal is to stay.
+// Decide returns what to keep of a service's removal.
 func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal Removal) Decision {
 	since := h.noted(service, removal.Missing)
 	if !removal.Any() {
 		return Decision{}
 	}
-	// What our caches say takes no question, and many members to ask it.
+	// The caches need no request, which many members would make at once.
 	known := h.Guard.known(ctx)
 	withdrawn, first := !removal.Other, time.Duration(math.MaxInt64)
 	var d Decision
@@ -123,7 +123,7 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	case known == nil && len(d.Retained) == len(removal.Missing) && !removal.Other:
 		return d // nothing goes
 	case known == nil && withdrawn:
-		return d // its exporter has said so
+		return d // its exporter withdrew it
 	case known == nil && !removal.Other && first < h.Spread:
 		return Decision{removal.Missing, true, h.Spread - first, errSpread}
 	}
@@ -133,7 +133,7 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	return d
 }
 
-// noted returns since when each part has been missing. It forgets those that are no longer.
+// noted returns since when each part has been missing. It forgets parts that are back.
 func (h *Hold) noted(service types.NamespacedName, missing []Part) map[Part]time.Time {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -170,7 +170,7 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	}
 	grace := h.Departures.grace(p)
 	switch phase := member.Status.Phase; {
-	case grace == 0 || phase == clustersetv1alpha1.MemberExpired: // an Expired one's are the hub's to delete
+	case grace == 0 || phase == clustersetv1alpha1.MemberExpired: // the hub deletes the records of an Expired cluster
 		return nil
 	case phase == "" && h.Clock.Since(member.CreationTimestamp.Time) < h.AwaitRejoin:
 		return errUnheard
@@ -180,7 +180,7 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	return nil
 }
 
-// Left returns nil if a cluster, whose MemberCluster says that it has left, is to be believed gone.
+// Left returns nil if a cluster whose MemberCluster says that it has left can be considered gone.
 func (h *Hold) Left(member *clustersetv1alpha1.MemberCluster) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -198,8 +198,9 @@ func (h *Hold) Left(member *clustersetv1alpha1.MemberCluster) error {
 	return nil
 }
 
-// Lost returns a LostError if the cluster, of which the hub has no MemberCluster, is to be waited for. Since when it is missing
-// stands on our copy of its MemberCluster; without a copy nobody waits, nor for a cluster that never joined but was only described.
+// Lost returns a LostError if the importer has to wait for a cluster without a MemberCluster on the hub. The local copy of its
+// MemberCluster records since when it is missing. The importer doesn't wait if there is no copy, or if the cluster never joined but
+// was only described.
 func (h *Hold) Lost(ctx context.Context, cluster string) error {
 	mirrored := &clustersetv1alpha1.MemberCluster{}
 	if err := h.Here.Get(ctx, client.ObjectKey{Name: cluster}, mirrored); err != nil {

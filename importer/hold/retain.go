@@ -17,18 +17,18 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// Removal is what our objects of a service have and the desired ones don't.
+// Removal is what the importer's objects of a service have and the desired ones don't.
 type Removal struct {
-	// Missing are the parts that the hub has no record of. They were given up, or got lost, which Hold tells apart.
+	// Missing are the parts without a record on the hub. They were un-exported or lost; Hold decides which.
 	Missing []Part
-	// Other says that something else goes: its record says something else now, or nothing of use.
+	// Other is set if something else is removed: its record changed, or has nothing usable any more.
 	Other bool
 }
 
-// Any says whether there is anything.
+// Any reports whether there is anything to remove.
 func (r Removal) Any() bool { return len(r.Missing) > 0 || r.Other }
 
-// RemovalOf compares our objects of a service with the desired ones.
+// RemovalOf compares the importer's objects of a service with the desired ones.
 func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Removal) {
 	exporting := make(map[string]bool, len(in.Services))
 	for _, s := range in.Services {
@@ -81,7 +81,7 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 	for _, s := range stale {
 		cluster, name := s.Labels[api.LabelSourceCluster], desired.WholeSlice(s.Name)
 		switch full := fromRecord(s) && len(s.Endpoints) > 0; {
-		case whole[name], in.Own != nil && cluster == in.Cluster: // what is here says so, not the hub
+		case whole[name], in.Own != nil && cluster == in.Cluster: // known from local objects, not from the hub
 		case full && !exporting[cluster] && cluster != "":
 			missing[Part{Service: in.Key, Cluster: cluster}] = true
 		case full && !records[name] && cluster != "":
@@ -100,11 +100,11 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 	return r
 }
 
-// fromRecord says whether one of our slices holds the endpoints of an ExportedEndpoints, and not a ClusterIP.
+// fromRecord reports whether one of the importer's slices has the endpoints of an ExportedEndpoints instead of a ClusterIP.
 func fromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] != "" }
 
-// Retain adds to the input, for parts that are missing on the hub and yet to be kept, records that say what our own objects
-// still do. With them the service comes out as it is, and what the clusters that are there change is changed.
+// Retain adds records to the input for parts that are missing on the hub but have to be kept. It derives them from the importer's
+// own objects, so that these parts stay as they are, while changes of other clusters are applied.
 func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 	in.Retained, in.Remembered = map[string]string{}, map[string]bool{}
 	names := exportedNames(in, cur)
@@ -158,7 +158,7 @@ func renamedBack(name string, names map[string]string) string {
 	return name
 }
 
-// portsOf returns the ports our objects say the service has.
+// portsOf returns the service's ports according to the importer's objects.
 func portsOf(cur desired.Current) (ports []clustersetv1alpha1.ServicePort) {
 	switch {
 	case cur.ServiceImport != nil && desired.Owned(cur.ServiceImport):
@@ -173,8 +173,8 @@ func portsOf(cur desired.Current) (ports []clustersetv1alpha1.ServicePort) {
 	return ports
 }
 
-// remembered returns the export of a cluster as our objects have it; nil where they don't. Our objects say what the merge of
-// all exports came to. As the word of the oldest it stays that.
+// remembered returns a cluster's export according to the importer's objects, or nil. These objects have the merged result of all
+// exports. The export counts as the oldest, so that the result stays the same.
 func remembered(in *desired.Input, cur desired.Current, cluster string, names map[string]string) *clustersetv1alpha1.ExportedService {
 	spec := clustersetv1alpha1.ExportedServiceSpec{
 		ServiceNamespace: in.Key.Namespace, ServiceName: in.Key.Name, ExportedAt: metav1.NewTime(time.Unix(1, 0)),
@@ -210,9 +210,9 @@ func remembered(in *desired.Input, cur desired.Current, cluster string, names ma
 	}
 }
 
-// statedOn returns the policy that an object of ours carries.
+// statedOn returns the policy on an object of the importer.
 func statedOn(o metav1.Object) *clustersetv1alpha1.ServicePolicy {
-	stated, _ := policy.FromAnnotations(o.GetAnnotations(), nil) // what somebody made of it, the next write puts right
+	stated, _ := policy.FromAnnotations(o.GetAnnotations(), nil) // the next write corrects anyone's edits
 	return policy.Export(stated)
 }
 
@@ -275,8 +275,8 @@ func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 	return names
 }
 
-// rememberedEndpoints returns the record that the pieces of one of our slices came from, as far as it can be told. The hints
-// and node names in them are ours and not the exporter's, which Sanitized leaves out.
+// rememberedEndpoints reconstructs the record behind the pieces of one of the importer's slices, as far as possible. The hints
+// and node names in them are the importer's, not the exporter's, and Sanitized drops them.
 func rememberedEndpoints(in *desired.Input, whole string, pieces []*discoveryv1.EndpointSlice, names map[string]string) *clustersetv1alpha1.ExportedEndpoints {
 	cluster := pieces[0].Labels[api.LabelSourceCluster]
 	name := api.ExportedServiceName(in.Key.Namespace, in.Key.Name) + "." + whole

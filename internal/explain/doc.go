@@ -1,7 +1,7 @@
-// Package explain says why a name has the addresses that it has: which object answers, which tier won, and why each other
-// endpoint was passed over.
+// Package explain explains why a name has its addresses: which object answers, which tier was chosen, and why each other
+// endpoint was not.
 //
-// It decides nothing itself. The answer is that of internal/index, as the DNS server's is, and what becomes of each endpoint is
-// what the index's ranking says. The flow: name.go reads what was asked, fetch.go or internal/manifests the objects, explain.go
-// makes an Explanation of them and render.go a screen of that.
+// It decides nothing itself. The answer comes from internal/index, like the DNS server's, and the verdict on each endpoint from
+// the index's ranking. The flow: name.go parses the name, fetch.go or internal/manifests reads the objects, explain.go builds
+// an Explanation and render.go prints it.
 package explain

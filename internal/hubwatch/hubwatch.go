@@ -152,7 +152,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply, err
 }
 
-// open opens a watch, and retries until it succeeds.
+// open opens a watch. It retries as long as the hub can't be reached.
 func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*http.Response, error) {
 	s := t.watches.opening(r.Context(), key, !goesOn)
 	var answered time.Time

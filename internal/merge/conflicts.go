@@ -17,8 +17,8 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// ReasonPolicyConflict is the reason for Conflict=True where exports state different policies (api.AnnotationPrefer and its
-// neighbours). It is ours: the Multi-Cluster Services API has no such policy.
+// ReasonPolicyConflict is the reason for Conflict=True if exports state different policies (api.AnnotationPrefer and the like). It is
+// specific to clusterset: the Multi-Cluster Services API has no such policy.
 const ReasonPolicyConflict mcsv1beta1.ServiceExportConditionReason = "PolicyConflict"
 
 // Conflict is one field over which exports disagree.
@@ -58,8 +58,8 @@ func (c Conflict) String() string {
 // countsRE finds the numbers in a condition's message that change with the number of clusters, whether or not the conflict does.
 var countsRE = regexp.MustCompile(`\d+ of \d+ clusters|and \d+ more|the exports of \d+ clusters`)
 
-// SameButCounts says whether two messages of the Conflict condition differ in nothing but how many clusters there are. A cluster that
-// joins a set, and exports what many do, would else have every one of them rewrite every such condition.
+// SameButCounts reports whether two messages of the Conflict condition differ only in the number of clusters. Otherwise every cluster
+// would rewrite such conditions whenever another one starts to export the service.
 func SameButCounts(a, b string) bool {
 	return countsRE.ReplaceAllString(a, "") == countsRE.ReplaceAllString(b, "")
 }

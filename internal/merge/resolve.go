@@ -42,9 +42,9 @@ type Resolved struct {
 	Conflicts []Conflict
 }
 
-// Resolve merges the sanitized exports of one (namespace, name). The oldest export wins; of several equally old, and
-// stamps of one second from different clocks often are, the one of the cluster whose name sorts first. No export is older than
-// its cluster's membership. The order of exports doesn't matter. Of no exports the result is the zero Resolved, whose Clusters are empty.
+// Resolve merges the sanitized exports of one (namespace, name). The oldest export wins. If several are equally old, which is common
+// because timestamps have a resolution of one second, the cluster whose name sorts first wins. No export is older than its cluster's
+// membership. The order of exports doesn't matter. Without exports the result is the zero Resolved, whose Clusters are empty.
 //
 // The result shares maps and pointers with the exports.
 func Resolve(exports []Export) Resolved {

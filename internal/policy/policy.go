@@ -2,8 +2,9 @@
 // marked Service, in an ExportedService on its way between clusters, and in the annotations of the ServiceImport and the
 // GlobalService that it becomes. What it means is topology.Policy.
 //
-// Annotations carry it in the member, not fields: ServiceExport and ServiceImport are not ours to extend, FabDNS's schema of
-// a GlobalService would drop a field that it doesn't know, and people find the same words on all of them.
+// In a member it is in annotations instead of fields: ServiceExport and ServiceImport belong to the Multi-Cluster Services
+// API, and FabDNS's schema of a GlobalService would drop an unknown field. Annotations also look the same on all of these
+// objects.
 package policy
 
 import (

@@ -24,7 +24,7 @@ type Member struct {
 	Zones  []string
 	Region string
 	Phase  Phase
-	// Drain says that the cluster is to be used only where no other is left.
+	// Drain is set if the cluster is to be used only if no other cluster is left.
 	Drain bool
 }
 
@@ -99,16 +99,16 @@ func (r Rank) LastResort() bool { return r >= expired && r.Usable() }
 // View is how endpoints are seen from one place. It is the whole rule of which of a service's endpoints are used there:
 //
 //  1. Endpoints beyond the policy's boundary are never used.
-//  2. Endpoints of clusters that are Suspect or drained are used where no healthy one is left, those of Expired clusters where
-//     nothing else is (UseExpired) or never. To itself a cluster is neither Suspect nor Expired.
-//  3. Of what is left the best tier is used, in the policy's order.
-//  4. Where it has fewer endpoints than the policy's MinReady, the next tier is used with it, and so on to the last.
+//  2. Endpoints of Suspect or drained clusters are used if no healthy one is left. Those of Expired clusters are used if
+//     nothing else is left (UseExpired), or never. A cluster never considers itself Suspect or Expired.
+//  3. Of the remaining endpoints the best tier is used, in the policy's order.
+//  4. If it has fewer endpoints than the policy's MinReady, the next tier is used with it, and so on to the last.
 type View struct {
 	// Self is the place: of a DNS server, or of a node whose service proxy chooses.
 	Self   Location
 	Policy Policy
-	// UseExpired keeps the endpoints of Expired clusters as the last resort of all. An address that clients hold already
-	// had better lead somewhere: a cluster cut off from the hub may well serve. A name can be withdrawn.
+	// UseExpired keeps the endpoints of Expired clusters as the very last resort. It is for addresses that clients already have:
+	// a cluster that is cut off from the hub may still serve. A DNS name can be withdrawn instead.
 	UseExpired bool
 }
 

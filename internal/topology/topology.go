@@ -1,4 +1,4 @@
-// Package topology decides which of a service's endpoints are used from a place: a DNS server's, or that of a node whose
+// Package topology decides which of a service's endpoints are used from a location: that of a DNS server, or of a node whose
 // service proxy chooses among the endpoints behind a ClusterSetIP. View is the rule.
 //
 // It is the innermost package: values in, values out. internal/index asks it when a service changes, and the importer when it

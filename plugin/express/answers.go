@@ -8,20 +8,21 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Zone is a zone that is answered.
+// Zone is a zone that the express path answers.
 type Zone struct {
 	// Name is in lower case, with its final dot. Origin is what follows the label svc in the names of services.
 	Name, Origin string
 	// NameServer and Mailbox are the names in its SOA.
 	NameServer, Mailbox string
 	Kind                index.Zone
-	// Chain leaves the whole zone to the plugin chain, NameErrors what doesn't exist: it may fall through, or lie above a zone within.
+	// Chain leaves the whole zone to the plugin chain. NameErrors leaves only names that don't exist to it: they may fall through, or
+	// be above a nested zone.
 	Chain, NameErrors bool
 
 	wire, soa []byte // the name, and the data of the SOA up to its serial
 }
 
-// Answers is all that a server block's replies depend on. It doesn't change.
+// Answers has everything that a server block's replies depend on. It doesn't change.
 type Answers struct {
 	Zones []Zone // closest first
 	TTL   uint32
@@ -29,7 +30,7 @@ type Answers struct {
 	Refresh, Retry, Expire uint32
 	// MaxAnswers is the most addresses that a reply may have here, 0 for no limit: the chain chooses among more.
 	MaxAnswers int
-	// Snapshot returns what is known at this moment, nil for nothing yet.
+	// Snapshot returns the current snapshot, nil before the first sync.
 	Snapshot func() *index.Snapshot
 	// Self returns the addresses at the zones' name server.
 	Self func() index.Addrs
@@ -39,13 +40,13 @@ type Answers struct {
 	Imitate
 }
 
-// Imitate is what plugins in front of ours do to replies.
+// Imitate describes what plugins before clusterset do to replies.
 type Imitate struct {
 	// Bufsize is the largest UDP payload size that the plugin bufsize accepts, 65535 without it.
 	Bufsize uint16
-	// Shuffle mixes addresses, as loadbalance does.
+	// Shuffle shuffles addresses, as loadbalance does.
 	Shuffle bool
-	// Options answers queries with EDNS options that CoreDNS drops: it is false where a plugin supports one of those.
+	// Options is set if queries with EDNS options that CoreDNS drops can be answered: no plugin supports any of these options.
 	Options bool
 }
 
@@ -55,7 +56,7 @@ const MaxReply = 1472
 // maxAddrs is more addresses than fit into a reply.
 const maxAddrs = MaxReply / 12
 
-// Responder is what one reader needs to answer, so that nothing is allocated. It is for one goroutine.
+// Responder has the buffers that one reader needs to answer without allocating. It is for one goroutine.
 type Responder struct {
 	name    [256]byte // the name asked for, as text in lower case
 	order   [maxAddrs]uint8
@@ -63,7 +64,7 @@ type Responder struct {
 	targets targets
 }
 
-// Prepare packs the names of the zones. It comes before the first reply.
+// Prepare packs the names of the zones. Call it before the first reply.
 func (a *Answers) Prepare() error {
 	for i := range a.Zones {
 		z := &a.Zones[i]
@@ -92,11 +93,11 @@ func packNames(names ...string) ([]byte, error) {
 
 // Reply is a reply that was written.
 type Reply struct {
-	// Size is its length, 0 for none: the chain's turn.
+	// Size is its length, 0 if the chain has to answer.
 	Size int
 
-	// The rest is what the metrics count.
-	length int // as the chain counts it: without compression and OPT
+	// The other fields are for metrics.
+	length int // without compression and OPT, as the chain counts it
 	zone   int // the index of the zone
 	qtype  qtype
 	rcode  byte
@@ -115,7 +116,7 @@ func (a *Answers) match(name []byte) int {
 	return -1
 }
 
-// Reply writes the reply to a packet from an IPv4 or IPv6 address into out, which has room for MaxReply bytes. It writes none to what
+// Reply writes the reply to a packet from an IPv4 or IPv6 address into out, which has room for MaxReply bytes. It writes nothing if
 // the chain has to answer.
 func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	var q query
@@ -173,11 +174,11 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	return r
 }
 
-// MaxUDP is the largest reply over UDP that is built, in bytes: what RFC 6891 section 6.2.5 suggests to ask for at most. A client that
-// could take more is told to ask over TCP.
+// MaxUDP is the size of the largest reply over UDP, in bytes: the largest payload size that RFC 6891 section 6.2.5 suggests. For
+// longer replies clients have to use TCP.
 const MaxUDP = 4096
 
-// limit returns how long a reply may be.
+// limit returns the maximum length of a reply.
 func (q *query) limit(bufsize uint16) int {
 	if q.payload > bufsize {
 		q.payload = bufsize

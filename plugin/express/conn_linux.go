@@ -25,12 +25,12 @@ const (
 	oobSize = 40
 )
 
-// conn is a net.PacketConn whose ReadFrom answers what it can, and returns the rest to a dns.Server.
+// conn is a net.PacketConn whose ReadFrom answers the packets it can, and returns the others to a dns.Server.
 type conn struct {
 	*net.UDPConn
 	listener *listener
 	raw      syscall.RawConn
-	pktinfo  bool // where the socket is bound to all addresses, a reply has to leave from the one asked
+	pktinfo  bool // if the socket is bound to all addresses, a reply must have the query's destination as source
 	stopped  atomic.Bool
 
 	responder Responder
@@ -57,7 +57,7 @@ type mmsghdr struct {
 	_      uint32
 }
 
-// newConn prepares a socket. It fails where the system doesn't let it read many packets at once.
+// newConn prepares a socket. It fails if the system can't read many packets at once.
 func newConn(l *listener, udp *net.UDPConn) (*conn, error) {
 	raw, err := udp.SyscallConn()
 	if err != nil {
@@ -97,7 +97,7 @@ func (c *conn) prepare(fd int) error {
 			return os.NewSyscallError("setsockopt", err)
 		}
 	}
-	// A seccomp profile may know neither call. With room for no message they do nothing.
+	// A seccomp profile may forbid these calls. With no messages they do nothing.
 	if _, errno := mmsg(unix.SYS_RECVMMSG, uintptr(fd), c.in[:], 0); errno != 0 && errno != unix.EAGAIN { //nolint:gosec // a descriptor
 		return os.NewSyscallError("recvmmsg", errno)
 	}
@@ -116,7 +116,7 @@ func mmsg(trap, fd uintptr, messages []mmsghdr, n int) (int, syscall.Errno) {
 // SetReadDeadline implements net.PacketConn. A dns.Server sets one for each packet, but nothing depends on it.
 func (*conn) SetReadDeadline(time.Time) error { return nil }
 
-// stop makes ReadFrom answer what has arrived and then fail.
+// stop makes ReadFrom answer the packets that have arrived and then fail.
 func (c *conn) stop() {
 	c.stopped.Store(true)
 	_ = c.UDPConn.SetReadDeadline(time.Unix(1, 0))
@@ -126,8 +126,8 @@ func (c *conn) stop() {
 func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	for {
 		if c.first == c.count && c.count > 0 {
-			// What went to the chain has its goroutines by now. They run before more is read: under a flood this one would go on
-			// for as long as the scheduler lets it.
+			// The packets for the chain have their goroutines by now. Let them run before reading more: under a flood this goroutine would
+			// otherwise keep its processor for as long as the scheduler allows.
 			c.first, c.count = 0, 0
 			runtime.Gosched()
 		}
@@ -141,7 +141,7 @@ func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
 			continue
 		}
 		if c.stopped.Load() {
-			// The deadline comes before what has arrived.
+			// The deadline takes precedence over packets that have arrived.
 			if controlErr := c.raw.Control(func(fd uintptr) { c.read(fd) }); controlErr == nil && c.first < c.count {
 				continue
 			}
@@ -151,7 +151,7 @@ func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	}
 }
 
-// answerAll reads and answers until nothing is left, and then returns false, or until packets wait for the chain.
+// answerAll reads and answers packets. It returns false when nothing is left to read, and true when packets wait for the chain.
 func (c *conn) answerAll(fd uintptr) bool {
 	for failures := 0; failures < 1000; {
 		for i := range c.in {
@@ -168,7 +168,7 @@ func (c *conn) answerAll(fd uintptr) bool {
 		case errno == unix.EAGAIN:
 			return false
 		case errno != 0:
-			failures++ // the error of an earlier reply, say, which reading takes away
+			failures++ // such as a pending error of an earlier reply, which reading clears
 			continue
 		}
 		began := time.Now()
@@ -198,7 +198,7 @@ func (c *conn) answerAll(fd uintptr) bool {
 	return false
 }
 
-// answer writes the reply to packet i as reply j. A packet that makes it panic is the chain's.
+// answer writes the reply to packet i as reply j. A packet that makes it panic goes to the chain.
 func (c *conn) answer(a *Answers, i, j int) (size, zone int) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -215,7 +215,7 @@ func (c *conn) answer(a *Answers, i, j int) (size, zone int) {
 	return r.Size, r.zone
 }
 
-// address sends reply j back to where packet i came from, and from where it was sent to.
+// address sets reply j's destination to packet i's source, and its source to packet i's destination.
 func (c *conn) address(i, j, size int) {
 	c.outIov[j].SetLen(size)
 	h, from := &c.out[j].hdr, &c.in[i].hdr
@@ -226,10 +226,10 @@ func (c *conn) address(i, j, size int) {
 	}
 }
 
-// sendWait is how many milliseconds the replies of a batch wait at most for room in the socket's buffer.
+// sendWait is how many milliseconds the replies of a batch wait at most for space in the socket's buffer.
 const sendWait = 20
 
-// send sends the first n replies. One that can't be sent is lost, as a datagram may be.
+// send sends the first n replies. A reply that can't be sent is lost, like any datagram.
 func (c *conn) send(fd uintptr, n int) {
 	waited := false
 	for sent := 0; sent < n; {
@@ -242,14 +242,14 @@ func (c *conn) send(fd uintptr, n int) {
 			_, _ = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLOUT}}, sendWait) //nolint:gosec // a descriptor
 			continue
 		case errno != 0:
-			done = 1 // that one
+			done = 1 // skip the reply that failed
 		}
 		sent += done
 	}
 }
 
-// source turns the control message about where a packet was sent to into one that says where the reply comes from, on whichever interface.
-// It returns its length, 0 for none.
+// source turns the control message with a packet's destination into one that sets the reply's source address, on any interface. It returns
+// its length, 0 for none.
 func source(oob []byte) int {
 	const v4, v6 = unix.SizeofCmsghdr + unix.SizeofInet4Pktinfo, unix.SizeofCmsghdr + unix.SizeofInet6Pktinfo
 	if len(oob) < v4 {
@@ -273,16 +273,16 @@ func (c *conn) isIPv6(i int) bool {
 	return n.Family == unix.AF_INET6 && !net.IP(n.Addr[:]).Equal(net.IP(n.Addr[:]).To4())
 }
 
-// addr is where a packet came from, with the control message that makes the reply leave from where it was sent to.
+// addr is a packet's source address, with the control message that sets the reply's source to the packet's destination.
 type addr struct {
 	*net.UDPAddr
 	oob []byte
 }
 
-// Unwrap makes CoreDNS see an address of UDP.
+// Unwrap returns the UDP address, for CoreDNS.
 func (a *addr) Unwrap() net.Addr { return a.UDPAddr }
 
-// remote returns where packet i came from.
+// remote returns the source address of packet i.
 func (c *conn) remote(i int) net.Addr {
 	n := &c.names[i]
 	port := (*[2]byte)(unsafe.Pointer(&n.Port))

@@ -10,14 +10,15 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// counters count replies as the plugin prometheus does, in the same series. Each reader has its own, so that finding a series takes no lock.
+// counters count replies in the same series as the prometheus plugin. Each reader has its own, so that finding a series takes no lock.
 type counters struct {
 	server, writer string   // labels
 	zones          []string // labels, by zone of the Answers
 	series         []series
 }
 
-// series are those of one zone. Each is looked up when it is first counted: the chain doesn't make series of zeros either.
+// series has the series of one zone. Each is looked up when it is first counted, because the chain doesn't create series with a zero
+// value either.
 type series struct {
 	requests                  [2][qtypes]prometheus.Counter // by family
 	do                        prometheus.Counter
@@ -25,7 +26,7 @@ type series struct {
 	rcodes                    [2]prometheus.Counter
 }
 
-// newCounters returns nil where the server block has no metrics.
+// newCounters returns nil if the server block has no metrics.
 func newCounters(server string, m *metrics.Metrics, a *Answers) *counters {
 	if m == nil {
 		return nil
@@ -44,7 +45,7 @@ func newCounters(server string, m *metrics.Metrics, a *Answers) *counters {
 	return c
 }
 
-// count counts a reply to a packet of that length. It does nothing for nil counters.
+// count counts a reply to a packet of the given length. It does nothing for nil counters.
 func (c *counters) count(r *Reply, packet int, ipv6 bool) {
 	if c == nil {
 		return

@@ -8,32 +8,32 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-// effect is what a directive in a server block means for what the express path answers there.
+// effect is what a directive in a server block means for the express path.
 type effect uint8
 
 const (
-	// off changes replies, reads them or decides about queries.
+	// off is for plugins that change replies, read them, or decide about queries.
 	off effect = iota
-	// none leaves replies to plain queries over UDP as they are, or is about something else.
+	// none is for plugins that don't affect replies to plain queries over UDP.
 	none
-	// behind stands behind our plugin in the chain: it is never asked for what ours answers.
+	// behind is for plugins after clusterset in the chain, which never see the queries that clusterset answers.
 	behind
-	// imitated is done here as well.
+	// imitated is for plugins whose effect the express path reproduces.
 	imitated
 )
 
-// directives are those of CoreDNS 1.15 and ours. One that isn't here turns the express path off.
+// directives are those of CoreDNS 1.15 and clusterset. Any other directive turns the express path off.
 var directives = map[string]effect{
 	"root": none, "metadata": none, "cancel": none, "quic": none, "grpc_server": none, "https": none, "https3": none,
 	"timeouts": none, "multisocket": none, "reload": none, "bind": none, "ready": none, "health": none, "pprof": none,
 	"errors": none, "tls": none, "on": none,
-	"nsid":     none, // who asks for it is left to the chain
-	"any":      none, // ANY is
-	"chaos":    none, // class CH is
-	"transfer": none, // AXFR and IXFR are
-	"loop":     none, // its HINFO query is
-	"shed":     none, // replies are written where queries are read: nothing piles up
-	"cache":    none, // our zones bypass it, but those from which names fall through
+	"nsid":     none, // queries that ask for it are left to the chain
+	"any":      none, // ANY is left to the chain
+	"chaos":    none, // class CH is left to the chain
+	"transfer": none, // AXFR and IXFR are left to the chain
+	"loop":     none, // its HINFO query is left to the chain
+	"shed":     none, // replies are written by the reader, so nothing queues up
+	"cache":    none, // clusterset's zones bypass it, except those with fallthrough
 
 	"bufsize": imitated, "prometheus": imitated, "loadbalance": imitated, "clusterset": imitated,
 

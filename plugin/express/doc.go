@@ -1,9 +1,9 @@
-// Package express answers queries for clusterset's zones where packets are read: one system call reads many, each gets its reply from the
-// snapshot in wire form, one system call writes them. What it doesn't answer goes to CoreDNS's plugin chain.
+// Package express answers queries for clusterset's zones directly at the socket: one system call reads many packets, each gets its reply
+// from the snapshot in wire form, and one system call writes the replies. All other queries go to CoreDNS's plugin chain.
 //
-// It keeps one rule: an express reply is one that the chain, with a cold cache, could have written at that moment. Refuse says of a
-// Corefile, and Answers.Reply of a packet, when that isn't certain.
+// It has one rule: an express reply is one that the chain, with a cold cache, could have written at that moment. If that isn't certain,
+// Block.Refuse refuses the Corefile, and Answers.Reply leaves the packet to the chain.
 //
-// Sockets of our own stand beside CoreDNS's, in the same SO_REUSEPORT group, and a BPF program sends them all packets (Linux). Elsewhere
-// there is no express path.
+// The package opens its own sockets in the same SO_REUSEPORT group as CoreDNS's, and a BPF program steers all packets to them. This
+// needs Linux; other systems have no express path.
 package express

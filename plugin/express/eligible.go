@@ -12,15 +12,15 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Block is a server block with our plugin, when its servers are made.
+// Block is a server block with clusterset, at the time when its servers are created.
 type Block struct {
-	// Configs are its own, one for each key, and Others those of all other blocks of the Corefile.
+	// Configs are its configs, one per key. Others are the configs of all other blocks of the Corefile.
 	Configs, Others []*dnsserver.Config
-	// Tokens are its directives as the Corefile has them.
+	// Tokens are its directives as written in the Corefile.
 	Tokens map[string][]caddyfile.Token
 }
 
-// Addresses are those that it answers plain DNS at.
+// Addresses returns the addresses at which the block answers plain DNS.
 func (b *Block) Addresses() []string {
 	var all []string
 	for _, c := range b.Configs {
@@ -34,7 +34,7 @@ func (b *Block) Addresses() []string {
 	return all
 }
 
-// address writes an address as CoreDNS does.
+// address formats an address as CoreDNS does.
 func address(host, port string) string {
 	addr := net.JoinHostPort(host, port)
 	if resolved, err := net.ResolveTCPAddr("tcp", addr); err == nil {
@@ -43,7 +43,7 @@ func address(host, port string) string {
 	return addr
 }
 
-// at returns those of the configs that listen at an address.
+// at returns the configs that listen at an address.
 func at(configs []*dnsserver.Config, addr string) []*dnsserver.Config {
 	var found []*dnsserver.Config
 	for _, c := range configs {
@@ -88,7 +88,7 @@ func (b *Block) Refuse(addr string, a *Answers) string {
 	return ""
 }
 
-// refuseZone looks for other zones that have a part in ours: names of it that the server, or the metrics, take for another's.
+// refuseZone returns a reason if the server or the metrics attribute names of the zone to another zone.
 func refuseZone(zone string, mine, others []*dnsserver.Config) string {
 	closest := ""
 	for _, c := range mine {
@@ -119,7 +119,7 @@ func refuseZone(zone string, mine, others []*dnsserver.Config) string {
 	return ""
 }
 
-// Imitates returns what the plugins in front of ours do to replies.
+// Imitates returns what the plugins before clusterset do to replies.
 func (b *Block) Imitates() Imitate {
 	i := Imitate{Bufsize: dns.MaxMsgSize - 1, Options: !slices.ContainsFunc(idleOptions, edns.SupportedOption)}
 	switch h := b.Configs[0].Handler("bufsize").(type) {

@@ -14,13 +14,13 @@ import (
 
 var log = clog.NewWithPlugin("clusterset")
 
-// Plan is where an instance of CoreDNS wants express paths. It is the instance's own; the sockets outlive it.
+// Plan has the addresses at which an instance of CoreDNS wants express paths. Each instance has its own Plan; the sockets outlive it.
 type Plan struct {
 	mu      sync.Mutex
 	targets map[string]*Answers // by address
-	on      map[string]bool     // whether it came about, once that is known
+	on      map[string]bool     // whether Attach succeeded, once that is known
 	used    []*target
-	// before is the UDPDecorateWriterFunc that each block with clusterset had before ours, nil for none.
+	// before is the UDPDecorateWriterFunc that each block with clusterset had before Decorate, nil for none.
 	before map[*dnsserver.Config]DecorateFunc
 }
 
@@ -41,7 +41,7 @@ func PlanOf(c *caddy.Controller) *Plan {
 	p := newPlan()
 	c.Set(planKey{}, p)
 	retireFirst(c, p)
-	// On SIGTERM the sockets answer until CoreDNS's own stop too.
+	// On SIGTERM the sockets answer as long as CoreDNS's own do.
 	c.OnFinalShutdown(func() error {
 		all.release(func(l *listener) bool { return l.target.Load().plan != p })
 		return nil
@@ -49,14 +49,15 @@ func PlanOf(c *caddy.Controller) *Plan {
 	return p
 }
 
-// Decorate makes f the UDPDecorateWriterFunc of a block with clusterset. CoreDNS calls one for each socket, that of the last block at its address.
+// Decorate sets f as the UDPDecorateWriterFunc of a block with clusterset. For each socket CoreDNS calls the one of the last block at its
+// address.
 func (p *Plan) Decorate(config *dnsserver.Config, f DecorateFunc) {
 	p.before[config] = config.UDPDecorateWriterFunc
 	config.UDPDecorateWriterFunc = f
 }
 
-// Writer returns how replies of a server are written without us: as the block has it, else as another at the address does. Else a shed there would
-// do nothing for our sake.
+// Writer returns the writer that a server would have without the express path: that of the block, or else that of another block at the
+// address. Otherwise a shed plugin in the other block would have no effect.
 func (p *Plan) Writer(s *dnsserver.Server, config *dnsserver.Config, others []*dnsserver.Config) dns.DecorateWriter {
 	if f := p.before[config]; f != nil {
 		return f(s)
@@ -73,7 +74,8 @@ func (p *Plan) Writer(s *dnsserver.Server, config *dnsserver.Config, others []*d
 	return nil
 }
 
-// Want plans an express path at an address. It comes before caddy hands sockets from the running instance to the new one, whose reads it bounds.
+// Want plans an express path at an address. Call it before caddy hands the running instance's sockets to the new one, because it bounds
+// their reads.
 func (p *Plan) Want(addr string, a *Answers) {
 	boundReads(addr)
 	p.mu.Lock()
@@ -87,17 +89,17 @@ func (p *Plan) wants(addr string) *Answers {
 	return p.targets[addr]
 }
 
-// target is where the packets of a listener go: one running server.
+// target is the running server that gets the packets of a listener.
 type target struct {
 	plan     *Plan
 	answers  *Answers
 	server   *dnsserver.Server
 	decorate dns.DecorateWriter // of the server's writers, nil for none
-	metrics  *metrics.Metrics   // nil where the block has none
-	inChain  atomic.Int64       // queries that its plugin chain is at work on
+	metrics  *metrics.Metrics   // nil if the block has none
+	inChain  atomic.Int64       // queries that its plugin chain is processing
 }
 
-// listeners are those of the process, by address: a reload leaves the sockets be and changes the target.
+// listeners are the listeners of the process, by address. A reload keeps the sockets and changes the target.
 type listeners struct {
 	mu     sync.Mutex
 	byAddr map[string]*listener
@@ -112,8 +114,9 @@ type listener struct {
 	sockets
 }
 
-// Attach makes a server that is about to read the target of its address' sockets, or opens these, and says whether there is an express path. CoreDNS's
-// own sockets, as many as the block has, are bound by then: Attach is called for each of them. Where the system refuses ours, the log says so, and CoreDNS's serve.
+// Attach makes a server that is about to read the target of its address's sockets, and opens them if necessary. It reports whether there is
+// an express path. It is called for each of CoreDNS's own sockets, which are bound by then. If the system refuses the express sockets,
+// Attach logs that, and CoreDNS's own sockets serve.
 func (p *Plan) Attach(addr string, own int, s *dnsserver.Server, decorate dns.DecorateWriter, m *metrics.Metrics) (on bool) {
 	answers := p.wants(addr)
 	if answers == nil {
@@ -136,7 +139,7 @@ func (p *Plan) Attach(addr string, own int, s *dnsserver.Server, decorate dns.De
 	return true
 }
 
-// attach makes t the target of the sockets at an address.
+// attach sets t as the target of the sockets at an address.
 func (ls *listeners) attach(addr string, own int, t *target) error {
 	if l := ls.byAddr[addr]; l != nil {
 		l.target.Store(t)
@@ -152,12 +155,12 @@ func (ls *listeners) attach(addr string, own int, t *target) error {
 	return nil
 }
 
-// enter returns the listener's target, for a query that goes to its plugin chain: leave follows.
+// enter returns the listener's target for a query that goes to its plugin chain. The caller must call leave.
 func (l *listener) enter() *target {
 	for {
 		t := l.target.Load()
 		t.inChain.Add(1)
-		if l.target.Load() == t { // else the instance that t is of may have seen none at work already
+		if l.target.Load() == t { // otherwise t's instance may already have found no query in progress
 			return t
 		}
 		t.leave()
@@ -166,7 +169,7 @@ func (l *listener) enter() *target {
 
 func (t *target) leave() { t.inChain.Add(-1) }
 
-// release closes the listeners that are not to be kept, and returns when they have answered what they hold.
+// release closes the listeners that aren't kept, and returns when they have answered their remaining packets.
 func (ls *listeners) release(keep func(*listener) bool) {
 	var closed sync.WaitGroup
 	ls.mu.Lock()

@@ -8,7 +8,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// qtype is a type of record that is answered here, or of which its absence is.
+// qtype is a record type that is answered here, if only with NODATA.
 type qtype uint8
 
 const (
@@ -41,8 +41,8 @@ func qtypeOf(t uint16) (qtype, bool) {
 	}
 }
 
-// query is a packet that may be answered here: one question of class IN for a name of plain letters, with flags and an OPT record that
-// ask for nothing special.
+// query is a packet that may be answered here: one question of class IN for a name of plain characters, with flags and an OPT record that
+// request nothing special.
 type query struct {
 	packet  []byte
 	nameLen int    // of the name as text
@@ -59,7 +59,7 @@ const (
 	optSize    = 11 // without options
 )
 
-// parse reads a packet. It returns false for one that is the chain's.
+// parse parses a packet. It returns false if the chain has to answer it.
 func (q *query) parse(s *Responder, b []byte, options bool) bool {
 	// QR, opcode, AA and TC are clear, RD is free; RA, Z and the rcode are clear, AD and CD are free; one question, no answer, no
 	// authority, and OPT at most.
@@ -80,7 +80,7 @@ func (q *query) parse(s *Responder, b []byte, options bool) bool {
 	return q.parseOPT(options)
 }
 
-// parseName reads the name asked for, as text in lower case.
+// parseName parses the question's name into text in lower case.
 func (q *query) parseName(s *Responder) bool {
 	b, at, n := q.packet, headerSize, 0
 	for {
@@ -111,7 +111,7 @@ func (q *query) parseName(s *Responder) bool {
 	return n > 0 && q.end <= len(b)
 }
 
-// parseOPT reads an OPT record of version 0 that ends the packet, with no options or with such as change nothing.
+// parseOPT parses an OPT record of version 0 at the end of the packet, with no options or only options that change nothing.
 func (q *query) parseOPT(options bool) bool {
 	o := q.packet[q.end:]
 	if len(o) < optSize || o[0] != 0 || be.Uint16(o[1:]) != dns.TypeOPT || o[5] != 0 || o[6] != 0 {
@@ -135,16 +135,16 @@ func (q *query) parseOPT(options bool) bool {
 	return true
 }
 
-// idleOptions are EDNS options that CoreDNS drops unless a plugin supports them: they change no reply then. A cookie is of use to servers that
-// give cookies (RFC 7873), padding over encrypted transports (RFC 7830), keepalive over TCP (RFC 7828).
+// idleOptions are EDNS options that CoreDNS drops unless a plugin supports them, so they don't change a reply. Cookies matter only to
+// servers that issue cookies (RFC 7873), padding only on encrypted transports (RFC 7830), keepalive only over TCP (RFC 7828).
 var idleOptions = []uint16{dns.EDNS0COOKIE, dns.EDNS0PADDING, dns.EDNS0TCPKEEPALIVE}
 
-// idle reports whether an option of that length is one of these. CoreDNS answers FORMERR to a keepalive of another length.
+// idle reports whether an option of that length is one of idleOptions. CoreDNS answers FORMERR to a keepalive of another length.
 func idle(code uint16, length int) bool {
 	return slices.Contains(idleOptions, code) && (code != dns.EDNS0TCPKEEPALIVE || length == 0 || length == 2)
 }
 
-// plain maps the bytes of names that are answered here to lower case, all others to 0.
+// plain maps bytes that may be in names answered here to lower case, and all other bytes to 0.
 var plain = func() (t [256]byte) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyz0123456789-_") {
 		t[c] = c
@@ -153,8 +153,8 @@ var plain = func() (t [256]byte) {
 	return t
 }()
 
-// below returns the labels of the name in front of the zone's origin, without a final dot. It is a view of the responder's, for as long as the reply
-// is made.
+// below returns the labels of the name in front of the zone's origin, without a final dot. It refers to the responder's buffer, and is
+// valid while the reply is built.
 func (s *Responder) below(q *query, z *Zone) string {
 	n := q.nameLen - len(z.Origin)
 	if n > 0 && z.Origin != "." {

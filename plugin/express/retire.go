@@ -6,11 +6,11 @@ import (
 	"github.com/coredns/caddy"
 )
 
-// grace is how long an instance that a reload replaces waits for queries at most, as dnsserver.Server does.
+// grace is how long an instance that a reload replaces waits at most for its queries, as in dnsserver.Server.
 const grace = 5 * time.Second
 
-// retireFirst makes retire the first of what happens when the Corefile's instance ends, before any plugin shuts down: caddy calls plugins in
-// the order of directives, shed among the first, which drops the replies of queries that are still in the chain.
+// retireFirst registers retire to run first when the Corefile's instance ends, before any plugin shuts down. caddy shuts plugins down in
+// the order of directives. shed is one of the first, and then drops the replies of queries that are still in the chain.
 func retireFirst(c *caddy.Controller, p *Plan) {
 	for _, instance := range caddy.Instances() {
 		if planOf(instance) == p {
@@ -21,8 +21,8 @@ func retireFirst(c *caddy.Controller, p *Plan) {
 	c.OnShutdown(p.retire)
 }
 
-// retire ends the plan after a reload, when CoreDNS's own servers have stopped. Sockets that the new Corefile wants have to be its servers' by then, all others go. What the
-// chain is at work on gets its reply.
+// retire ends the plan after a reload, when CoreDNS's own servers have stopped. Sockets that the new Corefile wants belong to its servers
+// by then; all others are closed. Queries that the chain is processing still get their replies.
 func (p *Plan) retire() error {
 	for _, instance := range caddy.Instances() {
 		if planOf(instance) == p {
@@ -55,7 +55,7 @@ func await(done func() bool) {
 	}
 }
 
-// planOf returns the plan of an instance, nil for none.
+// planOf returns the plan of an instance, or nil.
 func planOf(instance *caddy.Instance) *Plan {
 	instance.StorageMu.RLock()
 	defer instance.StorageMu.RUnlock()

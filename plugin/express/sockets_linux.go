@@ -18,16 +18,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// sockets are as many as there are processors, in CoreDNS's SO_REUSEPORT group.
+// sockets has one socket per processor, in CoreDNS's SO_REUSEPORT group.
 type sockets struct {
 	conns []*conn
 	own   int // CoreDNS's own sockets, which come first in the group
-	// spread is set where the kernel refused the BPF program, which is said once.
+	// spread is set if the kernel refused the BPF program, so that this is logged once.
 	spread  bool
 	serving sync.WaitGroup
 }
 
-// open binds the sockets and begins to read them. CoreDNS's own, so many, are bound already.
+// open binds the sockets and starts reading them. CoreDNS's own sockets are bound already.
 func (l *listener) open(own int) error {
 	l.own = own
 	for range runtime.GOMAXPROCS(0) {
@@ -57,8 +57,8 @@ func (l *listener) abandon() {
 	}
 }
 
-// serve reads a socket until it is stopped. What isn't answered there goes to the plugin chain, by a dns.Server like the one that CoreDNS
-// makes for its own sockets (dnsserver.Server.ServePacket).
+// serve reads a socket until it is stopped. Queries that aren't answered there go to the plugin chain, through a dns.Server like the one
+// that CoreDNS creates for its own sockets (dnsserver.Server.ServePacket).
 func (l *listener) serve(c *conn) {
 	s := &dns.Server{
 		PacketConn: c, Net: "udp",
@@ -76,7 +76,7 @@ func (l *listener) serve(c *conn) {
 	}
 }
 
-// lateWriter writes as the target at the time of writing does: the one at the time of reading may have shut down its shed.
+// lateWriter uses the writer of the target at the time of writing: the target at the time of reading may have shut down its shed plugin.
 type lateWriter struct {
 	dns.Writer
 	listener *listener
@@ -89,8 +89,8 @@ func (w *lateWriter) Write(b []byte) (int, error) {
 	return w.Writer.Write(b)
 }
 
-// steer sends all packets to our sockets, each processor's to one. Where the kernel refuses that, it spreads them over ours and
-// CoreDNS's: slower, never wrong.
+// steer sends all packets to the express sockets, one socket per processor. If the kernel refuses the program, it spreads packets over
+// these and CoreDNS's sockets, which is slower but correct.
 func (l *listener) steer(own int) {
 	l.own = own
 	boundReads(l.addr)
@@ -100,13 +100,14 @@ func (l *listener) steer(own int) {
 	}
 }
 
-// longestRead is how long a read of CoreDNS's own sockets can sleep in the kernel.
+// longestRead is how long a read of CoreDNS's own sockets can block in the kernel.
 const longestRead = 100 * time.Millisecond
 
-// boundReads bounds the reads of the process's UDP sockets at the port of an address. When a reload hands CoreDNS's own socket to the new server,
-// caddy makes it blocking for a moment, for the old server too. A read that the old one begins then sleeps in the kernel, where no deadline and no Close
-// ends it, until a packet comes. None comes, since all are steered to ours, and the old server's Stop would wait for ever, and with it the reload.
-// Reads that don't block, which are all others, know no such bound.
+// boundReads bounds the reads of the process's UDP sockets at the port of an address. When a reload hands CoreDNS's own socket to the new
+// server, caddy makes it blocking for a moment, for the old server too. A read that the old server starts at that moment blocks in the
+// kernel until a packet arrives, and neither a deadline nor Close ends it. No packet arrives, because all are steered to the express
+// sockets, so the old server's Stop, and with it the reload, would wait forever. The bound doesn't affect other reads, because they don't
+// block.
 func boundReads(addr string) {
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -140,10 +141,10 @@ func isUDP(fd int, port string) bool {
 	return false
 }
 
-// linger is how long sockets are read on after their packets are given back: some may be on their way to them.
+// linger is how long sockets are still read after packets are steered back to CoreDNS's: some may be in flight.
 const linger = 200 * time.Millisecond
 
-// close gives the packets back to CoreDNS's sockets, and closes ours when they have answered what they hold.
+// close steers packets back to CoreDNS's sockets, and closes the express sockets when they have answered their remaining packets.
 func (l *listener) close() {
 	_ = attach(l.conns[0].UDPConn, 0, l.own)
 	<-time.After(linger)
@@ -157,11 +158,11 @@ func (l *listener) close() {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(grace): // a plugin that doesn't come to an end
+	case <-time.After(grace): // a plugin that doesn't return
 	}
 }
 
-// attach sends packets to count sockets of the group, the first of them at the index given, by the processor that they arrive on.
+// attach steers packets to count sockets of the group, beginning at index first, by the processor on which they arrive.
 func attach(conn *net.UDPConn, first, count int) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

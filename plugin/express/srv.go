@@ -9,14 +9,14 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// srvSize is the data of an SRV record (RFC 2782) without its target.
+// srvSize is the size of an SRV record's data (RFC 2782) without its target.
 const srvSize = 6
 
-// targets are what the SRV records of a reply point to, in the order of the records, and the addresses of these.
+// targets has the targets of a reply's SRV records, in the order of the records, and their addresses.
 type targets struct {
 	names [MaxReply / (len(toQuestion) + recordSize + srvSize)]targetName
 	addrs [maxAddrs]targetAddr
-	// nNames and nAddrs are how many of each there are.
+	// nNames and nAddrs are the numbers of names and addresses.
 	nNames, nAddrs int
 }
 
@@ -32,8 +32,8 @@ type targetAddr struct {
 	addr netip.Addr
 }
 
-// srv writes an answer of SRV records with the addresses of their targets as additional section. It returns false for a reply that doesn't
-// fit, or that would leave out some of them.
+// srv writes an answer with SRV records, and their targets' addresses as the additional section. It returns false if the reply doesn't fit,
+// or would have to omit records.
 func (w *writer) srv(a *Answers, s *Responder, l *index.Lookup) bool {
 	itself := w.query.name // the service's own name, in wire form
 	if l.Labels != "" {
@@ -127,8 +127,8 @@ func (w *writer) measure(a *Answers, s *Responder, l *index.Lookup, itself int) 
 // maxNameSize is the longest name on the wire (RFC 1035 section 2.3.4).
 const maxNameSize = 255
 
-// pointer returns where a pointer to the name of target i leads, which is about to be written: where dns.Msg.Pack saw the name first. That
-// may be the end of another target's, as the hosts a.b and b.
+// pointer returns the offset for a compression pointer to the name of target i, which is about to be written: where dns.Msg.Pack first saw
+// the name. That may be the end of another target's name, as with the hosts a.b and b.
 func (ts *targets) pointer(l *index.Lookup, i int, at uint16) uint16 {
 	hosts := l.Set.TargetHosts()
 	key := hosts[ts.names[i].host].Key
@@ -164,7 +164,7 @@ func (w *writer) host(key string, service []byte) bool {
 	}
 	w.at = label
 	for _, c := range service {
-		if 'A' <= c && c <= 'Z' { // which the length of a label never is
+		if 'A' <= c && c <= 'Z' { // the length of a label is never in this range
 			c += 'a' - 'A'
 		}
 		w.out[w.at] = c

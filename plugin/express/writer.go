@@ -9,23 +9,23 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// writer writes a reply as CoreDNS would: uncompressed where that fits, else with the owner's names as pointers to the question.
+// writer writes a reply as CoreDNS would: uncompressed if that fits, or else with the owner names as pointers to the question.
 type writer struct {
 	out    []byte
 	query  *query
-	size   int // the longest reply that the client takes
+	size   int // the longest reply that the client accepts
 	ipv6   bool
 	at     int
 	length int // uncompressed and without OPT
 }
 
-// recordSize is that of a record without its owner and data.
+// recordSize is the size of a record without its owner and data.
 const recordSize = 10
 
 var toQuestion = [2]byte{0xc0, headerSize}
 
-// compressed tells what CoreDNS does with a reply of that length with OPT: it compresses it where it is too long for the client or would
-// be fragmented (request.Scrub, dns.Truncate).
+// compressed reports whether CoreDNS compresses a reply of that length, including OPT: it does if the reply is too long for the client
+// or would be fragmented (request.Scrub, dns.Truncate).
 func (w *writer) compressed(length int) bool {
 	limit := 1480
 	if w.ipv6 {
@@ -112,7 +112,7 @@ func (s *Responder) shuffled(n int, shuffle bool) []uint8 {
 	return order
 }
 
-// negative writes NXDOMAIN or NODATA, with the zone's SOA (RFC 2308). It returns false if that has to be shortened.
+// negative writes NXDOMAIN or NODATA, with the zone's SOA (RFC 2308). It returns false if the reply has to be shortened.
 func (w *writer) negative(a *Answers, z *Zone, serial uint32, rcode byte) bool {
 	owner := w.query.name[len(w.query.name)-len(z.wire):] // in the question's case
 	size := len(z.soa) + 5*4
