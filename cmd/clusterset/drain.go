@@ -14,6 +14,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/preview"
 )
 
 // drainCommand is `clusterset drain` and `clusterset undrain`.
@@ -28,7 +29,7 @@ func newDrain() *cobra.Command {
 		Short: "Have a cluster used only as a last resort",
 		Long: `Sets spec.drain of the cluster's MemberCluster on the hub. Within seconds every member ranks the cluster's endpoints behind
 all others, whatever the distance, in DNS and behind ClusterSetIPs: they serve only services that are ready nowhere else.
-Connections that exist stay.
+Connections that exist stay. Before, it says in a line what that changes, as clusterset preview drain shows it.
 
 To drain a cluster that is drained changes nothing. clusterset undrain takes it back.` + exitHelp,
 		Example: `  clusterset drain beijing --hub-kubeconfig hub.yaml
@@ -81,6 +82,11 @@ func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.W
 	if mc.Spec.Drain == d.drain {
 		_, err = fmt.Fprintf(stdout, "%s is %s; nothing changed.\n", name, d.state())
 		return err
+	}
+	if d.drain {
+		if _, err := before(ctx, hub, preview.Change{Drain: []string{name}}, stdout); err != nil { // who drains may be in a hurry
+			_, _ = fmt.Fprintf(stderr, "clusterset: warning: what this changes can't be told: %v\n", err)
+		}
 	}
 	if err := d.patch(ctx, hub, mc); err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/go-logr/logr"
 	"github.com/spf13/cobra"
@@ -12,7 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/cli/objects"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/preview"
 )
 
 // leaveCommand is `clusterset leave`.
@@ -21,6 +24,7 @@ type leaveCommand struct {
 	kubeconfig, context       string
 	cluster, secret           string
 	keepImports               bool
+	yes                       bool
 }
 
 func newLeave() *cobra.Command {
@@ -32,7 +36,10 @@ func newLeave() *cobra.Command {
 answering with its endpoints.
 
 With the member's own kubeconfig it also deletes the agent's Secret there, and what the agent imported: stop the agent
-first. It can be repeated, and is also for clusters that are gone for good.`,
+first. It can be repeated, and is also for clusters that are gone for good.
+
+Before, it says in a line what that changes, as clusterset preview leave shows it. Where a name would lose its last endpoint it
+asks, and without a terminal to ask at it refuses.`,
 		Example: `  clusterset leave --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing
   clusterset leave --hub-kubeconfig hub.yaml --name burnt-down`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -44,6 +51,7 @@ first. It can be repeated, and is also for clusters that are gone for good.`,
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
 	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
+	flags.BoolVar(&l.yes, "yes", false, "leave without asking, whatever loses its last endpoint")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "leave what the agent imported as it is; names stay answered with what was known last")
 	return cmd
 }
@@ -75,6 +83,9 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 			return err
 		}
 	}
+	if err := l.ask(ctx, hub.Cluster, stdout); err != nil {
+		return err
+	}
 	found, err := join.Leave(ctx, hub.config, l.cluster)
 	if err != nil {
 		return hub.explain(err)
@@ -93,6 +104,20 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 		return fmt.Errorf("%s is no member of this hub; kubectl get memberclusters lists those that are", l.cluster)
 	}
 	return err
+}
+
+// ask says what changes, and returns nil if that is meant.
+func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, stdout io.Writer) error {
+	r, err := before(ctx, hub, preview.Change{Leave: []string{l.cluster}}, stdout)
+	switch {
+	case l.yes || objects.NotServed(err):
+		return nil
+	case err != nil:
+		return err
+	case r != nil && r.Loses():
+		return agreed(l.cluster, r, os.Stdin, stdout)
+	}
+	return nil
 }
 
 // cleanUp takes what join and the agent have put into the member.

@@ -15,6 +15,7 @@ import (
 const (
 	exitFailure = 1 // it was asked for rightly and went wrong
 	exitUsage   = 2 // it was asked for wrongly
+	exitLost    = 3 // a preview: a name would lose its last endpoint
 )
 
 // usageError is an error that the command's author can mend: a wrong flag, variable or file.
@@ -35,8 +36,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 0
 	}
 	_, _ = fmt.Fprintln(stderr, "clusterset: "+strings.ReplaceAll(err.Error(), "\n", "; "))
-	if errors.As(err, new(usageError)) {
+	switch {
+	case errors.As(err, new(usageError)):
 		return exitUsage
+	case errors.As(err, new(lostError)):
+		return exitLost
 	}
 	return exitFailure
 }
@@ -57,13 +61,15 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
 
   clusterset status   shows the clusters, the hub, and the services that need a look
   clusterset explain  says why a name has the addresses that it has
+  clusterset preview  shows what a change would do, without doing it
   clusterset drain    has a cluster used only as a last resort; undrain takes it back
   clusterset doctor   finds what keeps names from working, and says how to mend it
 
 As kubectl-clusterset in the PATH it is kubectl clusterset as well, and as kubectl_complete-clusterset it completes what is
 typed after that. Both can be links.
 
-Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly. An error is one line on stderr.`,
+Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly; 3, of preview alone, a name would lose its last endpoint. An error is
+one line on stderr.`,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true, // a wrong flag shouldn't scroll its own error off the screen
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -83,7 +89,7 @@ Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly. An error is o
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
-	root.AddCommand(newStatus(), newExplain(), newDrain(), newUndrain(), newDoctor())
+	root.AddCommand(newStatus(), newExplain(), newPreview(), newDrain(), newUndrain(), newDoctor())
 	asPlugin(root, os.Args[0])
 	return root
 }

@@ -29,9 +29,13 @@ const exitHelp = `
 Exit codes: 0 it is done; 1 it failed (what is wrong, and what to do about it, is on stderr); 2 it was asked for wrongly.`
 
 func (c *clusters) addFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster to look at (default: as kubectl has it)")
-	flags.StringVar(&c.context, "context", "", "`context` of that file (default: its current one)")
+	c.addLocalFlags(flags, "to look at")
 	c.addHubFlags(flags, "to look at the hub as well")
+}
+
+func (c *clusters) addLocalFlags(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster "+what+" (default: as kubectl has it)")
+	flags.StringVar(&c.context, "context", "", "`context` of that file (default: its current one)")
 }
 
 func (c *clusters) addHubFlags(flags *pflag.FlagSet, what string) {

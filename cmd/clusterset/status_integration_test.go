@@ -25,6 +25,7 @@ func TestLookingAtASet(t *testing.T) {
 	s := startLookedAt(t)
 	t.Run("status", func(t *testing.T) { testStatus(t, s) })
 	t.Run("explain", func(t *testing.T) { testExplain(t, s) })
+	t.Run("preview", func(t *testing.T) { testPreview(t, s) })
 	t.Run("drain", func(t *testing.T) { testDrain(t, s) })
 	t.Run("doctor", func(t *testing.T) { testDoctor(t, s) })
 	t.Run("rights", func(t *testing.T) { testWithoutRights(t, s) })

@@ -15,7 +15,10 @@ func asPlugin(root *cobra.Command, started string) {
 	}
 	const name = "kubectl clusterset"
 	root.Annotations = map[string]string{cobra.CommandDisplayNameAnnotation: name}
-	for _, cmd := range append(root.Commands(), root) {
+	all := []*cobra.Command{root}
+	for i := 0; i < len(all); i++ {
+		cmd := all[i]
+		all = append(all, cmd.Commands()...)
 		cmd.Example = strings.ReplaceAll(cmd.Example, "clusterset ", name+" ")
 		for _, child := range root.Commands() {
 			cmd.Long = strings.ReplaceAll(cmd.Long, "clusterset "+child.Name(), name+" "+child.Name())

@@ -30,6 +30,7 @@ type stanza struct {
 
 type corpusCase struct {
 	name    string
+	located []manifests.Located
 	facts   *Facts
 	stanzas []*stanza
 	queries string
@@ -68,7 +69,7 @@ func readCorpus(t *testing.T) []*corpusCase {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.facts = FromManifests(located, notes)
+		c.located, c.facts = located, FromManifests(located, notes)
 		cases = append(cases, c)
 	}
 	return cases

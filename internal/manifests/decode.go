@@ -36,27 +36,36 @@ func (n Note) String() string { return n.Place + ": " + n.Err.Error() }
 
 // Decode reads the objects of a file. An error means that the whole file can't be trusted: a document that doesn't
 // parse may be incomplete.
-func Decode(name string, data []byte) ([]Located, []Note, error) {
+func Decode(name string, data []byte) (objects []Located, notes []Note, err error) {
+	err = each(name, data, func(place string, asJSON []byte) error {
+		more, wrong, err := DecodeJSON(place, asJSON)
+		objects, notes = append(objects, more...), append(notes, wrong...)
+		return err
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return objects, notes, nil
+}
+
+// each calls f for each document of a file, as JSON.
+func each(name string, data []byte, f func(place string, asJSON []byte) error) error {
 	documents, err := split(data)
 	if err != nil {
-		return nil, nil, fmt.Errorf("%s: %w", name, err)
+		return fmt.Errorf("%s: %w", name, err)
 	}
-	var objects []Located
-	var notes []Note
 	for _, d := range documents {
 		asJSON := d.data
 		if !d.json {
 			if asJSON, err = sigsyaml.YAMLToJSONStrict(d.data); err != nil {
-				return nil, nil, fmt.Errorf("%s:%s", name, atLine(err, d.line))
+				return fmt.Errorf("%s:%s", name, atLine(err, d.line))
 			}
 		}
-		more, wrong, err := DecodeJSON(fmt.Sprintf("%s:%d", name, d.line), asJSON)
-		if err != nil {
-			return nil, nil, err
+		if err := f(fmt.Sprintf("%s:%d", name, d.line), asJSON); err != nil {
+			return err
 		}
-		objects, notes = append(objects, more...), append(notes, wrong...)
 	}
-	return objects, notes, nil
+	return nil
 }
 
 // DecodeJSON reads one JSON document: an object, or a List of them.

@@ -6,6 +6,10 @@ import (
 	"slices"
 	"strings"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/kubeproxy"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -69,22 +73,48 @@ func (s *State) Answers(service string, p Place, o Options) (*Answers, error) {
 	return s.look(key, &o).at(p), nil
 }
 
+// Imported returns what a service is in a place by the objects that its cluster has: what importers, of whatever make, have written.
+func Imported(objects []runtime.Object, service string, p Place, o Options) (*Answers, error) {
+	key, err := ParseService(service)
+	if err != nil {
+		return nil, err
+	}
+	s := &seen{views: map[string]*Answers{}}
+	l := &look{state: &State{ranked: map[string]*index.Cluster{}}, options: &o, key: key}
+	var slices []*discoveryv1.EndpointSlice
+	for _, object := range objects {
+		s.take(object)
+		switch object := object.(type) {
+		case *clustersetv1alpha1.MemberCluster:
+			if c, _ := index.FromMemberCluster(object); c != nil {
+				l.state.ranked[c.Name] = c
+			}
+		case *discoveryv1.EndpointSlice:
+			slices = append(slices, object)
+		}
+	}
+	return l.answers(s.routed(key, slices), p, true), nil
+}
+
 // at returns what the service is in a place.
 func (l *look) at(p Place) *Answers {
 	s := l.from(p.Cluster)
-	if a := s.views[p.Zone]; a != nil {
-		return a
+	if s.views[p.Zone] == nil {
+		s.views[p.Zone] = l.answers(s, p, l.state.hasNodes(p))
 	}
+	return s.views[p.Zone]
+}
+
+func (l *look) answers(s *seen, p Place, nodes bool) *Answers {
 	x := index.New(index.Options{Self: topology.Location(p), Policy: l.options.Policy})
 	x.Put(s.objects...)
 	x.Publish()
 	a := &Answers{}
 	svc := x.Snapshot().Service(string(index.NewServiceKey(l.key.Namespace, l.key.Name)))
 	a.DNS, a.Global = l.named(p, x, svc, index.MCS), l.named(p, x, svc, index.Global)
-	if s.vip && l.state.hasNodes(p) {
-		a.ClusterSetIP = l.routed(p, s, svc)
+	if s.vip && nodes && svc != nil {
+		a.ClusterSetIP = l.proxied(p, s, svc)
 	}
-	s.views[p.Zone] = a
 	return a
 }
 
@@ -119,14 +149,14 @@ func (l *look) named(p Place, x *index.Index, svc *index.Service, d index.Dialec
 	return a
 }
 
-// routed is where connections to the ClusterSetIP lead from the nodes of the place.
-func (l *look) routed(p Place, s *seen, svc *index.Service) *Answer {
+// proxied is where connections to the ClusterSetIP lead from the nodes of the place.
+func (l *look) proxied(p Place, s *seen, svc *index.Service) *Answer {
 	g := l.gather(p)
-	view := topology.View{Self: topology.Location(p), Policy: s.resolved.Policy.Or(l.options.Policy), UseExpired: true}
-	last, behind := topology.Gone, svc.ReadyIn()
+	view := topology.View{Self: topology.Location(p), Policy: svc.Policy(index.MCS).Or(l.options.Policy), UseExpired: true}
+	last, degraded, behind := topology.Rank(0), false, svc.ReadyIn()
 	var ports []string
 	for port, ready := range s.behind {
-		alive := false
+		alive, best := false, topology.Gone
 		for _, e := range kubeproxy.In(ready, p.Zone) {
 			at := l.endpoint(e)
 			if e.ClusterIP {
@@ -135,15 +165,15 @@ func (l *look) routed(p Place, s *seen, svc *index.Service) *Answer {
 				g.add(at, nil)
 			}
 			alive = alive || !l.state.down[e.Cluster]
-			if rank := view.Rank(&at); last == topology.Gone || rank > last {
-				last = rank
-			}
+			rank := view.Rank(&at)
+			best, last = min(best, rank), max(last, rank)
 		}
+		degraded = degraded || best.Degraded()
 		if alive {
 			ports = append(ports, strings.TrimSpace(port.Name+" "+string(port.Protocol)+" "+string(port.Family)))
 		}
 	}
-	a := g.answer(last.Degraded())
+	a := g.answer(degraded)
 	if len(a.Clusters) > 0 {
 		a.Tier = view.Tier(last).String()
 	}

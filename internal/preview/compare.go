@@ -57,6 +57,7 @@ func (s *State) Preview(changes []Change, o Options) (*Result, error) {
 	slices.SortFunc(r.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(a.severity(), b.severity()), cmp.Compare(b.load(), a.load()), compareKeys(a.Key(), b.Key()))
 	})
+	r.Summary.say(changes)
 	return r, nil
 }
 

@@ -1,8 +1,6 @@
 package preview
 
 import (
-	"fmt"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -60,8 +58,7 @@ func (s *State) look(key types.NamespacedName, o *Options) *look {
 
 // from returns what a cluster sees. Whoever doesn't export the service sees it as others do that lie where it lies.
 func (l *look) from(cluster string) *seen {
-	m := l.state.usable[cluster]
-	kind := fmt.Sprintf("%q %q %q", m.AllZones(), m.Status.Zones, m.Spec.Region)
+	kind := l.state.kinds[cluster]
 	exports := l.records != nil && l.records.exports(cluster)
 	if exports {
 		kind = cluster
@@ -96,20 +93,29 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	if out.Global != nil {
 		s.take(out.Global)
 	}
-	derived := api.DerivedServiceName(l.key.Namespace, l.key.Name)
-	var routed []*discoveryv1.EndpointSlice
 	for _, slice := range out.Slices {
 		s.take(slice)
-		if slice.Labels[api.LabelKubernetesServiceName] == derived {
-			routed = append(routed, slice)
-		}
 	}
-	s.vip, s.behind = out.Derived != nil, kubeproxy.Ready(routed)
+	s.routed(l.key, out.Slices)
+	s.vip = out.Derived != nil
 	for _, exporter := range out.Resolved.Clusters {
 		if c := l.state.ranked[exporter]; c != nil {
 			s.objects = append(s.objects, c)
 		}
 	}
+	return s
+}
+
+// routed takes up those slices that are for kube-proxy.
+func (s *seen) routed(key types.NamespacedName, all []*discoveryv1.EndpointSlice) *seen {
+	derived := api.DerivedServiceName(key.Namespace, key.Name)
+	var routed []*discoveryv1.EndpointSlice
+	for _, slice := range all {
+		if slice.Namespace == key.Namespace && slice.Labels[api.LabelKubernetesServiceName] == derived {
+			routed = append(routed, slice)
+		}
+	}
+	s.vip, s.behind = len(routed) > 0, kubeproxy.Ready(routed)
 	return s
 }
 

@@ -251,3 +251,30 @@ func TestAll(t *testing.T) {
 		t.Errorf("a State changed from\n%s\nto\n%s", a, b)
 	}
 }
+
+func TestScreen(t *testing.T) {
+	r, err := shop(t).state().Preview([]Change{{Down: []string{"beijing"}}, {Export: &Export{Service: "shop/else", From: "shanghai", Records: shop(t).records("shanghai", "shop/else", "None", "sh=2")}}}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `
+down beijing; export shop/else from shanghai: 4 of 4 services change. In some place 2 lose their last endpoint, 1 falls on fewer endpoints, 1 comes into conflict.
+
+EFFECT  SERVICE    FROM                                  BY                            BEFORE                           AFTER
+lost    shop/db    hangzhou/hz/south, shanghai/sh/south  clusterset.local, svc.global  beijing 1                        NXDOMAIN
+lost    shop/db    tianjin/bj-a/north                    clusterset.local, svc.global  beijing 1 (zone)                 NXDOMAIN
+lost    shop/only  hangzhou/hz/south, shanghai/sh/south  svc.global                    beijing 1                        NODATA
+lost    shop/only  hangzhou/hz/south, shanghai/sh/south  ClusterSetIP                  beijing 1                        beijing (down), last resort
+lost    shop/only  tianjin/bj-a/north                    svc.global                    beijing 1 (zone)                 NODATA
+lost    shop/only  tianjin/bj-a/north                    ClusterSetIP                  beijing 1 (zone)                 beijing (down), last resort
+fewer   shop/web   tianjin/bj-a/north                    svc.global                    beijing 4, tianjin 1 = 5 (zone)  tianjin 1 (zone)
+fewer   shop/web   tianjin/bj-a/north                    ClusterSetIP                  beijing 2, tianjin 1 = 3 (zone)  tianjin 1 (zone)
+more    shop/else  shanghai/sh/south                     ClusterSetIP                  hangzhou 1 (region)              shanghai 2 (zone)
+more    shop/else  tianjin/bj-a/north                    ClusterSetIP                  hangzhou 1                       hangzhou 1, shanghai 2 = 3
+
+Conflict in shop/else: type: shanghai (1 of 2 clusters) disagrees with hangzhou, whose export is the oldest (2026-01-01T00:00:05Z); hangzhou has ClusterSetIP, shanghai has Headless
+`
+	if got := "\n" + (Screen{}).Render(r); got != want {
+		t.Errorf("the screen is%s\nwant%s", got, want)
+	}
+}

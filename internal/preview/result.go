@@ -16,6 +16,8 @@ type Result struct {
 
 // Summary counts.
 type Summary struct {
+	// Text says all that in a line.
+	Text string `json:"text"`
 	// Services is how many were looked at, Changed for how many something changes.
 	Services int `json:"services"`
 	Changed  int `json:"changed"`

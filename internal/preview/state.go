@@ -2,6 +2,7 @@ package preview
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -23,6 +24,8 @@ type State struct {
 	// Of members, as importers and DNS servers take them.
 	usable map[string]*clustersetv1alpha1.MemberCluster
 	ranked map[string]*index.Cluster
+	// kinds are equal for clusters that lie alike, and see alike what they don't export.
+	kinds map[string]string
 }
 
 // records are what clusters say of a service. Neither is changed once it is part of a State.
@@ -88,9 +91,11 @@ func NewState(members []clustersetv1alpha1.MemberCluster, services []clustersetv
 func (s *State) known() *State {
 	s.usable = make(map[string]*clustersetv1alpha1.MemberCluster, len(s.members))
 	s.ranked = make(map[string]*index.Cluster, len(s.members))
+	s.kinds = make(map[string]string, len(s.members))
 	for name, m := range s.members {
 		usable, errs := desired.Usable(m)
 		s.usable[name] = usable
+		s.kinds[name] = fmt.Sprintf("%q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region)
 		if len(errs) > 0 {
 			continue // no importer copies it
 		}

@@ -151,7 +151,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 	})
 
 	t.Run("a member that has left can't come back", func(t *testing.T) {
-		out, err := exec.Command(built(t, "clusterset"), "leave", "--hub-kubeconfig", c.Kubeconfig(), "--name", "turin").CombinedOutput()
+		out, err := exec.Command(built(t, "clusterset"), "leave", "--yes", "--hub-kubeconfig", c.Kubeconfig(), "--name", "turin").CombinedOutput()
 		if err != nil {
 			t.Fatalf("clusterset leave: %v\n%s", err, out)
 		}

@@ -96,7 +96,7 @@ func goesOn(line string) bool {
 var heredocRE = regexp.MustCompile(`<<-?'?(\w+)'?`)
 
 // looksRE matches commands that change nothing, and can be typed again until what they show is so.
-var looksRE = regexp.MustCompile(`^(\w+=\$\()?(dig |clusterset (status|explain|doctor|version)|kubectl ([-\w]+[= ]\S+ )*?(get|describe|rollout status|wait|events|api-resources) ?|helm (list|status|history))`)
+var looksRE = regexp.MustCompile(`^(\w+=\$\()?(dig |clusterset (status|explain|preview|doctor|version)|kubectl ([-\w]+[= ]\S+ )*?(get|describe|rollout status|wait|events|api-resources) ?|helm (list|status|history))`)
 
 // patience bounds how long a page's reader waits for what it shows.
 const patience = 90 * time.Second

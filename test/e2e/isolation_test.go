@@ -427,7 +427,7 @@ func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("claims-1970")
 	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
-	if err := clustersetCommand(t.Context(), "leave", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
 		t.Fatal(err)
 	}
 	beijing.apply(exported(ns, "web", httpPort))

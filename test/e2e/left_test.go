@@ -44,7 +44,7 @@ func TestLeftAndLost(t *testing.T) {
 	others := f.members[:2]
 	for what, leave := range map[string]func() error{
 		"by clusterset leave": func() error {
-			return clustersetCommand(t.Context(), "leave", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai")
+			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai")
 		},
 		"by hand": func() error {
 			return f.hub.client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})

@@ -114,7 +114,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 					return errors.Join(m.importedFrom(ns, "brief", "tianjin"), m.importedFrom(ns, "only", "beijing"))
 				})
 			}
-			if err := clustersetCommand(t.Context(), "leave", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
 				t.Fatal(err)
 			}
 			f.hub.kill()

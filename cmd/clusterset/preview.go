@@ -1,0 +1,326 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/preview"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// previewCommand is `clusterset preview` and each of its own commands.
+type previewCommand struct {
+	clusters
+	output
+	file, manifests string
+	services        []string
+	from            string // a place
+	dataPath        string
+	prefer          []string
+
+	exporter string // of the one service
+	zones    []string
+	region   string
+	policy   preview.Policy
+	tiers    []string
+}
+
+const previewHelp = `
+
+It goes by what the hub has, and changes nothing. --manifests reads the same from files instead, as
+kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes them on the hub.
+
+Of each service, and each place that clients are in, it shows what changes: the names below clusterset.local and svc.global, and
+where connections to the ClusterSetIP lead, as cluster and number of ready endpoints; the worst first. A place is a cluster, a zone
+that it or its nodes lie in, and its region. Clusters that are silent don't count as places. What it can't know are the flags of
+agents and servers, which it takes to be alike: --data-path and --default-prefer say what they are.
+
+Exit codes: 0 it is done; 1 it failed (what is wrong, and what to do about it, is on stderr); 2 it was asked for wrongly; 3 a name or
+a ClusterSetIP would lose its last endpoint somewhere.`
+
+func newPreview() *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use:   "preview",
+		Short: "Show what a change would do, without doing it",
+		Long: `Shows what would change for clients if clusters went down, were drained or left, if a service was exported or no longer, if a
+cluster lay elsewhere, or a service had another policy. Each has a command of its own; --file has several changes at once, one after
+the other:
+
+  - drain: [beijing]
+  - down: [shanghai, guangzhou]
+  - export: {service: shop/web, from: tianjin, context: tianjin}
+  - place: {cluster: tianjin, zones: [cn-north-2a], region: cn-north-2}
+  - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3}
+
+There are undrain, leave and unexport as well.` + previewHelp,
+		Example: `  clusterset preview drain beijing --hub-context hub
+  clusterset preview --file changes.yaml --hub-context hub -o json`,
+	}, func(args []string) ([]preview.Change, error) {
+		if len(args) > 0 {
+			return nil, usagef("unknown command %q; see clusterset preview --help", args[0])
+		}
+		return p.fromFile()
+	})
+	cmd.Flags().StringVarP(&p.file, "file", "f", "", "YAML `file` with the changes (- for the standard input)")
+	p.addLocalFlags(cmd.Flags(), "whose Service an export without a context means")
+	p.placeFlag(cmd.Flags())
+	for _, c := range []struct {
+		verb, short string
+		change      func(clusters []string) preview.Change
+	}{
+		{"down", "Show what the loss of clusters would do", func(c []string) preview.Change { return preview.Change{Down: c} }},
+		{"drain", "Show what it would do to drain clusters", func(c []string) preview.Change { return preview.Change{Drain: c} }},
+		{"undrain", "Show what it would do to use drained clusters again", func(c []string) preview.Change { return preview.Change{Undrain: c} }},
+		{"leave", "Show what it would do to take clusters off the hub", func(c []string) preview.Change { return preview.Change{Leave: c} }},
+	} {
+		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
+	}
+	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what it would do to end an export"),
+		previewPlace(), previewPolicy())
+	return cmd
+}
+
+// command makes a command that previews the changes.
+func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string) ([]preview.Change, error)) *cobra.Command {
+	configured(cmd)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		what, err := changes(args)
+		if err != nil {
+			return err
+		}
+		return p.run(cmd.Context(), cmd.OutOrStdout(), what)
+	}
+	flags := cmd.Flags()
+	p.addHubFlags(flags, "whose records are read (it, --hub-context or --manifests is required)")
+	flags.StringVar(&p.manifests, "manifests", "", "read what the hub has from the files in this `directory`, or from one file")
+	flags.StringSliceVar(&p.services, "for", nil, "`namespace/name` of services to show (default: all)")
+	flags.StringVar(&p.dataPath, "data-path", string(desired.DataPathPods), "what ClusterSetIPs lead to, as the agents have it: pods, clusterips or none")
+	flags.StringSliceVar(&p.prefer, "default-prefer", nil, "`tiers` that servers and agents prefer where a service states none: cluster, zone, region, or none (default: zone,region)")
+	p.addFlag(cmd, "table", "wide", "json", "yaml")
+	return cmd
+}
+
+func (p *previewCommand) placeFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&p.from, "from", "", "`place` of the clients to show: cluster/zone/region, - for any (default: all)")
+}
+
+func previewClusters(verb, short string, change func([]string) preview.Change) *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use: verb + " CLUSTER...", Short: short, Long: short + ", without doing it." + previewHelp,
+		Example: "  clusterset preview " + verb + " beijing --hub-context hub",
+	}, func(args []string) ([]preview.Change, error) {
+		if len(args) == 0 {
+			return nil, usagef("want a cluster; clusterset status lists them")
+		}
+		return []preview.Change{change(args)}, nil
+	})
+	cmd.ValidArgsFunction = p.completeClusters
+	p.placeFlag(cmd.Flags())
+	return cmd
+}
+
+func previewExport(verb, short string) *cobra.Command {
+	var p previewCommand
+	long := short + ", without doing it. The Service and its endpoints are read in the cluster itself, by --kubeconfig and --context, or from --manifests."
+	if verb == "unexport" {
+		long = short + ", without doing it."
+	}
+	cmd := p.command(&cobra.Command{
+		Use: verb + " NAMESPACE/NAME --from CLUSTER", Short: short, Long: long + previewHelp,
+		Example: "  clusterset preview " + verb + " shop/web --from beijing --hub-context hub" + map[string]string{"export": " --context beijing"}[verb],
+	}, func(args []string) ([]preview.Change, error) {
+		service, err := oneService(args)
+		if err != nil {
+			return nil, err
+		}
+		if p.exporter == "" {
+			return nil, usagef("--from is required: the cluster that exports %s", service)
+		}
+		e := &preview.Export{Service: service, From: p.exporter}
+		if verb == "unexport" {
+			return []preview.Change{{Unexport: e}}, nil
+		}
+		return []preview.Change{{Export: e}}, nil
+	})
+	cmd.Flags().StringVar(&p.exporter, "from", "", "`cluster` that exports it (required)")
+	if verb == "export" {
+		p.addLocalFlags(cmd.Flags(), "of the cluster that exports it")
+	}
+	return cmd
+}
+
+func previewPlace() *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use: "place CLUSTER", Short: "Show what another place of a cluster would do",
+		Long:    "Shows what it would do to give a cluster's MemberCluster other zones or another region. Where its nodes lie stays." + previewHelp,
+		Example: "  clusterset preview place tianjin --zone cn-north-2a --region cn-north-2 --hub-context hub",
+	}, func(args []string) ([]preview.Change, error) {
+		if len(args) != 1 {
+			return nil, usagef("want one cluster, not %d; clusterset status lists them", len(args))
+		}
+		return []preview.Change{{Place: &preview.Move{Cluster: args[0], Zones: p.zones, Region: p.region}}}, nil
+	})
+	cmd.Flags().StringSliceVar(&p.zones, "zone", nil, "`zones` that it lies in, - for unknown (default: as now)")
+	cmd.Flags().StringVar(&p.region, "region", "", "`region` that it lies in, - for unknown (default: as now)")
+	cmd.ValidArgsFunction = p.completeClusters
+	p.placeFlag(cmd.Flags())
+	return cmd
+}
+
+func previewPolicy() *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use: "policy NAMESPACE/NAME", Short: "Show what another policy of a service would do",
+		Long:    "Shows what it would do if all exports of a service stated a policy (clusterset.dev/prefer, boundary and min-ready on the ServiceExport)." + previewHelp,
+		Example: "  clusterset preview policy shop/web --boundary region --min-ready 3 --hub-context hub",
+	}, func(args []string) ([]preview.Change, error) {
+		var err error
+		if p.policy.Service, err = oneService(args); err != nil {
+			return nil, err
+		}
+		p.policy.Prefer = strings.Join(p.tiers, " ")
+		return []preview.Change{{Policy: &p.policy}}, nil
+	})
+	cmd.Flags().StringSliceVar(&p.tiers, "prefer", nil, "`tiers`, the most wanted first: cluster, zone, region, or none (default: as now)")
+	cmd.Flags().StringVar(&p.policy.Boundary, "boundary", "", "`tier` outside of which nothing is used: cluster, zone or region (default: as now)")
+	cmd.Flags().Int32Var(&p.policy.MinReady, "min-ready", 0, "`number` of ready endpoints that make a tier enough (default: as now)")
+	p.placeFlag(cmd.Flags())
+	return cmd
+}
+
+func oneService(args []string) (string, error) {
+	if len(args) != 1 {
+		return "", usagef("want one service as NAMESPACE/NAME, not %d", len(args))
+	}
+	if _, err := preview.ParseService(args[0]); err != nil {
+		return "", usageError{err}
+	}
+	return args[0], nil
+}
+
+// fromFile reads the changes of --file.
+func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
+	var content []byte
+	switch p.file {
+	case "":
+		return nil, usagef("want a change: down, drain, undrain, leave, export, unexport, place, policy or --file; see clusterset preview --help")
+	case "-":
+		content, err = io.ReadAll(os.Stdin)
+	default:
+		content, err = os.ReadFile(p.file)
+	}
+	if err != nil {
+		return nil, usagef("--file: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(content, &changes); err != nil {
+		return nil, usagef("--file %s: want a list of changes, each with one of down, drain, undrain, leave, export, unexport, place and policy: %w", p.file, err)
+	}
+	if len(changes) == 0 {
+		return nil, usagef("--file %s: it has no changes", p.file)
+	}
+	return changes, nil
+}
+
+// options reads what is asked for.
+func (p *previewCommand) options() (o preview.Options, err error) {
+	if err := p.check(); err != nil {
+		return o, err
+	}
+	if o.DataPath, err = desired.ParseDataPath(p.dataPath); err != nil {
+		return o, usagef("--data-path: %w", err)
+	}
+	if len(p.prefer) > 0 {
+		if o.Policy.Prefer, err = topology.ParsePrefer(strings.Join(p.prefer, " ")); err != nil {
+			return o, usagef("--default-prefer: %w", err)
+		}
+	}
+	if o.From, err = parsePlace(p.from); err != nil {
+		return o, usagef("--from: %w", err)
+	}
+	for _, service := range p.services {
+		key, err := preview.ParseService(service)
+		if err != nil {
+			return o, usagef("--for: %w", err)
+		}
+		o.Services = append(o.Services, key)
+	}
+	return o, nil
+}
+
+// lostError says that a name would lose its last endpoint.
+type lostError struct{ services int }
+
+func (e lostError) Error() string {
+	if e.services == 1 {
+		return "1 service would lose its last endpoint in some place"
+	}
+	return fmt.Sprintf("%d services would lose their last endpoint in some place", e.services)
+}
+
+func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview.Change) error {
+	o, err := p.options()
+	if err != nil {
+		return err
+	}
+	state, found, err := p.state(ctx)
+	if err != nil {
+		return err
+	}
+	var notes []string
+	for i := range changes {
+		if e := changes[i].Export; e != nil {
+			said, err := p.read(ctx, e, found, metav1.NewTime(time.Now()))
+			if err != nil {
+				return err
+			}
+			notes = append(notes, said...)
+		}
+	}
+	result, err := state.Preview(changes, o)
+	if err != nil {
+		return usageError{err}
+	}
+	result.Notes = append(result.Notes, notes...)
+	err = p.write(w, result, func() string {
+		return preview.Screen{Wide: p.wide(), Colours: colours(w)}.Render(result)
+	})
+	if err == nil && result.Loses() {
+		return lostError{result.Summary.Effects[preview.Lost]}
+	}
+	return err
+}
+
+// completeClusters offers the set's clusters to a shell.
+func (p *previewCommand) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if fillIn(cmd.Flags(), os.LookupEnv) != nil {
+		return nil, none
+	}
+	config, err := p.hub()
+	if err != nil || config == nil {
+		return nil, none
+	}
+	members, err := membersOf(cmd.Context(), config)
+	if err != nil {
+		return nil, none
+	}
+	return memberNames(members), none
+}
+
+var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: what is wanted is what a hub has, as " +
+	"kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes it there")

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/preview"
+)
+
+// state reads what the hub has. found are the objects of --manifests, which may be more.
+func (p *previewCommand) state(ctx context.Context) (state *preview.State, found []runtime.Object, err error) {
+	if p.manifests != "" {
+		if p.hasHub() {
+			return nil, nil, usagef("--manifests and %s exclude each other: records come from one source", hubFlags)
+		}
+		return readState(p.manifests)
+	}
+	config, err := p.hub()
+	if err != nil {
+		return nil, nil, err
+	}
+	if config == nil {
+		return nil, nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: a preview goes by what the hub has")
+	}
+	hub, err := objects.Open(config, "hub", hubFlags)
+	if err != nil {
+		return nil, nil, err
+	}
+	state, err = fetchState(ctx, hub)
+	return state, nil, err
+}
+
+// readState reads what a hub has from files.
+func readState(path string) (*preview.State, []runtime.Object, error) {
+	scheme := connect.NewScheme()
+	utilruntime.Must(mcsv1beta1.Install(scheme))
+	found, _, err := manifests.Objects(path, scheme)
+	if err != nil {
+		return nil, nil, usagef("--manifests: %w", err)
+	}
+	var members []clustersetv1alpha1.MemberCluster
+	var services []clustersetv1alpha1.ExportedService
+	var endpoints []clustersetv1alpha1.ExportedEndpoints
+	for _, o := range found {
+		switch o := o.(type) {
+		case *clustersetv1alpha1.MemberCluster:
+			members = append(members, *o)
+		case *clustersetv1alpha1.ExportedService:
+			services = append(services, *o)
+		case *clustersetv1alpha1.ExportedEndpoints:
+			endpoints = append(endpoints, *o)
+		}
+	}
+	if len(services) == 0 && len(members) == 0 {
+		return nil, nil, usagef("--manifests %s: %w", path, errNoRecords)
+	}
+	return preview.NewState(members, services, endpoints), found, nil
+}
+
+// fetchState reads what the hub has.
+func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, error) {
+	members, err := hub.MemberClusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		if members[i].Labels[api.LabelManagedBy] == api.ManagedByImporter {
+			return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; give the hub's kubeconfig with %s", hub.Server, members[i].Name, hubFlags)
+		}
+	}
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	for _, list := range []client.ObjectList{&services, &endpoints} {
+		if err := hub.List(ctx, list); err != nil {
+			return nil, hub.Words(err)
+		}
+	}
+	return preview.NewState(members, services.Items, endpoints.Items), nil
+}
+
+func membersOf(ctx context.Context, config *rest.Config) ([]clustersetv1alpha1.MemberCluster, error) {
+	hub, err := objects.Open(config, "hub", hubFlags)
+	if err != nil {
+		return nil, err
+	}
+	return hub.MemberClusters(ctx)
+}
+
+// read fills in the records that a Service would have if it was exported. It returns what else there is to say.
+func (p *previewCommand) read(ctx context.Context, e *preview.Export, found []runtime.Object, now metav1.Time) (notes []string, err error) {
+	key, err := preview.ParseService(e.Service)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	src := exporter.Source{Cluster: e.From, Key: key}
+	if p.manifests != "" {
+		takeFrom(found, &src)
+	} else if notes, err = p.fetchService(ctx, e, &src); err != nil {
+		return nil, err
+	}
+	records, left, err := exporter.Exported(src, now)
+	if err != nil {
+		return nil, fmt.Errorf("%s can't be exported from %s: %w", e.Service, e.From, err)
+	}
+	e.Records = &preview.Records{Service: records.Service}
+	for i := range records.Endpoints {
+		e.Records.Endpoints = append(e.Records.Endpoints, &records.Endpoints[i])
+	}
+	for _, err := range left {
+		notes = append(notes, fmt.Sprintf("of %s in %s is left out: %v", e.Service, e.From, err))
+	}
+	return notes, nil
+}
+
+// takeFrom finds a Service and what belongs to it among the objects of files.
+func takeFrom(found []runtime.Object, src *exporter.Source) {
+	for _, o := range found {
+		switch o := o.(type) {
+		case *corev1.Service:
+			if client.ObjectKeyFromObject(o) == src.Key {
+				src.Service = o
+			}
+		case *mcsv1beta1.ServiceExport:
+			if client.ObjectKeyFromObject(o) == src.Key {
+				src.Export = o
+			}
+		case *discoveryv1.EndpointSlice:
+			if o.Namespace == src.Key.Namespace && o.Labels[discoveryv1.LabelServiceName] == src.Key.Name {
+				src.Slices = append(src.Slices, *o)
+			}
+		}
+	}
+}
+
+// fetchService reads a Service and what belongs to it in its cluster.
+func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, src *exporter.Source) (notes []string, err error) {
+	at := p.clusters
+	if e.Context != "" {
+		at.context = e.Context
+	}
+	config, err := at.local()
+	if err != nil {
+		return nil, err
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return nil, err
+	}
+	if name := c.Name(ctx); name != "" && name != e.From {
+		return nil, usagef("the cluster at %s is %s, not %s; %s say where %s is read", c.Server, name, e.From, localFlags, e.Service)
+	} else if name == "" {
+		notes = []string{fmt.Sprintf("%s is read at %s, which doesn't say that it is %s", e.Service, c.Server, e.From)}
+	}
+	svc := &corev1.Service{}
+	switch err := c.Get(ctx, src.Key, svc); {
+	case err == nil:
+		src.Service = svc
+	case !apierrors.IsNotFound(err):
+		return nil, c.Words(err)
+	}
+	var slices discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &slices, client.InNamespace(src.Key.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: src.Key.Name}); err != nil {
+		return nil, c.Words(err)
+	}
+	src.Slices = slices.Items
+	exports, err := c.ServiceExports(ctx, client.InNamespace(src.Key.Namespace))
+	if err != nil {
+		return nil, err
+	}
+	for i := range exports {
+		if exports[i].Name == src.Key.Name {
+			src.Export = &exports[i]
+		}
+	}
+	return notes, nil
+}
