@@ -38,8 +38,8 @@ const (
 )
 
 // ParseAddress parses an IP address that may be handed to clients: neither unspecified, loopback, link-local, multicast
-// nor broadcast, and without an IPv6 zone. Such an address means something else on the machine of whoever is given it, and
-// a name that resolves to 127.0.0.1 or to 169.254.169.254 would let one cluster point another's pods at themselves or at
+// nor broadcast, and without an IPv6 zone. Such an address means something else on each machine that gets it, and a
+// name that resolves to 127.0.0.1 or to 169.254.169.254 would let one cluster point another's pods at themselves or at
 // their cloud's metadata service. The Kubernetes API refuses most of them in an EndpointSlice too.
 //
 // IPv4-mapped IPv6 addresses come back as the IPv4 addresses they are.
@@ -100,7 +100,7 @@ func CheckMemberName(s string) error {
 }
 
 // CheckLocation returns an error unless s can be a zone's or a region's name: any text without control characters and
-// without blanks at its ends. Locations are only ever compared, so they need be no DNS labels ("华北" is fine). Empty
+// without blanks at its ends. Locations are only ever compared, so they need not be DNS labels ("华北" is fine). Empty
 // means unknown and is fine too.
 func CheckLocation(s string) error {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > MaxLocation || strings.TrimSpace(s) != s ||
@@ -111,10 +111,10 @@ func CheckLocation(s string) error {
 	return nil
 }
 
-// IsReservedKey says whether a label or annotation key steers machinery of ours or of Kubernetes. Exported labels and
-// annotations with such keys are dropped by the importer: else a member could claim another's objects as managed by us,
-// or have a Service taken away from kube-proxy, in every other cluster. Keys like app.kubernetes.io/name are not among
-// them.
+// IsReservedKey reports whether a label or annotation key controls clusterset or Kubernetes itself. The importer drops
+// exported labels and annotations with such keys: otherwise a member could mark another's objects as managed by
+// clusterset, or hide a Service from kube-proxy, in every other cluster. Keys like app.kubernetes.io/name are not
+// reserved.
 func IsReservedKey(key string) bool {
 	prefix, _, ok := strings.Cut(key, "/")
 	if !ok {

@@ -1,6 +1,5 @@
-// Package api holds what every part of clusterset has to agree on: the names of labels, annotations, namespaces and
-// objects (this file), and the rules for data that nobody should trust (check.go). The object types lie below it, in
-// api/clusterset/v1alpha1 and api/fabedge/v1alpha1.
+// Package api has what all parts of clusterset must agree on: the names of labels, annotations, namespaces and objects (this file), and the
+// rules for untrusted data (check.go). The object types are in api/clusterset/v1alpha1 and api/fabedge/v1alpha1.
 //
 // The CoreDNS binary imports this package, so it stays free of client-go and controller-runtime.
 package api
@@ -15,7 +14,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Domain is the prefix of every label and annotation key that is ours, and our API group.
+// Domain is clusterset's API group, and the prefix of all of its label and annotation keys.
 const Domain = "clusterset.dev"
 
 // Namespaces.
@@ -23,14 +22,14 @@ const (
 	// MemberNamespacePrefix begins the name of a member's namespace on the hub. See MemberNamespace.
 	MemberNamespacePrefix = "clusterset-member-"
 
-	// SystemNamespace is where our own Deployments and Secrets live unless someone chooses otherwise.
+	// SystemNamespace is the default namespace of clusterset's own Deployments and Secrets.
 	SystemNamespace = "clusterset-system"
 )
 
-// Ownership. We change or delete an object only where this label says that it is ours; everything else belongs to a
-// user, to FabDNS or to another MCS implementation.
+// Ownership. clusterset changes or deletes an object only if this label says that clusterset wrote it. All other objects belong to a user,
+// to FabDNS or to another MCS implementation.
 const (
-	// LabelManagedBy says which of our components wrote an object. Its values are the ManagedBy constants.
+	// LabelManagedBy names the component that wrote an object. Its values are the ManagedBy constants.
 	LabelManagedBy = Domain + "/managed-by"
 
 	// ManagedByImporter marks what the importer writes in a member: ServiceImports, EndpointSlices, GlobalServices,
@@ -41,18 +40,18 @@ const (
 	// of a Service that carries KeyGlobalService.
 	ManagedByExporter = "exporter"
 
-	// ManagedByJoin marks what `clusterset join` makes on the hub and `leave` takes away.
+	// ManagedByJoin marks what `clusterset join` creates on the hub and `leave` deletes.
 	ManagedByJoin = "join"
 
 	// ManagedByHub marks what the hub process makes on the hub for a MemberCluster (package hub/members).
 	ManagedByHub = "hub"
 
-	// EndpointSliceManagedBy is our value of LabelEndpointSliceManagedBy. A value other than the built-in
-	// controller's keeps that controller from deleting slices that have no local Service behind them.
+	// EndpointSliceManagedBy is clusterset's value of LabelEndpointSliceManagedBy. Because it differs from the built-in controller's value,
+	// that controller doesn't delete slices without a local Service.
 	EndpointSliceManagedBy = "endpointslice-importer." + Domain
 )
 
-// Field managers, for server-side apply: one per writer, so that their fields never get mixed up.
+// Field managers for server-side apply: one per writer, to keep their fields apart.
 const (
 	FieldManagerExporter = "clusterset-exporter"
 	FieldManagerImporter = "clusterset-importer"
@@ -62,8 +61,8 @@ const (
 
 // Labels.
 const (
-	// LabelCluster holds a member's name: on its namespace on the hub, and on its records there for those who look.
-	// Nothing decides by it: a record's cluster is the one of its namespace (ClusterOfNamespace).
+	// LabelCluster has a member's name, on its namespace on the hub and, for information, on its records there. No decision depends on it:
+	// a record's cluster is that of its namespace (ClusterOfNamespace).
 	LabelCluster = Domain + "/cluster"
 
 	// LabelExportedNamespace and LabelExportedName hold the namespace and name of the exported Service, on
@@ -74,34 +73,34 @@ const (
 	// LabelServiceName is the MCS label that links an EndpointSlice (and a derived Service) to its ServiceImport.
 	LabelServiceName = mcsv1beta1.LabelServiceName
 
-	// LabelSourceCluster is the MCS label that names the cluster an EndpointSlice's endpoints lie in.
+	// LabelSourceCluster is the MCS label that names the cluster of an EndpointSlice's endpoints.
 	LabelSourceCluster = mcsv1beta1.LabelSourceCluster
 
-	// LabelEndpointSliceManagedBy is the Kubernetes label that says whose an EndpointSlice is.
+	// LabelEndpointSliceManagedBy is the Kubernetes label that names the controller of an EndpointSlice.
 	LabelEndpointSliceManagedBy = discoveryv1.LabelManagedBy
 
-	// LabelKubernetesServiceName is the Kubernetes label that links an EndpointSlice to a Service of its namespace;
-	// kube-proxy goes by it. Ours name the derived Service.
+	// LabelKubernetesServiceName is the Kubernetes label that links an EndpointSlice to a Service of its namespace; kube-proxy uses it. The
+	// importer's slices name the derived Service.
 	LabelKubernetesServiceName = discoveryv1.LabelServiceName
 )
 
-// HintNone is the zone that endpoints behind a ClusterSetIP are hinted for which are best for no zone: kube-proxy goes by hints
-// only where every ready endpoint has one.
+// HintNone is the zone hint of endpoints behind a ClusterSetIP that aren't the best for any zone: kube-proxy ignores hints unless every
+// ready endpoint has one.
 const HintNone = "none." + Domain
 
-// The policy of one service: which of its endpoints are used from where. On a ServiceExport, or on a Service that is exported
-// by KeyGlobalService, people state it; on the ServiceImport and the GlobalService it says what the merged exports came to, and
-// DNS reads it there. internal/policy reads and writes these, and internal/topology's Policy is what they mean.
+// The policy of a service: which of its endpoints are used from which location. Users set it on a ServiceExport, or on a Service that is
+// exported by KeyGlobalService. The importer writes the merged policy to the ServiceImport and the GlobalService, where DNS reads it.
+// internal/policy reads and writes these annotations, and topology.Policy defines their meaning.
 const (
-	// AnnotationPrefer lists the tiers of endpoints that are preferred, the most wanted first: one or more of cluster, zone and
-	// region, separated by blanks, or none.
+	// AnnotationPrefer lists the preferred tiers of endpoints, the most preferred first: one or more of cluster, zone and region, separated
+	// by blanks, or none.
 	AnnotationPrefer = Domain + "/prefer"
 
 	// AnnotationBoundary is cluster, zone or region. Endpoints outside of the client's are never used.
 	AnnotationBoundary = Domain + "/boundary"
 
-	// AnnotationMinReady is how many ready endpoints make a tier enough, a positive integer; below that the next tier joins
-	// it. Left out, it is 1.
+	// AnnotationMinReady is how many ready endpoints a tier needs, a positive integer. If it has fewer, the next tier is used as well. The
+	// default is 1.
 	AnnotationMinReady = Domain + "/min-ready"
 )
 
@@ -121,8 +120,8 @@ const (
 	// in turn, because a cluster was restored from another's backup, the one that started later stops.
 	AnnotationStarted = Domain + "/started"
 
-	// AnnotationYields holds, on the heartbeat Lease, when the agent that stopped so last said that it is there (RFC 3339, by its own
-	// clock). The agent that goes on takes it away when that is over.
+	// AnnotationYields holds, on the heartbeat Lease, when the agent that stopped for this reason last reported that it is running (RFC
+	// 3339, by its own clock). The remaining agent removes it when the other one is gone.
 	AnnotationYields = Domain + "/yields"
 
 	// ReasonClusterCloned and ReasonNameTaken are why a ServiceExport isn't Ready while its cluster exports nothing: another agent works
@@ -130,25 +129,24 @@ const (
 	ReasonClusterCloned = "ClusterCloned"
 	ReasonNameTaken     = "NameTaken"
 
-	// AnnotationZones lists, on the heartbeat Lease, the zones that the nodes of the cluster that renews it lie in, separated by
-	// commas. It is not there where these aren't known.
+	// AnnotationZones lists, on the heartbeat Lease, the zones of the cluster's nodes, separated by commas. It is absent if these aren't
+	// known.
 	AnnotationZones = Domain + "/zones"
 
-	// AnnotationWithdrawn with any value says of a record on the hub that its exporter is about to delete it: the service is
-	// un-exported, the endpoints are gone. Importers see it on the deleted record. One that goes without it was deleted by
-	// somebody else, and its exporter is about to write it anew.
+	// AnnotationWithdrawn, with any value, marks a record on the hub that its exporter is about to delete, because the service is
+	// un-exported or the endpoints are gone. Importers see it on the deleted record. A record that is deleted without it was deleted by
+	// someone else, and its exporter is about to write it again.
 	AnnotationWithdrawn = Domain + "/withdrawn"
 
-	// AnnotationJoined holds, on a MemberCluster, when the cluster joined the set (RFC 3339). No export counts as older than that.
-	// The importer notes it on its copies, and `join --rejoin` takes it from there to a hub that lost the MemberCluster.
+	// AnnotationJoined holds, on a MemberCluster, when the cluster joined the set (RFC 3339). No export counts as older than that. The
+	// importer copies it to its mirrors, and `join --rejoin` restores it from there on a hub that lost the MemberCluster.
 	AnnotationJoined = Domain + "/joined"
 
 	// AnnotationCredentials holds, on a member's ServiceAccount that the hub process made, what became of its first credentials.
 	AnnotationCredentials = Domain + "/credentials"
 
-	// AnnotationExportedLabels and AnnotationExportedAnnotations note on a ServiceImport, separated by commas, the keys of
-	// the exported labels and annotations that it carries. So those which are no longer exported can be told from those
-	// that someone else put there, and go.
+	// AnnotationExportedLabels and AnnotationExportedAnnotations list, on a ServiceImport, the keys of its exported labels and annotations,
+	// separated by commas. With them the importer can remove keys that are no longer exported without touching keys that someone else set.
 	AnnotationExportedLabels      = Domain + "/exported-labels"
 	AnnotationExportedAnnotations = Domain + "/exported-annotations"
 
@@ -156,10 +154,10 @@ const (
 	AnnotationDerivedService = Domain + "/derived-service"
 )
 
-// FabDNS's keys, which we honour or recognise.
+// FabDNS's keys, which clusterset honours or recognises.
 const (
-	// KeyGlobalService, as a label (FabDNS) or as an annotation (so that an object whose labels are managed elsewhere
-	// can be exported too), exports a Service where its value is "true", and on a Namespace all its Services. See IsGlobal.
+	// KeyGlobalService, as a label (FabDNS) or as an annotation (so that an object whose labels are managed elsewhere can be exported too),
+	// exports a Service if its value is "true", and on a Namespace all of its Services. See IsGlobal.
 	KeyGlobalService = "fabedge.io/global-service"
 
 	// LabelFabDNSCreatedBy with the value FabDNSServiceHub marks a GlobalService that FabDNS's service-hub wrote. The
@@ -176,7 +174,7 @@ const (
 	// MemberServiceAccount is the ServiceAccount in a member's namespace on the hub whose token its agent holds.
 	MemberServiceAccount = "clusterset-member"
 
-	// MemberRole (in a member's namespace: write) and MemberClusterRole (read our group) are what that account has.
+	// MemberRole (write in the member's namespace) and MemberClusterRole (read clusterset's API group) are the roles of that account.
 	MemberRole        = "clusterset-member"
 	MemberClusterRole = "clusterset-member-reader"
 
@@ -196,7 +194,7 @@ const (
 	HubSecret    = "clusterset-hub-credentials"
 	HubSecretKey = "kubeconfig"
 
-	// HubLeaderLease and MemberLeaderLease are the Leases our processes elect their leaders with.
+	// HubLeaderLease and MemberLeaderLease are the Leases for leader election.
 	HubLeaderLease    = "clusterset-hub-leader"
 	MemberLeaderLease = "clusterset-member-leader"
 
@@ -212,12 +210,12 @@ const (
 	ImportedSlicePrefix = "imported-"
 )
 
-// MemberFinalizer keeps a MemberCluster that is deleted on the hub for a while, so that everybody learns that the cluster has
-// left: one that is missing altogether is one that the hub has lost. The hub process takes it off after a week, `clusterset join`
-// when the name is taken up again.
+// MemberFinalizer keeps a deleted MemberCluster on the hub for a while, so that all members see that the cluster has left. A missing
+// MemberCluster means that the hub lost it. The hub process removes the finalizer after a week, `clusterset join` when the name is used
+// again.
 //
-// It is the only finalizer of ours. Any other deletion that nobody was there to see is made up for by the full pass each process
-// does at its start, and a finalizer would let an absent agent block the deletion of someone's namespace.
+// It is clusterset's only finalizer. Each process makes a full pass at its start, which handles all other deletions that it missed, and a
+// finalizer would let an absent agent block the deletion of a user's namespace.
 const MemberFinalizer = Domain + "/member"
 
 // MaxMemberName is the longest name a member can have, in bytes: with MemberNamespacePrefix it has to make a namespace.
@@ -226,9 +224,8 @@ const MaxMemberName = 63 - len(MemberNamespacePrefix)
 // MemberNamespace returns the namespace on the hub that belongs to the member cluster alone.
 func MemberNamespace(cluster string) string { return MemberNamespacePrefix + cluster }
 
-// ClusterOfNamespace returns the member that a namespace on the hub belongs to, and whether it is a member's at all.
-// It is where the identity of a record comes from: RBAC decides who may write in the namespace, the payload is just
-// what that member says.
+// ClusterOfNamespace returns the member that a namespace on the hub belongs to, and whether it is a member's at all. The namespace
+// determines a record's cluster, because RBAC decides who may write there. The payload is only the member's claim.
 func ClusterOfNamespace(namespace string) (cluster string, ok bool) {
 	cluster, ok = strings.CutPrefix(namespace, MemberNamespacePrefix)
 	if !ok || CheckMemberName(cluster) != nil {
@@ -237,14 +234,14 @@ func ClusterOfNamespace(namespace string) (cluster string, ok bool) {
 	return cluster, true
 }
 
-// IsGlobal says whether the labels or annotations of a Service, or of a Namespace, ask for export by KeyGlobalService. One "true" is enough:
-// whoever sets the annotation on a Service labelled "false" by a template means the annotation.
+// IsGlobal reports whether the labels or annotations of a Service or Namespace request export by KeyGlobalService. One "true" is enough: if
+// a template labels a Service "false" and a user sets the annotation, the user means the annotation.
 func IsGlobal(labels, annotations map[string]string) bool {
 	return labels[KeyGlobalService] == "true" || annotations[KeyGlobalService] == "true"
 }
 
-// KeepsLocal says whether a Service's labels or annotations keep it from being exported with its namespace, where that has the mark:
-// KeyGlobalService is "false" there, and nowhere "true".
+// KeepsLocal reports whether a Service's labels or annotations exclude it from the export of its namespace: KeyGlobalService is "false" in
+// one of them, and "true" in neither.
 func KeepsLocal(labels, annotations map[string]string) bool {
 	return (labels[KeyGlobalService] == "false" || annotations[KeyGlobalService] == "false") && !IsGlobal(labels, annotations)
 }
@@ -269,8 +266,8 @@ func ExportedEndpointsName(namespace, service, slice string, chunk int) string {
 	return ExportedServiceName(namespace, service) + "." + shortHash(slice) + "-" + strconv.Itoa(chunk)
 }
 
-// DerivedServiceName returns the name of the derived Service of the ServiceImport namespace/name. It depends on
-// nothing else, so that a ServiceImport keeps its ClusterSetIP whatever restarts.
+// DerivedServiceName returns the name of the derived Service of the ServiceImport namespace/name. It depends on nothing else, so that a
+// ServiceImport keeps its ClusterSetIP across restarts.
 func DerivedServiceName(namespace, name string) string {
 	return DerivedServicePrefix + shortHash(namespace+"/"+name)
 }

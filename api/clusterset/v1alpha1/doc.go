@@ -1,9 +1,9 @@
-// Package v1alpha1 holds the objects of group clusterset.dev, which travel between a member cluster and the hub:
+// Package v1alpha1 has the types of group clusterset.dev, which are exchanged between members and the hub:
 // ExportedService and ExportedEndpoints from an exporter to every importer, MemberCluster from the hub to everyone.
 //
-// The source cluster of an ExportedService or ExportedEndpoints is that of the namespace it lies in (SourceCluster), never
-// a field. Whoever reads them off the hub goes through Sanitized: the schema's limits hold only on a hub that has our CRDs
-// unchanged, and a member is trusted to speak for itself, not to be well-behaved.
+// The source cluster of an ExportedService or ExportedEndpoints is that of its namespace (SourceCluster), never a
+// field. All readers on the hub must use Sanitized: the schema's limits hold only on a hub with unmodified CRDs, and a
+// member is trusted to describe its own services, but not to be well-behaved.
 //
 // +kubebuilder:object:generate=true
 // +groupName=clusterset.dev

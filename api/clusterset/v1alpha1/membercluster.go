@@ -9,10 +9,10 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// MemberCluster is a cluster of the set: where it lies and how it is. `clusterset join` makes it on the hub, the hub keeps
-// its status, and the importer mirrors it into every member, where DNS ranks the cluster's endpoints by it. Its name is
-// the cluster's: the source-cluster label of EndpointSlices and the cluster of GlobalService endpoints refer to it.
-// Written by hand it gives a place to a cluster of another MCS implementation.
+// MemberCluster is a cluster of the set, with its location and health. `clusterset join` creates it on the hub, the hub process updates its
+// status, and the importer mirrors it into every member, where DNS uses it to rank the cluster's endpoints. Its name is the cluster's: the
+// source-cluster label of EndpointSlices and the cluster of GlobalService endpoints refer to it. A user can also create it in a member, to
+// give a location to a cluster of another MCS implementation.
 //
 // +genclient
 // +genclient:nonNamespaced
@@ -41,8 +41,8 @@ type MemberCluster struct {
 	Status MemberClusterStatus `json:"status,omitempty"`
 }
 
-// Left says whether the cluster has left the set: its MemberCluster is deleted, by `clusterset leave` or by hand, and stays for a
-// week so that all members see it (api.MemberFinalizer). Without a MemberCluster a cluster hasn't left: the hub has lost it.
+// Left reports whether the cluster has left the set: its MemberCluster is deleted, by `clusterset leave` or by hand, and stays for a week
+// so that all members see it (api.MemberFinalizer). A cluster without a MemberCluster hasn't left: the hub lost it.
 func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
 
 // MemberClusterSpec is what people decide about a cluster.
@@ -93,8 +93,8 @@ type MemberClusterSpec struct {
 	CIDRs []string `json:"cidrs,omitempty"`
 }
 
-// JoinedAt returns when the cluster joined the set: what api.AnnotationJoined says, else when the object was made, which on the
-// hub is the same.
+// JoinedAt returns when the cluster joined the set: the time in api.AnnotationJoined, or else the object's creation time, which is the same
+// on the hub.
 func (m *MemberCluster) JoinedAt() time.Time {
 	if at, err := time.Parse(time.RFC3339, m.Annotations[api.AnnotationJoined]); err == nil {
 		return at
@@ -102,8 +102,8 @@ func (m *MemberCluster) JoinedAt() time.Time {
 	return m.CreationTimestamp.Time
 }
 
-// AllZones returns the zones that the cluster lies in, sorted and once each: what people wrote, zone and zones, or else what the
-// cluster's agent says of its nodes.
+// AllZones returns the cluster's zones, sorted and without duplicates: those in the spec (zone and zones), or else those that the cluster's
+// agent reports from its nodes.
 func (m *MemberCluster) AllZones() []string {
 	zones := append([]string{m.Spec.Zone}, m.Spec.Zones...)
 	if m.Spec.Zone == "" && len(m.Spec.Zones) == 0 {
