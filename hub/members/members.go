@@ -130,13 +130,13 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 	mc := &clustersetv1alpha1.MemberCluster{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); {
 	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, r.keepReaders(ctx)
+		return reconcile.Result{}, r.keepReaders(ctx, cluster, false)
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 	case mc.Labels[api.LabelManagedBy] == api.ManagedByImporter:
 		return reconcile.Result{}, nil // a copy, which its importer is about to remove
 	case mc.Left():
-		return reconcile.Result{}, errors.Join(r.keepReaders(ctx), r.takeAway(ctx, cluster))
+		return reconcile.Result{}, errors.Join(r.keepReaders(ctx, cluster, false), r.takeAway(ctx, cluster))
 	}
 	account, err := r.makeMember(ctx, mc)
 	foreign := new(foreignError)
@@ -180,7 +180,7 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 		}
 		held.DeepCopyInto(mc)
 	}
-	return account, r.keepReaders(ctx)
+	return account, r.keepReaders(ctx, mc.Name, true)
 }
 
 // say sets the condition Joined, and says in an Event what is new.

@@ -76,9 +76,16 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Obj
 
 // keepReaders keeps the one ClusterRoleBinding by which those read who are members by their MemberClusters. One for all has a name
 // that this process's role can be bound to; one for each would take the right to change any binding of the hub's cluster.
-func (r *reconciler) keepReaders(ctx context.Context) error {
+//
+// It is called with each heartbeat, and looks at the others only where this cluster's part isn't as it should be: in it, or not.
+func (r *reconciler) keepReaders(ctx context.Context, cluster string, in bool) error {
 	r.readers.Lock()
 	defer r.readers.Unlock()
+	have := &rbacv1.ClusterRoleBinding{}
+	err := r.client.Get(ctx, client.ObjectKey{Name: api.MembersBinding}, have)
+	if err == nil && ours(have, "") && slices.Contains(have.Subjects, join.Subjects(cluster)[0]) == in {
+		return nil
+	}
 	var accounts corev1.ServiceAccountList
 	if err := r.client.List(ctx, &accounts, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list ServiceAccounts: %w", err)
@@ -88,8 +95,7 @@ func (r *reconciler) keepReaders(ctx context.Context) error {
 		return fmt.Errorf("list MemberClusters: %w", err)
 	}
 	want := readers(all.Items, accounts.Items)
-	have := &rbacv1.ClusterRoleBinding{}
-	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(want), have); {
+	switch {
 	case apierrors.IsNotFound(err) && len(want.Subjects) == 0:
 		return nil
 	case apierrors.IsNotFound(err):
