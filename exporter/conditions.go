@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // outcome is what became of writing a service's records to the hub.
@@ -108,7 +109,7 @@ func exportedMessage(left field.ErrorList) string {
 func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed bool) {
 	for _, c := range want {
 		c.ObservedGeneration = export.Generation
-		c.Message = truncate(c.Message, maxMessage)
+		c.Message = text.Truncate(c.Message, maxMessage)
 		was := meta.FindStatusCondition(export.Status.Conditions, c.Type)
 		if was != nil && was.Status == c.Status && was.Reason == c.Reason && c.Type == string(mcsv1beta1.ServiceExportConditionConflict) &&
 			merge.SameButCounts(was.Message, c.Message) {
@@ -124,12 +125,5 @@ func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (e
 	return events, changed
 }
 
-// maxMessage is the longest message the API takes in a condition.
-const maxMessage = 32768
-
-func truncate(s string, n int) string {
-	if len(s) <= n {
-		return s
-	}
-	return strings.ToValidUTF8(s[:n-3], "") + "..."
-}
+// maxMessage keeps a condition's message within the 32 KiB that the API takes, with an ellipsis.
+const maxMessage = 32768 - len("…")

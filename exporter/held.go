@@ -65,7 +65,7 @@ func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedN
 // CustomResourceDefinition is gone, or being deleted and all objects with it, takes none.
 func (e exports) served(ctx context.Context, key types.NamespacedName) error {
 	probe := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	err := e.client.Create(ctx, e.encode(probe), client.DryRunAll)
+	err := e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)
 	if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 		return fmt.Errorf("ServiceExports aren't served: %w", err)
 	}

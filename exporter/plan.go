@@ -1,14 +1,13 @@
 package exporter
 
 import (
-	"maps"
-
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // Records are a service's records on the hub.
@@ -61,11 +60,11 @@ func plan(have Records, want Desired, kept *kept) []step {
 				continue
 			}
 			u := h.DeepCopy()
-			u.Labels, u.Spec = mergeKeys(h.Labels, w.Labels), *w.Spec.DeepCopy()
+			u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
 			delete(u.Annotations, api.AnnotationWithdrawn)
 			if !same {
 				delete(u.Annotations, corev1.EndpointsLastChangeTriggerTime)
-				u.Annotations = mergeKeys(u.Annotations, w.Annotations)
+				u.Annotations = labels.Merge(u.Annotations, w.Annotations, nil)
 			}
 			before = append(before, step{verbUpdate, kindEndpoints, u})
 		}
@@ -89,7 +88,7 @@ func plan(have Records, want Desired, kept *kept) []step {
 		before = append(before, step{verbWithdraw, kindService, h.DeepCopy()}, step{verbDelete, kindService, h.DeepCopy()})
 	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) && !kept.same(kindService, h, w) || !labelled(h, w) || withdrawn(h):
 		u := h.DeepCopy()
-		u.Labels, u.Spec = mergeKeys(h.Labels, w.Labels), *w.Spec.DeepCopy()
+		u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
 		delete(u.Annotations, api.AnnotationWithdrawn)
 		before = append(before, step{verbUpdate, kindService, u})
 	}
@@ -110,15 +109,6 @@ func labelled(have, want client.Object) bool {
 func withdrawn(o client.Object) bool {
 	_, yes := o.GetAnnotations()[api.AnnotationWithdrawn]
 	return yes
-}
-
-func mergeKeys(have, want map[string]string) map[string]string {
-	merged := maps.Clone(have)
-	if merged == nil {
-		merged = make(map[string]string, len(want))
-	}
-	maps.Copy(merged, want)
-	return merged
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // stored is what the hub has after d was written, as it comes back over the wire.
@@ -28,7 +29,7 @@ func stored(t *testing.T, d Desired) Records {
 	return r
 }
 
-func text(steps []step) string {
+func inWords(steps []step) string {
 	var words []string
 	for _, s := range steps {
 		words = append(words, string(s.verb)+" "+s.kind)
@@ -62,7 +63,7 @@ func TestPlan(t *testing.T) {
 		{"a slice more", one, two, "create ExportedEndpoints"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := text(plan(stored(t, desired(c.have)), desired(c.want), nil)); got != c.steps {
+			if got := inWords(plan(stored(t, desired(c.have)), desired(c.want), nil)); got != c.steps {
 				t.Errorf("got %q, want %q", got, c.steps)
 			}
 		})
@@ -73,13 +74,13 @@ func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	have := stored(t, desired(src))
 	have.Service.Labels["note"] = "an operator's"
-	if got := text(plan(have, desired(src), nil)); got != "" {
+	if got := inWords(plan(have, desired(src), nil)); got != "" {
 		t.Errorf("a foreign label leads to %q", got)
 	}
 	delete(have.Service.Labels, "clusterset.dev/cluster")
 	steps := plan(have, desired(src), nil)
-	if text(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
-		t.Errorf("got %q with labels %v", text(steps), steps[0].object.GetLabels())
+	if inWords(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
+		t.Errorf("got %q with labels %v", inWords(steps), steps[0].object.GetLabels())
 	}
 }
 
@@ -91,8 +92,8 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true", "note": "an operator's"})
 	}
 	steps := plan(have, desired(src), nil)
-	if text(steps) != "update ExportedEndpoints, update ExportedService" {
-		t.Fatalf("got %q", text(steps))
+	if inWords(steps) != "update ExportedEndpoints, update ExportedService" {
+		t.Fatalf("got %q", inWords(steps))
 	}
 	for _, s := range steps {
 		if a := s.object.GetAnnotations(); len(a) != 1 || a["note"] == "" {
@@ -105,8 +106,8 @@ func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	have := stored(t, desired(exported(slice("web-1", 1))))
 	have.Service = nil // an endpoint record was left alone by a process that died
 	got := plan(have, Desired{}, nil)
-	if text(got) != "delete ExportedEndpoints" {
-		t.Errorf("got %q", text(got))
+	if inWords(got) != "delete ExportedEndpoints" {
+		t.Errorf("got %q", inWords(got))
 	}
 	if !slices.ContainsFunc(got, func(s step) bool { _, ok := s.object.(*clustersetv1alpha1.ExportedEndpoints); return ok }) {
 		t.Error("no ExportedEndpoints among the steps")
@@ -143,11 +144,11 @@ func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			have := stored(t, desired(c.have))
 			if c.note != "" {
-				have.Endpoints[0].Annotations = mergeKeys(have.Endpoints[0].Annotations, map[string]string{c.note: "true"})
+				have.Endpoints[0].Annotations = labels.Merge(have.Endpoints[0].Annotations, map[string]string{c.note: "true"}, nil)
 			}
 			steps := plan(have, desired(c.want), nil)
-			if text(steps) != c.steps {
-				t.Fatalf("got %q, want %q", text(steps), c.steps)
+			if inWords(steps) != c.steps {
+				t.Fatalf("got %q, want %q", inWords(steps), c.steps)
 			}
 			if len(steps) == 0 {
 				return

@@ -20,6 +20,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
@@ -218,7 +219,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return false, nil
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // a policy's word; trying again wouldn't change it
-			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", truncate(err.Error(), maxNote))
+			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
 			return false, nil
 		default:
 			return false, fmt.Errorf("create ServiceExport %s: %w", src.Key, err)

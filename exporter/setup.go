@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
@@ -95,10 +96,6 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// cacheSyncTimeout is how long the controller waits for the member's own caches: for ever, in effect. Exiting meanwhile
-// wouldn't bring an API server back sooner.
-const cacheSyncTimeout = 10 * 365 * 24 * time.Hour
-
 // Setup adds the exporter to the manager of the member's cluster. All of it runs on the leader only.
 //
 // hub is the hub, and can be shared with the importer, so that both live off the same watches. It is the caller's to start,
@@ -148,14 +145,14 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: opts.Workers,
-		CacheSyncTimeout:        cacheSyncTimeout,
+		CacheSyncTimeout:        connect.Forever,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, maxBackoff),
 		SkipNameValidation:      &skip,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
-	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.object(), opts.Cluster, r.pass) {
+	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.version.NewExport(), opts.Cluster, r.pass) {
 		if err := ctrl.Watch(s); err != nil {
 			return nil, fmt.Errorf("set up exporter: watch: %w", err)
 		}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
-	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -23,6 +22,7 @@ import (
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -50,7 +50,7 @@ func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
 		t.Fatal(err)
 	}
 	scheme := connect.NewScheme()
-	if err := errors.Join(mcsv1beta1.Install(scheme), mcsv1alpha1.Install(scheme)); err != nil {
+	if err := mcs.AddToScheme(scheme); err != nil {
 		t.Fatal(err)
 	}
 	if w.here, err = client.New(w.member.Config(), client.Options{Scheme: scheme}); err != nil {

@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // write takes the steps of a plan in their order. It doesn't stop at a step that the hub refuses: a single record too many
@@ -107,14 +108,14 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	}
 	for _, c := range transitions {
 		if kind, worth := eventType(c); worth {
-			r.events.Eventf(r.exports.encode(export), nil, kind, eventReason(c), "Export", "%s", truncate(c.Message, maxNote))
+			r.events.Eventf(r.exports.version.EncodeExport(export), nil, kind, eventReason(c), "Export", "%s", text.Truncate(c.Message, maxNote))
 		}
 	}
 	return nil
 }
 
-// maxNote is the longest note the API takes in an Event.
-const maxNote = 1024
+// maxNote keeps an Event's note within the 1 KiB that the API takes, with an ellipsis.
+const maxNote = 1024 - len("…")
 
 // maxReason is the longest reason the API takes in an Event.
 const maxReason = 128

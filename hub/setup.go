@@ -28,6 +28,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub/liveness"
+	"github.com/clusterset/clusterset/internal/connect"
 )
 
 // Options of the hub. The zero value of a threshold stands for its default.
@@ -98,10 +99,6 @@ var ofMembers = func() labels.Requirement {
 	return *r
 }()
 
-// cacheSyncTimeout is how long the controller waits for its caches: for ever, in effect. Our CRDs may be installed later,
-// and exiting meanwhile wouldn't bring them sooner.
-const cacheSyncTimeout = 10 * 365 * 24 * time.Hour
-
 // Setup adds the liveness controller to the hub's manager, made with CacheOptions. It runs on the leader only.
 func Setup(mgr manager.Manager, opts Options) error {
 	if err := opts.complete(); err != nil {
@@ -125,7 +122,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	ctrl, err := controller.New("clusterset-hub", mgr, controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: 4,
-		CacheSyncTimeout:        cacheSyncTimeout,
+		CacheSyncTimeout:        connect.Forever,
 		// controller-runtime's own goes up to a quarter of an hour, for which a member that died while the API server was away
 		// would be taken for alive.
 		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),

@@ -19,7 +19,9 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // staleRetry is when to look again after a write lost to another's. By then the cache has the other's.
@@ -65,7 +67,7 @@ func refusal(err error) string {
 	}
 	switch status.Status().Reason {
 	case metav1.StatusReasonInvalid, metav1.StatusReasonForbidden, metav1.StatusReasonBadRequest, metav1.StatusReasonRequestEntityTooLarge:
-		return clip(status.Status().Message)
+		return text.Truncate(status.Status().Message, maxNote)
 	}
 	return ""
 }
@@ -74,7 +76,7 @@ func refusal(err error) string {
 func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerReference {
 	controller := true
 	return []metav1.OwnerReference{{
-		APIVersion: r.local.imports.apiVersion(), Kind: mcsv1beta1.ServiceImportKindName,
+		APIVersion: r.local.imports.APIVersion(), Kind: mcsv1beta1.ServiceImportKindName,
 		Name: imp.Name, UID: imp.UID, Controller: &controller,
 	}}
 }
@@ -91,8 +93,8 @@ func (r *reconciler) applyImport(ctx context.Context, current, want *mcsv1beta1.
 	fresh := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 	return ensure(ctx, r.local, existing(current), fresh, func(imp *mcsv1beta1.ServiceImport) {
 		noted := imp.Annotations
-		imp.Labels = desired.MergeKeys(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
-		imp.Annotations = desired.MergeKeys(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
+		imp.Labels = labels.Merge(imp.Labels, want.Labels, desired.NotedKeys(noted, api.AnnotationExportedLabels))
+		imp.Annotations = labels.Merge(noted, want.Annotations, slices.Concat(policy.Keys, desired.NotedKeys(noted, api.AnnotationExportedAnnotations),
 			[]string{api.AnnotationExportedLabels, api.AnnotationExportedAnnotations, api.AnnotationDerivedService}))
 		want.Spec.DeepCopyInto(&imp.Spec)
 	})
@@ -129,13 +131,13 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 		}
 		is, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
 			was := *s
-			s.Labels = desired.MergeKeys(s.Labels, want.Labels,
+			s.Labels = labels.Merge(s.Labels, want.Labels,
 				[]string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService})
 			s.OwnerReferences = owner
 			full := want.DeepCopy() // what is written gets the answer decoded into it, and parts of want are remembered
 			s.Endpoints, s.Ports = full.Endpoints, full.Ports
 			if !equality.Semantic.DeepEqual(&was, s) { // the annotation is no reason to write by itself
-				s.Annotations = desired.MergeKeys(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
+				s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
 			}
 		})
 		if err == nil && is == current {

@@ -13,6 +13,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // applyDerived makes the derived Service what it should be, or deletes it where there should be none. It returns the
@@ -29,8 +30,8 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		return nil, false, r.local.remove(ctx, cur.Derived)
 	}
 	change := func(s *corev1.Service) {
-		s.Labels = desired.MergeKeys(s.Labels, want.Labels, nil)
-		s.Annotations = desired.MergeKeys(s.Annotations, want.Annotations, nil)
+		s.Labels = labels.Merge(s.Labels, want.Labels, nil)
+		s.Annotations = labels.Merge(s.Annotations, want.Annotations, nil)
 		s.OwnerReferences = nil
 		had := s.Spec
 		want.Spec.DeepCopyInto(&s.Spec)

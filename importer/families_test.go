@@ -12,6 +12,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -61,11 +62,11 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	)
 	run := w.start(Options{CreateNamespaces: true})
 	get := func(name string) (*mcsv1beta1.ServiceImport, error) {
-		o := importVersion("v1alpha1").empty()
+		o := mcs.Version("v1alpha1").NewImport()
 		if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "shop", Name: name}, o); err != nil {
 			return nil, err
 		}
-		return importVersion("v1alpha1").decode(o)
+		return mcs.DecodeImport(o)
 	}
 	wait := func(name, status, reason string) *mcsv1beta1.ServiceImport {
 		var imp *mcsv1beta1.ServiceImport

@@ -13,6 +13,7 @@ import (
 
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/labels"
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
@@ -47,8 +48,8 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 		var err error
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
 		g, err = ensure(ctx, r.local, existing(g), fresh, func(g *fabedgev1alpha1.GlobalService) {
-			g.Labels = desired.MergeKeys(g.Labels, want.Labels, nil)
-			g.Annotations = desired.MergeKeys(g.Annotations, want.Annotations, policy.Keys)
+			g.Labels = labels.Merge(g.Labels, want.Labels, nil)
+			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
 			g.Spec = *want.Spec.DeepCopy()
 		})
 		if err != nil {
@@ -89,8 +90,8 @@ func isGlobal(is, want *fabedgev1alpha1.GlobalService) bool {
 // isButForEndpoints says whether all of it is but for its endpoints and its status.
 func isButForEndpoints(is, want *fabedgev1alpha1.GlobalService) bool {
 	return desired.Owned(is) &&
-		maps.Equal(is.Labels, desired.MergeKeys(is.Labels, want.Labels, nil)) &&
-		maps.Equal(is.Annotations, desired.MergeKeys(is.Annotations, want.Annotations, policy.Keys)) &&
+		maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, nil)) &&
+		maps.Equal(is.Annotations, labels.Merge(is.Annotations, want.Annotations, policy.Keys)) &&
 		is.Spec.Type == want.Spec.Type && equality.Semantic.DeepEqual(is.Spec.Ports, want.Spec.Ports)
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // local is the member's own API server: cached reads, and writes only where something differs.
@@ -23,7 +24,7 @@ type local struct {
 	// live reads past the cache, where the cache must be behind.
 	live    client.Reader
 	client  client.Client
-	imports importVersion
+	imports mcs.Version
 }
 
 // get reads an object from the cache; found false says that there is none.
@@ -40,11 +41,11 @@ func get[T client.Object](ctx context.Context, l *local, namespace, name string,
 
 // getImport reads a ServiceImport of whatever version is served, nil where there is none.
 func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1beta1.ServiceImport, error) {
-	o := l.imports.empty()
+	o := l.imports.NewImport()
 	if found, err := get(ctx, l, namespace, name, o); err != nil || !found {
 		return nil, err
 	}
-	return l.imports.decode(o)
+	return mcs.DecodeImport(o)
 }
 
 // ensure makes the object what change makes of it, and returns it as it is then. current is the object from the cache, nil
@@ -82,11 +83,11 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 // getLive reads the object of o's name from the API server.
 func getLive[T client.Object](ctx context.Context, l *local, o T) (T, error) {
 	if imp, ok := client.Object(o).(*mcsv1beta1.ServiceImport); ok {
-		wire := l.imports.empty()
+		wire := l.imports.NewImport()
 		if err := l.live.Get(ctx, client.ObjectKeyFromObject(imp), wire); err != nil {
 			return o, err
 		}
-		decoded, err := l.imports.decode(wire)
+		decoded, err := mcs.DecodeImport(wire)
 		if err != nil {
 			return o, err
 		}
@@ -133,7 +134,7 @@ func (l *local) write(verb string, o client.Object, do func(client.Object) error
 	wire := o
 	imp, isImport := o.(*mcsv1beta1.ServiceImport)
 	if isImport {
-		encoded, err := l.imports.encode(imp)
+		encoded, err := l.imports.EncodeImport(imp)
 		if err != nil {
 			return err
 		}
@@ -144,7 +145,7 @@ func (l *local) write(verb string, o client.Object, do func(client.Object) error
 	}
 	writesCounter.WithLabelValues(kindOf(o), verbLabel(verb)).Inc()
 	if isImport && wire != o {
-		written, err := l.imports.decode(wire)
+		written, err := mcs.DecodeImport(wire)
 		if err != nil {
 			return err
 		}

@@ -22,6 +22,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // mirror keeps a copy of each of the hub's MemberClusters here, where DNS ranks by them. A cluster that goes silent is one
@@ -182,8 +183,8 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
 	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
-		c.Labels = desired.MergeKeys(c.Labels, desired.Labels(), nil)
-		c.Annotations = desired.MergeKeys(c.Annotations, joined, nil)
+		c.Labels = labels.Merge(c.Labels, desired.Labels(), nil)
+		c.Annotations = labels.Merge(c.Annotations, joined, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
 	if err != nil {

@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/mcs"
 	"github.com/clusterset/clusterset/internal/narrow"
 )
 
@@ -85,17 +85,14 @@ func (o *Options) everywhere() bool {
 // watch starts the informers of namespaces and ServiceExports.
 func (n *narrowing) watch(ctx context.Context) error {
 	kinds := []client.Object{&corev1.Namespace{}}
-	for _, v := range importVersions { // which ServiceExport shares
-		kind := schema.GroupVersionKind{Group: mcsv1beta1.GroupName, Version: string(v), Kind: mcsv1beta1.ServiceExportKindName}
-		if _, err := n.mgr.GetRESTMapper().RESTMapping(kind.GroupKind(), kind.Version); meta.IsNoMatchError(err) {
-			continue
-		} else if err != nil {
-			return fmt.Errorf("find the served version of ServiceExport: %w", err)
-		}
+	switch version, err := mcs.Served(n.mgr.GetRESTMapper(), mcsv1beta1.ServiceExportKindName); {
+	case meta.IsNoMatchError(err):
+	case err != nil:
+		return err
+	default:
 		n.exports = &metav1.PartialObjectMetadata{}
-		n.exports.SetGroupVersionKind(kind)
+		n.exports.SetGroupVersionKind(version.Kind(mcsv1beta1.ServiceExportKindName))
 		kinds = append(kinds, n.exports)
-		break
 	}
 	signal := func() {
 		select {

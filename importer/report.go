@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
 	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // state is what became of an exported service.
@@ -192,7 +193,7 @@ func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regardin
 	logf.FromContext(ctx).Info("Left out parts of exported records that can't be imported", "count", len(drops), "first", drops[0].String())
 	if regarding != nil {
 		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonInvalidExport, "Import",
-			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(len(drops), "part"), clip(drops[0].String()))
+			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(len(drops), "part"), text.Truncate(drops[0].String(), maxNote))
 	}
 }
 
@@ -239,7 +240,7 @@ func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) 
 	if regarding != nil {
 		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonHubIncomplete, "Import",
 			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster anew with --rejoin",
-			clip(err.Error()))
+			text.Truncate(err.Error(), maxNote))
 	}
 }
 
@@ -299,10 +300,5 @@ func (r *reporter) namespaceFound(namespace string) {
 	delete(r.namespaces, namespace)
 }
 
-// clip keeps an Event's note within its limit of 1 KiB.
-func clip(s string) string {
-	if runes := []rune(s); len(runes) > 200 {
-		return string(runes[:200]) + "…"
-	}
-	return s
-}
+// maxNote is how much of a text that isn't ours an Event's note, which may have 1 KiB, takes up.
+const maxNote = 200

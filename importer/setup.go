@@ -22,20 +22,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
-	mcsv1alpha1 "sigs.k8s.io/mcs-api/pkg/apis/v1alpha1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 const (
 	// startRetry is how often an API server that is away, or that lacks our kinds, is tried again at the start.
 	startRetry = 5 * time.Second
-	// forever is how long a controller waits for its caches. Its own default would end the process after two minutes
-	// without the hub, and with it everything else in it.
-	forever = 100 * 365 * 24 * time.Hour
 	// maxSpread is how long members wait at most before they ask the hub about what is missing there, each for its own time.
 	maxSpread = 5 * time.Second
 	// reconcileTimeout bounds the work on one service.
@@ -48,8 +46,7 @@ func AddToScheme(scheme *runtime.Scheme) error {
 		clientgoscheme.AddToScheme(scheme),
 		clustersetv1alpha1.AddToScheme(scheme),
 		fabedgev1alpha1.AddToScheme(scheme),
-		mcsv1beta1.Install(scheme),
-		mcsv1alpha1.Install(scheme),
+		mcs.AddToScheme(scheme),
 	)
 }
 
@@ -85,9 +82,9 @@ func (i *importer) NeedLeaderElection() bool { return true }
 func (i *importer) Start(ctx context.Context) error {
 	log := i.mgr.GetLogger().WithName("importer")
 	ctx = logf.IntoContext(ctx, log)
-	var version importVersion
+	var version mcs.Version
 	retry(ctx, "Waiting for the local API server to serve ServiceImport", func() (err error) {
-		version, err = servedImportVersion(i.mgr.GetRESTMapper())
+		version, err = mcs.Served(i.mgr.GetRESTMapper(), mcsv1beta1.ServiceImportKindName)
 		return err
 	})
 	hub := i.hub.GetCache()
@@ -200,7 +197,7 @@ func (i *importer) controller(name string, r reconcile.Reconciler, concurrency i
 	options := controller.Options{
 		Reconciler:              r,
 		MaxConcurrentReconciles: concurrency,
-		CacheSyncTimeout:        forever,
+		CacheSyncTimeout:        connect.Forever,
 		ReconciliationTimeout:   reconcileTimeout,
 		SkipNameValidation:      &unique,
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](

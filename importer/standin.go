@@ -69,7 +69,7 @@ func (i *importer) standIn(ctx context.Context, r *reconciler, places <-chan eve
 	})
 	here := i.mgr.GetCache()
 	c, err := i.controller("importer-alone", &standIn{with}, i.options.Concurrency, []source.Source{
-		source.Kind(here, r.local.imports.empty(), enqueue),
+		source.Kind(here, client.Object(r.local.imports.NewImport()), enqueue),
 		source.Kind[client.Object](here, &discoveryv1.EndpointSlice{}, enqueue),
 		source.Kind[client.Object](here, &corev1.Service{}, enqueue),
 		source.Channel(places, allImported(r.local)),

@@ -24,6 +24,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // Indexes of the two caches. The exporter may index the same kinds: the names are ours alone.
@@ -82,7 +83,7 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
 // everything we write, so that what someone else changes or deletes comes back.
-func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
+func serviceSources(hub, local cache.Cache, version mcs.Version, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
 	own string, places <-chan event.GenericEvent,
 ) []source.Source {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -96,7 +97,7 @@ func serviceSources(hub, local cache.Cache, version importVersion, skipGlobal bo
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{affectedBy(hub, own), returning}, memberChanged()),
 		source.Channel(places, allExported(hub)),
-		source.Kind(local, version.empty(), enqueue),
+		source.Kind(local, client.Object(version.NewImport()), enqueue),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, enqueue),
 		source.Kind[client.Object](local, &corev1.Service{}, enqueue),
 		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, exportedHere(hub, own, backedBy)),

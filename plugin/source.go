@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 var errNotReady = errors.New("waiting for the first sync")
@@ -192,14 +192,8 @@ func (s *source) failed(kind index.Kind, err error) {
 	log.Warningf("%s: %s: %v", s.label, kind, err)
 }
 
-// shortened limits the length of text that comes from objects, to keep log lines readable.
-func shortened(text string) string {
-	const limit = 1000
-	if len(text) > limit {
-		return strings.ToValidUTF8(text[:limit], "") + "…"
-	}
-	return text
-}
+// maxLogged limits the length of text that comes from objects, to keep log lines readable.
+const maxLogged = 1000
 
 // report counts and logs an object with fields that can't be served. Many such objects don't flood the log.
 func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList) {
@@ -208,6 +202,6 @@ func (s *source) report(kind index.Kind, id index.ObjectID, errs field.ErrorList
 	}
 	invalidTotal.WithLabelValues(s.label, kind.String()).Inc()
 	s.invalid.Do(func() {
-		log.Warningf("%s: %s %.253q: %s", s.label, kind, id.Namespace+"/"+id.Name, shortened(errs.ToAggregate().Error()))
+		log.Warningf("%s: %s %.253q: %s", s.label, kind, id.Namespace+"/"+id.Name, text.Truncate(errs.ToAggregate().Error(), maxLogged))
 	})
 }

@@ -19,6 +19,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // watchedKind describes how the objects of a kind are listed, watched and decoded.
@@ -35,7 +36,7 @@ type watchedKind struct {
 var watchedKinds = []*watchedKind{
 	{
 		kind: index.KindServiceImport, group: mcsv1beta1.GroupName, resource: "serviceimports",
-		versions: []string{"v1beta1", "v1alpha1"},
+		versions: mcs.Versions,
 		object:   &mcsv1beta1.ServiceImport{},
 		newList:  func() runtime.Object { return &mcsv1beta1.ServiceImportList{} },
 	},

@@ -14,6 +14,7 @@ import (
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/statefile"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // Variables, for tests.
@@ -149,7 +150,7 @@ func (k *keeper) restore() {
 	}
 	stateReads.WithLabelValues("ok").Inc()
 	for _, note := range notes[:min(len(notes), 20)] {
-		log.Warningf("snapshot %s: %s", k.path, shortened(note.String()))
+		log.Warningf("snapshot %s: %s", k.path, text.Truncate(note.String(), maxLogged))
 	}
 	for _, x := range k.indexes {
 		if !s.Covers(x.namespaces) {

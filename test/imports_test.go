@@ -35,7 +35,7 @@ var rules = []rule{
 	},
 	{
 		// The subcommands' packages beside these (join, status, …) are their hands, which talk to API servers.
-		from: []string{"internal/topology", "internal/policy", "internal/index", "internal/merge", "internal/record", "internal/manifests", "internal/kubeproxy", "internal/preview", "hub/liveness"}, without: []string{clientGo, controllerRuntime},
+		from: []string{"internal/topology", "internal/policy", "internal/index", "internal/merge", "internal/record", "internal/manifests", "internal/mcs", "internal/text", "internal/labels", "internal/kubeproxy", "internal/preview", "hub/liveness"}, without: []string{clientGo, controllerRuntime},
 		why: "the middle is pure: values in, values out",
 	},
 	{

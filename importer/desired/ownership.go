@@ -1,8 +1,6 @@
 package desired
 
 import (
-	"maps"
-
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -49,21 +47,4 @@ func metaOwner(o metav1.Object) string {
 		}
 	}
 	return ""
-}
-
-// MergeKeys returns current with every key of want, and without those of dropped that want doesn't have. Other keys,
-// such as a mesh's annotation, stay.
-func MergeKeys(current, want map[string]string, dropped []string) map[string]string {
-	merged := maps.Clone(current)
-	if merged == nil {
-		merged = map[string]string{}
-	}
-	for _, k := range dropped {
-		delete(merged, k)
-	}
-	maps.Copy(merged, want)
-	if len(merged) == 0 {
-		return nil
-	}
-	return merged
 }

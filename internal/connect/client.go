@@ -2,6 +2,7 @@ package connect
 
 import (
 	"net/http"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -58,3 +59,7 @@ func hubMapper() meta.RESTMapper {
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("ServiceAccount"), meta.RESTScopeNamespace)
 	return mapper
 }
+
+// Forever is how long controllers wait for their caches. By default the process would end after two minutes without an API server
+// or CRDs, which brings neither back sooner.
+const Forever = 100 * 365 * 24 * time.Hour

@@ -13,14 +13,15 @@ import (
 
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // kinds are what has to be served, by part.
 var kinds = map[string][]CRD{
 	"cluster": {
 		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
-		{Name: "serviceexports." + mcsGroup, Want: []string{"v1beta1", "v1alpha1"}},
-		{Name: "serviceimports." + mcsGroup, Want: []string{"v1beta1", "v1alpha1"}},
+		{Name: "serviceexports." + mcsGroup, Want: mcs.Versions},
+		{Name: "serviceimports." + mcsGroup, Want: mcs.Versions},
 		{Name: "globalservices.dns.fabedge.io", Want: []string{"v1alpha1"}, Optional: true},
 	},
 	"hub": {

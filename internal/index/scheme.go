@@ -11,19 +11,16 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// NewScheme returns a scheme with the kinds that DNS serves. A v1alpha1 ServiceImport has the fields of v1beta1 and is
-// decoded as such.
+// NewScheme returns a scheme with the kinds that DNS serves.
 func NewScheme() *runtime.Scheme {
 	s := runtime.NewScheme()
 	utilruntime.Must(discoveryv1.AddToScheme(s))
-	utilruntime.Must(mcsv1beta1.Install(s))
+	mcs.AddForReading(s)
 	utilruntime.Must(fabedgev1alpha1.AddToScheme(s))
 	utilruntime.Must(clustersetv1alpha1.AddToScheme(s))
-	alpha := schema.GroupVersion{Group: mcsv1beta1.GroupName, Version: "v1alpha1"}
-	s.AddKnownTypes(alpha, &mcsv1beta1.ServiceImport{}, &mcsv1beta1.ServiceImportList{})
-	metav1.AddToGroupVersion(s, alpha)
 	metav1.AddToGroupVersion(s, schema.GroupVersion{Version: "v1"})
 	return s
 }

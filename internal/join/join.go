@@ -20,6 +20,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // DefaultTokenLifetime is how long a member's token is good for, so also how long a member may be without its hub, or its
@@ -189,7 +190,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		mc := &clustersetv1alpha1.MemberCluster{}
 		mc.Name = o.Cluster
 		_, err := controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
-			mc.Labels = withLabels(mc.Labels, want.Labels)
+			mc.Labels = labels.Merge(mc.Labels, want.Labels, nil)
 			controllerutil.AddFinalizer(mc, api.MemberFinalizer)
 			// Where it lies may have been told by hand; what isn't said anew stays.
 			mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
@@ -247,7 +248,7 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 	err := retry.OnError(retry.DefaultRetry, outrun, func() error {
 		have := want.DeepCopyObject().(client.Object)
 		_, err := controllerutil.CreateOrUpdate(ctx, c, have, func() error {
-			have.SetLabels(withLabels(have.GetLabels(), want.GetLabels()))
+			have.SetLabels(labels.Merge(have.GetLabels(), want.GetLabels(), nil))
 			Mend(have, want)
 			return nil
 		})
@@ -257,16 +258,6 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 		return fmt.Errorf("create %s %s: %w", kind, NameOf(want), err)
 	}
 	return nil
-}
-
-func withLabels(have, want map[string]string) map[string]string {
-	if have == nil {
-		have = make(map[string]string, len(want))
-	}
-	for k, v := range want {
-		have[k] = v
-	}
-	return have
 }
 
 // NameOf is namespace/name, or the name alone of what has no namespace.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/labels"
 )
 
 // MemberName returns the name under which a cluster is a member, by the Secret that InstallSecret made; empty where it is none.
@@ -55,7 +56,7 @@ func InstallSecret(ctx context.Context, member client.Client, key types.Namespac
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = key.Namespace, key.Name
 	_, err := controllerutil.CreateOrUpdate(ctx, member, secret, func() error {
-		secret.Labels = withLabels(secret.Labels, managed(cluster))
+		secret.Labels = labels.Merge(secret.Labels, managed(cluster), nil)
 		if secret.Data == nil {
 			secret.Data = make(map[string][]byte, 1)
 		}
@@ -113,7 +114,7 @@ func WriteProperties(ctx context.Context, member client.Client, cluster, set str
 			if foreign {
 				return nil
 			}
-			property.SetLabels(withLabels(property.GetLabels(), map[string]string{api.LabelManagedBy: api.ManagedByJoin}))
+			property.SetLabels(labels.Merge(property.GetLabels(), map[string]string{api.LabelManagedBy: api.ManagedByJoin}, nil))
 			return unstructured.SetNestedField(property.Object, value, "spec", "value")
 		})
 		if err != nil {

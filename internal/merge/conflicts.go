@@ -15,6 +15,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // ReasonPolicyConflict is the reason for Conflict=True if exports state different policies (api.AnnotationPrefer and the like). It is
@@ -52,7 +53,7 @@ func (c Conflict) String() string {
 	}
 	return fmt.Sprintf("%s: %s (%d of %d clusters) %s with %s, %s (%s); %s has %s, %s has %s",
 		c.Field, listed(c.Clusters), len(c.Clusters), c.Of, verb, c.Winner, why, c.Since.UTC().Format(time.RFC3339),
-		c.Winner, shortened(c.Want), c.Clusters[0], shortened(c.Got))
+		c.Winner, text.Truncate(c.Want, maxValue), c.Clusters[0], text.Truncate(c.Got, maxValue))
 }
 
 // countsRE finds the numbers in a condition's message that change with the number of clusters, whether or not the conflict does.
@@ -224,10 +225,5 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-func shortened(text string) string {
-	const limit = 200
-	if runes := []rune(text); len(runes) > limit {
-		return string(runes[:limit]) + "…"
-	}
-	return text
-}
+// maxValue is how much of a field's value a message says.
+const maxValue = 200

@@ -5,10 +5,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/cli/screen"
+	"github.com/clusterset/clusterset/internal/text"
 )
 
 // Screen says how a Report is shown.
@@ -66,7 +66,7 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	}
 	if len(h.Awaited) > 0 {
 		w.Line(screen.Cell{Text: "          lost by the hub: ", Colour: screen.Warn},
-			screen.Cell{Text: shortened(strings.Join(h.Awaited, ", "), 50) + ". What they exported is kept for a while; join them with --rejoin"})
+			screen.Cell{Text: text.Truncate(strings.Join(h.Awaited, ", "), 49) + ". What they exported is kept for a while; join them with --rejoin"})
 	}
 	if r.Cluster != "" {
 		w.Line(screen.Cell{Text: "Cluster   ", Colour: screen.Head}, screen.Cell{Text: r.Cluster})
@@ -155,18 +155,11 @@ func (s Screen) problems(all []Problem, colour screen.Colour) [][]screen.Cell {
 		}
 		message := p.Message
 		if !s.Wide {
-			message = shortened(message, 90)
+			message = text.Truncate(message, 89)
 		}
 		rows = append(rows, []screen.Cell{{Text: "  " + p.Namespace + "/" + p.Name}, {Text: p.What}, {Text: p.Reason, Colour: colour}, {Text: message, Colour: screen.Faint}})
 	}
 	return rows
-}
-
-func shortened(s string, n int) string {
-	if utf8.RuneCountInString(s) <= n {
-		return s
-	}
-	return string([]rune(s)[:n-1]) + "…"
 }
 
 func counted(n int, noun string) string {

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // Cluster is an API server as a command reaches it.
@@ -87,8 +88,8 @@ func (c *Cluster) Name(ctx context.Context) string {
 func listMCS[T any](ctx context.Context, c *Cluster, kind string, options []client.ListOption) ([]T, error) {
 	list := &unstructured.UnstructuredList{}
 	var err error
-	for _, version := range []string{"v1beta1", "v1alpha1"} {
-		list.SetGroupVersionKind(schema.GroupVersionKind{Group: mcsv1beta1.GroupName, Version: version, Kind: kind + "List"})
+	for _, version := range mcs.Versions {
+		list.SetGroupVersionKind(mcs.Version(version).Kind(kind + "List"))
 		if err = c.List(ctx, list, options...); !NotServed(err) {
 			break
 		}
