@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/netip"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/internal/version"
 )
 
 // tieredPlugin is in cluster here, zone z, region r, which it prefers in that order, and has a service for each tier, named for
@@ -117,6 +119,8 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 		"source": {"kubernetes", "manifests"},
 		// other and file are what a directory holds that is of no kind.
 		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "other", "file"},
+		// One series: what this binary is.
+		"version": {version.String()}, "goversion": {runtime.Version()},
 	}
 	families := ourMetrics(t)
 	if len(families) < 8 {
