@@ -1,0 +1,348 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/internal/preview"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+const (
+	previewSeed  = 20261122 // where CLUSTERSET_SEED sets none
+	previewSteps = 12
+)
+
+// TestPreviewComesTrue previews random changes of random services, makes each change, and compares every answer in every cluster with the
+// prediction: what a DNS server answers to both names, and which endpoints the cluster's own EndpointSlices put behind the ClusterSetIP.
+func TestPreviewComesTrue(t *testing.T) {
+	seed := uint64(previewSeed)
+	if os.Getenv(seedEnv) != "" {
+		seed, _ = randomSeeds(t)
+	}
+	f := outages(t)
+	p := &previewed{fleet: f, ns: f.namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
+	t.Cleanup(func() {
+		for _, m := range f.members {
+			p.patch(m.name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q}}`, m.zone, m.region))
+		}
+	})
+	p.begin()
+	for i := range previewSteps {
+		p.step(i, p.pick(i))
+	}
+	// The hub has to take the cluster for Expired, which takes it some time.
+	f.hub.restart("--suspect-after", "4s", "--expire-after", "8s")
+	f.settle()
+	victim := f.members[p.IntN(len(f.members))]
+	p.step(previewSteps, previewStep{preview.Change{Down: []string{victim.name}}, victim.killAgent})
+}
+
+// previewed is services in the clusters of a fleet.
+type previewed struct {
+	*fleet
+	*rand.Rand
+	ns string
+}
+
+// previewStep is a change, and how to make it.
+type previewStep struct {
+	change preview.Change
+	do     func()
+}
+
+var previewNames = []string{"vip", "two", "headless", "mixed"}
+
+// begin makes the services, and exports most of them.
+func (p *previewed) begin() {
+	for i, m := range p.members {
+		for n, name := range previewNames {
+			spec := httpPort
+			if name == "headless" || name == "mixed" && i == 1 {
+				spec = "clusterIP: None, " + httpPort
+			}
+			var endpoints []string
+			for e := range 1 + p.IntN(3) {
+				endpoints = append(endpoints, endpoint(fmt.Sprintf("10.20%d.%d.%d", m.number, 20+n, e+1), fmt.Sprintf("conditions: {ready: %v}", e == 0 || p.IntN(3) > 0)))
+			}
+			m.apply(service(p.ns, name, spec), slice(p.ns, name, "1", "IPv4", port8080, endpoints...))
+			if p.IntN(3) > 0 {
+				m.apply(export(p.ns, name, ""))
+			}
+		}
+	}
+}
+
+// exporters returns the clusters that export a service, and the others.
+func (p *previewed) exporters(name string) (exporting, others []*member) {
+	for _, m := range p.members {
+		var e clustersetv1alpha1.ExportedServiceList
+		if err := p.hub.list(&e, client.InNamespace("clusterset-member-"+m.name), client.MatchingFields{"metadata.name": name + "." + p.ns}); err != nil {
+			p.Fatal(err)
+		}
+		if len(e.Items) > 0 {
+			exporting = append(exporting, m)
+		} else {
+			others = append(others, m)
+		}
+	}
+	return exporting, others
+}
+
+// pick chooses a change, of each kind in turn as far as one can be made.
+func (p *previewed) pick(i int) previewStep {
+	m := p.members[p.IntN(len(p.members))]
+	name := previewNames[p.IntN(len(previewNames))]
+	service := p.ns + "/" + name
+	exporting, others := p.exporters(name)
+	switch kind := i % 6; {
+	case kind == 0:
+		return previewStep{preview.Change{Drain: []string{m.name}}, func() { p.patch(m.name, `{"spec":{"drain":true}}`) }}
+	case kind == 1:
+		return previewStep{preview.Change{Undrain: []string{m.name}}, func() { p.patch(m.name, `{"spec":{"drain":false}}`) }}
+	case kind == 2 && len(exporting) > 0:
+		from := exporting[p.IntN(len(exporting))]
+		return previewStep{preview.Change{Unexport: &preview.Export{Service: service, From: from.name}}, func() {
+			from.remove(export(p.ns, name, ""))
+		}}
+	case kind == 3 && len(others) > 0:
+		from := others[p.IntN(len(others))]
+		return previewStep{preview.Change{Export: &preview.Export{Service: service, From: from.name, Records: p.records(from, name)}}, func() {
+			from.apply(export(p.ns, name, ""))
+		}}
+	case kind == 4 && len(exporting) > 0:
+		stated := &preview.Policy{Service: service, ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: []string{"none", "region", "cluster zone"}[p.IntN(3)], MinReady: int32(1 + p.IntN(4))}}
+		return previewStep{preview.Change{Policy: stated}, func() {
+			for _, m := range exporting {
+				m.apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
+			}
+		}}
+	}
+	region := []string{"north", "south", "west"}[p.IntN(3)]
+	return previewStep{preview.Change{Place: &preview.Move{Cluster: m.name, Zones: []string{"tianjin"}, Region: region}}, func() {
+		p.patch(m.name, fmt.Sprintf(`{"spec":{"zone":"tianjin","region":%q}}`, region))
+	}}
+}
+
+// records are what the exporter of a member makes of a Service.
+func (p *previewed) records(m *member, name string) *preview.Records {
+	src := exporter.Source{Cluster: m.name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}}
+	var endpoints discoveryv1.EndpointSliceList
+	if err := errors.Join(m.get(p.ns, name, src.Service), m.list(&endpoints, client.InNamespace(p.ns), client.MatchingLabels{discoveryv1.LabelServiceName: name})); err != nil {
+		p.Fatal(err)
+	}
+	src.Slices = endpoints.Items
+	exported, left, err := exporter.Exported(src, metav1.NewTime(time.Now()))
+	if err != nil || len(left) > 0 {
+		p.Fatal(err, left)
+	}
+	r := &preview.Records{Service: exported.Service}
+	for i := range exported.Endpoints {
+		r.Endpoints = append(r.Endpoints, &exported.Endpoints[i])
+	}
+	return r
+}
+
+func (p *previewed) patch(cluster, patch string) {
+	mc := &clustersetv1alpha1.MemberCluster{}
+	mc.Name = cluster
+	if err := p.hub.client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+		p.Errorf("patch MemberCluster %s: %v", cluster, err)
+	}
+}
+
+// state reads what the hub has.
+func (p *previewed) state() (*preview.State, error) {
+	var members clustersetv1alpha1.MemberClusterList
+	var services clustersetv1alpha1.ExportedServiceList
+	var endpoints clustersetv1alpha1.ExportedEndpointsList
+	if err := errors.Join(p.hub.list(&members), p.hub.list(&services), p.hub.list(&endpoints)); err != nil {
+		return nil, err
+	}
+	return preview.NewState(members.Items, services.Items, endpoints.Items), nil
+}
+
+// step previews a change, makes it, and waits until all that was predicted is so.
+func (p *previewed) step(i int, s previewStep) {
+	p.Helper()
+	var now *preview.State
+	kube.Eventually(p, soon, func() (err error) { // what was done before has arrived everywhere
+		if now, err = p.state(); err != nil {
+			return err
+		}
+		return p.is(now)
+	})
+	then, err := now.Apply(s.change)
+	if err != nil {
+		p.Fatalf("step %d: %v", i, err)
+	}
+	p.command(now, s.change)
+	p.Logf("step %d: %s", i, &s.change)
+	s.do()
+	kube.Eventually(p, soon, func() error {
+		if err := p.is(then); err != nil {
+			return fmt.Errorf("step %d, %s: %w", i, &s.change, err)
+		}
+		return nil
+	})
+}
+
+// is returns nil if every service is to every cluster what the State makes of it.
+func (p *previewed) is(s *preview.State) error {
+	var errs []error
+	for _, place := range s.Places() {
+		m := p.member(place.Cluster)
+		for _, name := range previewNames {
+			want, err := s.Answers(p.ns+"/"+name, place, preview.Options{Addresses: true})
+			if err != nil {
+				return err
+			}
+			at := preview.Place{Cluster: m.name, Zone: m.zone, Region: m.region}
+			if at == place {
+				errs = append(errs, p.asked(m, fmt.Sprintf("%s.%s.svc.clusterset.local", name, p.ns), &want.DNS), p.asked(m, fmt.Sprintf("%s.%s.svc.global", name, p.ns), &want.Global))
+			}
+			objects, err := m.importedObjects(p.ns, name)
+			if err != nil {
+				return err
+			}
+			got, err := preview.Imported(objects, p.ns+"/"+name, place, preview.Options{Addresses: true})
+			if err != nil {
+				return err
+			}
+			// The endpoints of a cluster that is down are where they were. That it is down, nobody here knows.
+			if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
+				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", place, name, a, b))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+func behind(a *preview.Answer) string {
+	if a == nil {
+		return "none"
+	}
+	var clusters []string
+	for _, c := range a.Clusters {
+		clusters = append(clusters, fmt.Sprintf("%s:%d", c.Cluster, c.Ready))
+	}
+	return fmt.Sprintf("%v %v tier %q degraded %v", clusters, a.Addresses, a.Tier, a.Degraded)
+}
+
+// asked compares what a DNS server answers.
+func (p *previewed) asked(m *member, name string, want *preview.Answer) error {
+	answer := want.Addresses
+	switch {
+	case want.ByClusterSetIP:
+		i, err := m.imported(p.ns, strings.SplitN(name, ".", 2)[0])
+		if err != nil || i.derived == nil {
+			return fmt.Errorf("%s: %s has no derived Service, %w", m.name, name, err)
+		}
+		answer = []string{i.derived.Spec.ClusterIP}
+	case want.Result != preview.NoError:
+		answer = []string{string(want.Result)}
+	}
+	return m.dns.answers(name, "A", answer...)
+}
+
+// importedObjects are what tells a member where a service leads.
+func (m *member) importedObjects(ns, name string) (objects []runtime.Object, err error) {
+	i, err := m.imported(ns, name)
+	if err != nil {
+		return nil, err
+	}
+	if i.serviceImport != nil {
+		objects = append(objects, i.serviceImport)
+	}
+	if i.global != nil {
+		objects = append(objects, i.global)
+	}
+	for j := range i.slices {
+		objects = append(objects, &i.slices[j])
+	}
+	var members clustersetv1alpha1.MemberClusterList
+	if err := m.list(&members); err != nil {
+		return nil, err
+	}
+	for j := range members.Items {
+		objects = append(objects, &members.Items[j])
+	}
+	return objects, nil
+}
+
+// command has the command preview the change as well, which comes to the same.
+func (p *previewed) command(now *preview.State, change preview.Change) {
+	p.Helper()
+	file := filepath.Join(p.TempDir(), "changes.yaml")
+	content, err := yaml.Marshal([]preview.Change{change})
+	if err != nil {
+		p.Fatal(err)
+	}
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		p.Fatal(err)
+	}
+	var services []types.NamespacedName
+	args := []string{"preview", "--hub-kubeconfig", p.hub.plane.Kubeconfig(), "--file", file, "-o", "json"}
+	for _, name := range previewNames {
+		services = append(services, types.NamespacedName{Namespace: p.ns, Name: name})
+		args = append(args, "--for", p.ns+"/"+name)
+	}
+	if change.Export != nil {
+		args = append(args, "--kubeconfig", p.member(change.Export.From).plane.Kubeconfig())
+	}
+	result, err := now.Preview([]preview.Change{change}, preview.Options{Services: services})
+	if err != nil {
+		p.Fatal(err)
+	}
+	var out, stderr bytes.Buffer
+	cmd := exec.CommandContext(p.Context(), binary("clusterset"), args...)
+	cmd.Stdout, cmd.Stderr = &out, &stderr
+	code := 0
+	if result.Loses() {
+		code = 3
+	}
+	_ = cmd.Run()
+	var said preview.Result
+	if err := json.Unmarshal(out.Bytes(), &said); err != nil || cmd.ProcessState.ExitCode() != code {
+		p.Fatalf("clusterset %s: exit code %d, want %d, %v: %s", strings.Join(args, " "), cmd.ProcessState.ExitCode(), code, err, stderr.String())
+	}
+	text, err := json.Marshal(result)
+	if err != nil {
+		p.Fatal(err)
+	}
+	var want preview.Result
+	if err := json.Unmarshal(text, &want); err != nil {
+		p.Fatal(err)
+	}
+	for _, r := range []*preview.Result{&said, &want} {
+		for i := range r.Services {
+			for j := range r.Services[i].Conflicts {
+				r.Services[i].Conflicts[j].Message = "" // it has the time of an export that hasn't been made
+			}
+		}
+	}
+	if !reflect.DeepEqual(said, want) {
+		p.Errorf("%s: the command shows\n%s\nwant\n%s", &change, out.String(), text)
+	}
+}
