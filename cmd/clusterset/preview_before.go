@@ -39,7 +39,7 @@ func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) er
 		_, _ = fmt.Fprintf(stdout, "  %s/%s\n", svc.Namespace, svc.Name)
 	}
 	if !isTerminal(stdin) {
-		return fmt.Errorf("%s has not left: %v; clusterset preview leave %s shows where; --yes has it leave all the same", name, lostError{r.Summary.Effects[preview.Lost]}, name)
+		return fmt.Errorf("%s has not left: %s; clusterset preview leave %s shows where; --yes has it leave all the same", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
 	}
 	_, _ = fmt.Fprintf(stdout, "Take %s off the hub all the same? [y/N] ", name)
 	answer, _ := bufio.NewReader(stdin).ReadString('\n')

@@ -36,7 +36,7 @@ func TestPreviewOfManifests(t *testing.T) {
 		if code != c.code || (code == 0) != (stderr == "") {
 			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.code, stderr)
 		}
-		page.Fresh(t, filepath.Join("testdata/preview", name+".txt"), stdout)
+		page.Fresh(t, filepath.Join("testdata", "preview", name+".txt"), stdout)
 	}
 }
 

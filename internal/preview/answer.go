@@ -81,7 +81,7 @@ func Imported(objects []runtime.Object, service string, p Place, o Options) (*An
 	}
 	s := &seen{views: map[string]*Answers{}}
 	l := &look{state: &State{ranked: map[string]*index.Cluster{}}, options: &o, key: key}
-	var slices []*discoveryv1.EndpointSlice
+	var routed []*discoveryv1.EndpointSlice
 	for _, object := range objects {
 		s.take(object)
 		switch object := object.(type) {
@@ -90,10 +90,10 @@ func Imported(objects []runtime.Object, service string, p Place, o Options) (*An
 				l.state.ranked[c.Name] = c
 			}
 		case *discoveryv1.EndpointSlice:
-			slices = append(slices, object)
+			routed = append(routed, object)
 		}
 	}
-	return l.answers(s.routed(key, slices), p, true), nil
+	return l.answers(s.routed(key, routed), p, true), nil
 }
 
 // at returns what the service is in a place.

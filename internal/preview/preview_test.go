@@ -1,6 +1,7 @@
 package preview
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -145,16 +146,19 @@ func TestPreview(t *testing.T) {
 			"shop/else from shanghai/sh/south: . | hangzhou:1 => shanghai:2 [more] | hangzhou:1 => shanghai:2 [more]",
 			"shop/else from beijing/bj-a/north beijing/bj-b/north tianjin/bj-a/north: . | hangzhou:1 => hangzhou:1 shanghai:2 [more] | hangzhou:1 => hangzhou:1 shanghai:2 [more]",
 		}},
-		{name: "an export of another type", what: []Change{{Export: &Export{Service: "shop/else", From: "shanghai", Records: shop(t).records("shanghai", "shop/else", "None", "sh=2")}}},
+		{
+			name: "an export of another type", what: []Change{{Export: &Export{Service: "shop/else", From: "shanghai", Records: shop(t).records("shanghai", "shop/else", "None", "sh=2")}}},
 			options: Options{From: topology.Location{Cluster: "shanghai"}}, want: []string{
 				"shop/else from shanghai/sh/south: . | . | hangzhou:1 => shanghai:2 [more]",
 				"shop/else: conflict over type, hangzhou wins, [shanghai] differ, ends false",
-			}},
-		// The oldest export went, so the next one's word counts.
-		{name: "the first of a new service", what: []Change{{Export: &Export{Service: "shop/new", From: "hangzhou", Records: shop(t).records("hangzhou", "shop/new", "", "hz=2")}}},
+			},
+		},
+		{
+			name: "the first of a new service", what: []Change{{Export: &Export{Service: "shop/new", From: "hangzhou", Records: shop(t).records("hangzhou", "shop/new", "", "hz=2")}}},
 			options: Options{From: topology.Location{Cluster: "hangzhou"}}, want: []string{
 				"shop/new from hangzhou/hz/south: NXDOMAIN => VIP [gained] | NXDOMAIN => hangzhou:2 [gained] | - => hangzhou:2 [gained]",
-			}},
+			},
+		},
 		{name: "place", what: []Change{{Place: &Move{Cluster: "tianjin", Region: "south"}}}, options: Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, want: []string{
 			"shop/web from tianjin/bj-a/south: . | beijing:4 tianjin:1 => tianjin:1 [fewer] | beijing:2 tianjin:1 => tianjin:1 [fewer]",
 			"shop/web from beijing/bj-a/north: . | beijing:4 tianjin:1 => beijing:4 [fewer] | beijing:2 tianjin:1 => beijing:2 [fewer]",
@@ -247,7 +251,7 @@ func TestAll(t *testing.T) {
 	}
 	a, _ := json.Marshal(before)
 	b, _ := json.Marshal(again)
-	if string(a) != string(b) {
+	if !bytes.Equal(a, b) {
 		t.Errorf("a State changed from\n%s\nto\n%s", a, b)
 	}
 }

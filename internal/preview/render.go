@@ -45,7 +45,8 @@ func (s Screen) Render(r *Result) string {
 	if more > 0 {
 		w.Line(screen.Cell{Text: fmt.Sprintf("and %d more: -o wide shows all", more), Colour: screen.Faint})
 	}
-	if s.conflicts(w, r.Services); len(r.Notes) > 0 {
+	s.conflicts(w, r.Services)
+	if len(r.Notes) > 0 {
 		w.Blank()
 	}
 	for _, n := range r.Notes {
@@ -58,7 +59,8 @@ func (s Screen) conflicts(w *screen.Writer, services []Service) {
 	shown := 0
 	for _, svc := range services {
 		for _, c := range svc.Conflicts {
-			if shown++; !s.Wide && shown > shownRows {
+			shown++
+			if !s.Wide && shown > shownRows {
 				continue
 			}
 			if shown == 1 {

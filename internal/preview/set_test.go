@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -95,7 +94,7 @@ func (s *set) records(cluster, service, kind string, zones ...string) *Records {
 		}
 	}
 	r := &Records{Service: exported}
-	all := record.Endpoints(cluster, types.NamespacedName(key), slice)
+	all := record.Endpoints(cluster, key, slice)
 	for i := range all {
 		r.Endpoints = append(r.Endpoints, &all[i])
 	}
