@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/page"
 )
 
-const previewFrom = "testdata/preview/hub.yaml"
+const previewFrom = "../../examples/preview"
 
 // Each command shows what is written in testdata, by UPDATE=1 if asked to, and its exit code tells what is lost.
 func TestPreviewOfManifests(t *testing.T) {
