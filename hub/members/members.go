@@ -125,7 +125,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.Result, error) {
 	if api.CheckMemberName(cluster) != nil {
-		return reconcile.Result{}, nil // it describes a cluster of another MCS implementation
+		return reconcile.Result{}, nil //nolint:nilerr // it describes a cluster of another MCS implementation
 	}
 	mc := &clustersetv1alpha1.MemberCluster{}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: cluster}, mc); {

@@ -26,7 +26,7 @@ func TestMemoryHoldsNoSlices(t *testing.T) {
 		memory.FoundSlice(s, here)
 		built = append(built, weak.Make(s))
 	}
-	out = desired.Output{} //nolint:ineffassign,wastedassign // it holds them too
+	out = desired.Output{} //nolint:wastedassign // it holds them too
 	runtime.GC()
 	for _, s := range built {
 		if s := s.Value(); s != nil {

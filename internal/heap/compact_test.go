@@ -1,6 +1,7 @@
 package heap
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"runtime"
@@ -17,7 +18,7 @@ import (
 func decoded(t *testing.T, i int) []any {
 	t.Helper()
 	labels := map[string]string{"multicluster.kubernetes.io/source-cluster": "beijing", "multicluster.kubernetes.io/service-name": "web"}
-	managed := []metav1.ManagedFieldsEntry{{Manager: "clusterset-exporter", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+	managed := []metav1.ManagedFieldsEntry{{Manager: "clusterset-exporter", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	of := metav1.ObjectMeta{Name: fmt.Sprint("web-", i), Labels: labels, ManagedFields: managed}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: of}
 	global := &fabedgev1alpha1.GlobalService{ObjectMeta: of}
@@ -60,12 +61,12 @@ func TestCompactChangesNothingElse(t *testing.T) {
 		if m.GetManagedFields() != nil {
 			t.Errorf("%T keeps its managed fields", o)
 		}
-		m.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "clusterset-exporter", FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}})
+		m.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "clusterset-exporter", FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}})
 		again, err := json.Marshal(got)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if string(b) != string(again) {
+		if !bytes.Equal(b, again) {
 			t.Errorf("%T was\n%s\nand is\n%s", o, b, again)
 		}
 	}

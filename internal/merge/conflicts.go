@@ -148,9 +148,9 @@ func conflicts(byAge []Export) []Conflict {
 		got := map[string]string{}
 		var disagree []string
 		for _, e := range byAge[1:] {
-			text, ok := t.say(&winner.Service.Spec, &e.Service.Spec)
-			if ok && text != want {
-				got[e.Cluster] = text
+			said, ok := t.say(&winner.Service.Spec, &e.Service.Spec)
+			if ok && said != want {
+				got[e.Cluster] = said
 				disagree = append(disagree, e.Cluster)
 			}
 		}
@@ -202,18 +202,18 @@ func sayMap(m map[string]string) string {
 	if len(m) == 0 {
 		return sayNone("")
 	}
-	text, err := json.Marshal(m) // sorted by key
+	b, err := json.Marshal(m) // sorted by key
 	if err != nil {
 		panic(fmt.Sprintf("marshal map of strings: %v", err)) // can't fail
 	}
-	return string(text)
+	return string(b)
 }
 
-func sayNone(text string) string {
-	if text == "" {
+func sayNone(s string) string {
+	if s == "" {
 		return "none"
 	}
-	return text
+	return s
 }
 
 // listed names the first few clusters. Messages are read by people and have a limit of 32 KiB.
