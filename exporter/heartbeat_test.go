@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,10 +166,11 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ready, back := time.Now(), make(chan struct{}), make(chan struct{}, 1)
 		close(ready)
-		starting, anew, renewed := false, 0, []time.Duration{}
+		var starting atomic.Bool
+		anew, renewed := 0, []time.Duration{}
 		ctx, cancel := context.WithCancel(t.Context())
 		name := &claim{run: "run", lease: func(context.Context) (*coordinationv1.Lease, error) {
-			if starting {
+			if starting.Load() {
 				return nil, errors.New("it starts")
 			}
 			return nil, nil // that of before is gone
@@ -187,11 +189,11 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		go func() { defer close(stopped); _ = h.run(ctx) }()
 		elapse(3 * time.Second)
 		synctest.Wait()
-		starting = true
+		starting.Store(true)
 		back <- struct{}{}
 		elapse(2500 * time.Millisecond)
 		synctest.Wait()
-		starting = false
+		starting.Store(false)
 		elapse(time.Second)
 		synctest.Wait()
 		if anew != 1 || len(renewed) != 2 || renewed[1] != 6*time.Second {
