@@ -59,8 +59,8 @@ func fuzzObjects() []index.Object {
 	}
 }
 
-// fuzzNames are all the names below a zone that those objects make, written down from DNS.md; between them and the zone lie
-// only empty non-terminals.
+// fuzzNames are all the names below a zone that those objects make, written down from A1 to A14 of docs/spec/answers.md; between them
+// and the zone lie only empty non-terminals.
 var fuzzNames = map[index.Dialect]map[string]index.NameKind{
 	index.MCS: {
 		"": index.Apex, "ns.dns": index.NameServer, "dns-version": index.Version, "svc": index.Empty, "gone.svc": index.Empty,
@@ -85,7 +85,7 @@ func init() {
 	}
 }
 
-// kindOf is what DNS.md has at a name below a zone.
+// kindOf is what a name below a zone is (A14 to A17).
 func kindOf(z *zone, name string) index.NameKind {
 	if strings.HasPrefix(z.name, "svc.") {
 		switch name {

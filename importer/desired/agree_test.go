@@ -89,8 +89,9 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 	}
 }
 
-// rule returns what is used at a zone of the first cluster. It knows nothing but the rule (docs/concepts.md): the boundary; health;
-// tiers in order, each joined by the next as long as there are too few; and that an address has a last resort.
+// rule returns what is used at a zone of the first cluster. It knows nothing but the rules (docs/spec/data-path.md, D3): the boundary
+// (A21); health (A22, A24); tiers in order (A25), each joined by the next as long as there are too few (A30); and that an address has a
+// last resort (D4).
 func (s *state) rule(zone string, isAddress bool) []string {
 	here := &s.sites[0]
 	healths := []func(*site) bool{
@@ -130,7 +131,7 @@ func (s *state) rule(zone string, isAddress bool) []string {
 	return nil
 }
 
-// near says whether a pod is as near to a zone of the first cluster as the tier asks. No tier asks nothing.
+// near says whether a pod is as near to a zone of the first cluster as the tier asks (A26, A27). No tier asks nothing.
 func (s *state) near(zone, tier string, of *site, p pod) bool {
 	switch tier {
 	case "cluster":
@@ -148,6 +149,7 @@ func (s *state) near(zone, tier string, of *site, p pod) bool {
 	return true
 }
 
+// regionHere is the region of D8.
 func (s *state) regionHere() string {
 	if r := s.sites[0].region; r != "" || len(s.nodes) == 0 || !s.zoned() {
 		return r
@@ -155,7 +157,7 @@ func (s *state) regionHere() string {
 	return s.nodes[0].Region
 }
 
-// zoned says whether every node has a zone, without which kube-proxy minds no hints.
+// zoned says whether every node has a zone, without which kube-proxy minds no hints (D24).
 func (s *state) zoned() bool {
 	return len(s.nodes) > 0 && !slices.ContainsFunc(s.nodes, func(n desired.NodePlace) bool { return n.Zone == "" })
 }

@@ -21,6 +21,7 @@ type backend struct {
 	declaredPorts   []Port
 }
 
+// ranked is a service whose endpoints are chosen, by the rules of docs/spec/answers.md from A5 on.
 func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, declared []Port, groups []Group) facts {
 	f := facts{exists: true, headless: headless, hosts: map[string][]string{}, clusters: map[string][]string{}, ports: map[string][]string{}}
 	p := w.policy(stated)
@@ -57,7 +58,7 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 	return f
 }
 
-// policy is what counts for a service: field by field what it states, else what the server is configured with, else the default.
+// policy is what counts for a service (A32): field by field what it states, else what the server is configured with, else the default.
 func (w *world) policy(stated *topology.Policy) topology.Policy {
 	p := topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, MinReady: 1}
 	for _, more := range []*topology.Policy{&w.opts.Policy, stated} {
@@ -77,7 +78,8 @@ func (w *world) policy(stated *topology.Policy) topology.Policy {
 	return p
 }
 
-// backends lists the endpoints that are ready and whose cluster isn't Expired, which a cluster never is to itself.
+// backends lists the endpoints that are ready and whose cluster isn't Expired, which a cluster never is to itself (A21, A23, A24). Their
+// places are those of A27, and what they count is A31.
 func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	var all []backend
 	for _, g := range groups {
@@ -122,8 +124,8 @@ func (w *world) readyIn(id ObjectID, cluster string, v4 bool) int {
 	return len(ready)
 }
 
-// hostOf returns the endpoint's name in front of the service's, or "" where it would be no DNS name in one of the zones
-// (RFC 1035: 255 octets, which are 254 characters with the final dot).
+// hostOf returns the endpoint's name in front of the service's (A6), or "" where it would be no DNS name in one of the zones
+// (A9; RFC 1035: 255 octets, which are 254 characters with the final dot).
 func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 	hostname := e.Hostname
 	if hostname == "" {
@@ -142,8 +144,8 @@ func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 	return hostname + "." + cluster
 }
 
-// best returns the backends in use, healthy ones before all others: those of the best tier, and where they are too few those
-// of the next as well, and so on. The name is that of the last tier that has any.
+// best returns the backends in use, healthy ones before all others (A22): those of the best tier (A25), and where they are too few
+// those of the next as well, and so on (A30, A31). The name is that of the last tier that has any.
 func (w *world) best(p topology.Policy, all []backend) (best []backend, name string) {
 	for _, degraded := range []bool{false, true} {
 		used := map[int]bool{}
@@ -180,8 +182,8 @@ func sum(counted map[netip.Addr]int) (n int) {
 	return n
 }
 
-// matches reports whether a backend is as near as a tier asks. What is unknown matches nothing. The own cluster's ClusterIP is
-// as near as can be.
+// matches reports whether a backend is as near as a tier asks. What is unknown matches nothing (A26). The own cluster's ClusterIP is
+// as near as can be (A29).
 func (w *world) matches(t topology.Tier, at backend) bool {
 	me := w.opts.Self
 	switch {
@@ -197,7 +199,7 @@ func (w *world) matches(t topology.Tier, at backend) bool {
 	}
 }
 
-// setPorts points the named ports at the service's own name.
+// setPorts points the named ports at the service's own name (A40, A42).
 func (f *facts) setPorts(declared []Port) {
 	for _, p := range declared {
 		if p.Name != "" {
@@ -207,7 +209,7 @@ func (f *facts) setPorts(declared []Port) {
 	f.setUnion()
 }
 
-// setHeadlessPort points a named port at the best of the endpoints that have it.
+// setHeadlessPort points a named port at the best of the endpoints that have it (A43, A44).
 func (f *facts) setHeadlessPort(w *world, policy topology.Policy, p Port, inside []backend) {
 	if p.Name == "" || f.ports[portText(p)] != nil {
 		return
@@ -230,7 +232,7 @@ func (f *facts) setHeadlessPort(w *world, policy topology.Policy, p Port, inside
 }
 
 // setClusterPorts points the ports of a ClusterIP service at the service's own name, where all clusters behind it offer them at one
-// number or that none of the clusters within the boundary has, and else at the best of the clusters that have them.
+// number or that none of the clusters within the boundary has, and else at the best of the clusters that have them (A45).
 func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.ports, f.union = map[string][]string{}, nil
 	policy := w.policy(g.Policy)
@@ -279,7 +281,7 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.setUnion()
 }
 
-// tooLong reports whether a cluster's name in front of a service's would be no DNS name.
+// tooLong reports whether a cluster's name in front of a service's would be no DNS name (A9).
 func (w *world) tooLong(id ObjectID, cluster string) bool {
 	return len(strings.Join([]string{cluster, id.Name, id.Namespace, "svc", strings.Repeat("z", w.opts.LongestZone)}, ".")) > 254
 }
@@ -315,7 +317,7 @@ func addrsOf(all []backend, fit ...func(backend) bool) []string {
 	return addrTexts(addrs)
 }
 
-// addrTexts lists addresses as they are to be answered: IPv4 first, in order, once each.
+// addrTexts lists addresses as they are to be answered: IPv4 first, in order, once each (A35).
 func addrTexts(addrs []netip.Addr) []string {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, func(a, b netip.Addr) int { return a.Compare(b) })

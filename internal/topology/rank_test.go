@@ -166,7 +166,7 @@ func used(v View, endpoints []Endpoint) []bool {
 	return in
 }
 
-// FuzzView compares with an oracle that knows the rule as View's comment states it.
+// FuzzView compares with an oracle that knows the rules A21 to A31 of docs/spec/answers.md, and D4 of docs/spec/data-path.md.
 func FuzzView(f *testing.F) {
 	for seed := range byte(32) {
 		data := make([]byte, 60)
@@ -244,7 +244,7 @@ func randomWorld(s *bytesSource) (View, []Endpoint) {
 	return v, endpoints
 }
 
-// oracle goes through the rule from the top, as plainly as it can.
+// oracle goes through the rules from the top, as plainly as it can: near is A26 to A29, health A22 to A24, and the rest A25, A30 and A31.
 func oracle(v View, endpoints []Endpoint) []bool {
 	in := make([]bool, len(endpoints))
 	near := func(e Endpoint, tier string) bool {

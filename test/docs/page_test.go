@@ -23,7 +23,7 @@ func (b block) String() string { return fmt.Sprintf("%s:%d", b.page, b.line) }
 func pages(t *testing.T) []string {
 	t.Helper()
 	var all []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "plugin/*.md", "plugin/testdata/*.md", "charts/*/*.md", "dashboards/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "plugin/*.md", "plugin/testdata/*.md", "charts/*/*.md", "dashboards/*.md"} {
 		paths, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

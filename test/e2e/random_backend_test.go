@@ -20,7 +20,7 @@ type backend struct {
 	ports  map[mergedPort]int32 // where the address listens, for the service's ports
 }
 
-// host is the endpoint's own name in a service.
+// host is the endpoint's own name in a service (A5, A6 of docs/spec/answers.md).
 func (b backend) host(service string) string {
 	hostname := b.hostname
 	if hostname == "" {
@@ -35,7 +35,7 @@ func (b backend) host(service string) string {
 	return hostname + "." + b.part.name + "." + service
 }
 
-// backends are a part's endpoints, ready or not.
+// backends are a part's endpoints, ready or not (C4 of docs/spec/control-plane.md).
 func (p exportedPart) backends(ports []mergedPort) []backend {
 	var all []backend
 	for _, s := range p.slices {
@@ -69,7 +69,7 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// best are the backends "in my zone; if none, in my region; if none, all", those of drained clusters behind all others.
+// best are the backends of the best tier, by the default policy, those of drained clusters behind all others (A22, A25).
 func (z *zoneFile) best(all []backend) []backend {
 	for _, drained := range []bool{false, true} {
 		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {
@@ -87,8 +87,7 @@ func (z *zoneFile) best(all []backend) []backend {
 	return nil
 }
 
-// sameZone: "A zone matches when the zones are equal, neither is empty, and the regions don't contradict each other". "A cluster's own
-// ClusterIP is never further than another cluster's."
+// sameZone is A26 for zones, and A29.
 func (z *zoneFile) sameZone(b backend) bool {
 	if b.stands && b.part.name == z.at.Cluster {
 		return true
@@ -97,7 +96,7 @@ func (z *zoneFile) sameZone(b backend) bool {
 	return z.at.Zone != "" && z.at.Zone == b.zone && !contradicted
 }
 
-// sameRegion: "a region when equal and not empty".
+// sameRegion is A26 for regions.
 func (z *zoneFile) sameRegion(b backend) bool {
 	return z.at.Region != "" && z.at.Region == b.part.region
 }

@@ -17,11 +17,12 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// The oracle says what every name has to answer in a random run. It is written from SYNC.md, MCS.md and DNS.md, knows
-// nothing of internal/merge, internal/index and their like, and reads only what users made in the members, never what
-// travelled between them: if a record got lost on the way, the oracle doesn't know of the way.
+// The oracle says what every name has to answer in a random run. It is written from docs/spec/answers.md and
+// docs/spec/control-plane.md, whose rules the comments of these files cite. It knows nothing of internal/merge, internal/index and
+// their like, and reads only what users made in the members, never what travelled between them: if a record got lost on the way, the
+// oracle doesn't know of the way.
 //
-// The ClusterSetIP alone it can't compute, since the API server chooses it: that is the derived Service's, of the families
+// The ClusterSetIP alone it can't compute, since the API server chooses it (D27 of docs/spec/data-path.md): that is the derived Service's, of the families
 // that it works out itself.
 
 // world is what the users of all clusters have made.
@@ -103,7 +104,7 @@ func (c *clusterView) read(m *member, ns string) error {
 	return nil
 }
 
-// marksHonoured returns an error while a mark on a Service hasn't got its ServiceExport, or one is left over from a mark.
+// marksHonoured returns an error while a mark on a Service hasn't got its ServiceExport, or one is left over from a mark (C1).
 func (w *world) marksHonoured() error {
 	const mark = "fabedge.io/global-service"
 	for _, c := range w.clusters {
@@ -138,7 +139,7 @@ type exportedPart struct {
 	slices  []discoveryv1.EndpointSlice
 }
 
-// parts returns who exports a service, the winner first: "Oldest export wins; equal times: lower cluster name."
+// parts returns who exports a service (C1, C2), the winner first (C10).
 func (w *world) parts(key types.NamespacedName) []exportedPart {
 	var all []exportedPart
 	for _, c := range w.clusters {
@@ -188,8 +189,7 @@ func (m mergedPort) is(q corev1.ServicePort) bool {
 // label is the port's name in DNS.
 func (m mergedPort) label() string { return "_" + m.name + "._" + strings.ToLower(string(m.protocol)) }
 
-// mergedPorts are "the union, by name, then by (protocol, port); never two of a name or of a (protocol, port)". A port
-// without a name can't stay without one beside others.
+// mergedPorts are the ports of C13, with the names of C14.
 func mergedPorts(parts []exportedPart) []mergedPort {
 	var all []mergedPort
 	for _, p := range parts {
@@ -209,7 +209,7 @@ func mergedPorts(parts []exportedPart) []mergedPort {
 	return all
 }
 
-// sharedFamilies are "what every cluster shares". Where they share none, the winner's.
+// sharedFamilies are those of C15.
 func sharedFamilies(parts []exportedPart) []corev1.IPFamily {
 	var shared []corev1.IPFamily
 	for _, f := range parts[0].service.Spec.IPFamilies {

@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// service writes one service's records.
+// service writes one service's records, by the rules of docs/spec/answers.md and docs/spec/control-plane.md.
 func (z *zoneFile) service(key types.NamespacedName, parts []exportedPart) {
 	name := fmt.Sprintf("%s.%s.svc.%s", key.Name, key.Namespace, z.origin)
-	z.exists(fmt.Sprintf("%s.svc.%s", key.Namespace, z.origin)) // it has something in it, be that not answered now
+	z.exists(fmt.Sprintf("%s.svc.%s", key.Namespace, z.origin)) // A13
 	ports := mergedPorts(parts)
 	if parts[0].headless() {
 		z.headless(name, ports, parts)
@@ -27,12 +27,12 @@ func (z *zoneFile) service(key types.NamespacedName, parts []exportedPart) {
 			}
 			z.servicePorts(name, ports)
 			return
-		} // "unless the same service has a GlobalService, whose ranked addresses then serve"
+		} // A4
 	}
 	z.clusterIPs(name, ports, parts)
 }
 
-// clusterSetIPs are the derived Service's addresses of the families the exports share and this cluster has.
+// clusterSetIPs are the derived Service's addresses of the families the exports share and this cluster has (A20, C31).
 func (z *zoneFile) clusterSetIPs(key types.NamespacedName, parts []exportedPart) []string {
 	var ips []string
 	for _, f := range sharedFamilies(parts) {
@@ -55,7 +55,7 @@ func (z *zoneFile) clusterSetIPs(key types.NamespacedName, parts []exportedPart)
 	return ips
 }
 
-// servicePorts writes the ports of a service that has its own addresses: they point at its name.
+// servicePorts writes the ports of a service that has its own addresses: they point at its name (A40, A42).
 func (z *zoneFile) servicePorts(name string, ports []mergedPort) {
 	all := map[srvTarget]bool{}
 	for _, p := range ports {
@@ -67,11 +67,11 @@ func (z *zoneFile) servicePorts(name string, ports []mergedPort) {
 	z.addSRV(name, all)
 }
 
-// clusterIPs writes a service that is its exporters' ClusterIPs, the best tier's.
+// clusterIPs writes a service that is its exporters' ClusterIPs, the best tier's (A34).
 func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedPart) {
 	var all []backend
 	for _, p := range parts {
-		// "Traffic for a port goes only to clusters that expose exactly it", so that one which exposes none gets none.
+		// Expired: A21. The others: C34.
 		if p.expired || p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
 			continue
 		}
@@ -80,7 +80,7 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 			all = append(all, backend{part: p, address: ip, zone: p.zone, ready: ready, stands: true})
 		}
 	}
-	// A cluster without a ready endpoint gives way to one that has some.
+	// A cluster without a ready endpoint gives way to one that has some. Unlike C34, this leaves Expired clusters out.
 	if slices.ContainsFunc(all, func(b backend) bool { return b.ready }) {
 		all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
 	}
@@ -97,13 +97,13 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 	if z.global {
 		z.clusterPorts(name, ports, all)
 	}
-	if len(all) == 0 { // "Expired: gone", and nothing to point at
+	if len(all) == 0 { // A12, A46
 		z.withoutRecords(name)
 	}
 }
 
 // clusterPorts writes the ports that not all clusters behind a service's name have, in the zone where clusters have names: they point
-// at the best of those that have them. A port that none of them has stays at the service's name.
+// at the best of those that have them. A port that none of them has stays at the service's name (A45).
 func (z *zoneFile) clusterPorts(name string, ports []mergedPort, all []backend) {
 	behind := len(z.best(all))
 	union := map[srvTarget]bool{}
@@ -138,7 +138,7 @@ func (z *zoneFile) withoutRecords(name string) {
 	}
 }
 
-// headless writes a service that is its ready endpoints. Without any it doesn't exist.
+// headless writes a service that is its ready endpoints. Without any it doesn't exist (A11).
 func (z *zoneFile) headless(name string, ports []mergedPort, parts []exportedPart) {
 	var all []backend
 	for _, p := range parts {
@@ -164,7 +164,7 @@ func (z *zoneFile) headless(name string, ports []mergedPort, parts []exportedPar
 		if port.name == "" {
 			continue
 		}
-		// "In a headless service where some clusters lack the port, those that have it answer."
+		// A43, A44
 		having := slices.DeleteFunc(slices.Clone(all), func(b backend) bool { return b.ports[port] == 0 })
 		targets := map[srvTarget]bool{}
 		for _, b := range z.best(having) {

@@ -8,7 +8,7 @@ import (
 )
 
 // zoneFile is a zone as one server has to serve it, written out record by record. What a name without records is follows
-// from the names around it, as in any zone.
+// from the names around it, as in any zone. For the rules see random_oracle_test.go and docs/spec/answers.md.
 type zoneFile struct {
 	origin string
 	global bool
@@ -26,14 +26,14 @@ func (w *world) zone(origin string, s randomServer) *zoneFile {
 		}
 	}
 	for _, key := range w.keys() {
-		if z.member.namespaces[key.Namespace] { // "Namespaces that don't exist: skip"
+		if z.member.namespaces[key.Namespace] { // C30
 			z.service(key, w.parts(key))
 		}
 	}
 	return z
 }
 
-// answer is what a question is to be answered.
+// answer is what a question is to be answered (A16, A17).
 func (z *zoneFile) answer(name, qtype string) string {
 	if records, ok := z.names[name]; ok {
 		if len(records[qtype]) == 0 {
@@ -49,7 +49,7 @@ func (z *zoneFile) answer(name, qtype string) string {
 	return "NXDOMAIN"
 }
 
-// additional are the addresses of what SRV records point to.
+// additional are the addresses of what SRV records point to (A47).
 func (z *zoneFile) additional(data []string, qtype string) []string {
 	var all []string
 	if qtype != "SRV" {
@@ -107,7 +107,7 @@ type srvTarget struct {
 	name string
 }
 
-// addSRV adds SRV records of equal weight, which is shared out: "100/n, at least 1".
+// addSRV adds SRV records of equal weight, which is shared out (A41).
 func (z *zoneFile) addSRV(name string, targets map[srvTarget]bool) {
 	z.exists(name)
 	for t := range targets {

@@ -1,0 +1,71 @@
+package docs
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+var (
+	specRuleRE = regexp.MustCompile(`(?m)^\| ([ACD]\d+) \| \S.* \|$`)
+	specRowRE  = regexp.MustCompile(`(?m)^\| [A-Z]\d`)
+	citedRE    = regexp.MustCompile(`\b[ACD]\d{1,2}\b`)
+)
+
+// Every rule has a number of its own in docs/spec, and every number that the specification or a comment of a test that was written
+// from it cites is a rule's.
+func TestCitedRulesExist(t *testing.T) {
+	rules := map[string]string{}
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "spec", "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	texts := map[string]string{}
+	for _, page := range pages {
+		text := read(t, page)
+		found := specRuleRE.FindAllStringSubmatch(text, -1)
+		if rows := specRowRE.FindAllString(text, -1); len(found) == 0 || len(found) != len(rows) {
+			t.Errorf("%s: %d of %d rules have a number and a text", page, len(found), len(rows))
+		}
+		for _, m := range found {
+			if rules[m[1]] != "" {
+				t.Errorf("%s: rule %s is in %s, too", page, m[1], rules[m[1]])
+			}
+			rules[m[1]] = page
+		}
+		texts[page] = text
+	}
+	files := 0
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(content), "docs/spec/") || filepath.Base(path) == "spec_test.go" {
+			return err
+		}
+		files++
+		for _, line := range strings.Split(string(content), "\n") {
+			if _, comment, ok := strings.Cut(line, "// "); ok {
+				texts[path] += comment + "\n"
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range texts {
+		for _, cited := range citedRE.FindAllString(text, -1) {
+			if rules[cited] == "" {
+				t.Errorf("%s cites %s, which is no rule", path, cited)
+			}
+		}
+	}
+	if files < 5 {
+		t.Errorf("%d test files cite docs/spec: the expression that finds them is wrong", files)
+	}
+}
