@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -28,11 +29,11 @@ const (
 
 // keepLimits puts into a member's namespace what the hub's API server judges its records by: how many they may be, and the networks
 // that their addresses may lie in, for the chart's admission policy. A member can write neither.
-func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, exported int) error {
+func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	if !isMember(mc.Name) {
 		return nil
 	}
-	if err := r.keepQuota(ctx, mc.Name, exported); err != nil {
+	if err := r.keepQuota(ctx, mc.Name); err != nil {
 		return err
 	}
 	return r.keepNetworks(ctx, mc)
@@ -44,22 +45,14 @@ func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.Memb
 //
 // A kube-controller-manager begins at the same time. It says at once what the quota allows, but for its first minutes it can't count our
 // kinds, and leaves them out of what is used: the API server admits none of these until somebody says how many there are.
-func (r *reconciler) keepQuota(ctx context.Context, cluster string, exported int) error {
-	err := r.fillQuota(ctx, r.client, cluster, exported)
-	if apierrors.IsConflict(err) {
-		err = r.fillQuota(ctx, r.live, cluster, exported) // our cache may not have what was written since
-	}
-	return err
-}
-
-func (r *reconciler) fillQuota(ctx context.Context, from client.Reader, cluster string, exported int) error {
+func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
 	hard := corev1.ResourceList{
 		countServices:  *resource.NewQuantity(int64(r.maxServices), resource.DecimalSI),
 		countEndpoints: *resource.NewQuantity(int64(r.maxServices)*endpointsPerService, resource.DecimalSI),
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
-	switch err := from.Get(ctx, key, quota); {
+	switch err := r.client.Get(ctx, key, quota); {
 	case apierrors.IsNotFound(err):
 		quota.Spec.Hard = hard
 		if err := r.client.Create(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
@@ -75,16 +68,14 @@ func (r *reconciler) fillQuota(ctx context.Context, from client.Reader, cluster 
 	}
 
 	used, counted := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
-	for name, count := range map[corev1.ResourceName]func() (int64, error){
-		countServices:  func() (int64, error) { return int64(exported), nil },
-		countEndpoints: func() (int64, error) { return r.endpoints(ctx, cluster) },
-	} {
+	settled := r.settled(quota)
+	for name, kind := range map[corev1.ResourceName]string{countServices: "ExportedServiceList", countEndpoints: "ExportedEndpointsList"} {
 		// The API server adds what it admits. What it doesn't take off counts only once half of the room is gone.
 		is, known := used[name]
-		if most := hard[name]; counted && known && 2*is.Value() < most.Value() {
+		if most := hard[name]; counted && known && (2*is.Value() < most.Value() || !settled) {
 			continue
 		}
-		n, err := count()
+		n, err := r.count(ctx, cluster, kind)
 		if err != nil {
 			return err
 		}
@@ -103,12 +94,34 @@ func (r *reconciler) fillQuota(ctx context.Context, from client.Reader, cluster 
 	return nil
 }
 
-// endpoints counts the ExportedEndpoints of a member, which this process doesn't watch.
-func (r *reconciler) endpoints(ctx context.Context, cluster string) (int64, error) {
+// settles is after what time without a change everything that a quota admitted has been stored, or never will be.
+const settles = 5 * time.Second
+
+// settled reports whether a quota has been the same for long enough to be corrected. The API server counts a record before it stores it:
+// a count in between would take it off again, and admit one too many.
+func (r *reconciler) settled(quota *corev1.ResourceQuota) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	seen := r.quotas[quota.Namespace]
+	if seen.version != quota.ResourceVersion {
+		seen = quotaSeen{quota.ResourceVersion, r.now()}
+		r.quotas[quota.Namespace] = seen
+	}
+	return r.now().Sub(seen.since) >= settles
+}
+
+// quotaSeen is a version of a quota, and since when it is known.
+type quotaSeen struct {
+	version string
+	since   time.Time
+}
+
+// count counts a member's records on the API server.
+func (r *reconciler) count(ctx context.Context, cluster, kind string) (int64, error) {
 	var list metav1.PartialObjectMetadataList
-	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedEndpointsList"))
+	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind))
 	if err := r.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1)); err != nil {
-		return 0, fmt.Errorf("count ExportedEndpoints of %s: %w", cluster, err)
+		return 0, fmt.Errorf("count records of %s (%s): %w", cluster, kind, err)
 	}
 	n := int64(len(list.Items))
 	if list.RemainingItemCount != nil {

@@ -37,8 +37,12 @@ type reconciler struct {
 	mu        sync.Mutex
 	liveness  *liveness.Liveness
 	decisions map[string]liveness.Decision
-	forgotten map[string]bool // whose records have been deleted already
+	forgotten map[string]bool      // whose records have been deleted already
+	quotas    map[string]quotaSeen // by namespace
 }
+
+// retryConflict is how long to wait for our caches to learn what somebody else wrote.
+const retryConflict = 200 * time.Millisecond
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
@@ -82,10 +86,14 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.write(ctx, &mc, decision, f); err != nil {
 		return reconcile.Result{}, err
 	}
-	if err := r.keepLimits(ctx, &mc, exported); err != nil {
+	var result reconcile.Result
+	switch err := r.keepLimits(ctx, &mc); {
+	case apierrors.IsConflict(err): // with what the API server or a kube-controller-manager counted; our cache is about to learn of it
+		result.RequeueAfter = retryConflict
+	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{}, r.forget(ctx, &mc, decision.Forget, exported)
+	return result, r.forget(ctx, &mc, decision.Forget, exported)
 }
 
 // lease reads a member's heartbeat, nil where there is none: not yet, or because the name is of a cluster that isn't a
@@ -199,6 +207,7 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 	r.mu.Lock()
 	r.liveness.Drop(name)
 	delete(r.forgotten, name)
+	delete(r.quotas, api.MemberNamespace(name))
 	r.mu.Unlock()
 	r.tick(ctx)
 }

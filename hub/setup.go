@@ -117,6 +117,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 		maxServices: opts.MaxServices,
 
 		forgotten: make(map[string]bool),
+		quotas:    make(map[string]quotaSeen),
 	}
 	skip := true // several hubs may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-hub", mgr, controller.Options{
