@@ -15,56 +15,56 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Answers are what a service is to clients in a place.
+// Answers are the results of a service's names and ClusterSetIP for clients in one place.
 type Answers struct {
-	// DNS is the name below clusterset.local, Global the one below svc.global.
+	// DNS is for the name below clusterset.local, Global for the name below svc.global.
 	DNS    Answer `json:"dns"`
 	Global Answer `json:"global"`
-	// ClusterSetIP is where connections to it lead, nil where there is none, or no node in the place.
+	// ClusterSetIP is where connections to it lead. It is nil if the service has none, or if the place has no nodes.
 	ClusterSetIP *Answer `json:"clusterSetIP,omitempty"`
 }
 
-// Answer is which endpoints are used.
+// Answer says which endpoints are used.
 type Answer struct {
-	// Result is a name's, as in the rcode of a reply, or NODATA. Of a ClusterSetIP it is NOERROR as long as it leads anywhere.
+	// Result is the rcode of a reply to a query for the name, or NODATA. For a ClusterSetIP it is NOERROR if it leads to any endpoint.
 	Result Rcode `json:"result"`
-	// ByClusterSetIP says that the name has that address, whatever is behind it. Then there is nothing but the Result.
+	// ByClusterSetIP says that the name resolves to the ClusterSetIP, whatever endpoints that has. Only Result is set then.
 	ByClusterSetIP bool `json:"byClusterSetIP,omitempty"`
-	// Tier is the one that is used, of the service's policy, Degraded whether only drained and silent clusters are left.
+	// Tier is the tier of the service's policy that is used. Degraded says that only drained and silent clusters are left.
 	Tier     string `json:"tier,omitempty"`
 	Degraded bool   `json:"degraded,omitempty"`
-	// Clusters are those with endpoints in use, by name; Ready is how many of these are ready, in clusters that aren't down.
+	// Clusters are the clusters whose endpoints are used, by name. Ready is the number of ready endpoints in those that aren't down.
 	Clusters []Share `json:"clusters,omitempty"`
 	Ready    int     `json:"ready"`
-	// Ports are those of a ClusterSetIP that lead anywhere.
+	// Ports are the ports of a ClusterSetIP that lead to an endpoint.
 	Ports []string `json:"ports,omitempty"`
-	// Addresses are those in use, where they are asked for.
+	// Addresses are the addresses in use, if Options.Addresses asks for them.
 	Addresses []string `json:"addresses,omitempty"`
 
-	// within is the narrowest of zone and region around the place that all of them lie in, addrs are their addresses.
+	// within is the narrowest of zone and region around the place that contains all addresses in use. addrs are these addresses.
 	within topology.Tier
 	addrs  index.Addrs
 }
 
-// Share is what a cluster contributes to an Answer. An endpoint of two addresses, one of each family, counts once.
+// Share is a cluster's part of an Answer. An endpoint with an address of each family counts once.
 type Share struct {
 	Cluster string `json:"cluster"`
 	Ready   int    `json:"ready"`
-	// Down says that they serve nobody.
+	// Down says that the cluster is down, so its endpoints serve nobody.
 	Down bool `json:"down,omitempty"`
 }
 
-// Rcode is what is said of a name.
+// Rcode is the result of a query for a name.
 type Rcode string
 
 // The Rcodes.
 const (
 	NoError  Rcode = "NOERROR"  // with addresses
-	NoData   Rcode = "NODATA"   // the name exists, and has no address
-	NXDomain Rcode = "NXDOMAIN" // it doesn't
+	NoData   Rcode = "NODATA"   // the name exists, but has no address
+	NXDomain Rcode = "NXDOMAIN" // the name doesn't exist
 )
 
-// Answers returns what a service is in a place, which is one of the State's.
+// Answers returns the Answers of a service in a place of this State.
 func (s *State) Answers(service string, p Place, o Options) (*Answers, error) {
 	key, err := ParseService(service)
 	if err != nil {
@@ -73,7 +73,8 @@ func (s *State) Answers(service string, p Place, o Options) (*Answers, error) {
 	return s.look(key, &o).at(p), nil
 }
 
-// Imported returns what a service is in a place by the objects that its cluster has: what importers, of whatever make, have written.
+// Imported returns the Answers of a service in a place, computed from the objects in that place's cluster. Any importer may have
+// written them.
 func Imported(objects []runtime.Object, service string, p Place, o Options) (*Answers, error) {
 	key, err := ParseService(service)
 	if err != nil {
@@ -96,7 +97,7 @@ func Imported(objects []runtime.Object, service string, p Place, o Options) (*An
 	return l.answers(s.routed(key, routed), p, true), nil
 }
 
-// at returns what the service is in a place.
+// at returns the Answers of the service in a place.
 func (l *look) at(p Place) *Answers {
 	s := l.from(p.Cluster)
 	if s.views[p.Zone] == nil {
@@ -118,7 +119,7 @@ func (l *look) answers(s *seen, p Place, nodes bool) *Answers {
 	return a
 }
 
-// named is what a name answers.
+// named returns the Answer for a name.
 func (l *look) named(p Place, x *index.Index, svc *index.Service, d index.Dialect) Answer {
 	if svc == nil {
 		return Answer{Result: NXDomain}
@@ -149,7 +150,7 @@ func (l *look) named(p Place, x *index.Index, svc *index.Service, d index.Dialec
 	return a
 }
 
-// proxied is where connections to the ClusterSetIP lead from the nodes of the place.
+// proxied returns where connections to the ClusterSetIP lead from the nodes of the place.
 func (l *look) proxied(p Place, s *seen, svc *index.Service) *Answer {
 	g := l.gather(p)
 	view := topology.View{Self: topology.Location(p), Policy: svc.Policy(index.MCS).Or(l.options.Policy), UseExpired: true}
@@ -182,9 +183,9 @@ func (l *look) proxied(p Place, s *seen, svc *index.Service) *Answer {
 	return &a
 }
 
-// endpoint is an endpoint behind a ClusterSetIP as the ranking takes it.
+// endpoint converts an endpoint behind a ClusterSetIP for the ranking.
 func (l *look) endpoint(e kubeproxy.Endpoint) topology.Endpoint {
-	addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has parsed it
+	addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
 	at := topology.Endpoint{Addr: addr, Cluster: e.Cluster, Member: l.member(e.Cluster), ClusterIP: e.ClusterIP}
 	if e.Zone != nil {
 		at.Zone = *e.Zone
@@ -192,7 +193,7 @@ func (l *look) endpoint(e kubeproxy.Endpoint) topology.Endpoint {
 	return at
 }
 
-// gathering is the endpoints in use, as they are found.
+// gathering collects the endpoints in use.
 type gathering struct {
 	*look
 	near   topology.View
@@ -201,16 +202,16 @@ type gathering struct {
 	within topology.Tier
 }
 
-// gather begins a gathering in a place.
+// gather returns an empty gathering for a place.
 func (l *look) gather(p Place) *gathering {
 	return &gathering{
 		look: l, addrs: map[string][]netip.Addr{}, behind: map[string]int{}, within: topology.Zone,
-		// How near an endpoint is in truth, whatever is preferred.
+		// The real distance of an endpoint, independent of what the policy prefers.
 		near: topology.View{Self: topology.Location(p), Policy: topology.Policy{Prefer: topology.DefaultPrefer}, UseExpired: true},
 	}
 }
 
-// add takes up an endpoint. One that stands for its whole cluster counts as many as are behind it.
+// add adds an endpoint. If it stands for its whole cluster, it counts for all ready endpoints behind it.
 func (g *gathering) add(e topology.Endpoint, behind map[string]int) {
 	g.addrs[e.Cluster] = append(g.addrs[e.Cluster], e.Addr)
 	if behind != nil {

@@ -13,11 +13,11 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// Change is something that may happen, as a file of changes states it: one of the fields.
+// Change is one change, as a file of changes states it. Exactly one field is set.
 type Change struct {
-	// Down are clusters that stop to work, all at once, for so long that the hub has drawn its conclusions.
+	// Down are clusters that fail together, long enough for the hub to mark them as it would.
 	Down []string `json:"down,omitempty"`
-	// Drain and Undrain are clusters whose MemberCluster gets spec.drain, or loses it.
+	// Drain and Undrain are clusters whose MemberCluster gets or loses spec.drain.
 	Drain   []string `json:"drain,omitempty"`
 	Undrain []string `json:"undrain,omitempty"`
 	// Leave are clusters that leave the set.
@@ -30,13 +30,13 @@ type Change struct {
 
 // Export is a cluster's export of a service.
 type Export struct {
-	// Service is its namespace/name.
+	// Service is the service's namespace/name.
 	Service string `json:"service"`
-	// From is the cluster.
+	// From is the name of the cluster.
 	From string `json:"from"`
-	// Context is of the kubeconfig, where the Service is read. Empty: what --kubeconfig and --context say.
+	// Context is the kubeconfig context from which the Service is read. Empty: as --kubeconfig and --context say.
 	Context string `json:"context,omitempty"`
-	// Records are what the cluster's exporter would make of the Service. Of an export that is taken back there are none.
+	// Records are the records that the cluster's exporter would write for the Service. They are nil for an unexport.
 	Records *Records `json:"-"`
 }
 
@@ -46,32 +46,32 @@ type Records struct {
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
 }
 
-// Move puts a cluster into other zones or another region, as its MemberCluster states them. What is empty stays; "-" is unknown.
+// Move changes the zones or the region in a cluster's MemberCluster. Empty fields are unchanged; "-" means unknown.
 type Move struct {
 	Cluster string   `json:"cluster"`
 	Zones   []string `json:"zones,omitempty"`
 	Region  string   `json:"region,omitempty"`
 }
 
-// Policy is stated by the exports of a service: by those of all clusters, or of one. What is empty stays as each states it.
+// Policy changes the policy in the exports of a service, from all clusters or from one. Empty fields are unchanged.
 type Policy struct {
 	Service string `json:"service"`
-	// From is the cluster; empty: all that export the service.
+	// From is the name of the cluster. Empty: all clusters that export the service.
 	From string `json:"from,omitempty"`
-	// Prefer, Boundary and MinReady are in the words of the annotations.
+	// Prefer, Boundary and MinReady have the syntax of the annotations.
 	clustersetv1alpha1.ServicePolicy `json:",inline"`
 }
 
-// after is a State in the making.
+// after is a State to which changes are being applied.
 type after struct {
 	*State
-	// touched are the services whose answers may change anywhere, moved the clusters in which those of all others may.
+	// touched are the services whose answers may change in any place. moved are the clusters in which all answers may change.
 	touched map[types.NamespacedName]bool
 	moved   map[string]bool
 	notes   []string
 }
 
-// apply returns the State after the changes, one after the other.
+// apply returns the State after the changes, applied in order.
 func (s *State) apply(changes []Change) (*after, error) {
 	a := &after{State: s.copy(), touched: map[types.NamespacedName]bool{}, moved: map[string]bool{}}
 	for i := range changes {
@@ -86,7 +86,7 @@ func (s *State) apply(changes []Change) (*after, error) {
 	return a, nil
 }
 
-// Apply returns the State after the changes, one after the other.
+// Apply returns the State after the changes, applied in order.
 func (s *State) Apply(changes ...Change) (*State, error) {
 	a, err := s.apply(changes)
 	if err != nil {
@@ -116,7 +116,7 @@ func (a *after) change(c *Change) error {
 	return steps[0]()
 }
 
-// member returns a copy of a cluster's MemberCluster to be changed, which is the State's from then on.
+// member replaces a cluster's MemberCluster in the State by a copy, and returns the copy to be changed.
 func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 	m := a.members[name]
 	if m == nil {
@@ -130,7 +130,7 @@ func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 	return m, nil
 }
 
-// touch notes what a cluster exports.
+// touch marks the services that a cluster exports as touched.
 func (a *after) touch(cluster string) {
 	for key, r := range a.services {
 		if r.exports(cluster) {
@@ -149,7 +149,7 @@ func (a *after) service(text string) (types.NamespacedName, *records, error) {
 	return key, a.services[key], nil
 }
 
-// ParseService reads namespace/name.
+// ParseService parses namespace/name.
 func ParseService(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
@@ -187,7 +187,7 @@ func (a *after) leave(clusters []string) error {
 	return nil
 }
 
-// withdraw takes away what a cluster says of a service.
+// withdraw removes a cluster's records of a service.
 func (a *after) withdraw(key types.NamespacedName, cluster string) {
 	if r := a.services[key]; r != nil {
 		if r = r.without(cluster); len(r.services) > 0 {
@@ -235,7 +235,7 @@ func (a *after) unexport(e *Export) error {
 	return nil
 }
 
-// exporting returns an error unless the cluster exports the service; any cluster, where none is named.
+// exporting returns an error unless the cluster exports the service. If cluster is empty, any exporting cluster will do.
 func exporting(r *records, key types.NamespacedName, cluster string) error {
 	switch {
 	case r == nil:
@@ -280,7 +280,7 @@ func (a *after) move(m *Move) error {
 	return nil
 }
 
-// state changes what exports state.
+// state changes the policy that exports state.
 func (a *after) state(p *Policy) error {
 	stated, errs := policy.FromExport(&p.ServicePolicy, nil)
 	if len(errs) > 0 {

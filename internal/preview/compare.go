@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Preview returns what the changes, one after the other, would change.
+// Preview returns the effects of the changes, applied in order.
 func (s *State) Preview(changes []Change, o Options) (*Result, error) {
 	a, err := s.apply(changes)
 	if err != nil {
@@ -61,7 +61,7 @@ func (s *State) Preview(changes []Change, o Options) (*Result, error) {
 	return r, nil
 }
 
-// each calls f for 0 to n-1, several at once.
+// each calls f for 0 to n-1, several calls at once.
 func each(n int, f func(i int)) {
 	var next atomic.Int64
 	var workers sync.WaitGroup
@@ -75,10 +75,10 @@ func each(n int, f func(i int)) {
 	workers.Wait()
 }
 
-// pair is a place before and after: a cluster may have been moved.
+// pair is a place before and after the changes. They differ if the cluster was moved.
 type pair struct{ before, after Place }
 
-// placeBefore returns the place of a cluster that was what p has become.
+// placeBefore returns the place that became p when its cluster was moved.
 func (s *State) placeBefore(p Place) Place {
 	all := s.placesOf(p.Cluster)
 	for _, was := range all {
@@ -97,7 +97,7 @@ type comparison struct {
 	places  []pair
 }
 
-// service compares one service, nil where nothing is to be said of it.
+// service compares one service. It returns nil if there is nothing to report.
 func (c *comparison) service(key types.NamespacedName) *Service {
 	before, after := c.before.look(key, c.options), c.after.look(key, c.options)
 	svc := &Service{Namespace: key.Namespace, Name: key.Name}
@@ -145,7 +145,7 @@ func (c *comparison) service(key types.NamespacedName) *Service {
 	return svc
 }
 
-// cell returns the number of the cell with those Answers, a new one where there is none.
+// cell returns the index of the cell with these Answers, and adds one if there is none.
 func (s *Service) cell(was, is *Answers, effects Effects) int {
 	for i := range s.Cells {
 		if c := &s.Cells[i]; c.Before.same(was) && c.After.same(is) && slices.Equal(c.Effects.All(), effects.All()) {
@@ -161,7 +161,7 @@ func (a *Answers) same(b *Answers) bool {
 		(a.ClusterSetIP == nil || a.ClusterSetIP.same(b.ClusterSetIP))
 }
 
-// conflict notes which conflicts arise and which end.
+// conflict records the conflicts that arise and those that end.
 func (s *Service) conflict(before, after map[string]*merge.Conflict) {
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		if before[key] == nil {
@@ -186,7 +186,7 @@ func severity(effects []Effect) int {
 	return effects[0].severity()
 }
 
-// load is how many times as much each ready endpoint has to take, at worst.
+// load returns the largest factor by which the load of a ready endpoint grows.
 func (s *Service) load() (most float64) {
 	for i := range s.Cells {
 		most = max(most, s.Cells[i].load())

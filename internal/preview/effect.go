@@ -6,48 +6,48 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Effect is what a change does to a service.
+// Effect is how a change affects a service.
 type Effect string
 
 // The effects.
 const (
-	// Lost: it has no ready endpoint any more, or a port of its ClusterSetIP leads nowhere.
+	// Lost: there is no ready endpoint any more, or a port of the ClusterSetIP leads nowhere.
 	Lost Effect = "lost"
 	// LastResort: only drained and silent clusters are left.
 	LastResort Effect = "last-resort"
-	// LeavesRegion and LeavesZone: all that is used lay in the place's region or zone, and does no longer.
+	// LeavesRegion and LeavesZone: all endpoints in use were in the place's region or zone, and no longer are.
 	LeavesRegion Effect = "leaves-region"
 	LeavesZone   Effect = "leaves-zone"
-	// Fewer ready endpoints take the load of the place.
+	// Fewer: fewer ready endpoints take the place's load.
 	Fewer Effect = "fewer"
-	// Conflicting: clusters come to disagree about it.
+	// Conflicting: the clusters' exports of the service come into conflict.
 	Conflicting Effect = "conflict"
-	// Moved: other endpoints are used, in no worse a way.
+	// Moved: other endpoints are used, and nothing is worse.
 	Moved Effect = "moved"
-	// More ready endpoints take the load.
+	// More: more ready endpoints take the load.
 	More Effect = "more"
-	// Gained: it has a ready endpoint, and had none.
+	// Gained: there was no ready endpoint, and now there is one.
 	Gained Effect = "gained"
 )
 
-// worst are the effects, the worst first.
+// worst lists the effects, the worst first.
 var worst = []Effect{Lost, LastResort, LeavesRegion, LeavesZone, Fewer, Conflicting, Moved, More, Gained}
 
 func (e Effect) severity() int { return slices.Index(worst, e) }
 
-// united returns all effects once, the worst first.
+// united returns the union of the effects, the worst first.
 func united(all ...[]Effect) []Effect {
 	effects := slices.Concat(all...)
 	slices.SortFunc(effects, func(a, b Effect) int { return a.severity() - b.severity() })
 	return slices.Compact(effects)
 }
 
-// serves says whether there is anything behind it.
+// serves reports whether the Answer leads to any endpoint.
 func (a *Answer) serves() bool {
 	return a != nil && a.Result == NoError && (a.ByClusterSetIP || a.Ready > 0)
 }
 
-// effects returns what becomes of an Answer, nothing where it stays as it is. Either is nil where there is no ClusterSetIP.
+// effects returns how an Answer changes, or nil if it doesn't. before or after is nil if there is no ClusterSetIP.
 func effects(before, after *Answer) []Effect {
 	switch was, is := before.serves(), after.serves(); {
 	case was && !is:
@@ -76,7 +76,7 @@ func effects(before, after *Answer) []Effect {
 	return all
 }
 
-// same says whether both use the same endpoints in the same way.
+// same reports whether both use the same endpoints in the same way.
 func (a *Answer) same(b *Answer) bool {
 	return a.Result == b.Result && a.ByClusterSetIP == b.ByClusterSetIP && a.Tier == b.Tier && a.Degraded == b.Degraded && a.Ready == b.Ready &&
 		slices.Equal(a.Clusters, b.Clusters) && slices.Equal(a.Ports, b.Ports) && slices.Equal(a.addrs, b.addrs)

@@ -14,49 +14,49 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Options are what no record on the hub says: how agents and DNS servers are configured, for all clusters alike, and what is asked for.
+// Options are the settings that no record on the hub has, the same for the agents and DNS servers of all clusters, and what to report.
 type Options struct {
-	// DataPath is where ClusterSetIPs lead. Empty: pods.
+	// DataPath is the agents' --data-path. Empty: pods.
 	DataPath desired.DataPath
-	// Policy has what services leave open.
+	// Policy applies if a service states none.
 	Policy topology.Policy
 
-	// Services limits the services, From the places. Empty: all.
+	// Services limits the services, and From the places. Empty: all.
 	Services []types.NamespacedName
 	From     topology.Location
-	// Addresses has each Answer list them.
+	// Addresses lists the addresses in each Answer.
 	Addresses bool
-	// All has what doesn't change listed as well.
+	// All also lists what doesn't change.
 	All bool
 }
 
-// look is how clusters see one service in a State. Those that see it alike are computed once.
+// look computes how clusters see one service in a State, once for clusters that see it alike.
 type look struct {
 	state   *State
 	options *Options
 	key     types.NamespacedName
-	records *records // nil: nobody exports it
+	records *records // nil: no cluster exports it
 	seen    map[string]*seen
 }
 
-// seen is what the clusters of a kind import of the service.
+// seen is what clusters of one kind import of the service.
 type seen struct {
 	resolved merge.Resolved
 	objects  []index.Object
-	// vip says that there is a ClusterSetIP, behind are the endpoints behind it.
+	// vip says that there is a ClusterSetIP. behind are the endpoints behind it.
 	vip    bool
 	behind map[kubeproxy.Port][]kubeproxy.Endpoint
 	views  map[string]*Answers // by zone
 }
 
-// standIn are the addresses that a derived Service might get.
+// standIn has addresses in place of those that a derived Service would get.
 var standIn = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"192.0.2.1", "2001:db8::1"}}} // RFC 5737, 3849
 
 func (s *State) look(key types.NamespacedName, o *Options) *look {
 	return &look{state: s, options: o, key: key, records: s.services[key], seen: map[string]*seen{}}
 }
 
-// from returns what a cluster sees. Whoever doesn't export the service sees it as others do that lie where it lies.
+// from returns what a cluster imports. Clusters that don't export the service import the same if their zones and region are the same.
 func (l *look) from(cluster string) *seen {
 	kind := l.state.kinds[cluster]
 	exports := l.records != nil && l.records.exports(cluster)
@@ -106,7 +106,7 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	return s
 }
 
-// routed takes up those slices that are for kube-proxy.
+// routed reads the slices that are for kube-proxy.
 func (s *seen) routed(key types.NamespacedName, all []*discoveryv1.EndpointSlice) *seen {
 	derived := api.DerivedServiceName(key.Namespace, key.Name)
 	var routed []*discoveryv1.EndpointSlice
@@ -119,14 +119,14 @@ func (s *seen) routed(key types.NamespacedName, all []*discoveryv1.EndpointSlice
 	return s
 }
 
-// take takes up an object as the DNS servers do.
+// take adds an object, converted as the DNS servers convert it.
 func (s *seen) take(o runtime.Object) {
 	if object, _, _ := index.Convert(o); object != nil {
 		s.objects = append(s.objects, object)
 	}
 }
 
-// own is what a cluster's own objects say, as the hub has it of them.
+// own returns a cluster's own objects, as far as the hub's records have them.
 func (r *records) own(cluster string) *desired.Own {
 	own := &desired.Own{}
 	for _, s := range r.services {
@@ -142,7 +142,7 @@ func (r *records) own(cluster string) *desired.Own {
 	return own
 }
 
-// member is what ranking knows of a cluster.
+// member returns what the ranking needs to know of a cluster.
 func (l *look) member(cluster string) *topology.Member {
 	if c := l.state.ranked[cluster]; c != nil {
 		return &c.Member

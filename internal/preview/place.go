@@ -10,24 +10,24 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Place is where clients are: a cluster, and one of the zones that its MemberCluster or its nodes state.
+// Place is a location of clients: a cluster, and one of the zones in its MemberCluster or of its nodes.
 type Place struct {
 	Cluster string `json:"cluster"`
 	Zone    string `json:"zone,omitempty"`
 	Region  string `json:"region,omitempty"`
 }
 
-// String returns the place as --from takes it: cluster/zone/region, "-" for what is unknown.
+// String returns the place in the syntax of --from: cluster/zone/region, with "-" for unknown parts.
 func (p Place) String() string {
 	return cmp.Or(p.Cluster, "-") + "/" + cmp.Or(p.Zone, "-") + "/" + cmp.Or(p.Region, "-")
 }
 
-// Matches reports whether the place is the one that is meant, or one of those. What that leaves open is any.
+// Matches reports whether the place is at a location. Empty fields of the location match anything.
 func (p Place) Matches(meant topology.Location) bool {
 	return (meant.Cluster == "" || meant.Cluster == p.Cluster) && (meant.Zone == "" || meant.Zone == p.Zone) && (meant.Region == "" || meant.Region == p.Region)
 }
 
-// Places returns the places of the set's clusters that are there to ask: not of those that are down or Expired.
+// Places returns the places of all clusters that are neither down nor Expired.
 func (s *State) Places() (all []Place) {
 	for _, name := range s.Clusters() {
 		if s.members[name].Status.Phase != clustersetv1alpha1.MemberExpired && !s.down[name] {
@@ -37,7 +37,7 @@ func (s *State) Places() (all []Place) {
 	return all
 }
 
-// placesOf returns the places of a cluster: one for each zone that anybody states, one without where nobody does.
+// placesOf returns the places of a cluster: one for each zone of its spec or nodes, or one without a zone if there are none.
 func (s *State) placesOf(cluster string) (all []Place) {
 	m := s.usable[cluster]
 	zones := slices.Concat(m.AllZones(), m.Status.Zones)
@@ -52,7 +52,7 @@ func (s *State) placesOf(cluster string) (all []Place) {
 	return all
 }
 
-// nodes returns where a cluster's nodes lie, as its agent has said. None: unknown, or they have no zones.
+// nodes returns the zones of a cluster's nodes, as its agent reported them. None: they are unknown, or the nodes have no zones.
 func (s *State) nodes(cluster string) (places []desired.NodePlace) {
 	for _, zone := range s.usable[cluster].Status.Zones {
 		places = append(places, desired.NodePlace{Zone: zone})
@@ -61,7 +61,7 @@ func (s *State) nodes(cluster string) (places []desired.NodePlace) {
 	return places
 }
 
-// hasNodes says whether a place has nodes, whose service proxies choose.
+// hasNodes reports whether a place has nodes, and so service proxies.
 func (s *State) hasNodes(p Place) bool {
 	zones := s.usable[p.Cluster].Status.Zones
 	return len(zones) == 0 || slices.Contains(zones, p.Zone)

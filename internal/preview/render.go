@@ -8,18 +8,18 @@ import (
 	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
-// Screen says how a Result is shown.
+// Screen configures how a Result is rendered.
 type Screen struct {
-	// Wide shows every row, and every place and cluster in it.
+	// Wide shows every row, and all places and clusters in it.
 	Wide bool
-	// Colours are for terminals.
+	// Colours enables colours, for terminals.
 	Colours bool
 }
 
-// shownRows, shownWords are how much fits on the one screen that a Result should be.
+// shownRows and shownWords limit a Result to one screen.
 const shownRows, shownWords = 20, 3
 
-// Render returns the Result as a person reads it.
+// Render returns the Result as text for people.
 func (s Screen) Render(r *Result) string {
 	w := &screen.Writer{Colours: s.Colours}
 	colour := screen.Good
@@ -75,7 +75,7 @@ func (s Screen) conflicts(w *screen.Writer, services []Service) {
 	}
 }
 
-// view is one of the Answers of a cell, before and after.
+// view is one of a cell's Answers, before and after.
 type view struct {
 	by            string
 	before, after *Answer
@@ -90,7 +90,7 @@ func (c *Cell) views() []view {
 	}
 }
 
-// rows are a service's, one for each cell and what changes alike in it.
+// rows returns the rows of a service: one for each cell and each set of Answers that change alike.
 func (s Screen) rows(svc *Service) (rows [][]screen.Cell) {
 	for i := range svc.Cells {
 		c := &svc.Cells[i]
@@ -121,7 +121,7 @@ var colours = map[Effect]screen.Colour{
 	Lost: screen.Bad, LastResort: screen.Warn, LeavesRegion: screen.Warn, LeavesZone: screen.Warn, Fewer: screen.Warn, More: screen.Good, Gained: screen.Good,
 }
 
-// answer says which clusters are used, with how many ready endpoints each.
+// answer returns the clusters in use, each with its number of ready endpoints.
 func (s Screen) answer(a *Answer) string {
 	switch {
 	case a == nil:
@@ -149,7 +149,7 @@ func (s Screen) answer(a *Answer) string {
 	return text + tiers[a.Tier]
 }
 
-// tiers says how near what is used is, where that is anything.
+// tiers says how near the endpoints in use are, if the tier tells.
 var tiers = map[string]string{"cluster": " (cluster)", "zone": " (zone)", "region": " (region)"}
 
 func (s Screen) several(all []string) string {

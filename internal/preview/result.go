@@ -6,33 +6,33 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Result is what changes: what `clusterset preview -o json` prints. Fields are only ever added.
+// Result is the output of `clusterset preview -o json`. Fields are added, but never removed or changed.
 type Result struct {
 	Summary Summary `json:"summary"`
-	// Services are those of which something changes, the worst first.
+	// Services are the services that change, the worst effect first.
 	Services []Service `json:"services"`
 	Notes    []string  `json:"notes,omitempty"`
 }
 
-// Summary counts.
+// Summary has the totals.
 type Summary struct {
-	// Text says all that in a line.
+	// Text is the summary in one line.
 	Text string `json:"text"`
-	// Services is how many were looked at, Changed for how many something changes.
+	// Services is the number of services that were compared, Changed the number of those that change.
 	Services int `json:"services"`
 	Changed  int `json:"changed"`
-	// Effects says for how many services each of them comes about anywhere.
+	// Effects is, for each effect, the number of services that have it in some place.
 	Effects map[Effect]int `json:"effects"`
 }
 
 // Loses reports whether a name or a ClusterSetIP would lose its last endpoint in some place.
 func (r *Result) Loses() bool { return r.Summary.Effects[Lost] > 0 }
 
-// Service is a service of which something changes.
+// Service is a service that changes.
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// Effects are all that come about in some place, the worst first.
+	// Effects are the service's effects in any place, the worst first.
 	Effects   []Effect   `json:"effects"`
 	Cells     []Cell     `json:"cells,omitempty"`
 	Conflicts []Conflict `json:"conflicts,omitempty"`
@@ -43,36 +43,36 @@ func (s *Service) Key() types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Namespace, Name: s.Name}
 }
 
-// Cell is what a service is, before and after, to places for which that is the same.
+// Cell is a change of a service's Answers, with the places for which it is the same.
 type Cell struct {
 	Places []Place  `json:"places"`
 	Before *Answers `json:"before"`
 	After  *Answers `json:"after"`
-	// Effects are what becomes of each Answer.
+	// Effects are the effects on each Answer.
 	Effects Effects `json:"effects"`
 }
 
-// Effects are those on each of the Answers, empty where it stays as it is.
+// Effects are the effects on each of the Answers, empty if it doesn't change.
 type Effects struct {
 	DNS          []Effect `json:"dns,omitempty"`
 	Global       []Effect `json:"global,omitempty"`
 	ClusterSetIP []Effect `json:"clusterSetIP,omitempty"`
 }
 
-// All returns them together, the worst first.
+// All returns all effects, the worst first.
 func (e Effects) All() []Effect { return united(e.DNS, e.Global, e.ClusterSetIP) }
 
-// Conflict is a field over which clusters come to disagree, or no longer do.
+// Conflict is a field in which the clusters' exports come into conflict, or no longer conflict.
 type Conflict struct {
-	// Field is in people's words, Reason that of the ServiceExport's condition.
+	// Field is the field's name for people. Reason is the reason of the ServiceExport's condition.
 	Field  string `json:"field"`
 	Reason string `json:"reason"`
-	// Winner is the cluster whose export is the oldest, Clusters are those that disagree with it.
+	// Winner is the cluster with the oldest export. Clusters are the clusters whose exports differ from it.
 	Winner   string   `json:"winner"`
 	Clusters []string `json:"clusters"`
-	// Message is the condition's.
+	// Message is the condition's message.
 	Message string `json:"message"`
-	// Ends says that it is there now, and won't be.
+	// Ends says that the conflict exists now and would end.
 	Ends bool `json:"ends,omitempty"`
 }
 

@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// fall has clusters go down together. What the hub takes them for then, it decides as ever: it lets the clock run on, with the
-// heartbeats of all that are Ready but those.
+// fall marks clusters as down, all at the same time. Their phase is decided by the hub's own code: the clock advances with heartbeats
+// from all other clusters that are Ready.
 func (a *after) fall(clusters []string) error {
 	for _, name := range clusters {
 		if _, err := a.member(name); err != nil {
@@ -21,12 +21,12 @@ func (a *after) fall(clusters []string) error {
 		a.touch(name)
 	}
 	thresholds := liveness.DefaultThresholds
-	l, now := liveness.New(thresholds), time.Time{}.Add(thresholds.Forget) // any time but none
+	l, now := liveness.New(thresholds), time.Time{}.Add(thresholds.Forget) // any time but the zero time
 	for name, m := range a.members {
 		l.Know(name, m.Status.Phase, now, now)
 	}
 	var decisions map[string]liveness.Decision
-	const ticks = 8 // in what makes a cluster Suspect
+	const ticks = 8 // in the time after which a cluster is Suspect
 	for tick := range ticks * int(2+thresholds.Expire/thresholds.Suspect) {
 		for name, m := range a.members {
 			if m.Status.Phase == clustersetv1alpha1.MemberReady && !a.down[name] {

@@ -14,32 +14,32 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// State is a set of clusters as its hub has it. It never changes: Apply returns another one.
+// State is a cluster set as recorded on its hub. It is immutable: Apply returns a new one.
 type State struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster
 	services map[types.NamespacedName]*records
 	// down are the clusters that don't run. Whatever their phase, their endpoints serve nobody.
 	down map[string]bool
 
-	// Of members, as importers and DNS servers take them.
+	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
 	usable map[string]*clustersetv1alpha1.MemberCluster
 	ranked map[string]*index.Cluster
-	// kinds are equal for clusters that lie alike, and see alike what they don't export.
+	// kinds are equal for clusters with the same zones and region. These see services that they don't export alike.
 	kinds map[string]string
 }
 
-// records are what clusters say of a service. Neither is changed once it is part of a State.
+// records are the records of a service from all clusters. They don't change once they are part of a State.
 type records struct {
 	services  []*clustersetv1alpha1.ExportedService
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
 }
 
-// exports says whether the cluster has a record of the service.
+// exports reports whether the cluster has a record of the service.
 func (r *records) exports(cluster string) bool {
 	return slices.ContainsFunc(r.services, func(s *clustersetv1alpha1.ExportedService) bool { return of(s) == cluster })
 }
 
-// without returns the records of all clusters but one.
+// without returns the records of all other clusters.
 func (r *records) without(cluster string) *records {
 	return &records{
 		slices.DeleteFunc(slices.Clone(r.services), func(s *clustersetv1alpha1.ExportedService) bool { return of(s) == cluster }),
@@ -47,14 +47,14 @@ func (r *records) without(cluster string) *records {
 	}
 }
 
-// of returns the cluster that a record is of, empty for a stray one.
+// of returns the cluster that wrote a record, or "" if the record is in no member's namespace.
 func of(record interface{ SourceCluster() (string, bool) }) string {
 	cluster, _ := record.SourceCluster()
 	return cluster
 }
 
-// NewState returns what the hub's objects come to. Clusters that have left have no part in it. The objects are not changed, and mustn't
-// be as long as the State is used.
+// NewState returns the State of the hub's objects. It ignores clusters that have left. The objects are not changed, and must not be
+// changed as long as the State is used.
 func NewState(members []clustersetv1alpha1.MemberCluster, services []clustersetv1alpha1.ExportedService, endpoints []clustersetv1alpha1.ExportedEndpoints) *State {
 	s := &State{members: map[string]*clustersetv1alpha1.MemberCluster{}, services: map[types.NamespacedName]*records{}}
 	left := map[string]bool{}
@@ -83,11 +83,11 @@ func NewState(members []clustersetv1alpha1.MemberCluster, services []clustersetv
 			at(key).endpoints = append(at(key).endpoints, r)
 		}
 	}
-	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // yet to come, or going
+	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // the ExportedService isn't written yet, or is deleted already
 	return s.known()
 }
 
-// known fills in what follows from the members.
+// known computes what follows from the members.
 func (s *State) known() *State {
 	s.usable = make(map[string]*clustersetv1alpha1.MemberCluster, len(s.members))
 	s.ranked = make(map[string]*index.Cluster, len(s.members))
@@ -118,7 +118,7 @@ func compareKeys(a, b types.NamespacedName) int {
 	return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
 }
 
-// copy returns a State that can be changed by replacing what its maps hold.
+// copy returns a State whose maps can be changed.
 func (s *State) copy() *State {
 	down := maps.Clone(s.down)
 	if down == nil {

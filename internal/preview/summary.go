@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// said are the effects as the summary counts them: of one service, and of several.
+// said are the effects in the summary's words, for one service and for several.
 var said = []struct {
 	effect    Effect
 	one, many string
@@ -22,7 +22,7 @@ var said = []struct {
 	{Gained, "gains its first endpoint", "gain their first endpoint"},
 }
 
-// say puts the summary into a sentence or two.
+// say writes the summary's text.
 func (s *Summary) say(changes []Change) {
 	var what []string
 	for i := range changes {
@@ -62,7 +62,7 @@ func counted(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// String returns the change as its command writes it.
+// String returns the change in the syntax of its command.
 func (c *Change) String() string {
 	var all []string
 	for _, clusters := range []struct {
@@ -83,7 +83,7 @@ func (c *Change) String() string {
 		all = append(all, "place "+strings.Join(slices.DeleteFunc([]string{m.Cluster, strings.Join(m.Zones, ","), m.Region}, func(s string) bool { return s == "" }), " "))
 	}
 	if p := c.Policy; p != nil {
-		stated, _ := policy.FromExport(&p.ServicePolicy, nil) // applied by now
+		stated, _ := policy.FromExport(&p.ServicePolicy, nil) // validated when it was applied
 		all = append(all, strings.TrimSpace("policy "+p.Service+" "+stated.String()))
 	}
 	return strings.Join(all, ", ")
