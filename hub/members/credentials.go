@@ -16,35 +16,35 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// settle is for how long an API server may still take the tokens of an account that is gone: it remembers for ten seconds that
-// they were good. A heartbeat within that is no sign that anybody has the new ones.
+// settle is the time for which an API server may still accept the tokens of a deleted account: it caches for ten seconds that they are
+// valid. A heartbeat within that time doesn't show that the agent has the new ones.
 const settle = 15 * time.Second
 
-// Values of api.AnnotationCredentials: while the credentials are being made, and once they have been used.
+// Values of api.AnnotationCredentials: while the credentials are being created, and after they were used.
 const (
 	issuing = "issuing"
 	taken   = "taken"
 )
 
-// handover is the state of an account's first credentials. They lie in a Secret until the cluster's agent has sent a heartbeat with
-// them, and are made anew while nobody fetches them.
+// handover is the state of an account's first credentials. They stay in a Secret until the cluster's agent has sent a heartbeat with
+// them, and are replaced as long as it hasn't.
 type handover struct {
-	state string    // the account's api.AnnotationCredentials: empty, issuing, taken, or "<when to replace them> <the heartbeat of before>"
-	made  time.Time // the account
-	ours  bool      // else join has made the account, and handed its credentials over
-	beat  string    // the latest heartbeat, in one word; empty: there has been none
+	state string    // the account's api.AnnotationCredentials: empty, issuing, taken, or "<when to replace them> <the heartbeat before they were issued>"
+	made  time.Time // when the account was created
+	ours  bool      // false: join created the account and handed over its credentials
+	beat  string    // the time of the latest heartbeat; empty: there was none
 }
 
 type step string
 
 const (
-	nothing step = "nothing" // they are in use
-	wait    step = "wait"    // they lie there
-	issue   step = "issue"   // they are to be made
-	done    step = "done"    // they have just been used
+	nothing step = "nothing" // the credentials are in use
+	wait    step = "wait"    // the credentials are in the Secret
+	issue   step = "issue"   // create credentials
+	done    step = "done"    // the credentials have just been used
 )
 
-// next returns what is to be done now, and for wait when to look again at the latest.
+// next returns the next step, and for wait the latest time to look again.
 func (h handover) next(now time.Time) (step, time.Duration) {
 	until, before, issued := strings.Cut(h.state, " ")
 	switch {
@@ -66,7 +66,7 @@ func (h handover) next(now time.Time) (step, time.Duration) {
 	return wait, replace.Sub(now)
 }
 
-// handOver sees to the Secret with the first credentials of an account. waits says that it is there.
+// handOver creates, replaces or deletes the Secret with the first credentials of an account. waits says that the Secret exists.
 func (r *reconciler) handOver(ctx context.Context, cluster string, account *corev1.ServiceAccount) (waits bool, again time.Duration, err error) {
 	beat, err := r.beat(ctx, r.client, cluster)
 	if err != nil {
@@ -93,14 +93,14 @@ func (r *reconciler) handOver(ctx context.Context, cluster string, account *core
 	}
 }
 
-// issue puts a kubeconfig with a new token into the Secret, and returns when to replace it.
+// issue writes a kubeconfig with a new token to the Secret, and returns when to replace it.
 func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.ServiceAccount) (time.Duration, error) {
-	// A cache may be behind, and the heartbeat that it doesn't know yet would pass for one with the new credentials.
+	// Read from the API server: a heartbeat that the cache doesn't have yet would count as one with the new credentials.
 	beat, err := r.beat(ctx, r.live, cluster)
 	if err != nil {
 		return 0, err
 	}
-	// Before the Secret is there: if join takes the account over now, it is known that there is one to take away.
+	// Annotate before the Secret exists: if join takes over the account now, the annotation says that there is a Secret to delete.
 	if account, err = r.note(ctx, account, issuing); err != nil {
 		return 0, err
 	}
@@ -120,7 +120,8 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 		Type: corev1.SecretTypeOpaque,
 		Data: map[string][]byte{api.HubSecretKey: kubeconfig},
 	}
-	// It is deleted and made, and never read: no right of ours opens any Secret. In this namespace, which is ours, one of this name is.
+	// Delete and create the Secret, and never read it: the process has no right to read any Secret. The name is ours in this
+	// namespace.
 	if err := r.dropSecret(ctx, cluster); err != nil {
 		return 0, err
 	}
@@ -128,14 +129,14 @@ func (r *reconciler) issue(ctx context.Context, cluster string, account *corev1.
 		return 0, fmt.Errorf("create Secret %s: %w", client.ObjectKeyFromObject(secret), err)
 	}
 	again := r.lifetime / 2
-	if life, ok := connect.Lifetime(token); ok { // the API server may have given less
+	if life, ok := connect.Lifetime(token); ok { // the API server may have shortened it
 		again = life / 2
 	}
 	_, err = r.note(ctx, account, r.now().Add(again).UTC().Format(time.RFC3339)+" "+beat)
 	return again, err
 }
 
-// note writes the state of the handover on the account, unless somebody has changed that.
+// note writes the state of the handover to the account. It fails if the account has changed.
 func (r *reconciler) note(ctx context.Context, account *corev1.ServiceAccount, state string) (*corev1.ServiceAccount, error) {
 	noted := account.DeepCopy()
 	metav1.SetMetaDataAnnotation(&noted.ObjectMeta, api.AnnotationCredentials, state)
@@ -154,7 +155,7 @@ func (r *reconciler) dropSecret(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// beat returns when the cluster's agent renewed its Lease last, by its own clock; empty where it never has.
+// beat returns when the cluster's agent last renewed its Lease, by its own clock. It is empty if there was no heartbeat.
 func (r *reconciler) beat(ctx context.Context, from client.Reader, cluster string) (string, error) {
 	var lease coordinationv1.Lease
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}

@@ -1,11 +1,11 @@
-// Package members makes clusters members by their MemberClusters alone: whoever may write these on the hub, a person with kubectl or a
-// GitOps controller, needs no `clusterset join`. It runs in the hub process, where that is switched on, beside the controller that
-// watches heartbeats, and neither waits for the other.
+// Package members makes a cluster a member by its MemberCluster alone: a user with kubectl, or a GitOps controller, creates it, and
+// nobody runs `clusterset join`. The controller runs in the hub process if it is enabled. It doesn't wait for the controller that
+// watches heartbeats, nor that one for it.
 //
 //	MemberCluster ─ join.Objects, the same as join's ─► namespace, ServiceAccount, Role, RoleBinding; one ClusterRoleBinding for all
 //	              ─ handover.next (pure)             ─► a Secret with the agent's kubeconfig, until the first heartbeat
 //
-// What it makes carries its label or join's. Something of the same name that carries neither is somebody else's: it is not touched,
-// and the MemberCluster's condition Joined says so. Taking a member's account and records away, when its MemberCluster is deleted, is
-// package hub's part, however the cluster became a member; here goes what only this package makes.
+// The objects that it creates have its label or join's. If an object of the same name has neither, the controller doesn't touch it,
+// and the MemberCluster's condition Joined says so. When a MemberCluster is deleted, package hub deletes the member's account and
+// records, however the cluster became a member. This package deletes only what it alone creates.
 package members

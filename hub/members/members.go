@@ -31,22 +31,22 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// Options of Setup. The zero value of everything stands for its default.
+// Options of Setup. The zero value of each field stands for its default.
 type Options struct {
-	// Server is the hub's address as the members reach it: the one that this process has.
+	// Server is the URL at which members reach the hub. Default: the one that this process uses.
 	Server string
 
-	// TokenLifetime is how long a new member's token is good for: join.DefaultTokenLifetime. Its agent renews it.
+	// TokenLifetime is the lifetime of a new member's token. Default: join.DefaultTokenLifetime. The agent renews the token.
 	TokenLifetime time.Duration
 }
 
-// forever is how long the controller waits for its caches: its rights may be given later.
+// forever is how long the controller waits for its caches, because its rights may be granted later.
 const forever = 10 * 365 * 24 * time.Hour
 
-// retryConflict is how long to wait for our caches to learn what was written, by us or by the controller beside.
+// retryConflict is how long to wait until our caches have what was written, by us or by package hub's controller.
 const retryConflict = 200 * time.Millisecond
 
-// Setup adds the controller to the hub's manager, made with hub.CacheOptions. It runs on the leader only.
+// Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
 func Setup(mgr manager.Manager, opts Options) error {
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("clusterset-hub"), config: mgr.GetConfig(), now: time.Now,
@@ -67,8 +67,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 	return nil
 }
 
-// sources returns what brings keys to the reconciler: MemberClusters, and what was made for them, so that what somebody deletes
-// comes back.
+// sources returns the sources of events: MemberClusters and the objects created for them, so that a deleted object is created again.
 func sources(c cache.Cache) []source.Source {
 	one := func(name string) handler.EventHandler {
 		return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -82,7 +81,7 @@ func sources(c cache.Cache) []source.Source {
 	all := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, _ client.Object) []reconcile.Request {
 		var members clustersetv1alpha1.MemberClusterList
 		if err := c.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // it answers once it has synced, and then each has an event of its own
+			return nil // the cache answers once it has synced; each MemberCluster then has an event of its own
 		}
 		requests := make([]reconcile.Request, 0, len(members.Items))
 		for i := range members.Items {
@@ -101,7 +100,7 @@ func sources(c cache.Cache) []source.Source {
 	}
 }
 
-// reconciler makes one cluster a member at a time.
+// reconciler reconciles one MemberCluster at a time.
 type reconciler struct {
 	client   client.Client // reads from the cache
 	live     client.Reader // reads from the API server
@@ -111,7 +110,7 @@ type reconciler struct {
 	lifetime time.Duration
 	now      func() time.Time
 
-	readers sync.Mutex // held while the binding that all members share is changed
+	readers sync.Mutex // held while the binding that all members share is updated
 }
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
@@ -134,7 +133,7 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 	case err != nil:
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 	case mc.Labels[api.LabelManagedBy] == api.ManagedByImporter:
-		return reconcile.Result{}, nil // a copy, which its importer is about to remove
+		return reconcile.Result{}, nil // a copy that its importer is about to delete
 	case mc.Left():
 		return reconcile.Result{}, errors.Join(r.keepReaders(ctx, cluster, false), r.takeAway(ctx, cluster))
 	}
@@ -158,7 +157,7 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 	return reconcile.Result{RequeueAfter: again}, r.say(ctx, mc, metav1.ConditionTrue, reason, message)
 }
 
-// makeMember makes what join would, and returns the account.
+// makeMember creates what join would create, and returns the account.
 func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (*corev1.ServiceAccount, error) {
 	var account *corev1.ServiceAccount
 	for _, want := range join.Objects(mc.Name, api.ManagedByHub) {
@@ -170,7 +169,7 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 			account = a
 		}
 	}
-	// Only now: a MemberCluster that is deleted takes an account with it, which mustn't be somebody else's.
+	// Add the finalizer only now. When the MemberCluster is deleted, its account is deleted too, and it must not be a foreign one.
 	if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
 		held := mc.DeepCopy()
 		controllerutil.AddFinalizer(held, api.MemberFinalizer)
@@ -183,7 +182,7 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 	return account, r.keepReaders(ctx, mc.Name, true)
 }
 
-// say sets the condition Joined, and says in an Event what is new.
+// say sets the condition Joined, and emits an Event if it changed.
 func (r *reconciler) say(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, status metav1.ConditionStatus, reason, message string) error {
 	want := metav1.Condition{
 		Type: clustersetv1alpha1.ConditionJoined, Status: status, Reason: reason, Message: message, ObservedGeneration: mc.Generation,

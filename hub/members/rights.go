@@ -17,21 +17,21 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// foreignError is an object of somebody else's that has the name of one that a member needs.
+// foreignError is an object that isn't ours but has the name of one that a member needs.
 type foreignError struct{ kind, name string }
 
-// Error implements error, in words for the one who looks at the MemberCluster.
+// Error implements error. The condition Joined of the MemberCluster shows the message.
 func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s %s exists and is not ours, so that the cluster gets no account; delete it, or choose another name for the cluster", e.kind, e.name)
 }
 
-// ours says whether an object was made for this member, by us or by join, or for all.
+// ours reports whether an object was created, by us or by join, for this member or for all members.
 func ours(o client.Object, cluster string) bool {
 	of, one := o.GetLabels()[api.LabelCluster]
 	return slices.Contains([]string{api.ManagedByHub, api.ManagedByJoin}, o.GetLabels()[api.LabelManagedBy]) && (!one || of == cluster)
 }
 
-// ensure creates an object, or makes ours that is there say the same. Whose it is doesn't change.
+// ensure creates an object, or corrects an existing one that is ours. It keeps the label that says who created it.
 func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Object) (client.Object, error) {
 	key := client.ObjectKeyFromObject(want)
 	what, err := r.client.GroupVersionKindFor(want)
@@ -54,7 +54,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Obj
 		}
 		exists := err
 		if err = r.live.Get(ctx, key, have); err == nil && ours(have, cluster) {
-			return nil, exists // our cache is behind
+			return nil, exists // the cache is behind
 		}
 	}
 	if err != nil {
@@ -74,10 +74,12 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Obj
 	return have, nil
 }
 
-// keepReaders keeps the one ClusterRoleBinding by which those read who are members by their MemberClusters. One for all has a name
-// that this process's role can be bound to; one for each would take the right to change any binding of the hub's cluster.
+// keepReaders keeps the ClusterRoleBinding with which members read the hub, for those that are members by their MemberClusters. They
+// share one, because this process's role can be restricted to its name. One for each member would need the right to change any binding
+// in the hub's cluster.
 //
-// It is called with each heartbeat, and looks at the others only where this cluster's part isn't as it should be: in it, or not.
+// It is called with each heartbeat. It lists the accounts and MemberClusters only if this cluster is wrongly in the binding or missing
+// from it.
 func (r *reconciler) keepReaders(ctx context.Context, cluster string, in bool) error {
 	r.readers.Lock()
 	defer r.readers.Unlock()
@@ -117,7 +119,7 @@ func (r *reconciler) keepReaders(ctx context.Context, cluster string, in bool) e
 	return nil
 }
 
-// readers returns the binding that all share. Who is in it is a member that hasn't left and whose account is ours.
+// readers returns the shared binding. Its subjects are the members that haven't left and whose account is ours.
 func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAccount) *rbacv1.ClusterRoleBinding {
 	member := make(map[string]bool, len(all))
 	for i := range all {
@@ -141,13 +143,14 @@ func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAc
 	return binding
 }
 
-// takeAway takes what nobody else does from a cluster that has left: its Role, and the Secret that it never fetched. Its namespace
-// stays, empty: names of namespaces differ, so that a role for them would let this process delete any of the hub's cluster.
+// takeAway deletes what package hub doesn't delete when a cluster has left: its Role, and the Secret if the agent didn't use it. The
+// empty namespace stays. The names of namespaces differ, so a role for them would allow this process to delete any namespace of the
+// hub's cluster.
 func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole}}
 	switch err := r.client.Get(ctx, client.ObjectKeyFromObject(role), role); {
 	case apierrors.IsNotFound(err):
-		return nil // it goes last
+		return nil // the Role is deleted last, so nothing else is left
 	case err != nil:
 		return fmt.Errorf("get Role of %s: %w", cluster, err)
 	case !ours(role, cluster):

@@ -22,26 +22,26 @@ import (
 // specific to clusterset: the Multi-Cluster Services API has no such policy.
 const ReasonPolicyConflict mcsv1beta1.ServiceExportConditionReason = "PolicyConflict"
 
-// Conflict is one field over which exports disagree.
+// Conflict is a field in which exports differ.
 type Conflict struct {
 	// Reason is one of the module's constants for a ServiceExport's Conflict condition, or ReasonPolicyConflict.
 	Reason mcsv1beta1.ServiceExportConditionReason
-	// Field is the field in people's words, such as "ports".
+	// Field is the field's name for people, such as "ports".
 	Field string
-	// Clusters are those that say something other than the winner. Sorted, never empty.
+	// Clusters are the clusters whose value differs from the winner's. Sorted, never empty.
 	Clusters []string
-	// Of is how many clusters export the service.
+	// Of is the number of clusters that export the service.
 	Of int
-	// Winner is the cluster whose export is the oldest, Since how old that is. Tie says that another is as old, so that
-	// the clusters' names decided.
+	// Winner is the cluster with the oldest export, and Since is the time of that export. Tie says that another export is as old, so
+	// that the clusters' names decided.
 	Winner string
 	Since  time.Time
 	Tie    bool
-	// Want is what the winner says, and Got what the first of Clusters says.
+	// Want is the winner's value, and Got that of the first of Clusters.
 	Want, Got string
 }
 
-// String is the conflict as a sentence for the ServiceExport's condition: the field, how many disagree, the winner and why.
+// String returns the message for the ServiceExport's condition: the field, how many clusters differ, the winner and why it wins.
 func (c Conflict) String() string {
 	why := "whose export is the oldest"
 	if c.Tie {
@@ -65,11 +65,11 @@ func SameButCounts(a, b string) bool {
 	return countsRE.ReplaceAllString(a, "") == countsRE.ReplaceAllString(b, "")
 }
 
-// ConflictCondition returns the Conflict condition. It is the same for every export of the service: KEP-1645 asks for it at
-// least on the one that lost, and recommends all, because who owns the winning one should know as well. Reasons are joined
-// by commas, as the module says.
+// ConflictCondition returns the Conflict condition. It is the same for every export of the service: KEP-1645 requires it at least on
+// the losing export, and recommends it on all, because the owner of the winning export should know too. Reasons are joined by commas,
+// as the mcs-api module documents.
 //
-// LastTransitionTime is left to meta.SetStatusCondition, so that equal conditions are equal.
+// LastTransitionTime is left to meta.SetStatusCondition, so that conditions can be compared.
 func (r *Resolved) ConflictCondition() metav1.Condition {
 	if len(r.Conflicts) == 0 {
 		message := fmt.Sprintf("the exports of %d clusters agree", len(r.Clusters))
@@ -93,8 +93,8 @@ func condition(status metav1.ConditionStatus, reason mcsv1beta1.ServiceExportCon
 	return c
 }
 
-// A trait is a field that clusters can disagree about. say puts an export's value in words that are equal exactly where the
-// values are; ok false leaves the export out of the comparison.
+// A trait is a field in which exports can differ. say returns an export's value as text. The texts are equal exactly if the values
+// are. If ok is false, the export isn't compared.
 type trait struct {
 	reason mcsv1beta1.ServiceExportConditionReason
 	field  string
@@ -167,9 +167,9 @@ func conflicts(byAge []Export) []Conflict {
 	return found
 }
 
-// sayFamilies leaves the order out: it decides which address is the first, not who can be reached. Families that differ
-// are a conflict even where all share one. Only that one gets a ClusterSetIP, and of a Headless service the other's records
-// lead to some of the backends only.
+// sayFamilies ignores the order, which only decides which address comes first. Different families are a conflict even if all exports
+// share one. Only the shared family gets a ClusterSetIP, and for a Headless service, the records of the other family lead to only some
+// of the backends.
 func sayFamilies(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
 	families := make([]string, len(s.IPFamilies))
 	for i, f := range s.IPFamilies {
@@ -179,8 +179,8 @@ func sayFamilies(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
 	return strings.Join(families, " and "), len(families) > 0
 }
 
-// sayAffinityConfig compares the configuration among exports of the winner's affinity. Where the affinity itself differs
-// that is the conflict, and one is enough.
+// sayAffinityConfig compares the configuration of exports with the winner's affinity. If the affinity itself differs, that is already
+// a conflict.
 func sayAffinityConfig(winner, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
 	if s.SessionAffinity != corev1.ServiceAffinityClientIP || winner.SessionAffinity != s.SessionAffinity {
 		return "", false
@@ -192,9 +192,9 @@ func sayAffinityConfig(winner, s *clustersetv1alpha1.ExportedServiceSpec) (strin
 	return fmt.Sprintf("a timeout of %d s", seconds), true
 }
 
-// sayPolicy compares what is stated. What a trafficDistribution prefers is a conflict of its own.
+// sayPolicy compares the stated policies. The preference of a trafficDistribution is a separate conflict.
 func sayPolicy(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
-	stated, _ := policy.FromExport(s.Policy, nil) // Sanitize has left nothing wrong
+	stated, _ := policy.FromExport(s.Policy, nil) // Sanitize has removed invalid values
 	return cmp.Or(stated.String(), "nothing stated"), true
 }
 
@@ -216,7 +216,7 @@ func sayNone(s string) string {
 	return s
 }
 
-// listed names the first few clusters. Messages are read by people and have a limit of 32 KiB.
+// listed names the first few clusters, because a message is for people and must not exceed 32 KiB.
 func listed(names []string) string {
 	const limit = 5
 	if len(names) > limit {
@@ -225,5 +225,5 @@ func listed(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// maxValue is how much of a field's value a message says.
+// maxValue is the maximum length of a field's value in a message.
 const maxValue = 200

@@ -1,4 +1,4 @@
-// Package namespaces says which namespaces a member's agent works in: those that it imports into, and those that it exports from.
+// Package namespaces selects the namespaces that a member's agent imports into and exports from.
 package namespaces
 
 import (
@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// System are the namespaces of Kubernetes itself, which are left out where nobody says otherwise: who may export into or from
-// kube-system can take over names that the clusters' own components use.
+// System are the namespaces of Kubernetes itself. They are excluded by default: a user who can export or import in kube-system could
+// take over names that the clusters' own components use.
 var System = []string{"kube-*"}
 
 // Filter chooses namespaces by name. Its patterns have *, ? and [a-z], as in path.Match.
 type Filter struct {
-	// Include are the namespaces that are chosen. Empty: all.
+	// Include are the namespaces to select. Empty: all.
 	Include []string
-	// Exclude are left out, whatever Include says.
+	// Exclude are the namespaces to leave out, even if Include has them.
 	Exclude []string
 }
 
-// Has says whether a namespace is chosen. The patterns have been checked.
+// Has reports whether a namespace is selected. The patterns must have passed Check.
 func (f Filter) Has(name string) bool {
 	return !matchesAny(f.Exclude, name) && (len(f.Include) == 0 || matchesAny(f.Include, name))
 }
 
-// possible is what patterns consist of that can match a namespace's name, which is a DNS label.
+// possible matches patterns that can match the name of a namespace, which is a DNS label.
 var possible = regexp.MustCompile(`^[-a-z0-9*?^\[\]]+$`)
 
-// Check returns what is wrong with patterns, for whoever wrote them.
+// Check returns an error that says which pattern is wrong and what would be right.
 func Check(patterns []string) error {
 	for _, p := range patterns {
 		if _, err := path.Match(p, ""); err != nil || !possible.MatchString(p) {
@@ -47,7 +47,7 @@ func matchesAny(patterns []string, name string) bool {
 	return false
 }
 
-// String returns the filter as the flags of an agent state it.
+// String returns the filter in the syntax of the agent's flags.
 func (f Filter) String() string {
 	s := "all namespaces"
 	if len(f.Include) > 0 {

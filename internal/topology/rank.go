@@ -6,21 +6,21 @@ import (
 	"slices"
 )
 
-// Phase is how long a cluster has been silent, as its MemberCluster says.
+// Phase says how long a cluster has been silent, as in its MemberCluster.
 type Phase uint8
 
 const (
-	// Ready clusters send heartbeats. A cluster that nothing is known of counts as Ready.
+	// Ready clusters send heartbeats. A cluster without a MemberCluster counts as Ready.
 	Ready Phase = iota
-	// Suspect clusters haven't for a while.
+	// Suspect clusters have been silent for a short time.
 	Suspect
-	// Expired clusters haven't for long.
+	// Expired clusters have been silent for a long time.
 	Expired
 )
 
-// Member is what ranking needs of a MemberCluster. Of the zero value nothing is known: it is healthy, and its place unknown.
+// Member is the part of a MemberCluster that ranking needs. The zero value is a healthy cluster in an unknown place.
 type Member struct {
-	// Zones are all that the cluster lies in.
+	// Zones are all zones of the cluster.
 	Zones  []string
 	Region string
 	Phase  Phase
@@ -28,12 +28,12 @@ type Member struct {
 	Drain bool
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether both are the same.
 func (m Member) Equal(o Member) bool {
 	return m.Region == o.Region && m.Phase == o.Phase && m.Drain == o.Drain && slices.Equal(m.Zones, o.Zones)
 }
 
-// Ailment says why the endpoints of the cluster rank behind those of others: Expired, drained, Suspect, or empty for not at all.
+// Ailment returns why the cluster's endpoints rank last: Expired, drained or Suspect. It is empty if they don't.
 func (m *Member) Ailment() string {
 	switch {
 	case m.Phase == Expired:
@@ -46,8 +46,8 @@ func (m *Member) Ailment() string {
 	return ""
 }
 
-// Location is where the nodes and DNS servers of the cluster of that name stand, as far as it follows from the cluster alone: in
-// one that lies in several zones, any of these may be theirs.
+// Location returns the location of nodes and DNS servers of the cluster with that name, as far as the cluster determines it: in a
+// cluster with several zones, the zone is unknown.
 func (m *Member) Location(cluster string) Location {
 	l := Location{Cluster: cluster, Region: m.Region}
 	if len(m.Zones) == 1 {
@@ -58,45 +58,45 @@ func (m *Member) Location(cluster string) Location {
 
 // Endpoint is a ready endpoint: an address that connections can be sent to.
 type Endpoint struct {
-	// Addr tells endpoints apart.
+	// Addr identifies the endpoint.
 	Addr netip.Addr
-	// Cluster is the name of the cluster that the endpoint lies in, Member what is known of that; nil is nothing.
+	// Cluster is the name of the endpoint's cluster. Member is what is known of that cluster; nil: nothing.
 	Cluster string
 	Member  *Member
-	// Zone and Region are the endpoint's own. Where they are empty its cluster's count: any of the cluster's zones.
+	// Zone and Region are the endpoint's own. If one is empty, that of its cluster counts: for Zone, any of the cluster's zones.
 	Zone, Region string
-	// ClusterIP marks an address that stands for a whole cluster. The own cluster's is never further than another's.
+	// ClusterIP marks an address that stands for a whole cluster. The own cluster's ClusterIP never ranks behind another's.
 	ClusterIP bool
-	// Behind is how many ready endpoints a ClusterIP leads to, for MinReady. 0 counts as 1.
+	// Behind is the number of ready endpoints behind a ClusterIP, for MinReady. 0 counts as 1.
 	Behind int
 }
 
 // Rank is an endpoint's place in the order of use. Lower is better.
 //
-// Health comes first: a healthy endpoint of any tier ranks before the first of a cluster that is Suspect or drained, and that
-// before the first of one that is Expired. Then comes the tier.
+// Health comes first: all healthy endpoints rank before those of Suspect or drained clusters, and these before those of Expired
+// clusters. Then comes the tier.
 type Rank uint8
 
 const (
 	degraded Rank = 1 << 4 // added for each step down in health; more than there are tiers
 	expired  Rank = 2 << 4
 
-	// Outside is the rank of an endpoint that is beyond the boundary. It is never used.
+	// Outside is the rank of an endpoint beyond the boundary. It is never used.
 	Outside Rank = 0xfe
-	// Gone is that of one whose cluster is Expired where such aren't used. Nor is it.
+	// Gone is the rank of an endpoint in an Expired cluster, unless UseExpired is set. It is never used.
 	Gone Rank = 0xff
 )
 
-// Usable reports whether an endpoint of that rank may be used at all.
+// Usable reports whether an endpoint of that rank can be used.
 func (r Rank) Usable() bool { return r < Outside }
 
 // Degraded reports whether the endpoint's cluster is Suspect, drained or Expired.
 func (r Rank) Degraded() bool { return r >= degraded && r.Usable() }
 
-// LastResort reports whether the endpoint's cluster is Expired, and used nevertheless.
+// LastResort reports whether the endpoint's cluster is Expired, and the endpoint can still be used.
 func (r Rank) LastResort() bool { return r >= expired && r.Usable() }
 
-// View is how endpoints are seen from one place. It is the whole rule of which of a service's endpoints are used there:
+// View is one place's view of endpoints. It is the complete rule for which of a service's endpoints are used in that place:
 //
 //  1. Endpoints beyond the policy's boundary are never used.
 //  2. Endpoints of Suspect or drained clusters are used if no healthy one is left. Those of Expired clusters are used if
@@ -104,11 +104,11 @@ func (r Rank) LastResort() bool { return r >= expired && r.Usable() }
 //  3. Of the remaining endpoints the best tier is used, in the policy's order.
 //  4. If it has fewer endpoints than the policy's MinReady, the next tier is used with it, and so on to the last.
 type View struct {
-	// Self is the place: of a DNS server, or of a node whose service proxy chooses.
+	// Self is the place: that of a DNS server, or of a node whose service proxy chooses.
 	Self   Location
 	Policy Policy
-	// UseExpired keeps the endpoints of Expired clusters as the very last resort. It is for addresses that clients already have:
-	// a cluster that is cut off from the hub may still serve. A DNS name can be withdrawn instead.
+	// UseExpired keeps the endpoints of Expired clusters as a last resort. It is for addresses that clients already have: a cluster
+	// without a connection to the hub may still serve. A DNS name can be withdrawn instead.
 	UseExpired bool
 }
 
@@ -140,10 +140,10 @@ func (v *View) Rank(e *Endpoint) Rank {
 	return health + Rank(len(prefer)) //nolint:gosec // at most three tiers
 }
 
-// within reports whether the endpoint is as near as tier t asks.
+// within reports whether the endpoint is within tier t of the place.
 func (v *View) within(t Tier, e *Endpoint, m *Member, own bool) bool {
 	if own && e.ClusterIP {
-		return true // it leads to endpoints of this very cluster, whatever zone is written beside it
+		return true // it leads to endpoints of this cluster, whatever its zone
 	}
 	at := Location{Cluster: e.Cluster, Zone: e.Zone, Region: cmp.Or(e.Region, m.Region)}
 	if t != Zone || e.Zone != "" {
@@ -157,7 +157,7 @@ func (v *View) within(t Tier, e *Endpoint, m *Member, own bool) bool {
 	return false
 }
 
-// Tier returns the tier that an endpoint of that rank is used in.
+// Tier returns the tier in which an endpoint of that rank is used.
 func (v *View) Tier(r Rank) Tier {
 	prefer := v.Policy.prefer()
 	if i := int(r % degraded); r.Usable() && i < len(prefer) {
@@ -174,11 +174,11 @@ type Ranked struct {
 	Behind int
 }
 
-// Last returns the rank of the last of n endpoints that is used: exactly those of its rank and of better ones are. It is Gone
-// where none is usable. at returns the i-th endpoint, with the rank Gone where it is out of the question.
+// Last returns the rank of the last of n endpoints that is used: the endpoints of this rank and of better ones are used. It is Gone if
+// no endpoint is usable. at returns the i-th endpoint, with rank Gone if it can't be used.
 //
-// An address that comes twice counts once, with its better rank. The families are counted apart, and the larger number
-// decides: an endpoint with an address of each is one endpoint.
+// An address that occurs twice counts once, with its better rank. IPv4 and IPv6 are counted separately, and the larger number decides:
+// an endpoint with an address of each family is one endpoint.
 func (v *View) Last(n int, at func(i int) Ranked) Rank {
 	best := Gone
 	for i := range n {
@@ -193,7 +193,7 @@ func (v *View) Last(n int, at func(i int) Ranked) Rank {
 	return lastOfEnough(n, at, best, v.Policy.MinReady)
 }
 
-// lastOfEnough goes on from the best rank, within its health, until there are enough endpoints or no more.
+// lastOfEnough continues after the best rank, within the same health, until there are enough endpoints or no more.
 func lastOfEnough(n int, at func(i int) Ranked, best Rank, enough int) Rank {
 	end := best - best%degraded + degraded
 	same := make([]Ranked, 0, n)
@@ -227,7 +227,7 @@ func lastOfEnough(n int, at func(i int) Ranked, best Rank, enough int) Rank {
 	return worst
 }
 
-// Choose ranks the endpoints: exactly those whose rank is no greater than last are used, none where last isn't Usable.
+// Choose ranks the endpoints. Those with a rank up to last are used, or none if last isn't Usable.
 func (v *View) Choose(endpoints []Endpoint) (ranks []Rank, last Rank) {
 	ranks = make([]Rank, len(endpoints))
 	for i := range endpoints {

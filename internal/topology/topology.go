@@ -1,8 +1,8 @@
-// Package topology decides which of a service's endpoints are used from a location: that of a DNS server, or of a node whose
-// service proxy chooses among the endpoints behind a ClusterSetIP. View is the rule.
+// Package topology decides which of a service's endpoints are used at a location: that of a DNS server, or of a node whose service
+// proxy chooses among the endpoints behind a ClusterSetIP. View has the rule.
 //
-// It is the innermost package: values in, values out. internal/index asks it when a service changes, and the importer when it
-// tells the service proxy; nothing asks it while a query is answered.
+// It is the innermost package: values in, values out. internal/index calls it when a service changes, and the importer when it writes
+// EndpointSlices for the service proxy. It isn't called while a query is answered.
 package topology
 
 import (
@@ -21,7 +21,7 @@ type Location struct {
 	Region string
 }
 
-// Tier is a degree of nearness. The zero value, Any, holds for every pair of locations.
+// Tier is a degree of proximity. The zero value, Any, holds for every pair of locations.
 type Tier uint8
 
 // The tiers, from the one that always holds to the narrowest.
@@ -51,10 +51,10 @@ func tierOf(word string) (Tier, bool) {
 	return Any, false
 }
 
-// Within reports whether other is as near to l as tier t asks.
+// Within reports whether other is within tier t of l.
 //
-// Zones match when they are equal and known, unless both regions are known and differ: zone names such as "a" are reused
-// from region to region. Regions and clusters match when they are equal and known.
+// Zones match if they are known and equal, unless both regions are known and differ: different regions reuse zone names such as "a".
+// Regions and clusters match if they are known and equal.
 func (l Location) Within(t Tier, other Location) bool {
 	switch t {
 	case Cluster:
@@ -68,7 +68,7 @@ func (l Location) Within(t Tier, other Location) bool {
 	}
 }
 
-// Has reports whether l knows the field that tier t compares.
+// Has reports whether the field of l that tier t compares is known.
 func (l Location) Has(t Tier) bool {
 	switch t {
 	case Cluster:
@@ -82,7 +82,7 @@ func (l Location) Has(t Tier) bool {
 	}
 }
 
-// String lists the fields as the Corefile's location option takes them, "-" for an unknown one.
+// String returns the fields in the syntax of the Corefile's location option, with "-" for unknown ones.
 func (l Location) String() string {
 	fields := []string{l.Cluster, l.Zone, l.Region}
 	for i, f := range fields {
