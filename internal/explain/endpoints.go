@@ -10,14 +10,14 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// judge says what became of each endpoint.
+// judge explains for each endpoint whether it is answered, and why.
 type judge struct {
 	query    Query
 	at       found
 	clusters map[string]*index.Cluster
 	// nearest is the tier of the nearest endpoints in use.
 	nearest topology.Tier
-	// routes and byClusterIP are Facts.routes'.
+	// routes and byClusterIP are the results of Facts.routes.
 	routes      map[string]route
 	byClusterIP map[string]bool
 }
@@ -48,7 +48,7 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 	return out
 }
 
-// ranks gives each tier its place in the order of preference; what never had one comes last.
+// ranks returns the position of each tier in the order of preference. Endpoints without a tier come last.
 func (j judge) ranks() map[string]int {
 	order := tiers(j.query.Policy)
 	rank := map[string]int{"": len(order)}
@@ -58,7 +58,7 @@ func (j judge) ranks() map[string]int {
 	return rank
 }
 
-// verdict says whether an endpoint is in the answer, and why.
+// verdict returns whether an endpoint is in the answer, and why.
 func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, reason string) {
 	switch {
 	case j.at.vip && p.Ready:
@@ -91,7 +91,7 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, 
 	return true, fmt.Sprintf("in the server's own %s", p.Tier)
 }
 
-// zones lists the zones of a cluster.
+// zones returns the zones of a cluster, separated by commas.
 func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, ",") }
 
 func farther(own, best topology.Tier) string {

@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Explain says why the name has the addresses that a server at that place answers. The error is a *NotFoundError where
-// there is no such service.
+// Explain explains the addresses with which a server at q.From answers the name. The error is a *NotFoundError if there is no such
+// service.
 func Explain(q Query, f Facts) (*Explanation, error) {
 	x := index.New(index.Options{Self: q.From, Policy: q.Policy})
 	x.Put(f.Objects...)
@@ -55,8 +55,8 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	return e, nil
 }
 
-// Locate returns where a server of that cluster stands, as far as the cluster's MemberCluster says: the zones that it states, or
-// else those of its nodes. Which of several is the server's, nothing says.
+// Locate returns the location of a server in that cluster, as far as the MemberCluster determines it: the zones in its spec, or else
+// those of its nodes. With several zones, the server's zone is unknown.
 func (f *Facts) Locate(cluster string) topology.Location {
 	c := clustersOf(f.Objects)[cluster]
 	if c == nil {
@@ -69,7 +69,7 @@ func (f *Facts) Locate(cluster string) topology.Location {
 	return c.Location(cluster)
 }
 
-// tiers lists the tiers as they are tried.
+// tiers returns the tiers in the order in which they are tried.
 func tiers(p topology.Policy) []string {
 	prefer := p.Prefer
 	if prefer == nil {
@@ -82,7 +82,7 @@ func tiers(p topology.Policy) []string {
 	return append(names, topology.Any.String())
 }
 
-// source names the object that answers, and says why it does.
+// source returns the object that answers, and why it does.
 func source(d index.Dialect, svc *index.Service) (object, why string) {
 	imported, _, _ := svc.Inputs()
 	set := svc.Set(d)
@@ -104,7 +104,7 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	}
 }
 
-// because says in a sentence or two why the result is what it is.
+// because explains the result in a sentence or two.
 func because(why string, j judge, endpoints int) string {
 	at, set := j.at, j.at.Set
 	switch {
@@ -144,7 +144,7 @@ func (j judge) nearness(t topology.Tier) string {
 	return "none is near, so all that are ready answer"
 }
 
-// alike says that the policy prefers no tier.
+// alike reports whether the policy prefers no tier.
 func (j judge) alike() bool { return j.query.Policy.Prefer != nil && len(j.query.Policy.Prefer) == 0 }
 
 // nearest returns the tier of the nearest endpoints in use.
@@ -168,7 +168,7 @@ func clustersOf(objects []index.Object) map[string]*index.Cluster {
 	return clusters
 }
 
-// states describes the clusters that have endpoints of the service.
+// states returns the state of each cluster that has endpoints of the service.
 func states(f Facts, clusters map[string]*index.Cluster, endpoints []index.Ranked) []Cluster {
 	var names []string
 	for i := range endpoints {

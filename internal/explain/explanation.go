@@ -13,56 +13,56 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Query is what is asked, and by which server.
+// Query is a name and the server that is asked for it.
 type Query struct {
 	Name   Name
 	From   topology.Location
 	Policy topology.Policy
 }
 
-// Facts are what the answer depends on, and what there is to tell about it.
+// Facts are the objects on which the answer depends, and notes about them.
 type Facts struct {
 	Now     time.Time
 	Objects []index.Object
-	// Members are the MemberClusters among the Objects, as they came.
+	// Members are the MemberClusters among the Objects, unchanged.
 	Members []clustersetv1alpha1.MemberCluster
-	// Conflicts, one sentence each, are between the clusters that export the service.
+	// Conflicts are those between the exports of the service, one sentence each.
 	Conflicts []string
 	Notes     []string
-	// slices are the EndpointSlices among the Objects, as they came, and those that DNS doesn't read.
+	// slices are the EndpointSlices among the Objects, unchanged, and those that DNS servers don't read.
 	slices []*discoveryv1.EndpointSlice
 }
 
-// Result is what DNS says of a name.
+// Result is the result of a query.
 type Result string
 
 // The results, as in the rcode of a reply.
 const (
 	Answer   Result = "NOERROR"  // with addresses
-	NoData   Result = "NODATA"   // the name exists, and has no address
-	NXDomain Result = "NXDOMAIN" // it doesn't
+	NoData   Result = "NODATA"   // the name exists, but has no address
+	NXDomain Result = "NXDOMAIN" // the name doesn't exist
 )
 
-// Explanation is what `clusterset explain -o json` prints. Fields are only ever added.
+// Explanation is the output of `clusterset explain -o json`. Fields are added, but never removed or changed.
 type Explanation struct {
 	Name    string        `json:"name"`
 	Dialect index.Dialect `json:"dialect"`
 	Time    time.Time     `json:"time"`
 	From    Place         `json:"from"`
-	// Prefer are the tiers from the most to the least wanted, Boundary the one that is never left.
+	// Prefer are the tiers, the most preferred first. Boundary is the tier outside which no endpoint is used.
 	Prefer   []string `json:"prefer"`
 	Boundary string   `json:"boundary,omitempty"`
-	// MinReady is how many ready endpoints make a tier enough; 0 is 1.
+	// MinReady is the number of ready endpoints that a tier needs; 0 means 1.
 	MinReady int `json:"minReady,omitempty"`
-	// Stated is what of these the service itself states; the rest is the server's.
+	// Stated is the part of the policy that the service states. The rest is the server's.
 	Stated string `json:"stated,omitempty"`
 
 	Result    Result   `json:"result"`
 	Addresses []string `json:"addresses,omitempty"`
-	// Source is the object that answers, Because why it and why this result.
+	// Source is the object that answers. Because says why it answers, and why with this result.
 	Source  string `json:"source"`
 	Because string `json:"because"`
-	// Tier is the one that won, empty where endpoints were not ranked. Degraded says that only drained or Suspect clusters
+	// Tier is the tier that is used. It is empty if endpoints were not ranked. Degraded says that only drained or Suspect clusters
 	// were left.
 	Tier     string `json:"tier,omitempty"`
 	Degraded bool   `json:"degraded,omitempty"`
@@ -80,14 +80,14 @@ type Place struct {
 	Region  string `json:"region,omitempty"`
 }
 
-// Endpoint is a candidate, and what became of it.
+// Endpoint is a candidate for the answer, with the verdict on it.
 type Endpoint struct {
 	Place
 	Address  string `json:"address"`
 	Hostname string `json:"hostname,omitempty"`
-	// Tier is how near it is, empty where that was never a question.
+	// Tier is the endpoint's tier. It is empty if it wasn't determined.
 	Tier string `json:"tier,omitempty"`
-	// Answered says that its address is in the answer; else Reason says why not.
+	// Answered says that its address is in the answer. Reason says why, or why not.
 	Answered bool   `json:"answered"`
 	Reason   string `json:"reason"`
 }
@@ -103,7 +103,7 @@ type Cluster struct {
 // NotFoundError says that there is no such service.
 type NotFoundError struct {
 	Name Name
-	// Near are services of like names.
+	// Near are services with similar names.
 	Near []string
 }
 
@@ -116,7 +116,7 @@ func (e *NotFoundError) Error() string {
 		e.Name, e.Name.Key.Namespace(), e.Name.Key.Name(), hint)
 }
 
-// near returns up to three services that someone may have meant.
+// near returns up to three services that the user may have meant.
 func near(key index.ServiceKey, all []*index.Service) []string {
 	var same, like []string
 	for _, s := range all {
@@ -132,7 +132,7 @@ func near(key index.ServiceKey, all []*index.Service) []string {
 	return found[:min(len(found), 3)]
 }
 
-// distance is the number of letters to change between two names (Levenshtein).
+// distance returns the edit distance of two names (Levenshtein).
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -22,8 +22,8 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Fetch reads what the answer depends on from a cluster, as a DNS server there sees it, and the services of the same
-// namespace, which someone may have meant.
+// Fetch reads the objects on which the answer depends from a cluster, as a DNS server there sees them. It also reads the other
+// services of the namespace, in case the user meant one of them.
 func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Facts, error) {
 	f := &Facts{}
 	members, err := c.MemberClusters(ctx)
@@ -61,7 +61,7 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 		return nil, c.Words(err)
 	}
 	for i := range behind.Items {
-		if behind.Items[i].Labels[api.LabelServiceName] == "" { // a ClusterIP
+		if behind.Items[i].Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
 			f.slices = append(f.slices, &behind.Items[i])
 		}
 	}
@@ -75,7 +75,7 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 	return f, nil
 }
 
-// FromManifests takes up the objects of a directory.
+// FromManifests returns the Facts in the objects of a directory.
 func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
 	f := &Facts{}
 	for _, l := range found {
@@ -87,7 +87,7 @@ func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
 	return f
 }
 
-// FetchConflicts reads from the hub where the clusters that export the service disagree.
+// FetchConflicts reads the exports of the service from the hub and sets Conflicts to theirs.
 func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key index.ServiceKey) error {
 	var list clustersetv1alpha1.ExportedServiceList
 	err := hub.List(ctx, &list, client.MatchingLabels{api.LabelExportedNamespace: key.Namespace(), api.LabelExportedName: key.Name()})
@@ -108,7 +108,7 @@ func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key in
 		}
 		return nil
 	}))
-	f.Conflicts = nil // the ServiceExport says the same, and later
+	f.Conflicts = nil // the ServiceExport has the same conflicts, but is updated later
 	for _, c := range merge.Resolve(exports).Conflicts {
 		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))
 	}
@@ -118,7 +118,7 @@ func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key in
 	return nil
 }
 
-// add takes an object up and notes what of it can't be served.
+// add adds an object, and a note for each part of it that can't be served.
 func (f *Facts) add(o runtime.Object) {
 	object, errs, _ := index.Convert(o)
 	for _, err := range errs {
@@ -147,7 +147,7 @@ func (f *Facts) put(object index.Object, source runtime.Object) {
 	}
 }
 
-// export takes up what the service's own ServiceExport, if there is one, says.
+// export adds the conditions of this cluster's ServiceExport of the service.
 func (f *Facts) export(key index.ServiceKey, e *mcsv1beta1.ServiceExport) {
 	if e.Name != key.Name() {
 		return

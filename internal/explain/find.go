@@ -6,7 +6,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// found puts what stands at a name into words.
+// found is the result of a lookup, with its explanation.
 type found struct {
 	index.Lookup
 	result Result
@@ -40,7 +40,7 @@ func find(n Name, snapshot *index.Snapshot) found {
 	return at
 }
 
-// missing says why nothing is at a name below an existing service's.
+// missing explains why a name below an existing service doesn't exist.
 func missing(n Name, set *index.Set) string {
 	switch {
 	case strings.HasPrefix(n.Labels, "_"):
@@ -54,7 +54,7 @@ func missing(n Name, set *index.Set) string {
 	}
 }
 
-// hides reports whether an endpoint has no part in the name: another host or another cluster was asked for.
+// hides reports whether an endpoint isn't behind the name, because the name is that of another host or cluster.
 func (at *found) hides(cluster, hostname string) bool {
 	switch {
 	case at.Kind != index.HostName:

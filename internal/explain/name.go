@@ -9,18 +9,18 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// DefaultZone is the zone of a name that has none.
+// DefaultZone is the zone of a name without one.
 const DefaultZone = "clusterset.local"
 
-// Name is a name that DNS may be asked for.
+// Name is a name that can be queried.
 type Name struct {
 	Key     index.ServiceKey
-	Labels  string // in front of the service's name: a port, a host or a cluster
-	Zone    string // what follows svc, without its final dot; empty for the root
+	Labels  string // before the service's name: a port, a host or a cluster
+	Zone    string // the part after svc, without its final dot; empty for the root
 	Dialect index.Dialect
 }
 
-// String returns the name as DNS is asked for it, with the dot that keeps a resolver's search path out of it.
+// String returns the name as in a query, with the final dot, so that a resolver doesn't use its search path.
 func (n Name) String() string {
 	s := n.below() + "."
 	if n.Zone != "" {
@@ -29,7 +29,7 @@ func (n Name) String() string {
 	return s
 }
 
-// below returns what stands in front of the zone.
+// below returns the part before the zone.
 func (n Name) below() string {
 	s := string(n.Key) + ".svc"
 	if n.Labels != "" {
@@ -38,8 +38,8 @@ func (n Name) below() string {
 	return s
 }
 
-// ParseName reads a name as a person writes it: NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a DNS name
-// [LABELS.]SERVICE.NAMESPACE.svc[.ZONE]. Names below svc.global have the global dialect, all others mcs.
+// ParseName parses NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a DNS name [LABELS.]SERVICE.NAMESPACE.svc[.ZONE]. Names below svc.global
+// have the global dialect, all others mcs.
 func ParseName(s string) (Name, error) {
 	n := Name{Zone: DefaultZone, Dialect: index.MCS}
 	lower := strings.ToLower(unescaped(strings.TrimSuffix(s, ".")))
@@ -70,8 +70,8 @@ func ParseName(s string) (Name, error) {
 	return n, nil
 }
 
-// cutSvc cuts a name around its label svc, the last one that has a service and a namespace in front: neither is found in a
-// zone's name, but either may be called svc.
+// cutSvc splits a name at its label svc: the last one that follows a service and a namespace. A service or namespace can be named svc
+// too; zones don't contain a service and a namespace.
 func cutSvc(s string) (before, zone string, ok bool) {
 	if before, ok = strings.CutSuffix(s, ".svc"); ok && strings.Contains(before, ".") {
 		return before, "", true
@@ -82,8 +82,8 @@ func cutSvc(s string) (before, zone string, ok bool) {
 	return s, "", false
 }
 
-// unescaped takes the backslashes out of a name as dig and logs write it (RFC 1035, 5.1): web and we\b are one name. What
-// no label of ours may hold stays, to be refused.
+// unescaped removes the backslashes from a name as dig and logs write it (RFC 1035, section 5.1): web and we\b are the same name. What
+// a label of ours can't contain is left in place, and rejected later.
 func unescaped(s string) string {
 	var b strings.Builder
 	for i := 0; i < len(s); i++ {

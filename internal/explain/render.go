@@ -9,15 +9,15 @@ import (
 	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
-// Screen says how an Explanation is shown.
+// Screen configures how an Explanation is rendered.
 type Screen struct {
-	// Wide shows every endpoint on a line of its own.
+	// Wide shows each endpoint on its own line.
 	Wide bool
-	// Colours are for terminals.
+	// Colours enables colours, for terminals.
 	Colours bool
 }
 
-// Render returns the Explanation as a person reads it.
+// Render returns the Explanation as text for people.
 func (s Screen) Render(e *Explanation) string {
 	w := &screen.Writer{Colours: s.Colours}
 	w.Line(label("Name"), screen.Cell{Text: e.Name})
@@ -78,15 +78,15 @@ func place(p Place) string {
 	return strings.Join(parts, ", ")
 }
 
-// row is endpoints that differ in their addresses alone.
+// row stands for endpoints that differ only in their addresses.
 type row struct {
 	Place
 	tier, reason string
 	answered     bool
-	number       int // tells rows apart that are not to be one
+	number       int // distinguishes rows that must not be merged
 }
 
-// endpoints lists the endpoints, alike ones on one line.
+// endpoints writes the table of endpoints, with similar ones in one row.
 func (s Screen) endpoints(w *screen.Writer, all []Endpoint) {
 	var rows []row
 	addresses := map[row][]string{}
@@ -117,7 +117,7 @@ func (s Screen) endpoints(w *screen.Writer, all []Endpoint) {
 	w.Table(head, cells)
 }
 
-// several lists addresses, the first few of many.
+// several joins addresses. If there are many, it shows the first few.
 func several(addresses []string) string {
 	const shown = 3
 	if len(addresses) <= shown+1 {
@@ -131,7 +131,7 @@ func clusters(w *screen.Writer, e *Explanation) {
 	for i, c := range e.Clusters {
 		phase, heartbeat := c.Phase, "never"
 		if c.Phase == string(clustersetv1alpha1.MemberReady) {
-			heartbeat = "-" // it has one, which the hub knows
+			heartbeat = "-" // it has a recent heartbeat, which only the hub knows
 		}
 		if c.Drain {
 			phase += ", drained"

@@ -12,16 +12,17 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// route is what the service proxies of the cluster are told of an endpoint behind a ClusterSetIP.
+// route is what EndpointSlices tell the cluster's service proxies about an endpoint behind a ClusterSetIP.
 type route struct {
-	// routed says that they know it.
+	// routed says that a slice for service proxies has the endpoint.
 	routed bool
-	// zones are those in which they use it. None: in all.
+	// zones are the zones in which they use it. None: in all.
 	zones []string
 }
 
-// routes are what the EndpointSlices behind a service's ClusterSetIP tell, by address. There are none where no slice is meant for
-// service proxies: who wrote the import has another way. byClusterIP are the clusters of which a ClusterIP stands there.
+// routes returns what the EndpointSlices behind a service's ClusterSetIP say, by address. It returns nil if no slice is for service
+// proxies: another implementation, which routes in its own way, wrote the import. byClusterIP are the clusters for which their
+// ClusterIP is an endpoint.
 func (f *Facts) routes(key index.ServiceKey) (routes map[string]route, byClusterIP map[string]bool) {
 	derived := api.DerivedServiceName(key.Namespace(), key.Name())
 	told := false
@@ -42,7 +43,7 @@ func (f *Facts) routes(key index.ServiceKey) (routes map[string]route, byCluster
 			ready := e.Conditions.Ready == nil || *e.Conditions.Ready
 			unhinted[s.AddressType] = unhinted[s.AddressType] || routed && ready && len(zones) == 0
 			for _, address := range e.Addresses {
-				r := routes[address] // of another port
+				r := routes[address] // the address may have an entry from another port's slice
 				r.routed = r.routed || routed
 				r.zones = append(r.zones, zones...)
 				slices.Sort(r.zones)
@@ -54,7 +55,7 @@ func (f *Facts) routes(key index.ServiceKey) (routes map[string]route, byCluster
 	if !told {
 		return nil, nil
 	}
-	for address, r := range routes { // hints count where every ready endpoint of the family has one
+	for address, r := range routes { // hints are used only if every ready endpoint of the family has one
 		family := discoveryv1.AddressTypeIPv4
 		if strings.Contains(address, ":") {
 			family = discoveryv1.AddressTypeIPv6
@@ -76,7 +77,7 @@ func hinted(e *discoveryv1.Endpoint) (zones []string) {
 	return zones
 }
 
-// behind says what is made of an endpoint behind a ClusterSetIP, and why as seen from where the query comes from.
+// behind explains what service proxies do with an endpoint behind a ClusterSetIP, as seen from the query's location.
 func (j judge) behind(p *index.Ranked, cluster *index.Cluster) string {
 	if j.routes == nil {
 		return "behind the ClusterSetIP, where the service proxy chooses"

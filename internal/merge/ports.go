@@ -14,35 +14,35 @@ import (
 
 // Port is a port of the merged service.
 type Port struct {
-	// Name is unique in the service. It is empty only where the port is the only one: Services and ServiceImports need
-	// names for several, so that a nameless port beside others is called by its number, "tcp-80".
+	// Name is unique in the service. It is empty only if this is the only port. Services and ServiceImports with several ports need
+	// names, so a port without a name is then named after its number, such as "tcp-80".
 	Name string
-	// ExportedName is the port's name in the clusters that expose it, and so in their endpoints.
+	// ExportedName is the port's name in the clusters that expose it, and in their endpoints.
 	ExportedName string
 
 	Protocol    corev1.Protocol
 	Port        int32
 	AppProtocol *string
 
-	// Clusters expose exactly this port: name, protocol and number. Traffic for it goes to no other. Sorted, never empty.
-	// AppProtocol is a hint and doesn't count.
+	// Clusters are the clusters that expose exactly this port: name, protocol and number. Traffic for the port goes only to them.
+	// Sorted, never empty. AppProtocol is a hint and may differ.
 	Clusters []string
 }
 
-// ExposedBy says whether the cluster exposes exactly this port.
+// ExposedBy reports whether the cluster exposes exactly this port.
 func (p Port) ExposedBy(cluster string) bool {
 	_, found := slices.BinarySearch(p.Clusters, cluster)
 	return found
 }
 
-// Protocol and number, which of a Service's ports no two share.
+// portNumber is unique among the ports of a Service.
 type portNumber struct {
 	protocol corev1.Protocol
 	port     int32
 }
 
-// unitePorts returns every port that disagrees with no older export's: those of the winner, then those of the others by
-// age, without any that shares its name, or its protocol and number, with an earlier one. The limit is a single Service's.
+// unitePorts returns the union of all ports, the winner's first, then the others' by age of their exports. It omits ports whose name,
+// or whose protocol and number, an earlier port has. Their number is limited to that of a single Service.
 func unitePorts(byAge []Export) []Port {
 	var ports []Port
 	names := map[string]int{} // name to index in ports
@@ -76,7 +76,7 @@ func unitePorts(byAge []Export) []Port {
 	return ports
 }
 
-// nameFor returns a name that none of the others has.
+// nameFor returns a name that no other port has.
 func nameFor(p Port, taken map[string]int) string {
 	base := fmt.Sprintf("%s-%d", strings.ToLower(string(p.Protocol)), p.Port)
 	name := base
@@ -88,8 +88,7 @@ func nameFor(p Port, taken map[string]int) string {
 	}
 }
 
-// portSet is a Service's ports as far as clusters can disagree about them: without order, and without target ports, which
-// are each cluster's own business.
+// portSet describes the ports of a Service for comparison. It ignores the order, and target ports, which may differ between clusters.
 func portSet(ports []clustersetv1alpha1.ServicePort) string {
 	sorted := slices.SortedFunc(slices.Values(ports), func(a, b clustersetv1alpha1.ServicePort) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.Protocol, b.Protocol), cmp.Compare(a.Port, b.Port))
@@ -101,7 +100,7 @@ func portSet(ports []clustersetv1alpha1.ServicePort) string {
 	return strings.Join(text, ", ")
 }
 
-// describePort writes a port as people do: http 80/TCP (h2c).
+// describePort describes a port for people: http 80/TCP (h2c).
 func describePort(p clustersetv1alpha1.ServicePort) string {
 	var b strings.Builder
 	if p.Name != "" {

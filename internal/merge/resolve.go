@@ -13,32 +13,32 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Resolved is one service, made of all its exports.
+// Resolved is one service, merged from all its exports.
 type Resolved struct {
 	Namespace, Name string
 
-	// Winner is the cluster whose export is the oldest. What can't be united is as it says.
+	// Winner is the cluster with the oldest export. Fields that can't be merged have its values.
 	Winner string
-	// Clusters are all that export the service, sorted.
+	// Clusters are the clusters that export the service, sorted.
 	Clusters []string
 
-	// The winner's.
+	// The winner's values.
 	Type                  mcsv1beta1.ServiceImportType
 	SessionAffinity       corev1.ServiceAffinity
 	SessionAffinityConfig *corev1.SessionAffinityConfig
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy
 	TrafficDistribution   *string
 	Labels, Annotations   map[string]string
-	// Policy is what the winner's policy states. Where that prefers no tiers, its TrafficDistribution may.
+	// Policy is the winner's policy. If it prefers no tiers, its TrafficDistribution can.
 	Policy topology.Policy
 
-	// Ports are the union of everyone's, the winner's first.
+	// Ports are the union of all exports' ports, the winner's first.
 	Ports []Port
-	// IPFamilies are those every cluster shares, in the winner's order. Where they share none they are the winner's: the
-	// service serves some rather than nobody.
+	// IPFamilies are those that all clusters have, in the winner's order. If they have none in common, these are the winner's: then
+	// the service works for some clients instead of none.
 	IPFamilies []corev1.IPFamily
 
-	// Conflicts are the fields over which the exports disagree, sorted by reason.
+	// Conflicts are the fields in which the exports differ, sorted by reason.
 	Conflicts []Conflict
 }
 
@@ -71,13 +71,13 @@ func Resolve(exports []Export) Resolved {
 		Ports:      unitePorts(exports),
 		IPFamilies: sharedFamilies(exports),
 	}
-	stated, _ := policy.FromExport(spec.Policy, nil) // Sanitize has left nothing wrong
+	stated, _ := policy.FromExport(spec.Policy, nil) // Sanitize has removed invalid values
 	r.Policy = policy.WithTrafficDistribution(stated, spec.TrafficDistribution)
 	r.Conflicts = conflicts(exports)
 	return r
 }
 
-// byAge returns the exports of distinct clusters, the winner first.
+// byAge returns one export of each cluster, the winner's first.
 func byAge(exports []Export) []Export {
 	sorted := slices.SortedFunc(slices.Values(exports), func(a, b Export) int {
 		return cmp.Or(exportedAt(a).Compare(exportedAt(b)), cmp.Compare(a.Cluster, b.Cluster))
@@ -90,9 +90,9 @@ func byAge(exports []Export) []Export {
 	})
 }
 
-// exportedAt is the later of what the record claims and when its cluster joined: else a member could win any service by claiming
-// 1970, turn its type and take its addresses away. It is to the second, as it comes out of JSON. An exporter that merges a
-// record which it has just made, still with its fractions, has to come to what everyone else does.
+// exportedAt returns the time in the record, but no earlier than its cluster joined: otherwise a member could win any service by
+// claiming 1970, and change its type or remove its addresses. It is truncated to seconds, like times in JSON: an exporter that merges
+// its own new record, which still has fractions, must get the same result as all others.
 func exportedAt(e Export) time.Time {
 	at := e.Service.Spec.ExportedAt.Time
 	if e.Joined.After(at) {
@@ -110,8 +110,8 @@ func clusters(exports []Export) []string {
 	return names
 }
 
-// sharedFamilies is the families of the oldest export that says any, without those another export leaves out. Exports that
-// say none (a Service of an API server older than the field) don't count.
+// sharedFamilies returns the families of the oldest export that has any, without those that another export lacks. Exports without
+// families (Services of an API server older than the field) are ignored.
 func sharedFamilies(byAge []Export) []corev1.IPFamily {
 	var first, shared []corev1.IPFamily
 	for _, e := range byAge {

@@ -13,25 +13,25 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// MaxSlices is the most ExportedEndpoints of one cluster that one service is imported with: 100,000 endpoints. Each
-// becomes an EndpointSlice in every member, so that without a limit one member could fill everyone's etcd.
+// MaxSlices is the maximum number of ExportedEndpoints of one cluster that are imported for a service: 100,000 endpoints. Each becomes
+// an EndpointSlice in every member. Without a limit, one member could fill the etcd of all others.
 const MaxSlices = 1000
 
-// Export is one cluster's export of a service, fit to be merged.
+// Export is one cluster's export of a service, ready to be merged.
 type Export struct {
-	// Cluster is the member in whose namespace on the hub the record lies. RBAC decides who writes there; what the
-	// payload says about its origin counts for nothing.
+	// Cluster is the member whose namespace on the hub has the record. RBAC decides who can write there. The record's own statements
+	// about its origin are ignored.
 	Cluster string
-	// Service is a Sanitized record with a policy that can be obeyed. Nothing in this package changes it.
+	// Service is a sanitized record with a valid policy. This package doesn't change it.
 	Service *clustersetv1alpha1.ExportedService
-	// Joined is when the cluster joined the set. The export counts as no older than that, whatever it claims.
+	// Joined is the time when the cluster joined the set. The export counts as no older than that.
 	Joined time.Time
 }
 
-// Joined returns when the cluster that a record comes from joined the set. The zero time takes the record at its word.
+// Joined returns the time when a record's cluster joined the set. With the zero time, the record's own time counts.
 type Joined func(cluster string, record *clustersetv1alpha1.ExportedService) time.Time
 
-// JoinedBy returns what the MemberClusters say; of a cluster that has none, that it joined when the hub got the record.
+// JoinedBy returns the time in the MemberCluster, or the record's creation time on the hub if there is no MemberCluster.
 func JoinedBy(member func(cluster string) *clustersetv1alpha1.MemberCluster) Joined {
 	return func(cluster string, record *clustersetv1alpha1.ExportedService) time.Time {
 		if m := member(cluster); m != nil {
@@ -41,26 +41,25 @@ func JoinedBy(member func(cluster string) *clustersetv1alpha1.MemberCluster) Joi
 	}
 }
 
-// Drop is one thing that was left out of a record because it can't be imported. The rest of the record still is.
+// Drop is a part of a record that was left out because it can't be imported. The rest of the record is imported.
 type Drop struct {
-	// Cluster is whose record it is, empty where the record lies in no member's namespace.
+	// Cluster is the cluster of the record. It is empty if the record is in no member's namespace.
 	Cluster string
 	// Kind is ExportedService or ExportedEndpoints.
 	Kind string
 	// Record is the record's name.
 	Record string
-	// Err says which field, what was in it and what would be right.
+	// Err says which field is wrong, what its value is and what would be right.
 	Err *field.Error
 }
 
-// String says the drop in one line, for a log or an Event.
+// String returns the drop in one line, for a log or an Event.
 func (d Drop) String() string {
 	return fmt.Sprintf("%s %s of cluster %q: %v", d.Kind, d.Record, d.Cluster, d.Err)
 }
 
-// Sanitize returns what can be merged of the records, and what was left out. The exports come in order of their clusters,
-// each cluster's first record alone: names on the hub are unique, so that a second one could only be someone's mistake in
-// collecting them. The records are not changed. joined may be nil.
+// Sanitize returns the exports in the records, ordered by cluster, and what was left out. Only the first record of each cluster
+// counts: names on the hub are unique, so a second record is a mistake of the caller. The records are not changed. joined may be nil.
 func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]Export, []Drop) {
 	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedService) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
@@ -76,7 +75,7 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]E
 		clean, errs := record.Sanitized()
 		if clean != nil {
 			stated, wrong := policy.FromExport(clean.Spec.Policy, field.NewPath("spec", "policy"))
-			clean.Spec.Policy = policy.Export(stated) // in the one way to say it
+			clean.Spec.Policy = policy.Export(stated) // in its canonical form
 			errs = append(errs, wrong...)
 		}
 		for _, err := range errs {
@@ -101,9 +100,9 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]E
 	return exports, drops
 }
 
-// SanitizeEndpoints calls sanitized for each record that may be imported, in order of their clusters and names, and returns what was left
-// out. sanitized returns what the record's Sanitized says, which the caller may know already: whether anything is left of it, and what
-// had to be left out. The records are not changed.
+// SanitizeEndpoints calls sanitized for each record that can be imported, ordered by cluster and name, and returns what was left out.
+// sanitized returns the results of the record's Sanitize, which the caller may have computed before: whether anything is left of the
+// record, and what had to be left out. The records are not changed.
 func SanitizeEndpoints(
 	records []*clustersetv1alpha1.ExportedEndpoints,
 	sanitized func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) (usable bool, errs field.ErrorList),

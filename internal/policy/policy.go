@@ -1,10 +1,8 @@
-// Package policy reads and writes the policy of a service where objects hold it: in the annotations of a ServiceExport or a
-// marked Service, in an ExportedService on its way between clusters, and in the annotations of the ServiceImport and the
-// GlobalService that it becomes. What it means is topology.Policy.
+// Package policy reads and writes the policy of a service in objects: in the annotations of a ServiceExport or an annotated Service,
+// in an ExportedService, and in the annotations of the ServiceImport and the GlobalService. topology.Policy defines its meaning.
 //
-// In a member it is in annotations instead of fields: ServiceExport and ServiceImport belong to the Multi-Cluster Services
-// API, and FabDNS's schema of a GlobalService would drop an unknown field. Annotations also look the same on all of these
-// objects.
+// Members have it in annotations, not in fields: ServiceExport and ServiceImport belong to the Multi-Cluster Services API, and
+// FabDNS's schema of a GlobalService would drop unknown fields. Annotations also look the same on all of these objects.
 package policy
 
 import (
@@ -18,11 +16,11 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Keys are the annotations that hold a policy.
+// Keys are the annotations that contain a policy.
 var Keys = []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady}
 
-// FromAnnotations reads a policy from annotations that anyone may have written. What is wrong is left unstated, and reported
-// with its place below path, its value, and what would be right.
+// FromAnnotations reads a policy from untrusted annotations. Invalid values count as unstated. Each is reported with its path below
+// path, its value, and what would be right.
 func FromAnnotations(annotations map[string]string, path *field.Path) (p topology.Policy, errs field.ErrorList) {
 	if text, ok := annotations[api.AnnotationPrefer]; ok {
 		p.Prefer = parse(text, path.Key(api.AnnotationPrefer), &errs, topology.ParsePrefer)
@@ -36,10 +34,10 @@ func FromAnnotations(annotations map[string]string, path *field.Path) (p topolog
 	return p, errs
 }
 
-// maxText is as long as no right text is, and enough of a wrong one to quote.
+// maxText is longer than any valid text, and enough of an invalid one to quote.
 const maxText = 64
 
-// parse returns what text says, the zero value, which states nothing, where it is wrong.
+// parse returns the parsed text, or the zero value, which states nothing, if the text is invalid.
 func parse[T any](text string, path *field.Path, errs *field.ErrorList, from func(string) (T, error)) (stated T) {
 	if len(text) > maxText {
 		text = text[:maxText] + "…"
@@ -52,7 +50,7 @@ func parse[T any](text string, path *field.Path, errs *field.ErrorList, from fun
 	return value
 }
 
-// Annotations returns what states p on an object.
+// Annotations returns the annotations that state p on an object.
 func Annotations(p topology.Policy) map[string]string {
 	annotations := map[string]string{}
 	if p.Prefer != nil {
@@ -67,7 +65,7 @@ func Annotations(p topology.Policy) map[string]string {
 	return annotations
 }
 
-// FromExport reads the policy of an ExportedService, which its cluster may have written at will, as FromAnnotations does.
+// FromExport reads the policy of an ExportedService, like FromAnnotations. It doesn't trust the cluster that wrote it.
 func FromExport(s *clustersetv1alpha1.ServicePolicy, path *field.Path) (p topology.Policy, errs field.ErrorList) {
 	if s == nil {
 		return p, nil
@@ -84,7 +82,7 @@ func FromExport(s *clustersetv1alpha1.ServicePolicy, path *field.Path) (p topolo
 	return p, errs
 }
 
-// Export returns the form that p travels in, nil where it states nothing.
+// Export returns p as a field of an ExportedService, or nil if it states nothing.
 func Export(p topology.Policy) *clustersetv1alpha1.ServicePolicy {
 	if p.IsZero() {
 		return nil
@@ -96,8 +94,8 @@ func Export(p topology.Policy) *clustersetv1alpha1.ServicePolicy {
 	return s
 }
 
-// WithTrafficDistribution returns p with the tiers that a Service's or ServiceImport's spec.trafficDistribution prefers,
-// unless p states its own. PreferSameNode counts as PreferSameZone: nodes of other clusters are nobody's own.
+// WithTrafficDistribution returns p with the tiers that a Service's or ServiceImport's spec.trafficDistribution prefers, unless p
+// states its own. PreferSameNode counts as PreferSameZone, because a client's node is never in another cluster.
 func WithTrafficDistribution(p topology.Policy, distribution *string) topology.Policy {
 	if p.Prefer != nil || distribution == nil {
 		return p

@@ -8,27 +8,27 @@ import (
 	"strings"
 )
 
-// Policy is how endpoints are chosen. In the zero value nothing is stated: each field has a default.
+// Policy states how endpoints are chosen. Each field has a default; the zero value states nothing.
 type Policy struct {
-	// Prefer lists tiers from the most to the least wanted; all the others follow the last. Nil means DefaultPrefer. Empty
-	// but not nil is "none": no tier, every endpoint is as good as any other.
+	// Prefer lists tiers, the most preferred first. All other endpoints come last. Nil means DefaultPrefer. Empty but not nil is
+	// "none": no tier is preferred, and all endpoints are equal.
 	Prefer []Tier
-	// Boundary is a tier outside of which no endpoint is ever used. Any, the zero value, is no boundary.
+	// Boundary is a tier. Endpoints outside it are never used. The zero value, Any, is no boundary.
 	Boundary Tier
-	// MinReady is how many endpoints make a tier enough. Below that the next tier joins it. 0 means 1.
+	// MinReady is the number of endpoints that a tier needs. If it has fewer, the next tier is used with it. 0 means 1.
 	MinReady int
 }
 
-// DefaultPrefer is the order that holds when nobody states one: own zone, else own region, else all.
+// DefaultPrefer is the default for Prefer: own zone, else own region, else all.
 var DefaultPrefer = []Tier{Zone, Region}
 
-// None is the word for an empty Prefer, in the Corefile and in annotations.
+// None is an empty Prefer in the Corefile and in annotations.
 const None = "none"
 
-// MaxMinReady is the most that a Policy can ask for: no cluster's part of a service has more endpoints.
+// MaxMinReady is the maximum of MinReady: no cluster exports more endpoints of a service.
 const MaxMinReady = 100_000
 
-// Or returns p with what it doesn't state taken from defaults.
+// Or returns p, with the fields that it doesn't state taken from defaults.
 func (p Policy) Or(defaults Policy) Policy {
 	if p.Prefer == nil {
 		p.Prefer = defaults.Prefer
@@ -51,7 +51,7 @@ func (p Policy) Equal(o Policy) bool {
 		(p.Prefer == nil) == (o.Prefer == nil) && slices.Equal(p.Prefer, o.Prefer)
 }
 
-// String says what p states, such as "prefer zone region, min-ready 2"; nothing where that is nothing.
+// String returns what p states, such as "prefer zone region, min-ready 2". It is empty if p states nothing.
 func (p Policy) String() string {
 	var words []string
 	if p.Prefer != nil {
@@ -60,7 +60,7 @@ func (p Policy) String() string {
 	if p.Boundary != Any {
 		words = append(words, "boundary "+p.Boundary.String())
 	}
-	if p.MinReady > 1 { // 1 is what it is where nobody says
+	if p.MinReady > 1 { // 1 is the default
 		words = append(words, fmt.Sprintf("min-ready %d", p.MinReady))
 	}
 	return strings.Join(words, ", ")
@@ -73,8 +73,8 @@ func (p *Policy) prefer() []Tier {
 	return p.Prefer
 }
 
-// ParsePrefer reads tiers in the words of the Corefile, the most wanted first, or the one word "none". The tiers are never nil
-// then.
+// ParsePrefer parses tiers in the syntax of the Corefile, the most preferred first, or "none". The tiers are not nil unless there is
+// an error.
 func ParsePrefer(s string) ([]Tier, error) {
 	const want = "want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none"
 	words := strings.Fields(s)
@@ -100,7 +100,7 @@ func ParsePrefer(s string) ([]Tier, error) {
 	return tiers, nil
 }
 
-// FormatPrefer writes tiers as ParsePrefer reads them, "" for nil.
+// FormatPrefer formats tiers for ParsePrefer. It returns "" for nil.
 func FormatPrefer(tiers []Tier) string {
 	if tiers != nil && len(tiers) == 0 {
 		return None
@@ -112,7 +112,7 @@ func FormatPrefer(tiers []Tier) string {
 	return strings.Join(words, " ")
 }
 
-// ParseTier reads one tier as the Corefile writes it, such as a boundary: cluster, zone or region.
+// ParseTier parses one tier in the syntax of the Corefile, such as a boundary: cluster, zone or region.
 func ParseTier(s string) (Tier, error) {
 	t, ok := tierOf(s)
 	if !ok {
@@ -121,7 +121,7 @@ func ParseTier(s string) (Tier, error) {
 	return t, nil
 }
 
-// ParseMinReady reads a Policy's MinReady.
+// ParseMinReady parses a Policy's MinReady.
 func ParseMinReady(s string) (int, error) {
 	n, err := strconv.Atoi(s)
 	if err != nil || n < 1 || n > MaxMinReady {
