@@ -28,7 +28,7 @@ func TestHandover(t *testing.T) {
 		{"the first heartbeat", handover{state: at(time.Hour) + " ", ours: true, beat: at(0)}, time.Minute, done, 0},
 		{"in use", handover{state: taken, ours: true, beat: at(0)}, time.Minute, nothing, 0},
 		{"in use, and the cluster silent for long", handover{state: taken, ours: true, beat: at(0)}, 1000 * time.Hour, nothing, 0},
-		// The account was deleted, to end its tokens, and made anew. The API server may know the old ones for a while.
+		// The account was deleted to revoke its tokens, and created again. The API server may accept the old tokens for a while.
 		{"a new account of a known cluster", handover{ours: true, beat: before}, time.Second, wait, settle - time.Second},
 		{"when the old tokens are over", handover{ours: true, beat: before}, settle, issue, 0},
 		{"the old heartbeat", handover{state: at(time.Hour) + " " + before, ours: true, beat: before}, time.Minute, wait, time.Hour - time.Minute},

@@ -29,7 +29,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// world is a fresh hub, whose process has the rights that it is given and no more.
+// world is a new hub. Its hub process has only the rights of its role.
 type world struct {
 	*testing.T
 	plane *kube.ControlPlane
@@ -94,7 +94,7 @@ func (w *world) awaitJoined(name, reason string) {
 	})
 }
 
-// credentials returns a client with what lies in the Secret of a new member.
+// credentials returns a client with the credentials in the Secret of a new member.
 func (w *world) credentials(name string) client.Client {
 	w.Helper()
 	secret := &corev1.Secret{}
@@ -112,7 +112,7 @@ func (w *world) credentials(name string) client.Client {
 	return c
 }
 
-// beat renews a member's Lease, as its agent does.
+// beat renews a member's Lease, as its agent would.
 func (w *world) beat(name string, agent client.Client) {
 	w.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
@@ -152,7 +152,7 @@ func (w *world) bound() []string {
 	return names
 }
 
-// kubectl apply of a MemberCluster makes a member, and deleting it takes away what was made, and only that.
+// kubectl apply of a MemberCluster makes a member. Deleting it deletes what was created, and nothing else.
 func TestMembersByTheirMemberClusters(t *testing.T) {
 	w := newWorld(t)
 	in := api.MemberNamespace("beijing")
@@ -265,7 +265,7 @@ metadata: {name: half}
 		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, &rbacv1.ClusterRole{}); err != nil {
 			t.Errorf("the others' role went with it: %v", err)
 		}
-		// And join takes over what this process made.
+		// join takes over what this process created.
 		if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "beijing", Rejoin: true}); err != nil {
 			t.Error(err)
 		}

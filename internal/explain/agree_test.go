@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// agreement compares what explain, status and preview say of the services of some objects.
+// agreement compares the results of explain, status and preview for the services of some objects.
 type agreement struct {
 	testing.TB
 	name    string
@@ -27,7 +27,7 @@ type agreement struct {
 	objects []runtime.Object
 	local   status.LocalFacts
 
-	names, vips, lastResorts int // that were compared
+	names, vips, lastResorts int // how many were compared
 }
 
 func newAgreement(t testing.TB, name string, located []manifests.Located) *agreement {
@@ -48,7 +48,7 @@ func newAgreement(t testing.TB, name string, located []manifests.Located) *agree
 	return a
 }
 
-// services are those that a server has by name.
+// services returns the services that a server has.
 func (a *agreement) services() []index.ServiceKey {
 	x := index.New(index.Options{})
 	for _, l := range a.located {
@@ -62,7 +62,7 @@ func (a *agreement) services() []index.ServiceKey {
 	return keys
 }
 
-// explained compares explain with preview, from a place.
+// explained compares explain with preview, for one place.
 func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 	a.Helper()
 	for _, key := range a.services() {
@@ -94,7 +94,7 @@ func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 	}
 }
 
-// proxied compares the endpoints that explain says kube-proxy uses in the zone with those of preview.
+// proxied compares the endpoints that kube-proxy uses in the zone according to explain with those of preview.
 func (a *agreement) proxied(where string, e *Explanation, said *preview.Answers) {
 	a.Helper()
 	if said.ClusterSetIP == nil || e.Dialect != index.MCS || !said.DNS.ByClusterSetIP {
@@ -116,7 +116,7 @@ func (a *agreement) proxied(where string, e *Explanation, said *preview.Answers)
 	}
 }
 
-// atLastResort compares the services that status says are at their last resort with preview, in a cluster. zones are those of its nodes.
+// atLastResort compares the services that status lists as at their last resort with preview, in a cluster whose nodes are in zones.
 func (a *agreement) atLastResort(cluster string, zones ...string) {
 	a.Helper()
 	a.local.Cluster = cluster
@@ -152,7 +152,7 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 	}
 }
 
-// Over the golden corpus, from every place and with every policy that it has, explain, status and preview say the same.
+// For the golden corpus, from every place and with every policy in it, explain, status and preview agree.
 func TestExplainStatusAndPreviewAgree(t *testing.T) {
 	cases := readCorpus(t)
 	places := map[topology.Location]topology.Policy{}

@@ -16,9 +16,9 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// The golden corpus of the plugin says what a server answers. What is explained has to be just that.
+// The plugin's golden corpus records what a server answers. The explanations must match it exactly.
 
-// stanza is a clusterset stanza of a case's Corefile, as far as it counts for addresses.
+// stanza is a clusterset stanza of a case's Corefile, with the options that affect addresses.
 type stanza struct {
 	zones      []string
 	dialects   map[string]index.Dialect
@@ -34,7 +34,7 @@ type corpusCase struct {
 	facts   *Facts
 	stanzas []*stanza
 	queries string
-	// others: another plugin than clusterset has a part in the answers.
+	// others: another plugin affects the answers.
 	others bool
 }
 
@@ -75,7 +75,7 @@ func readCorpus(t *testing.T) []*corpusCase {
 	return cases
 }
 
-// readStanzas understands what Corefiles of the corpus hold, no more.
+// readStanzas parses only the syntax that the Corefiles of the corpus use.
 func readStanzas(t *testing.T, corefile string) []*stanza {
 	t.Helper()
 	var all []*stanza
@@ -174,7 +174,7 @@ func (c *corpusCase) zoneOf(name string) (in *stanza, zone string) {
 	return in, zone
 }
 
-// reply is what the corpus says to a question for addresses.
+// reply is the reply to a query for addresses in the corpus.
 type reply struct {
 	rcode string
 	addrs []netip.Addr
@@ -197,8 +197,8 @@ func parseReply(t *testing.T, text string) (r reply) {
 	return r
 }
 
-// TestExplainAgreesWithTheGoldenCorpus asks for an explanation of every name of the corpus that was asked for addresses, as
-// the stanza that answered it would have it: the addresses are those of the recorded reply, and what doesn't exist doesn't.
+// TestExplainAgreesWithTheGoldenCorpus explains every name of the corpus that is queried for addresses, for the stanza that answers
+// it. The explanation must have the result and the addresses of the recorded reply.
 func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 	asked, answered := 0, 0
 	for _, c := range readCorpus(t) {
@@ -234,19 +234,19 @@ func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 func (c *corpusCase) agree(qtype, name string, want reply) error {
 	s, zone := c.zoneOf(name)
 	if s == nil || strings.HasPrefix(name, "ns.dns.") || name == "ns.dns" {
-		return nil // another plugin's or the server's own
+		return nil // another plugin's name, or the server's own
 	}
 	if name == "ns."+zone || zone == "global" && !strings.HasSuffix(name, ".svc.global") {
 		return nil
 	}
-	origin := strings.TrimSuffix(strings.TrimPrefix(zone+".", "svc."), ".") // what follows svc in the names of services
+	origin := strings.TrimSuffix(strings.TrimPrefix(zone+".", "svc."), ".") // the part after svc in the names of services
 	q := Query{From: s.from, Policy: s.policy}
 	var err error
 	if q.Name, err = ParseName(strings.TrimSuffix(strings.TrimSuffix(name, zone), ".") + "." + zone + "."); err != nil {
 		if len(want.addrs) > 0 {
 			return err
 		}
-		return nil // no service's name: an apex, a namespace, rubbish
+		return nil // not a service's name: an apex, a namespace, an invalid name
 	}
 	if q.Name.Zone != origin {
 		if len(want.addrs) > 0 {
@@ -282,9 +282,8 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 	return nil
 }
 
-// TestExplainAgreesWithTheIndexFromEverywhere explains every service of the corpus, in both dialects, from every location
-// and policy that it has anywhere: the addresses are the index's, and are exactly those of the endpoints that are said to be
-// answered.
+// TestExplainAgreesWithTheIndexFromEverywhere explains every service of the corpus, in both dialects, for every location and policy in
+// the corpus. The addresses must be the index's, and those of the endpoints that are reported as answered.
 func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 	cases := readCorpus(t)
 	type stand struct {
@@ -333,7 +332,7 @@ func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 	t.Logf("%d places and policies, %d explanations", len(stands), n)
 }
 
-// saidToBeAnswered lists the addresses of the endpoints that an explanation counts among the answered, as an answer does.
+// saidToBeAnswered returns the addresses of the endpoints that an explanation reports as answered, in the order of an answer.
 func saidToBeAnswered(e *Explanation) (texts []string) {
 	var addrs []netip.Addr
 	for i := range e.Endpoints {

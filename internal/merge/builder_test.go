@@ -16,7 +16,7 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// record is shop/web of a cluster, exported that many seconds after the epoch, with an unnamed port 80.
+// record is a cluster's record of shop/web, exported the given number of seconds after the epoch, with an unnamed port 80.
 func record(cluster string, age int, change ...func(*clustersetv1alpha1.ExportedServiceSpec)) *clustersetv1alpha1.ExportedService {
 	r := &clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{
@@ -38,7 +38,7 @@ func record(cluster string, age int, change ...func(*clustersetv1alpha1.Exported
 	return r
 }
 
-// ports reads "http:80 dns:53/UDP", an unnamed port being ":80".
+// ports parses "http:80 dns:53/UDP". An unnamed port is written ":80".
 func ports(text string) func(*clustersetv1alpha1.ExportedServiceSpec) {
 	return func(s *clustersetv1alpha1.ExportedServiceSpec) {
 		s.Ports = nil
@@ -90,7 +90,7 @@ func resolve(records ...*clustersetv1alpha1.ExportedService) merge.Resolved {
 	return merge.Resolve(exports)
 }
 
-// portText is the inverse of ports, with the clusters that expose each.
+// portText is the inverse of ports, and adds the clusters that expose each port.
 func portText(all []merge.Port) string {
 	var text []string
 	for _, p := range all {

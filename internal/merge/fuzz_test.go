@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// FuzzResolve makes exports of few values each, so that they collide in every way, and checks what has to hold of any.
+// FuzzResolve generates exports from few values, so that they conflict in many ways, and checks the invariants of the result.
 func FuzzResolve(f *testing.F) {
 	for seed := range uint64(64) {
 		f.Add(seed, uint8(seed%7))
@@ -79,7 +79,7 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	}
 }
 
-// checkIdempotence has the winner export what was resolved: nothing more may change.
+// checkIdempotence lets the winner export the result. Merging again must not change it.
 func checkIdempotence(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	i := slices.IndexFunc(exports, func(e merge.Export) bool { return e.Cluster == r.Winner })
 	service := exports[i].Service.DeepCopy()

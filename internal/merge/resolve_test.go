@@ -47,7 +47,7 @@ func TestTheWinner(t *testing.T) {
 	}
 }
 
-// A member can claim 1970 for its export. It is no older than the cluster's membership.
+// A member claims 1970 as the time of its export. The export counts as no older than the cluster's membership.
 func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 	joined := func(seconds map[string]int) merge.Joined {
 		return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster {
@@ -68,14 +68,14 @@ func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 		t.Errorf("%s wins, %s, %s", r.Winner, r.Type, c.Message)
 	}
 
-	// Of a cluster that the hub doesn't have (any more) the record is no older than it is on the hub.
+	// If the hub has no MemberCluster for a cluster, its record counts as no older than it is on the hub.
 	claims1970.CreationTimestamp = metav1.NewTime(epoch.Add(9 * time.Second))
 	exports, _ = merge.Sanitize([]*clustersetv1alpha1.ExportedService{claims1970, record("b", 5)}, joined(map[string]int{"b": 1}))
 	if r := merge.Resolve(exports); r.Winner != "b" {
 		t.Errorf("%s wins", r.Winner)
 	}
 
-	// A hub that lost its data was joined anew: what the membership was is said.
+	// After the hub lost its data, the cluster joined again and its MemberCluster states when it first joined.
 	again := &clustersetv1alpha1.MemberCluster{}
 	again.CreationTimestamp, again.Annotations = metav1.NewTime(epoch.Add(99*time.Second)), map[string]string{api.AnnotationJoined: "2026-01-01T00:00:01Z"}
 	if at := again.JoinedAt(); !at.Equal(epoch.Add(time.Second)) {

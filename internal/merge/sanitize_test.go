@@ -85,7 +85,7 @@ func TestOneClusterExportsAServiceOnce(t *testing.T) {
 	}
 }
 
-// admitted is a record that can be imported.
+// admitted returns a record that can be imported.
 type admitted struct {
 	Cluster   string
 	Endpoints *clustersetv1alpha1.ExportedEndpoints

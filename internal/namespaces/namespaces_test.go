@@ -28,7 +28,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A pattern that can match nothing is a mistake, and where it says what is exported it would withdraw everything.
+// A pattern that can't match any namespace is an error: as a filter of exports, it would withdraw all of them.
 func TestPatternsThatCannotBe(t *testing.T) {
 	for _, p := range []string{"", "a/b", "[", "Shop", "shop ", "team_*", `a\b`, "\x1b[2J", "shop\n", "店"} {
 		if err := Check([]string{"ok", p}); err == nil || !strings.Contains(err.Error(), "such as team-*") || strings.ContainsAny(err.Error(), "\x1b\n") {

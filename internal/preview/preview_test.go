@@ -16,12 +16,12 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// asia is four clusters in two regions: beijing in two zones, tianjin in one of them, shanghai and hangzhou in another region.
+// asia has four clusters in two regions: beijing in two zones, tianjin in one of these, and shanghai and hangzhou in another region.
 func asia(t testing.TB) *set {
 	return newSet(t, "beijing bj-a,bj-b north", "tianjin bj-a north", "shanghai sh south", "hangzhou hz south")
 }
 
-// text is an Answer in short: its clusters with their ready endpoints, or what is said instead.
+// text abbreviates an Answer: its clusters with their ready endpoints, or its result.
 func text(a *Answer) string {
 	switch {
 	case a == nil:
@@ -45,7 +45,8 @@ func text(a *Answer) string {
 	return strings.Join(words, " ")
 }
 
-// changes are what a Result has, in lines "service place DNS | svc.global | ClusterSetIP: before => after: effects". Of answers that stay there is a dot.
+// changes abbreviates a Result, in lines "service place DNS | svc.global | ClusterSetIP: before => after: effects". A dot stands for
+// an unchanged answer.
 func changes(r *Result) (lines []string) {
 	for _, svc := range r.Services {
 		for _, c := range svc.Cells {
@@ -89,7 +90,7 @@ func expect(t *testing.T, s *State, o Options, what []Change, want ...string) *R
 	return r
 }
 
-// shop is exported as its operators have it: web from three clusters, only and db from beijing alone, else from elsewhere.
+// shop has the exports of the tests: web from three clusters, only and db from beijing, else from elsewhere.
 func shop(t testing.TB) *set {
 	s := asia(t)
 	s.export("beijing", "shop/web", "", "bj-a=2", "bj-b=2")
@@ -116,7 +117,7 @@ func TestPreview(t *testing.T) {
 			"shop/only from tianjin/bj-a/north: . | beijing:1 => NODATA [lost] | beijing:1 => beijing:1! degraded [lost]",
 			"shop/web from tianjin/bj-a/north: . | beijing:4 tianjin:1 => tianjin:1 [fewer] | beijing:2 tianjin:1 => tianjin:1 [fewer]",
 		}},
-		// Drained endpoints go on serving where nothing else is left.
+		// Drained endpoints still serve if no others are left.
 		{name: "drain", what: []Change{{Drain: []string{"beijing"}}}, want: []string{
 			"shop/db from beijing/bj-a/north tianjin/bj-a/north: beijing:1 => beijing:1 degraded [last-resort] | beijing:1 => beijing:1 degraded [last-resort] | .",
 			"shop/db from beijing/bj-b/north: beijing:1 => beijing:1 degraded [last-resort] | beijing:1 => beijing:1 degraded [last-resort] | .",
@@ -179,7 +180,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// Of most clusters that fall silent at once the hub lets none expire. They serve nobody all the same.
+// If most clusters fall silent at once, the hub marks none as Expired. They still serve nobody.
 func TestMostDown(t *testing.T) {
 	for _, down := range [][]string{{"beijing", "tianjin", "shanghai"}, {"beijing", "tianjin", "shanghai", "hangzhou"}} {
 		r, err := shop(t).state().Preview([]Change{{Down: down}}, Options{})
@@ -198,7 +199,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// What can't be is said, and why.
+// Impossible changes fail, and the error says why.
 func TestRefused(t *testing.T) {
 	left := shop(t)
 	left.member("hangzhou").DeletionTimestamp = &metav1.Time{}
@@ -226,7 +227,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// With everything asked for, every service and place is there, and a State isn't changed by what is made of it.
+// With Options.All, the Result has every service and place. Computing it doesn't change the State.
 func TestAll(t *testing.T) {
 	s := shop(t).state()
 	before, err := s.Preview(nil, Options{All: true, Addresses: true})

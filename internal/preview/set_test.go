@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// set is a hub's objects in the making.
+// set builds the objects of a hub.
 type set struct {
 	testing.TB
 	members   []clustersetv1alpha1.MemberCluster
@@ -25,7 +25,7 @@ type set struct {
 	endpoints []clustersetv1alpha1.ExportedEndpoints
 }
 
-// newSet returns one with clusters, each written "name zone,zone region". Their nodes lie in these zones.
+// newSet returns a set with clusters, each written "name zone,zone region". Their nodes are in these zones.
 func newSet(t testing.TB, clusters ...string) *set {
 	s := &set{TB: t}
 	for _, text := range clusters {
@@ -41,7 +41,7 @@ func newSet(t testing.TB, clusters ...string) *set {
 	return s
 }
 
-// export exports a service from a cluster, with so many ready endpoints in each zone. A kind of None is Headless.
+// export exports a service from a cluster, with the given number of ready endpoints in each zone. The kind None means Headless.
 func (s *set) export(cluster, service, kind string, zones ...string) {
 	r := s.records(cluster, service, kind, zones...)
 	s.services = append(s.services, *r.Service)
@@ -50,7 +50,7 @@ func (s *set) export(cluster, service, kind string, zones ...string) {
 	}
 }
 
-// records are what an exporter makes of a Service. Zones are written "zone=endpoints".
+// records returns the records that an exporter writes for a Service. Zones are written "zone=endpoints".
 func (s *set) records(cluster, service, kind string, zones ...string) *Records {
 	s.Helper()
 	key, err := ParseService(service)

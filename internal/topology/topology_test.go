@@ -26,7 +26,7 @@ func TestWithin(t *testing.T) {
 	}
 }
 
-// FabDNS's design document ranks four cities; the same ranks must hold here.
+// FabDNS's design document ranks four cities. View must rank them in the same way.
 func TestRankFourCities(t *testing.T) {
 	cities := map[string]*Member{
 		"xicheng":      {Zones: []string{"beijing"}, Region: "north"},
