@@ -29,7 +29,7 @@ const (
 // handover is the state of an account's first credentials. They stay in a Secret until the cluster's agent has sent a heartbeat with
 // them, and are replaced as long as it hasn't.
 type handover struct {
-	state string    // the account's api.AnnotationCredentials: empty, issuing, taken, or "<when to replace them> <the heartbeat before they were issued>"
+	state string    // the account's api.AnnotationCredentials: empty, issuing, taken, or "<when to replace them> <the heartbeat before that>"
 	made  time.Time // when the account was created
 	ours  bool      // false: join created the account and handed over its credentials
 	beat  string    // the time of the latest heartbeat; empty: there was none

@@ -83,7 +83,7 @@ func NewState(members []clustersetv1alpha1.MemberCluster, services []clustersetv
 			at(key).endpoints = append(at(key).endpoints, r)
 		}
 	}
-	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // the ExportedService isn't written yet, or is deleted already
+	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // no ExportedService yet, or no longer
 	return s.known()
 }
 
