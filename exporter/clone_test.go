@@ -251,6 +251,7 @@ func TestNoClones(t *testing.T) {
 			elapse(time.Minute)
 			old.stop()
 			fresh := h.start(t, "new", 0)
+			elapse(time.Second / 2) // between two ticks: a heartbeat that is under way writes over what it has just read
 			for range 10 {
 				elapse(time.Minute)
 				h.write(func() { h.lease = backup.DeepCopy() })
