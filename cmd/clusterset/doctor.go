@@ -38,7 +38,7 @@ token that runs out, services that lead only to silent or drained clusters. With
 
 The rights looked at are those of the account in the kubeconfig, or with --as of another, for the parts named with --for.
 
-Exit codes: 0 nothing was found; 1 there are problems, or it failed; 2 it was asked for wrongly.`,
+Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 		Example: `  clusterset doctor --hub-kubeconfig hub.yaml --dns 10.96.0.10
   clusterset doctor --for member --as system:serviceaccount:clusterset-system:clusterset-member`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },

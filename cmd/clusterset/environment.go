@@ -11,8 +11,8 @@ import (
 // environmentHelp is part of the help of every command that reads the environment.
 const environmentHelp = `
 
-Every flag can also be set in the environment (--hub-kubeconfig as CLUSTERSET_HUB_KUBECONFIG). A flag counts before that. An empty
-variable is none.`
+Every flag can also be set in the environment (--hub-kubeconfig as CLUSTERSET_HUB_KUBECONFIG). A flag takes precedence. An
+empty variable counts as unset.`
 
 // configured sets a command's flags that its command line doesn't set from the environment, before it runs.
 func configured(cmd *cobra.Command) *cobra.Command {

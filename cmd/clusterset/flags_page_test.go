@@ -17,12 +17,12 @@ const flagsHead = `# Flags of clusterset
 
 <!-- Generated from the commands by make generate. -->
 
-Most commands read the flags that are not on the command line from the environment. An empty variable is none.
+Most commands read the flags that are not on the command line from the environment. An empty variable counts as unset.
 
 A shell completes them with ` + "`source <(clusterset completion bash)`" + `, and those of ` + "`kubectl clusterset`" + ` where the program
 is in the PATH as ` + "`kubectl_complete-clusterset`" + ` too, which can be a link.
 
-Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly; 3, of preview alone, a name would lose its last endpoint. An error is
+Exit codes: 0 success; 1 failure; 2 usage error; 3, of preview alone, a name would lose its last endpoint. An error is
 one line on stderr.
 `
 

@@ -38,15 +38,15 @@ type previewCommand struct {
 
 const previewHelp = `
 
-It goes by what the hub has, and changes nothing. --manifests reads the same from files instead, as
-kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes them on the hub.
+It reads the hub's records, and changes nothing. --manifests reads them from files instead, as written by
+kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the hub.
 
-Of each service, and each place that clients are in, it shows what changes: the names below clusterset.local and svc.global, and
-where connections to the ClusterSetIP lead, as cluster and number of ready endpoints; the worst first. A place is a cluster, a zone
-that it or its nodes lie in, and its region. Clusters that are silent don't count as places. What it can't know are the flags of
-agents and servers, which it takes to be alike: --data-path and --default-prefer say what they are.
+For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
+svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
+first. A place is a cluster, a zone of the cluster or its nodes, and its region. Silent clusters are not places. The hub doesn't know
+the flags of agents and servers. They are assumed to be the same everywhere; set --data-path and --default-prefer as they have them.
 
-Exit codes: 0 it is done; 1 it failed (what is wrong, and what to do about it, is on stderr); 2 it was asked for wrongly; 3 a name or
+Exit codes: 0 success; 1 failure (stderr says what is wrong, and what to do about it); 2 usage error; 3 a name or
 a ClusterSetIP would lose its last endpoint somewhere.`
 
 func newPreview() *cobra.Command {

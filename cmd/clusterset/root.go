@@ -14,7 +14,7 @@ import (
 // Exit codes.
 const (
 	exitFailure = 1 // it was asked for rightly and went wrong
-	exitUsage   = 2 // it was asked for wrongly
+	exitUsage   = 2 // usage error
 	exitLost    = 3 // a preview: a name would lose its last endpoint
 )
 
@@ -68,7 +68,7 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
 As kubectl-clusterset in the PATH it is kubectl clusterset as well, and as kubectl_complete-clusterset it completes what is
 typed after that. Both can be links.
 
-Exit codes: 0 it is done; 1 it failed; 2 it was asked for wrongly; 3, of preview alone, a name would lose its last endpoint. An error is
+Exit codes: 0 success; 1 failure; 2 usage error; 3, of preview alone, a name would lose its last endpoint. An error is
 one line on stderr.`,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true, // a wrong flag shouldn't scroll its own error off the screen

@@ -26,7 +26,7 @@ type clusters struct {
 // exitHelp is part of the help of these commands.
 const exitHelp = `
 
-Exit codes: 0 it is done; 1 it failed (what is wrong, and what to do about it, is on stderr); 2 it was asked for wrongly.`
+Exit codes: 0 success; 1 failure (stderr says what is wrong, and what to do about it); 2 usage error.`
 
 func (c *clusters) addFlags(flags *pflag.FlagSet) {
 	c.addLocalFlags(flags, "to look at")
