@@ -71,8 +71,7 @@ func (z *zoneFile) servicePorts(name string, ports []mergedPort) {
 func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedPart) {
 	var all []backend
 	for _, p := range parts {
-		// Expired: A21. The others: C34.
-		if p.expired || p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
+		if p.headless() || len(ports) > 0 && !slices.ContainsFunc(ports, p.has) {
 			continue
 		}
 		ready := slices.ContainsFunc(p.backends(nil), func(b backend) bool { return b.ready })
@@ -80,10 +79,11 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 			all = append(all, backend{part: p, address: ip, zone: p.zone, ready: ready, stands: true})
 		}
 	}
-	// A cluster without a ready endpoint gives way to one that has some. Unlike C34, this leaves Expired clusters out.
+	// A cluster without a ready endpoint gives way to one that has some, even to an Expired one (C34), which isn't answered (A21).
 	if slices.ContainsFunc(all, func(b backend) bool { return b.ready }) {
 		all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
 	}
+	all = slices.DeleteFunc(all, func(b backend) bool { return b.part.expired })
 	z.exists(name)
 	for _, b := range z.best(all) {
 		z.addAddress(name, b.address)
