@@ -43,8 +43,8 @@ func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.Memb
 // bare API server, which is all that a hub needs to be, has no controller that fills in the quota's status and counts what was
 // deleted. So we do, where it isn't done.
 //
-// A kube-controller-manager begins at the same time. It says at once what the quota allows, but for its first minutes it can't count our
-// kinds, and leaves them out of what is used: the API server admits none of these until somebody says how many there are.
+// A kube-controller-manager sets the quota's status.hard at once, but it can't count our kinds in its first minutes, and leaves them out of
+// status.used. Until they are in there, the API server rejects every record.
 func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
 	hard := corev1.ResourceList{
@@ -94,11 +94,11 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// settles is after what time without a change everything that a quota admitted has been stored, or never will be.
+// settles is how long a quota must stay unchanged before it is corrected. By then every record that it admitted is stored, or was given up.
 const settles = 5 * time.Second
 
-// settled reports whether a quota has been the same for long enough to be corrected. The API server counts a record before it stores it:
-// a count in between would take it off again, and admit one too many.
+// settled reports whether a quota has been unchanged for long enough to be corrected. The API server counts a record before it stores it.
+// A correction in between would subtract that record again, and admit one too many.
 func (r *reconciler) settled(quota *corev1.ResourceQuota) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
