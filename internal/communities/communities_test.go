@@ -17,11 +17,27 @@ func TestPeers(t *testing.T) {
 		{"two overlapping", Set{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}}, "b", []string{"a", "b", "c"}},
 		{"forgotten", Set{"a": {"x"}, "b": {"x"}, "c": nil}, "c", []string{"c"}},
 		{"seen by none", Set{"a": {"x"}, "b": {"x"}, "c": nil}, "a", []string{"a", "b"}},
+		{"two forgotten", Set{"a": {"x"}, "b": nil, "c": nil}, "c", []string{"b", "c"}},
+		{"the first of a set that moves", Set{"a": {Default, "x"}, "b": nil, "c": nil}, "a", []string{"a", "b", "c"}},
 		{"unknown", Set{"a": {"x"}}, "z", []string{"z"}},
 		{"a community of one", Set{"a": {"x"}, "b": {"y"}}, "a", []string{"a"}},
 	} {
 		if got := c.set.Peers(c.of); !slices.Equal(got, c.want) {
 			t.Errorf("%s: %s sees %v, want %v", c.name, c.of, got, c.want)
+		}
+	}
+}
+
+func TestOn(t *testing.T) {
+	for _, c := range []struct {
+		set  Set
+		want bool
+	}{
+		{nil, false}, {Set{"a": nil, "b": {}}, false}, {Set{"a": {Default}, "b": nil}, false}, {Set{"a": nil, "b": {"x"}}, true},
+		{Set{"a": {Default, "x"}}, true},
+	} {
+		if got := c.set.On(); got != c.want {
+			t.Errorf("%v is on: %v", c.set, got)
 		}
 	}
 }
@@ -37,18 +53,54 @@ func TestSeeingIsMutual(t *testing.T) {
 	}
 }
 
+// A set that moves to communities, or back, one member at a time, as the package says, never parts two members that share a community
+// before and after.
+func TestMovingPartsNobodyWhoStays(t *testing.T) {
+	from := Set{"a": nil, "b": nil, "c": nil, "d": nil}
+	to := Set{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"x"}}
+	stays := func(step string, now Set) {
+		t.Helper()
+		for a := range from {
+			for b := range from {
+				if from.Sees(a, b) && to.Sees(a, b) && !now.Sees(a, b) {
+					t.Errorf("%s: %s and %s don't see each other in %v", step, a, b, now)
+				}
+			}
+		}
+	}
+	now := Set{"a": nil, "b": nil, "c": nil, "d": nil}
+	names := []string{"c", "a", "d", "b"}
+	for _, m := range names {
+		now[m] = append([]string{Default}, to[m]...)
+		stays("into", now)
+	}
+	for _, m := range names {
+		now[m] = to[m]
+		stays("out of the default", now)
+	}
+	for _, m := range names {
+		now[m] = append([]string{Default}, to[m]...)
+		stays("back into the default", now)
+	}
+	for _, m := range names {
+		now[m] = nil
+		stays("back", now)
+	}
+}
+
 func TestExportTo(t *testing.T) {
-	set := Set{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}}
 	for _, c := range []struct {
-		to       []string
-		importer string
-		want     bool
+		to     []string
+		member string
+		of     []string
+		want   bool
 	}{
-		{nil, "b", true}, {[]string{"b"}, "b", true}, {[]string{"b"}, "c", false}, {[]string{"y"}, "b", true}, {[]string{"y"}, "c", true},
-		{[]string{"nobody"}, "b", false}, {[]string{"nobody"}, "a", true},
+		{nil, "b", nil, true}, {[]string{"b"}, "b", nil, true}, {[]string{"b"}, "c", nil, false},
+		{[]string{"y"}, "b", []string{"x", "y"}, true}, {[]string{"y"}, "c", []string{"z"}, false},
+		{[]string{"nobody"}, "b", []string{"x"}, false}, {[]string{Default}, "b", nil, true}, {[]string{Default}, "b", []string{"x"}, false},
 	} {
-		if got := set.Allows(c.to, "a", c.importer); got != c.want {
-			t.Errorf("a's export to %v, for %s: %v", c.to, c.importer, got)
+		if got := Allows(c.to, c.member, c.of); got != c.want {
+			t.Errorf("an export to %v, for %s in %v: %v", c.to, c.member, c.of, got)
 		}
 	}
 }
