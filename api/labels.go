@@ -133,6 +133,17 @@ const (
 	// known.
 	AnnotationZones = Domain + "/zones"
 
+	// AnnotationFeatures lists, on the heartbeat Lease, what the agent can do that earlier ones can't, separated by commas: the Feature
+	// constants. The hub process waits for it before it takes away what an agent without it needs.
+	AnnotationFeatures = Domain + "/features"
+
+	// FeatureCommunities says that the agent reads the namespaces of its peers one by one where it mayn't read all.
+	FeatureCommunities = "communities"
+
+	// AnnotationConfined, with any value, marks MemberClusterRole while members read by communities: it is then without the records, and
+	// nobody but the hub process changes its rules.
+	AnnotationConfined = Domain + "/confined"
+
 	// AnnotationWithdrawn, with any value, marks a record on the hub that its exporter is about to delete, because the service is
 	// un-exported or the endpoints are gone. Importers see it on the deleted record. A record that is deleted without it was deleted by
 	// someone else, and its exporter is about to write it again.
@@ -177,6 +188,11 @@ const (
 	// MemberRole (write in the member's namespace) and MemberClusterRole (read clusterset's API group) are the roles of that account.
 	MemberRole        = "clusterset-member"
 	MemberClusterRole = "clusterset-member-reader"
+
+	// MemberPeerRole (read the records of a namespace) is the role that PeersBinding, a RoleBinding in each member's namespace on the hub,
+	// gives to those who may read it, where MemberClusters name communities.
+	MemberPeerRole = "clusterset-member-peer"
+	PeersBinding   = "clusterset-peers"
 
 	// MembersBinding is the ClusterRoleBinding by which the accounts have MemberClusterRole that the hub process made.
 	MembersBinding = "clusterset-members"

@@ -197,6 +197,7 @@ func TestLimitsInTheSchemasAreThoseOfTheCode(t *testing.T) {
 		"ExportedEndpoints endpoints":  {at(t, endpoints, "spec", "endpoints").MaxItems, api.MaxExportedEndpoints},
 		"ExportedEndpoints ports":      {at(t, endpoints, "spec", "ports").MaxItems, api.MaxPorts},
 		"MemberCluster cidrs":          {at(t, member, "spec", "cidrs").MaxItems, clustersetv1alpha1.MaxCIDRs},
+		"MemberCluster communities":    {at(t, member, "spec", "communities").MaxItems, clustersetv1alpha1.MaxCommunities},
 		"MemberCluster zones":          {at(t, member, "spec", "zones").MaxItems, clustersetv1alpha1.MaxZones},
 		"MemberCluster zone":           {at(t, member, "spec", "zone").MaxLength, api.MaxLocation},
 		"MemberCluster region":         {at(t, member, "spec", "region").MaxLength, api.MaxLocation},

@@ -22,6 +22,7 @@ var wrong = []string{
 	"join --hub-kubeconfig HUB",
 	"join --hub-kubeconfig HUB --name beijing.west",
 	"join --hub-kubeconfig HUB --name lyon --cidrs 10.1.2.3/16",
+	"join --hub-kubeconfig HUB --name lyon --community payments --community Edge_Asia",
 	"join --hub-kubeconfig HUB --name lyon --secret credentials",
 	"join --hub-kubeconfig HUB --name lyon --token-lifetime 1m",
 	"join --hub-kubeconfig HUB --name lyon --revoke",

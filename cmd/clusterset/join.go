@@ -52,6 +52,7 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringVar(&j.options.Zone, "zone", "", "`zone` the cluster lies in, for endpoints that don't say their own (default: unknown)")
 	flags.StringVar(&j.options.Region, "region", "", "`region` the cluster lies in (default: unknown)")
 	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
+	flags.StringSliceVar(&j.options.Communities, "community", nil, "a community that the cluster is in, a DNS `label`; it imports from the clusters that it shares one with. Give it again for several (default: the community default)")
 	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", join.DefaultTokenLifetime, "how long the member's token is good for; its agent renews it at half of that")
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "take up a membership that exists, and give it a new token")
 	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: end every token that the member was given before, as after a theft. Its agent is cut off from the hub until it has the new one; names stay answered")

@@ -3,6 +3,7 @@ package join_test
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +13,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -225,6 +227,60 @@ func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
 	hub := kube.Start(t)
 	if _, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: "beijing"}); err == nil || !strings.Contains(err.Error(), "CRDs") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A hub whose CRD is older drops the field without an error. The cluster would then read what it was to be kept from.
+func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
+	hub, admin := newHub(t)
+	crd := &unstructured.Unstructured{}
+	crd.SetAPIVersion("apiextensions.k8s.io/v1")
+	crd.SetKind("CustomResourceDefinition")
+	kube.Eventually(t, 30*time.Second, func() error {
+		if err := admin.Get(t.Context(), client.ObjectKey{Name: "memberclusters.clusterset.dev"}, crd); err != nil {
+			return err
+		}
+		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
+		unstructured.RemoveNestedField(versions[0].(map[string]any), "schema", "openAPIV3Schema", "properties", "spec", "properties", "communities")
+		if err := unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"); err != nil {
+			return err
+		}
+		return admin.Update(t.Context(), crd)
+	})
+	member := join.Options{Cluster: "beijing", Communities: []string{"payments", "edge-asia"}, Rejoin: true}
+	kube.Eventually(t, 30*time.Second, func() error { // the API server takes a moment to serve the older one
+		_, err := join.Join(t.Context(), hub.Config(), member)
+		if !errors.Is(err, join.ErrCommunitiesDropped) {
+			return fmt.Errorf("joined a hub that drops communities: %w", err)
+		}
+		return nil
+	})
+	if _, err := join.Leave(t.Context(), hub.Config(), "beijing"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: "lyon"}); err != nil {
+		t.Errorf("a join without communities: %v", err)
+	}
+
+	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	mc := &clustersetv1alpha1.MemberCluster{}
+	kube.Eventually(t, 30*time.Second, func() error {
+		_, err := join.Join(t.Context(), hub.Config(), member)
+		return err
+	})
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
+		t.Errorf("communities %v, %v", mc.Spec.Communities, err)
+	}
+	// What isn't said anew stays.
+	mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Region: "cn-north-1"})
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
+		t.Errorf("communities after a rejoin %v, %v", mc.Spec.Communities, err)
+	}
+	mc.Spec.Communities = []string{"Edge Asia"}
+	if err := admin.Update(t.Context(), mc); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.communities[0]: Invalid value: "Edge Asia"`) {
+		t.Errorf("a hostile value: %v", err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -33,6 +34,10 @@ var ErrNameInUse = errors.New("name in use")
 // ErrNotTheHub is the reason an API server is refused: it is a member's, whose MemberClusters are copies of a hub's.
 var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member and not the hub")
 
+// ErrCommunitiesDropped is the reason a cluster gets no rights: it could read more than it should.
+var ErrCommunitiesDropped = errors.New("the hub didn't keep the cluster's communities: its CustomResourceDefinition of MemberCluster is of an older version, " +
+	"without spec.communities. The cluster has no rights yet; install our CRDs on the hub and join again (join with install-crds and rejoin set)")
+
 // Options say which cluster joins.
 type Options struct {
 	// Cluster is the name it gets in the set.
@@ -43,6 +48,9 @@ type Options struct {
 
 	// CIDRs are the networks of its endpoints, for policies. Empty: any.
 	CIDRs []string
+
+	// Communities are those that it is in. Empty: the default one, or with Rejoin those of before.
+	Communities []string
 
 	// TokenLifetime is how long its token is good for. Zero: DefaultTokenLifetime. The hub's API server may have limits.
 	TokenLifetime time.Duration
@@ -110,6 +118,10 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	var mc clustersetv1alpha1.MemberCluster // whose networks may be those of before
 	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
 		return nil, fmt.Errorf("join %s: get MemberCluster: %w", o.Cluster, err)
+	}
+	// An older CustomResourceDefinition drops the field without an error, and the cluster could read what it mustn't.
+	if len(o.Communities) > 0 && !slices.Equal(mc.Spec.Communities, o.Communities) {
+		return nil, fmt.Errorf("join %s: %w", o.Cluster, ErrCommunitiesDropped)
 	}
 	for _, obj := range append(Objects(o.Cluster, api.ManagedByJoin), networks(o.Cluster, mc.Spec.CIDRs), clusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
@@ -197,6 +209,9 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 			mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
 			if len(want.Spec.CIDRs) > 0 {
 				mc.Spec.CIDRs = want.Spec.CIDRs
+			}
+			if len(want.Spec.Communities) > 0 {
+				mc.Spec.Communities = want.Spec.Communities
 			}
 			return nil
 		})

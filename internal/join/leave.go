@@ -43,7 +43,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	for _, obj := range []client.Object{
-		clusterRoleBinding(cluster), roleBinding(cluster), role(cluster), serviceAccount(cluster),
+		clusterRoleBinding(cluster), roleBinding(cluster), peersBinding(cluster), role(cluster), serviceAccount(cluster),
 	} {
 		existed, err := remove(ctx, c, obj)
 		if err != nil {
@@ -76,7 +76,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	found = found || existed
-	if err := removeUnusedClusterRole(ctx, c); err != nil {
+	if err := removeUnusedClusterRoles(ctx, c); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	if err := awaitNamespaceGone(ctx, c, cluster); err != nil {
@@ -139,8 +139,8 @@ func remove(ctx context.Context, c client.Client, obj client.Object) (existed bo
 	return false, fmt.Errorf("delete %s %s: %w", kindOf(c, obj), NameOf(obj), err)
 }
 
-// removeUnusedClusterRole deletes the role that all members share once no member is bound to it.
-func removeUnusedClusterRole(ctx context.Context, c client.Client) error {
+// removeUnusedClusterRoles deletes the roles that all members share once no member is bound to them.
+func removeUnusedClusterRoles(ctx context.Context, c client.Client) error {
 	var bindings rbacv1.ClusterRoleBindingList
 	if err := c.List(ctx, &bindings, client.HasLabels{api.LabelManagedBy}); err != nil {
 		return fmt.Errorf("list ClusterRoleBindings: %w", err)
@@ -150,8 +150,12 @@ func removeUnusedClusterRole(ctx context.Context, c client.Client) error {
 			return nil
 		}
 	}
-	_, err := remove(ctx, c, clusterRole())
-	return err
+	for _, role := range []client.Object{clusterRole(), &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole}}} {
+		if _, err := remove(ctx, c, role); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // awaitNamespaceGone waits until the member's namespace is gone, so that the name can be taken again.

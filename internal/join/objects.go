@@ -37,7 +37,9 @@ func Mend(have, want client.Object) {
 	case *rbacv1.Role:
 		h.Rules = want.(*rbacv1.Role).Rules
 	case *rbacv1.ClusterRole:
-		h.Rules = want.(*rbacv1.ClusterRole).Rules
+		if !Confined(h) { // the hub process keeps its rules
+			h.Rules = want.(*rbacv1.ClusterRole).Rules
+		}
 	case *rbacv1.RoleBinding:
 		h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
 	case *rbacv1.ClusterRoleBinding:
@@ -48,7 +50,7 @@ func Mend(have, want client.Object) {
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
 	mc := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: managed(o.Cluster), Finalizers: []string{api.MemberFinalizer}},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs, Communities: o.Communities},
 	}
 	if !o.Joined.IsZero() {
 		mc.Annotations = map[string]string{api.AnnotationJoined: o.Joined.UTC().Format(time.RFC3339)}
@@ -115,6 +117,39 @@ func ReaderRules() []rbacv1.PolicyRule {
 	}}
 }
 
+// PeerRules are what members may do in the namespaces of those that they share a community with, where MemberClusters name communities.
+func PeerRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{clustersetv1alpha1.GroupName},
+		Resources: []string{"exportedservices", "exportedendpoints"},
+		Verbs:     []string{"get", "list", "watch"},
+	}}
+}
+
+// ReaderRole returns the ClusterRole that all members share. Confined, it is without what PeerRules give.
+func ReaderRole(confined bool) *rbacv1.ClusterRole {
+	role := clusterRole()
+	Confine(role, confined)
+	return role
+}
+
+// Confine takes out of the ClusterRole that all members share what PeerRules give, or puts it back.
+func Confine(role *rbacv1.ClusterRole, confined bool) {
+	role.Rules = ReaderRules()
+	if !confined {
+		delete(role.Annotations, api.AnnotationConfined)
+		return
+	}
+	role.Rules[0].Resources = []string{"memberclusters"}
+	metav1.SetMetaDataAnnotation(&role.ObjectMeta, api.AnnotationConfined, "by communities")
+}
+
+// Confined reports whether Confine has taken out of a role what PeerRules give.
+func Confined(role *rbacv1.ClusterRole) bool {
+	_, confined := role.Annotations[api.AnnotationConfined]
+	return confined
+}
+
 func role(cluster string) *rbacv1.Role {
 	return &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: managed(cluster)},
@@ -128,6 +163,11 @@ func roleBinding(cluster string) *rbacv1.RoleBinding {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: api.MemberRole},
 		Subjects:   Subjects(cluster),
 	}
+}
+
+// peersBinding is the one that the hub process makes where MemberClusters name communities.
+func peersBinding(cluster string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding}}
 }
 
 // clusterRole is shared by all members, so it carries nobody's name.

@@ -59,6 +59,8 @@ func TestInvalidValues(t *testing.T) {
 		{"a member's name", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: Bei_jing}]}", "", "", `hub.members has the name "Bei_jing"; want a cluster's name in the set`},
 		{"a member twice", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: a}, {name: a}]}", "", "", `hub.members has a twice`},
 		{"a member's network", "hub: {enabled: true, manageMembers: true, server: 'https://hub:6443', members: [{name: a, cidrs: [ten]}]}", "", "", `hub.members has the network "ten"; want networks such as 10.1.0.0/16`},
+		{"a member's community", "hub: {enabled: true, members: [{name: a, communities: [payments, 'Edge Asia']}]}", "", "", `at '/hub/members/0/communities/1': 'Edge Asia' does not match pattern`},
+		{"a member's community twice", "hub: {enabled: true, members: [{name: a, communities: [a, a]}]}", "", "", `at '/hub/members/0/communities': items at 0 and 1 are equal`},
 		{"a member of what isn't known", "hub: {enabled: true, members: [{name: a, community: x}]}", "", "", `at '/hub/members/0': additional properties 'community' not allowed`},
 		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs says nothing without hub.admissionPolicy.enabled`},
 	} {

@@ -91,6 +91,16 @@ type MemberClusterSpec struct {
 	// +listType=set
 	// +optional
 	CIDRs []string `json:"cidrs,omitempty"`
+
+	// communities that the cluster is in: DNS labels. It can read and import the exports of the clusters that it shares one with,
+	// and of no others. A cluster that names none is in the community default, so where none does, all import from all.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	Communities []string `json:"communities,omitempty"`
 }
 
 // JoinedAt returns when the cluster joined the set: the time in api.AnnotationJoined, or else the object's creation time, which is the same
@@ -164,7 +174,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused, Joined, Left; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Left; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +optional
@@ -216,8 +226,23 @@ const (
 	// ReasonCredentialsTaken goes with Joined=True, after the agent's first heartbeat.
 	ReasonCredentialsTaken = "CredentialsTaken"
 
-	// ReasonNotOurs goes with Joined=False: an object of somebody else's has the name of one that the member needs.
+	// ReasonNotOurs goes with Joined=False and CommunitiesEnforced=False: an object of somebody else's has the name of one that is needed.
 	ReasonNotOurs = "NotOurs"
+
+	// ConditionCommunitiesEnforced says whether what the cluster can read on the hub is bound by its communities. It is there only while
+	// some cluster of the set is in another community than the default one. Missing then, the hub process is of an earlier version, or
+	// lacks rights, and nothing is enforced.
+	ConditionCommunitiesEnforced = "CommunitiesEnforced"
+
+	// ReasonEnforced goes with CommunitiesEnforced=True.
+	ReasonEnforced = "Enforced"
+
+	// ReasonAgentTooOld goes with CommunitiesEnforced: this cluster's agent doesn't know communities. False: the set's communities are not
+	// enforced because of it. True: they were before, and its imports stay as they are until it is updated.
+	ReasonAgentTooOld = "AgentTooOld"
+
+	// ReasonWaitsForAgents goes with CommunitiesEnforced=False: other clusters have the reason AgentTooOld.
+	ReasonWaitsForAgents = "WaitsForAgents"
 
 	// ConditionLimited is True where the cluster has as many services on the hub as it may, so that more are refused. It is not
 	// there before.

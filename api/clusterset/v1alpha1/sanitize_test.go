@@ -422,7 +422,7 @@ func TestMemberClusterValidate(t *testing.T) {
 			"all of it",
 			MemberCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "name.context"},
-				Spec:       MemberClusterSpec{Zone: "北京", Zones: []string{"北京", "天津"}, Region: "north", Drain: true, Weight: ptr(int32(1)), CIDRs: []string{"10.1.0.0/16", "fd00:1::/48"}},
+				Spec:       MemberClusterSpec{Zone: "北京", Zones: []string{"北京", "天津"}, Region: "north", Drain: true, Weight: ptr(int32(1)), CIDRs: []string{"10.1.0.0/16", "fd00:1::/48"}, Communities: []string{"payments", "edge-asia", "7"}},
 				Status:     MemberClusterStatus{Phase: MemberSuspect},
 			},
 			nil,
@@ -432,7 +432,7 @@ func TestMemberClusterValidate(t *testing.T) {
 			"everything wrong",
 			MemberCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "a_b"},
-				Spec:       MemberClusterSpec{Zone: " ", Zones: []string{"a", "", "b "}, Region: "\t", Weight: ptr(int32(0)), CIDRs: []string{"10.1.0.1/16", "10.1.0.0"}},
+				Spec:       MemberClusterSpec{Zone: " ", Zones: []string{"a", "", "b "}, Region: "\t", Weight: ptr(int32(0)), CIDRs: []string{"10.1.0.1/16", "10.1.0.0"}, Communities: []string{"a", "A", "", "a.b", "*", "a", "-a", strings.Repeat("a", 64), "a\x1b[31m"}},
 				Status:     MemberClusterStatus{Phase: "Fine"},
 			},
 			[]string{
@@ -444,6 +444,14 @@ func TestMemberClusterValidate(t *testing.T) {
 				"spec.weight: Invalid value: 0: must be 1 to 100",
 				"spec.cidrs[0]: Invalid value: \"10.1.0.1/16\": must be a network without host bits",
 				"spec.cidrs[1]: Invalid value: \"10.1.0.0\"",
+				"spec.communities[1]: Invalid value: \"A\": must be a DNS label",
+				"spec.communities[2]: Invalid value: \"\": must be a DNS label",
+				"spec.communities[3]: Invalid value: \"a.b\": must be a DNS label",
+				"spec.communities[4]: Invalid value: \"*\": must be a DNS label",
+				"spec.communities[5]: Duplicate value: \"a\"",
+				"spec.communities[6]: Invalid value: \"-a\": must be a DNS label",
+				"spec.communities[7]: Invalid value: \"aaaa",
+				"spec.communities[8]: Invalid value: \"a",
 				"status.phase: Unsupported value: \"Fine\": supported values: \"Ready\", \"Suspect\", \"Expired\"",
 			},
 		},

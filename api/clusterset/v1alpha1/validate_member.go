@@ -35,6 +35,16 @@ func (m *MemberCluster) Validate() field.ErrorList {
 				"must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"))
 		}
 	}
+	path = spec.Child("communities")
+	seen := map[string]bool{}
+	for i, community := range sanitize.Limit(m.Spec.Communities, MaxCommunities, path, &errs) {
+		if err := api.CheckLabel(community); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(community), err.Error()))
+		} else if seen[community] {
+			errs = append(errs, field.Duplicate(path.Index(i), community))
+		}
+		seen[community] = true
+	}
 	switch m.Status.Phase {
 	case "", MemberReady, MemberSuspect, MemberExpired:
 	default:
@@ -50,3 +60,6 @@ const MaxZones = 64
 
 // MaxCIDRs is the most networks a MemberCluster can have.
 const MaxCIDRs = 64
+
+// MaxCommunities is the most communities a MemberCluster can be in.
+const MaxCommunities = 64
