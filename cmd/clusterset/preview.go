@@ -107,10 +107,15 @@ func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string)
 	p.addHubFlags(flags, "whose records are read (it, --hub-context or --manifests is required)")
 	flags.StringVar(&p.manifests, "manifests", "", "read what the hub has from the files in this `directory`, or from one file")
 	flags.StringSliceVar(&p.services, "for", nil, "`namespace/name` of services to show (default: all)")
-	flags.StringVar(&p.dataPath, "data-path", string(desired.DataPathPods), "what ClusterSetIPs lead to, as the agents have it: pods, clusterips or none")
-	flags.StringSliceVar(&p.prefer, "default-prefer", nil, "`tiers` that servers and agents prefer where a service states none: cluster, zone, region, or none (default: zone,region)")
+	p.addAssumedFlags(flags)
 	p.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd
+}
+
+// addAssumedFlags adds the flags for settings that the hub has no record of.
+func (p *previewCommand) addAssumedFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&p.dataPath, "data-path", string(desired.DataPathPods), "what ClusterSetIPs lead to, as the agents have it: pods, clusterips or none")
+	flags.StringSliceVar(&p.prefer, "default-prefer", nil, "`tiers` that servers and agents prefer where a service states none: cluster, zone, region, or none (default: zone,region)")
 }
 
 func (p *previewCommand) placeFlag(flags *pflag.FlagSet) {
@@ -241,13 +246,8 @@ func (p *previewCommand) options() (o preview.Options, err error) {
 	if err := p.check(); err != nil {
 		return o, err
 	}
-	if o.DataPath, err = desired.ParseDataPath(p.dataPath); err != nil {
-		return o, usagef("--data-path: %w", err)
-	}
-	if len(p.prefer) > 0 {
-		if o.Policy.Prefer, err = topology.ParsePrefer(strings.Join(p.prefer, " ")); err != nil {
-			return o, usagef("--default-prefer: %w", err)
-		}
+	if o, err = p.assumed(); err != nil {
+		return o, err
 	}
 	if o.From, err = parsePlace(p.from); err != nil {
 		return o, usagef("--from: %w", err)
@@ -258,6 +258,19 @@ func (p *previewCommand) options() (o preview.Options, err error) {
 			return o, usagef("--for: %w", err)
 		}
 		o.Services = append(o.Services, key)
+	}
+	return o, nil
+}
+
+// assumed reads the settings that the hub has no record of.
+func (p *previewCommand) assumed() (o preview.Options, err error) {
+	if o.DataPath, err = desired.ParseDataPath(p.dataPath); err != nil {
+		return o, usagef("--data-path: %w", err)
+	}
+	if len(p.prefer) > 0 {
+		if o.Policy.Prefer, err = topology.ParsePrefer(strings.Join(p.prefer, " ")); err != nil {
+			return o, usagef("--default-prefer: %w", err)
+		}
 	}
 	return o, nil
 }
@@ -291,7 +304,7 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 			notes = append(notes, said...)
 		}
 	}
-	result, err := state.Preview(changes, o)
+	result, err := state.Preview(ctx, changes, o)
 	if err != nil {
 		return usageError{err}
 	}

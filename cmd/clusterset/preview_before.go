@@ -18,7 +18,7 @@ func before(ctx context.Context, hub *objects.Cluster, change preview.Change, st
 	if err != nil {
 		return nil, err
 	}
-	result, err := state.Preview([]preview.Change{change}, preview.Options{})
+	result, err := state.Preview(ctx, []preview.Change{change}, preview.Options{})
 	if err != nil {
 		return nil, nil //nolint:nilerr // what is wrong with the change the command itself says
 	}

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
@@ -54,23 +55,11 @@ func readState(path string) (*preview.State, []runtime.Object, error) {
 	if err != nil {
 		return nil, nil, usagef("--manifests: %w", err)
 	}
-	var members []clustersetv1alpha1.MemberCluster
-	var services []clustersetv1alpha1.ExportedService
-	var endpoints []clustersetv1alpha1.ExportedEndpoints
-	for _, o := range found {
-		switch o := o.(type) {
-		case *clustersetv1alpha1.MemberCluster:
-			members = append(members, *o)
-		case *clustersetv1alpha1.ExportedService:
-			services = append(services, *o)
-		case *clustersetv1alpha1.ExportedEndpoints:
-			endpoints = append(endpoints, *o)
-		}
-	}
-	if len(services) == 0 && len(members) == 0 {
+	state := preview.NewState(found)
+	if len(state.Services()) == 0 && len(state.Clusters()) == 0 {
 		return nil, nil, usagef("--manifests %s: %w", path, errNoRecords)
 	}
-	return preview.NewState(members, services, endpoints), found, nil
+	return state, found, nil
 }
 
 // fetchState reads what the hub has.
@@ -84,14 +73,24 @@ func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, erro
 			return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; give the hub's kubeconfig with %s", hub.Server, members[i].Name, hubFlags)
 		}
 	}
-	var services clustersetv1alpha1.ExportedServiceList
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	for _, list := range []client.ObjectList{&services, &endpoints} {
+	lists := []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}}
+	for _, list := range lists {
 		if err := hub.List(ctx, list); err != nil {
 			return nil, hub.Words(err)
 		}
 	}
-	return preview.NewState(members, services.Items, endpoints.Items), nil
+	objects := make([]runtime.Object, 0, len(members))
+	for i := range members {
+		objects = append(objects, &members[i])
+	}
+	for _, list := range lists {
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, items...)
+	}
+	return preview.NewState(objects), nil
 }
 
 func membersOf(ctx context.Context, config *rest.Config) ([]clustersetv1alpha1.MemberCluster, error) {

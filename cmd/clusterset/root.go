@@ -62,6 +62,7 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
   clusterset status   shows the clusters, the hub, and the services that need a look
   clusterset explain  says why a name has the addresses that it has
   clusterset preview  shows what a change would do, without doing it
+  clusterset console  shows the set in a browser, and what changes would do
   clusterset drain    has a cluster used only as a last resort; undrain takes it back
   clusterset doctor   finds what keeps names from working, and says how to mend it
 
@@ -89,7 +90,7 @@ one line on stderr.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
-	root.AddCommand(newStatus(), newExplain(), newPreview(), newDrain(), newUndrain(), newDoctor())
+	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor())
 	asPlugin(root, os.Args[0])
 	return root
 }

@@ -87,6 +87,19 @@ func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
 	return f
 }
 
+// FromObjects returns the Facts in the objects of a cluster.
+func FromObjects(objects []runtime.Object) *Facts {
+	f := &Facts{}
+	for _, o := range objects {
+		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
+			f.slices = append(f.slices, slice)
+			continue
+		}
+		f.add(o)
+	}
+	return f
+}
+
 // FetchConflicts reads the exports of the service from the hub and sets Conflicts to theirs.
 func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key index.ServiceKey) error {
 	var list clustersetv1alpha1.ExportedServiceList

@@ -21,7 +21,7 @@ func BenchmarkDrain(b *testing.B) {
 	state := s.state()
 	b.ReportAllocs()
 	for b.Loop() {
-		r, err := state.Preview([]Change{{Drain: []string{"c007"}}}, Options{})
+		r, err := state.Preview(b.Context(), []Change{{Drain: []string{"c007"}}}, Options{})
 		if err != nil || r.Summary.Changed == 0 {
 			b.Fatal(r.Summary, err)
 		}

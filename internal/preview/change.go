@@ -86,13 +86,13 @@ func (s *State) apply(changes []Change) (*after, error) {
 	return a, nil
 }
 
-// Apply returns the State after the changes, applied in order.
-func (s *State) Apply(changes ...Change) (*State, error) {
+// Apply returns the State after the changes, applied in order, and notes about them.
+func (s *State) Apply(changes ...Change) (*State, []string, error) {
 	a, err := s.apply(changes)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return a.State, nil
+	return a.State, a.notes, nil
 }
 
 func (a *after) change(c *Change) error {

@@ -2,6 +2,7 @@ package preview
 
 import (
 	"cmp"
+	"context"
 	"maps"
 	"runtime"
 	"slices"
@@ -14,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Preview returns the effects of the changes, applied in order.
-func (s *State) Preview(changes []Change, o Options) (*Result, error) {
+// Preview returns the effects of the changes, applied in order. It returns the context's error if that is done before.
+func (s *State) Preview(ctx context.Context, changes []Change, o Options) (*Result, error) {
 	a, err := s.apply(changes)
 	if err != nil {
 		return nil, err
@@ -41,7 +42,14 @@ func (s *State) Preview(changes []Change, o Options) (*Result, error) {
 		}
 	}
 	services := make([]*Service, len(all))
-	each(len(all), func(i int) { services[i] = c.service(all[i]) })
+	each(len(all), func(i int) {
+		if ctx.Err() == nil {
+			services[i] = c.service(all[i])
+		}
+	})
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for _, svc := range services {
 		if svc == nil {
 			continue
@@ -80,7 +88,7 @@ type pair struct{ before, after Place }
 
 // placeBefore returns the place that became p when its cluster was moved.
 func (s *State) placeBefore(p Place) Place {
-	all := s.placesOf(p.Cluster)
+	all := s.PlacesOf(p.Cluster)
 	for _, was := range all {
 		if was.Zone == p.Zone {
 			return was
@@ -99,7 +107,11 @@ type comparison struct {
 
 // service compares one service. It returns nil if there is nothing to report.
 func (c *comparison) service(key types.NamespacedName) *Service {
-	before, after := c.before.look(key, c.options), c.after.look(key, c.options)
+	before := c.before.look(key, c.options)
+	after := before
+	if c.after.touched[key] || len(c.after.moved) > 0 {
+		after = c.after.look(key, c.options)
+	}
 	svc := &Service{Namespace: key.Namespace, Name: key.Name}
 	cells := map[[2]*Answers]int{}
 	conflicts := [2]map[string]*merge.Conflict{{}, {}}
@@ -165,13 +177,15 @@ func (a *Answers) same(b *Answers) bool {
 func (s *Service) conflict(before, after map[string]*merge.Conflict) {
 	for _, key := range slices.Sorted(maps.Keys(after)) {
 		if before[key] == nil {
-			s.Conflicts = append(s.Conflicts, conflictOf(after[key], false))
+			s.Conflicts = append(s.Conflicts, ConflictOf(after[key]))
 			s.Effects = united(s.Effects, []Effect{Conflicting})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(before)) {
 		if after[key] == nil {
-			s.Conflicts = append(s.Conflicts, conflictOf(before[key], true))
+			ended := ConflictOf(before[key])
+			ended.Ends = true
+			s.Conflicts = append(s.Conflicts, ended)
 		}
 	}
 }

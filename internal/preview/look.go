@@ -42,7 +42,8 @@ type look struct {
 // seen is what clusters of one kind import of the service.
 type seen struct {
 	resolved merge.Resolved
-	objects  []index.Object
+	written  []runtime.Object
+	objects  []index.Object // those that DNS servers read, and the clusters
 	// vip says that there is a ClusterSetIP. behind are the endpoints behind it.
 	vip    bool
 	behind map[kubeproxy.Port][]kubeproxy.Endpoint
@@ -89,12 +90,15 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	if out.ServiceImport == nil {
 		return s
 	}
-	s.take(out.ServiceImport)
+	s.written = append(s.written, out.ServiceImport)
 	if out.Global != nil {
-		s.take(out.Global)
+		s.written = append(s.written, out.Global)
 	}
 	for _, slice := range out.Slices {
-		s.take(slice)
+		s.written = append(s.written, slice)
+	}
+	for _, o := range s.written {
+		s.take(o)
 	}
 	s.routed(l.key, out.Slices)
 	s.vip = out.Derived != nil

@@ -31,15 +31,18 @@ func (p Place) Matches(meant topology.Location) bool {
 func (s *State) Places() (all []Place) {
 	for _, name := range s.Clusters() {
 		if s.members[name].Status.Phase != clustersetv1alpha1.MemberExpired && !s.down[name] {
-			all = append(all, s.placesOf(name)...)
+			all = append(all, s.PlacesOf(name)...)
 		}
 	}
 	return all
 }
 
-// placesOf returns the places of a cluster: one for each zone of its spec or nodes, or one without a zone if there are none.
-func (s *State) placesOf(cluster string) (all []Place) {
+// PlacesOf returns the places of a cluster: one for each zone of its spec or nodes, or one without a zone if there are none.
+func (s *State) PlacesOf(cluster string) (all []Place) {
 	m := s.usable[cluster]
+	if m == nil {
+		return nil
+	}
 	zones := slices.Concat(m.AllZones(), m.Status.Zones)
 	slices.Sort(zones)
 	zones = slices.Compact(zones)

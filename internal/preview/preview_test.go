@@ -77,7 +77,7 @@ func changes(r *Result) (lines []string) {
 
 func expect(t *testing.T, s *State, o Options, what []Change, want ...string) *Result {
 	t.Helper()
-	r, err := s.Preview(what, o)
+	r, err := s.Preview(t.Context(), what, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestPreview(t *testing.T) {
 // If most clusters fall silent at once, the hub marks none as Expired. They still serve nobody.
 func TestMostDown(t *testing.T) {
 	for _, down := range [][]string{{"beijing", "tianjin", "shanghai"}, {"beijing", "tianjin", "shanghai", "hangzhou"}} {
-		r, err := shop(t).state().Preview([]Change{{Down: down}}, Options{})
+		r, err := shop(t).state().Preview(t.Context(), []Change{{Down: down}}, Options{})
 		if err != nil || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "most are silent") || !r.Loses() == (len(down) < 4) {
 			t.Errorf("%v: %+v, %v", down, r, err)
 		}
@@ -221,7 +221,7 @@ func TestRefused(t *testing.T) {
 		{Change{}, "want one of down, drain"},
 		{Change{Down: []string{"beijing"}, Drain: []string{"beijing"}}, "not 2 of them"},
 	} {
-		if _, err := left.state().Preview([]Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := left.state().Preview(t.Context(), []Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want %q", c.what, err, c.want)
 		}
 	}
@@ -230,7 +230,7 @@ func TestRefused(t *testing.T) {
 // With Options.All, the Result has every service and place. Computing it doesn't change the State.
 func TestAll(t *testing.T) {
 	s := shop(t).state()
-	before, err := s.Preview(nil, Options{All: true, Addresses: true})
+	before, err := s.Preview(t.Context(), nil, Options{All: true, Addresses: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -243,10 +243,10 @@ func TestAll(t *testing.T) {
 	if want := len(s.Services()) * len(s.Places()); cells != want {
 		t.Errorf("%d places of services, want %d", cells, want)
 	}
-	if _, err := s.Preview([]Change{{Down: []string{"beijing"}}, {Leave: []string{"tianjin"}}, {Place: &Move{Cluster: "shanghai", Region: "east"}}}, Options{}); err != nil {
+	if _, err := s.Preview(t.Context(), []Change{{Down: []string{"beijing"}}, {Leave: []string{"tianjin"}}, {Place: &Move{Cluster: "shanghai", Region: "east"}}}, Options{}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := s.Preview(nil, Options{All: true, Addresses: true})
+	again, err := s.Preview(t.Context(), nil, Options{All: true, Addresses: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +258,7 @@ func TestAll(t *testing.T) {
 }
 
 func TestScreen(t *testing.T) {
-	r, err := shop(t).state().Preview([]Change{{Down: []string{"beijing"}}, {Export: &Export{Service: "shop/else", From: "shanghai", Records: shop(t).records("shanghai", "shop/else", "None", "sh=2")}}}, Options{})
+	r, err := shop(t).state().Preview(t.Context(), []Change{{Down: []string{"beijing"}}, {Export: &Export{Service: "shop/else", From: "shanghai", Records: shop(t).records("shanghai", "shop/else", "None", "sh=2")}}}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -76,6 +76,7 @@ type Conflict struct {
 	Ends bool `json:"ends,omitempty"`
 }
 
-func conflictOf(c *merge.Conflict, ends bool) Conflict {
-	return Conflict{Field: c.Field, Reason: string(c.Reason), Winner: c.Winner, Clusters: c.Clusters, Message: c.String(), Ends: ends}
+// ConflictOf returns a conflict of the exports.
+func ConflictOf(c *merge.Conflict) Conflict {
+	return Conflict{Field: c.Field, Reason: string(c.Reason), Winner: c.Winner, Clusters: c.Clusters, Message: c.String()}
 }

@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/utils/ptr"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -111,4 +112,16 @@ func (s *set) member(name string) *clustersetv1alpha1.MemberCluster {
 	return nil
 }
 
-func (s *set) state() *State { return NewState(s.members, s.services, s.endpoints) }
+func (s *set) state() *State {
+	var objects []runtime.Object
+	for i := range s.members {
+		objects = append(objects, &s.members[i])
+	}
+	for i := range s.services {
+		objects = append(objects, &s.services[i])
+	}
+	for i := range s.endpoints {
+		objects = append(objects, &s.endpoints[i])
+	}
+	return NewState(objects)
+}

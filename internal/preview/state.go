@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -53,15 +54,15 @@ func of(record interface{ SourceCluster() (string, bool) }) string {
 	return cluster
 }
 
-// NewState returns the State of the hub's objects. It ignores clusters that have left. The objects are not changed, and must not be
-// changed as long as the State is used.
-func NewState(members []clustersetv1alpha1.MemberCluster, services []clustersetv1alpha1.ExportedService, endpoints []clustersetv1alpha1.ExportedEndpoints) *State {
+// NewState returns the State of a hub's objects. It ignores clusters that have left, and objects of other kinds. The objects are not
+// changed, and must not be changed as long as the State is used.
+func NewState(objects []runtime.Object) *State {
 	s := &State{members: map[string]*clustersetv1alpha1.MemberCluster{}, services: map[types.NamespacedName]*records{}}
 	left := map[string]bool{}
-	for i := range members {
-		if m := &members[i]; m.Left() {
+	for _, o := range objects {
+		if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok && m.Left() {
 			left[m.Name] = true
-		} else {
+		} else if ok {
 			s.members[m.Name] = m
 		}
 	}
@@ -71,16 +72,16 @@ func NewState(members []clustersetv1alpha1.MemberCluster, services []clustersetv
 		}
 		return s.services[key]
 	}
-	for i := range services {
-		if r := &services[i]; !left[of(r)] {
-			key, _ := desired.ServiceOf(r)
-			at(key).services = append(at(key).services, r)
-		}
-	}
-	for i := range endpoints {
-		if r := &endpoints[i]; !left[of(r)] {
-			key, _ := desired.ServiceOf(r)
-			at(key).endpoints = append(at(key).endpoints, r)
+	for _, o := range objects {
+		switch r := o.(type) {
+		case *clustersetv1alpha1.ExportedService:
+			if key, _ := desired.ServiceOf(r); !left[of(r)] {
+				at(key).services = append(at(key).services, r)
+			}
+		case *clustersetv1alpha1.ExportedEndpoints:
+			if key, _ := desired.ServiceOf(r); !left[of(r)] {
+				at(key).endpoints = append(at(key).endpoints, r)
+			}
 		}
 	}
 	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // no ExportedService yet, or no longer
@@ -108,6 +109,23 @@ func (s *State) known() *State {
 
 // Clusters returns the names of the set's clusters, sorted.
 func (s *State) Clusters() []string { return slices.Sorted(maps.Keys(s.members)) }
+
+// Member returns a cluster's MemberCluster, or nil. It must not be changed.
+func (s *State) Member(name string) *clustersetv1alpha1.MemberCluster { return s.members[name] }
+
+// Down reports whether a change has let the cluster fail.
+func (s *State) Down(name string) bool { return s.down[name] }
+
+// Exports returns the number of services that each cluster exports.
+func (s *State) Exports() map[string]int {
+	n := map[string]int{}
+	for _, r := range s.services {
+		for _, e := range r.services {
+			n[of(e)]++
+		}
+	}
+	return n
+}
 
 // Services returns the services that are exported, sorted.
 func (s *State) Services() []types.NamespacedName {

@@ -27,15 +27,20 @@ func Build(f Facts) Report {
 		}
 	}
 	members, asked := mirrored, f.Hub != nil && f.Hub.Err == nil
+	exports := map[string]int{}
 	if asked {
 		members = f.Hub.Members // the copies here may be behind
+		for i := range f.Hub.Exports {
+			cluster, _ := f.Hub.Exports[i].SourceCluster()
+			exports[cluster]++
+		}
 	}
 	for i := range members {
 		c := clusterOf(&members[i], f.Now)
-		c.Local = c.Name == r.Cluster
 		if asked {
-			c.seenOnHub(f)
+			c = OnHub(&members[i], f.Hub.Renewed[members[i].Name], exports[members[i].Name], f.Now)
 		}
+		c.Local = c.Name == r.Cluster
 		r.Clusters = append(r.Clusters, c)
 		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
 	}
@@ -124,18 +129,15 @@ func (c *Cluster) heard(t, now time.Time) {
 	}
 }
 
-// seenOnHub fills in what the hub knows better than the MemberCluster's status, which is written where the phase changes.
-func (c *Cluster) seenOnHub(f Facts) {
-	if t, ok := f.Hub.Renewed[c.Name]; ok {
-		c.heard(t, f.Now)
-	}
-	exports := 0
-	for i := range f.Hub.Exports {
-		if cluster, ok := f.Hub.Exports[i].SourceCluster(); ok && cluster == c.Name {
-			exports++
-		}
+// OnHub returns a cluster as the hub knows it: better than by its MemberCluster's status, which is written where the phase changes.
+// renewed is when its Lease was renewed, zero if that isn't known, and exports the number of its ExportedServices.
+func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time) Cluster {
+	c := clusterOf(m, now)
+	if !renewed.IsZero() {
+		c.heard(renewed, now)
 	}
 	c.Exports = &exports
+	return c
 }
 
 // here counts the local cluster's services and finds those that don't work.

@@ -63,13 +63,13 @@ func FetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 		return f
 	}
 	f.Exports = exports.Items
-	f.Renewed, f.Err = renewed(ctx, c)
+	f.Renewed, f.Err = Renewed(ctx, c)
 	return f
 }
 
-// renewed reads the heartbeats. Members may not read each other's, so that to be refused is no failure: the MemberClusters
+// Renewed reads the hub's heartbeats: when each cluster renewed its Lease, by its own clock. Members may not read each other's, so that to be refused is no failure: the MemberClusters
 // say much the same.
-func renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, error) {
+func Renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, error) {
 	var leases coordinationv1.LeaseList
 	err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
 	switch {

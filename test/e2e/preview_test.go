@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -174,13 +175,18 @@ func (p *previewed) patch(cluster, patch string) {
 
 // state reads what the hub has.
 func (p *previewed) state() (*preview.State, error) {
-	var members clustersetv1alpha1.MemberClusterList
-	var services clustersetv1alpha1.ExportedServiceList
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := errors.Join(p.hub.list(&members), p.hub.list(&services), p.hub.list(&endpoints)); err != nil {
-		return nil, err
+	var objects []runtime.Object
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
+		if err := p.hub.list(list); err != nil {
+			return nil, err
+		}
+		items, err := meta.ExtractList(list)
+		if err != nil {
+			return nil, err
+		}
+		objects = append(objects, items...)
 	}
-	return preview.NewState(members.Items, services.Items, endpoints.Items), nil
+	return preview.NewState(objects), nil
 }
 
 // step previews a change, makes it, and waits until all that was predicted is so.
@@ -193,7 +199,7 @@ func (p *previewed) step(i int, s previewStep) {
 		}
 		return p.is(now)
 	})
-	then, err := now.Apply(s.change)
+	then, _, err := now.Apply(s.change)
 	if err != nil {
 		p.Fatalf("step %d: %v", i, err)
 	}
@@ -311,7 +317,7 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 	if change.Export != nil {
 		args = append(args, "--kubeconfig", p.member(change.Export.From).plane.Kubeconfig())
 	}
-	result, err := now.Preview([]preview.Change{change}, preview.Options{Services: services})
+	result, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: services})
 	if err != nil {
 		p.Fatal(err)
 	}

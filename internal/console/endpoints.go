@@ -1,0 +1,77 @@
+package console
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/clusterset/clusterset/internal/explain"
+	"github.com/clusterset/clusterset/internal/preview"
+)
+
+// endpoints answers /api/endpoints.
+func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
+	key, err := preview.ParseService(q.Get("service"))
+	if err != nil {
+		return nil, badRequest("service: %w", err)
+	}
+	zone := map[string]string{"": explain.DefaultZone, "mcs": explain.DefaultZone, "global": "global"}[q.Get("zone")]
+	if zone == "" {
+		return nil, badRequest("zone is %q; want mcs or global", q.Get("zone"))
+	}
+	name, err := explain.ParseName(key.Name + "." + key.Namespace + ".svc." + zone)
+	if err != nil {
+		return nil, badRequest("service: %w", err)
+	}
+	from, err := q.place("place")
+	if err != nil {
+		return nil, err
+	}
+	c, err := s.changes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
+	if context := q.Get("context"); context != "" {
+		if s.options.Imported == nil || len(c.list) > 0 {
+			return nil, badRequest("context: want one of those that the console was started with, and no changes")
+		}
+		facts, err := s.options.Imported(ctx, context, name.Key)
+		if err != nil {
+			return nil, err
+		}
+		before, err := explained(ask, facts)
+		return &Endpoints{Before: before}, err
+	}
+	is := s.current()
+	after, err := c.apply(is.set.state)
+	if err != nil {
+		return nil, err
+	}
+	var out Endpoints
+	if out.Before, err = explained(ask, explain.FromObjects(is.set.state.Objects(key, from.Cluster, s.options.Preview))); err != nil {
+		return nil, err
+	}
+	if after != is.set.state {
+		out.After, err = explained(ask, explain.FromObjects(after.Objects(key, from.Cluster, s.options.Preview)))
+	}
+	return &out, err
+}
+
+// explained returns an explanation, or nil if the name doesn't exist.
+func explained(q explain.Query, f *explain.Facts) (*explain.Explanation, error) {
+	f.Now = time.Now()
+	e, err := explain.Explain(q, *f)
+	if errors.As(err, new(*explain.NotFoundError)) {
+		return nil, nil //nolint:nilnil // that it doesn't exist is the answer
+	}
+	if err != nil {
+		return nil, badRequest("%w", err)
+	}
+	if slices.ContainsFunc(e.Addresses, preview.IsStandIn) {
+		e.Addresses = nil
+		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")
+	}
+	return e, nil
+}

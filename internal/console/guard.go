@@ -1,0 +1,88 @@
+package console
+
+import (
+	"crypto/rand"
+	"crypto/subtle"
+	"net"
+	"net/http"
+	"strings"
+	"sync/atomic"
+)
+
+// guard keeps everyone out but the person who started the console. A page from elsewhere can't use it, whatever name it gives the
+// address, and no other account of the machine can without the secret.
+type guard struct {
+	// session is the value of the cookie. token is exchanged for it. So is once, which the browser gets as an argument, where other
+	// accounts of the machine can read it; it works a single time.
+	session, token, once string
+	spent                *atomic.Bool
+}
+
+func newGuard() guard { return guard{rand.Text(), rand.Text(), rand.Text(), new(atomic.Bool)} }
+
+// Token returns what begins a session, as the parameter token of the first address. It can be used any number of times.
+func (s *Server) Token() string { return s.guard.token }
+
+// Once returns a token that can be used a single time.
+func (s *Server) Once() string { return s.guard.once }
+
+// policy allows the page its own files and nothing else.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// protect serves next to those who have a session.
+func (g guard) protect(address string, next http.Handler) http.Handler {
+	_, port, _ := net.SplitHostPort(address)
+	hosts := map[string]bool{"127.0.0.1:" + port: true, "localhost:" + port: true}
+	if port == "80" {
+		hosts["127.0.0.1"], hosts["localhost"] = true, true
+	}
+	cookie := "clusterset-console-" + port // a browser sends a host's cookies to all its ports
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Content-Security-Policy", policy)
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		origin, site := r.Header.Get("Origin"), r.Header.Get("Sec-Fetch-Site")
+		scheme, from, _ := strings.Cut(origin, "://")
+		switch {
+		case !hosts[r.Host]:
+			// Another name that leads here is that of somebody else's page (DNS rebinding).
+			http.Error(w, "this is the clusterset console of another address", http.StatusMisdirectedRequest)
+			return
+		case origin != "" && (scheme != "http" || !hosts[from]), site != "" && site != "same-origin" && site != "none":
+			http.Error(w, "the clusterset console answers only its own page. To open it from elsewhere, copy the address into the browser", http.StatusForbidden)
+			return
+		case r.Method != http.MethodGet:
+			h.Set("Allow", http.MethodGet)
+			http.Error(w, "the clusterset console only reads", http.StatusMethodNotAllowed)
+			return
+		case r.ContentLength != 0:
+			http.Error(w, "a request to the clusterset console has no body", http.StatusRequestEntityTooLarge)
+			return
+		case len(r.URL.RawQuery) > maxQuery:
+			http.Error(w, "too long", http.StatusRequestURITooLong)
+			return
+		}
+		if token := r.URL.Query().Get("token"); r.URL.Path == "/" && token != "" && g.accepts(token) {
+			http.SetCookie(w, &http.Cookie{Name: cookie, Value: g.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			http.Redirect(w, r, "/", http.StatusSeeOther) // the token stays out of the browser's history
+			return
+		}
+		if c, err := r.Cookie(cookie); err != nil || !equal(c.Value, g.session) {
+			http.Error(w, "Open the address that clusterset console printed. It begins a session in this browser.", http.StatusUnauthorized)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// accepts reports whether the token begins a session.
+func (g guard) accepts(token string) bool {
+	return equal(token, g.token) || equal(token, g.once) && g.spent.CompareAndSwap(false, true)
+}
+
+func equal(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }

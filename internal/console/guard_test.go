@@ -1,0 +1,133 @@
+package console
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+const address = "127.0.0.1:8080"
+
+// ask asks a console, with a session unless change takes it away.
+func ask(t testing.TB, s *Server, target string, change func(*http.Request)) *http.Response {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)
+	r.Host = address
+	r.AddCookie(&http.Cookie{Name: "clusterset-console-8080", Value: s.guard.session})
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	s.Handler(address).ServeHTTP(w, r)
+	return w.Result()
+}
+
+func header(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set(name, value) }
+}
+
+func TestOnlyTheOwnPageIsAnswered(t *testing.T) {
+	s := New(Options{})
+	for name, c := range map[string]struct {
+		target string
+		change func(*http.Request)
+		want   int
+	}{
+		"the page":                            {"/", nil, 200},
+		"data":                                {"/api/map", nil, 200},
+		"by the name localhost":               {"/api/map", func(r *http.Request) { r.Host = "localhost:8080" }, 200},
+		"by a name that leads here":           {"/api/map", func(r *http.Request) { r.Host = "evil.example:8080" }, 421},
+		"by a name without a port":            {"/api/map", func(r *http.Request) { r.Host = "127.0.0.1" }, 421},
+		"at another port":                     {"/api/map", func(r *http.Request) { r.Host = "127.0.0.1:8081" }, 421},
+		"without a host":                      {"/api/map", func(r *http.Request) { r.Host = "" }, 421},
+		"from its own page":                   {"/api/map", header("Origin", "http://"+address), 200},
+		"from another page":                   {"/api/map", header("Origin", "http://evil.example"), 403},
+		"from another port":                   {"/api/map", header("Origin", "http://127.0.0.1:9999"), 403},
+		"from the own name by TLS":            {"/api/map", header("Origin", "https://"+address), 403},
+		"from a page without an origin":       {"/api/map", header("Origin", "null"), 403},
+		"same-origin":                         {"/api/map", header("Sec-Fetch-Site", "same-origin"), 200},
+		"typed":                               {"/", header("Sec-Fetch-Site", "none"), 200},
+		"same-site":                           {"/api/map", header("Sec-Fetch-Site", "same-site"), 403},
+		"cross-site":                          {"/", header("Sec-Fetch-Site", "cross-site"), 403},
+		"token, from another page":            {"/?token=" + s.Token(), header("Sec-Fetch-Site", "cross-site"), 403},
+		"POST":                                {"/api/map", func(r *http.Request) { r.Method = http.MethodPost }, 405},
+		"OPTIONS":                             {"/api/map", func(r *http.Request) { r.Method = http.MethodOptions }, 405},
+		"HEAD":                                {"/api/map", func(r *http.Request) { r.Method = http.MethodHead }, 405},
+		"a body":                              {"/api/map", func(r *http.Request) { r.ContentLength = 1 }, 413},
+		"a body of unknown length":            {"/api/map", func(r *http.Request) { r.ContentLength = -1 }, 413},
+		"a long query":                        {"/api/map?q=" + strings.Repeat("a", maxQuery), nil, 414},
+		"no session":                          {"/api/map", func(r *http.Request) { r.Header.Del("Cookie") }, 401},
+		"no session for the page":             {"/", func(r *http.Request) { r.Header.Del("Cookie") }, 401},
+		"no session for the events":           {"/api/events", func(r *http.Request) { r.Header.Del("Cookie") }, 401},
+		"another session":                     {"/api/map", header("Cookie", "clusterset-console-8080=x"), 401},
+		"the session of another port":         {"/api/map", header("Cookie", "clusterset-console-8081="+s.guard.session), 401},
+		"the token as the session":            {"/api/map", header("Cookie", "clusterset-console-8080="+s.Token()), 401},
+		"a wrong token":                       {"/?token=x", func(r *http.Request) { r.Header.Del("Cookie") }, 401},
+		"the token elsewhere":                 {"/api/map?token=" + s.Token(), func(r *http.Request) { r.Header.Del("Cookie") }, 401},
+		"no such file":                        {"/nothing.js", nil, 404},
+		"a directory":                         {"/web", nil, 404},
+		"a file outside":                      {"/../guard.go", nil, 307},
+		"a file outside, encoded":             {"/%2e%2e/guard.go", nil, 404},
+		"no such data":                        {"/api/secrets", nil, 404},
+		"a query that can't be read":          {"/api/services?q=%zz", nil, 400},
+		"changes that are none":               {"/api/map?changes=drain", nil, 400},
+		"a change of an unknown kind":         {`/api/map?changes=[{"destroy":["a"]}]`, nil, 400},
+		"a change of an unknown cluster":      {`/api/map?changes=[{"drain":["a"]}]`, nil, 400},
+		"an export without a context":         {`/api/map?changes=[{"export":{"service":"a/b","from":"c"}}]`, nil, 400},
+		"too many changes":                    {"/api/map?changes=[" + strings.Repeat("{},", maxChanges) + "{}]", nil, 400},
+		"a limit too large":                   {"/api/services?limit=501", nil, 400},
+		"a service without a name":            {"/api/service?service=web", nil, 400},
+		"a service that nobody exports":       {"/api/service?service=shop/web", nil, 404},
+		"a place that is none":                {"/api/service?service=shop/web&from=a/b/c/d", nil, 400},
+		"another member than those there are": {"/api/endpoints?service=shop/web&context=x", nil, 400},
+		"a what-if without changes":           {"/api/whatif", nil, 400},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := ask(t, s, c.target, c.change)
+			if got.StatusCode != c.want {
+				t.Errorf("%s: status %d, want %d", c.target, got.StatusCode, c.want)
+			}
+			for name, want := range map[string]string{
+				"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
+				"Cache-Control": "no-store", "Cross-Origin-Resource-Policy": "same-origin",
+			} {
+				if got.Header.Get(name) != want {
+					t.Errorf("%s: %s is %q", c.target, name, got.Header.Get(name))
+				}
+			}
+			if got.Header.Get("Set-Cookie") != "" {
+				t.Errorf("%s begins a session", c.target)
+			}
+			if strings.HasPrefix(c.target, "/api/") && (c.want == 200 || c.want == 400) && got.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+				t.Errorf("%s: type %q", c.target, got.Header.Get("Content-Type"))
+			}
+		})
+	}
+}
+
+func TestATokenBeginsASession(t *testing.T) {
+	s := New(Options{})
+	exchange := func(token string) *http.Response {
+		return ask(t, s, "/?token="+token, func(r *http.Request) { r.Header.Del("Cookie") })
+	}
+	for _, token := range []string{s.Token(), s.Token(), s.Once()} {
+		got := exchange(token)
+		if got.StatusCode != http.StatusSeeOther || got.Header.Get("Location") != "/" || len(got.Cookies()) != 1 {
+			t.Fatalf("status %d, to %q, cookies %v", got.StatusCode, got.Header.Get("Location"), got.Cookies())
+		}
+		c := got.Cookies()[0]
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || c.Path != "/" || c.Domain != "" || c.MaxAge != 0 || !c.Expires.IsZero() {
+			t.Errorf("the cookie is %v; want one of the session, for this host and its own pages alone", c)
+		}
+		if got := ask(t, s, "/", func(r *http.Request) { r.Header.Set("Cookie", c.Name+"="+c.Value) }); got.StatusCode != http.StatusOK {
+			t.Errorf("with the cookie: status %d", got.StatusCode)
+		}
+	}
+	if got := exchange(s.Once()); got.StatusCode != http.StatusUnauthorized {
+		t.Errorf("the token for one time, again: status %d", got.StatusCode)
+	}
+	if other := New(Options{}); other.Token() == s.Token() || other.guard.session == s.guard.session || len(s.Token()) < 26 {
+		t.Error("tokens can be guessed")
+	}
+}

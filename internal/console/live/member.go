@@ -1,0 +1,79 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/console"
+	"github.com/clusterset/clusterset/internal/explain"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/status"
+)
+
+// look is the time between two reads of a member.
+const look = 15 * time.Second
+
+// Members are the members for which kubeconfig contexts were given.
+type Members []*Member
+
+// Member reads a member. It doesn't watch: what a member adds to the hub's records is for people to read.
+type Member struct {
+	context string
+	cluster *objects.Cluster
+	source  source
+}
+
+// NewMember returns a Member for a kubeconfig context. It isn't asked anything yet, and may be down.
+func NewMember(config *rest.Config, context, flags string, all *Sources) (*Member, error) {
+	c, err := objects.Open(config, "cluster", flags)
+	if err != nil {
+		return nil, err
+	}
+	return &Member{context, c, all.add(console.Source{Role: console.RoleMember, Context: context, Server: c.Server})}, nil
+}
+
+// Run reads the member again and again until the context is done.
+func (m *Member) Run(ctx context.Context) {
+	each(ctx, look, func() {
+		local, err := status.FetchLocal(ctx, m.cluster)
+		if ctx.Err() != nil {
+			return
+		}
+		m.source.set(console.Live, err, func(s *console.Source) {
+			if err != nil {
+				return
+			}
+			report := status.Build(status.Facts{Local: local})
+			report.Clusters = nil // the hub knows better
+			s.Cluster, s.Report = local.Cluster, &report
+			s.Services = &console.MemberCounts{
+				Imported: *report.Services.Imported, Exported: *report.Services.Exported, Conflicts: len(report.Services.Conflicts),
+				LastResort: len(report.Services.LastResort), Problems: len(report.Services.Problems),
+			}
+		})
+	})
+}
+
+// Imported reads what a DNS server in a member reads for a service.
+func (m Members) Imported(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
+	i := slices.IndexFunc(m, func(m *Member) bool { return m.context == context })
+	if i < 0 {
+		return nil, fmt.Errorf("the console was not started with --context %s", context)
+	}
+	return explain.Fetch(ctx, m[i].cluster, key)
+}
+
+// Of returns the context of a cluster, or "" if none is known.
+func (m Members) Of(cluster string) string {
+	for _, member := range m {
+		if member.source.get().Cluster == cluster {
+			return member.context
+		}
+	}
+	return ""
+}

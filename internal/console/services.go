@@ -1,0 +1,86 @@
+package console
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// usualPage and maxPage are the numbers of services in an answer.
+const usualPage, maxPage = 100, 500
+
+// orders are the orders of /api/services. What is equal is in the order of names.
+var orders = map[string]func(a, b *Item) int{
+	"":          byName,
+	"name":      func(a, b *Item) int { return cmp.Compare(a.Name, b.Name) },
+	"namespace": byName,
+	"clusters":  func(a, b *Item) int { return cmp.Compare(len(a.Clusters), len(b.Clusters)) },
+	"ready":     func(a, b *Item) int { return cmp.Compare(a.Ready, b.Ready) },
+}
+
+func byName(a, b *Item) int {
+	return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+}
+
+// services answers /api/services.
+func (s *Server) services(_ context.Context, q query) (any, error) {
+	offset, err := q.number("offset", 0, math.MaxInt32)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := q.number("limit", usualPage, maxPage)
+	if err != nil {
+		return nil, err
+	}
+	order := orders[q.Get("sort")]
+	if order == nil {
+		return nil, badRequest("sort is %q; want name, namespace, clusters or ready", q.Get("sort"))
+	}
+	is := s.current()
+	items := s.list.get(is.set)
+	found := make([]*Item, 0, len(items))
+	for _, key := range is.set.keys { // by namespace and name
+		if i := items[key]; i != nil && q.wants(key, i) {
+			found = append(found, i)
+		}
+	}
+	if q.Get("sort") != "" || q.Get("desc") != "" {
+		slices.SortStableFunc(found, func(a, b *Item) int {
+			if q.Get("desc") != "" {
+				return order(b, a)
+			}
+			return order(a, b)
+		})
+	}
+	page := found[min(offset, len(found)):]
+	return &Services{Version: is.version, Total: len(items), Matched: len(found), Offset: offset, Items: page[:min(limit, len(page))]}, nil
+}
+
+// wants reports whether the query wants a service.
+func (q query) wants(key types.NamespacedName, i *Item) bool {
+	for word := range strings.FieldsSeq(strings.ToLower(q.Get("q"))) {
+		if !contains(key, word) {
+			return false
+		}
+	}
+	cluster := q.Get("cluster")
+	return (q.Get("namespace") == "" || q.Get("namespace") == i.Namespace) &&
+		(q.Get("type") == "" || q.Get("type") == i.Type) &&
+		(q.Get("conflicts") == "" || i.Conflicts > 0) &&
+		(q.Get("policy") == "" || i.Policy != "") &&
+		(q.Get("empty") == "" || i.Ready == 0) &&
+		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Name == cluster }))
+}
+
+// contains reports whether namespace/name contains a word, which may have a slash itself.
+func contains(key types.NamespacedName, word string) bool {
+	namespace, name, slash := strings.Cut(word, "/")
+	if slash {
+		return strings.HasSuffix(key.Namespace, namespace) && strings.HasPrefix(key.Name, name)
+	}
+	return strings.Contains(key.Namespace, word) || strings.Contains(key.Name, word)
+}

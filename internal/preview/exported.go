@@ -1,0 +1,105 @@
+package preview
+
+import (
+	"net/netip"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// Exported is a service as its exports state it, whatever place it is seen from.
+type Exported struct {
+	merge.Resolved
+	// By are the exports, by cluster.
+	By []Exporter
+}
+
+// Exporter is one cluster's export of a service.
+type Exporter struct {
+	Cluster    string
+	ExportedAt time.Time
+	ClusterIPs []string
+	// Endpoints is the number of endpoints that it exports, and Ready that of the ready ones. One with an address of each family
+	// counts once.
+	Ready, Endpoints int
+}
+
+// Exported returns a service, or nil if no cluster exports it.
+func (s *State) Exported(key types.NamespacedName) *Exported {
+	r := s.services[key]
+	if r == nil {
+		return nil
+	}
+	exports, _ := merge.Sanitize(r.services, merge.JoinedBy(s.Member))
+	if len(exports) == 0 {
+		return nil
+	}
+	e := &Exported{Resolved: merge.Resolve(exports)}
+	for _, x := range exports {
+		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Service.Spec.ExportedAt.Time, ClusterIPs: x.Service.Spec.ClusterIPs}
+		by.Ready, by.Endpoints = r.endpointsOf(x.Cluster)
+		e.By = append(e.By, by)
+	}
+	return e
+}
+
+// endpointsOf counts a cluster's endpoints.
+func (r *records) endpointsOf(cluster string) (ready, all int) {
+	var addrs, readyAddrs []netip.Addr
+	for _, record := range r.endpoints {
+		if of(record) != cluster {
+			continue
+		}
+		for i := range record.Spec.Endpoints {
+			e := &record.Spec.Endpoints[i]
+			if len(e.Addresses) == 0 {
+				continue
+			}
+			addr, err := netip.ParseAddr(e.Addresses[0]) // the others are not read, as in kube-proxy
+			if err != nil {
+				continue
+			}
+			addrs = append(addrs, addr)
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				readyAddrs = append(readyAddrs, addr)
+			}
+		}
+	}
+	return distinct(readyAddrs), distinct(addrs)
+}
+
+// distinct counts endpoints by their addresses.
+func distinct(addrs []netip.Addr) int {
+	v4, v6 := index.SortAddrs(addrs).Split()
+	return max(len(v4), len(v6))
+}
+
+// SameExported reports whether Exported returns the same for both States, because the objects are the same.
+func (s *State) SameExported(other *State, key types.NamespacedName) bool {
+	a, b := s.services[key], other.services[key]
+	if a == nil || b == nil || !slices.Equal(a.services, b.services) || !slices.Equal(a.endpoints, b.endpoints) {
+		return false
+	}
+	return !slices.ContainsFunc(a.services, func(r *clustersetv1alpha1.ExportedService) bool { return s.members[of(r)] != other.members[of(r)] })
+}
+
+// Objects returns what an importer in the cluster would write for a service, with the MemberClusters that it would copy. Where DNS
+// answers with the ClusterSetIPs of the service, these are stand-ins (IsStandIn): the hub has no record of them.
+func (s *State) Objects(key types.NamespacedName, cluster string, o Options) []runtime.Object {
+	objects := s.look(key, &o).from(cluster).written
+	for _, name := range s.Clusters() {
+		if s.ranked[name] != nil {
+			objects = append(objects, s.usable[name])
+		}
+	}
+	return objects
+}
+
+// IsStandIn reports whether the address stands for one that isn't known.
+func IsStandIn(address string) bool { return slices.Contains(standIn.Spec.ClusterIPs, address) }
