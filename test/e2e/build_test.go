@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	testfleet "github.com/clusterset/clusterset/test/fleet"
@@ -16,11 +18,20 @@ import (
 
 const root = "../.."
 
+// long is set by make test-long, where tests take their time: more rounds, and another seed in each run.
+var long = os.Getenv("CLUSTERSET_LONG") != ""
+
 // workDir holds the binaries and what shared fleets write. It goes with the run.
 var workDir string
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // controller-runtime's, which else complains
+	log.SetLogger(logr.Discard())                    // controller-runtime's, which else complains
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of FQDN slices, at every write
+	// Tests wait for their fleet with a slot in hand, so that there must be one for each. How many run follows from the fleets.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("1000")
+	}
 	os.Exit(run(m))
 }
 

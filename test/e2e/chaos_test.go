@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
-
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/kube"
@@ -35,7 +33,6 @@ const (
 // What is done to whom, for how long, and what users do meanwhile follows from the seed.
 func TestChaos(t *testing.T) {
 	seed, _ := randomSeeds(t)
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of FQDN slices, at every write
 	c := newChaos(t, seed)
 	faults, budget := c.selected()
 	c.short = budget == 0
@@ -128,6 +125,7 @@ func allFaults() []fault { return slices.Concat(processFaults, linkFaults, reque
 func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	t.Helper()
 	skipIfShort(t)
+	alone(t)
 	// Small enough to be filled in a moment.
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(chaosQuota))}
 	f := assemble(t.TempDir(), []clusterSpec{

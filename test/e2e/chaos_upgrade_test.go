@@ -9,8 +9,6 @@ import (
 	"strings"
 	"testing"
 
-	"k8s.io/client-go/rest"
-
 	"github.com/clusterset/clusterset/internal/join"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 )
@@ -31,7 +29,6 @@ func TestUpgrade(t *testing.T) {
 	}
 	old := buildPrevious(t)
 	seed, _ := randomSeeds(t)
-	rest.SetDefaultWarningHandler(rest.NoWarnings{})
 	c := newChaos(t, seed, func(f *fleet) {
 		for _, p := range f.programs() {
 			p.Path = filepath.Join(old, filepath.Base(p.Path))

@@ -139,9 +139,12 @@ func TestClonedCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	records, wrote := f.hub.versions("beijing", ns), clone.wrote()
-	beats, says := 0, 0
+	beats, says, heartbeats := 0, 0, 12
+	if long {
+		heartbeats = 60
+	}
 	var renewed time.Time
-	for beats < 30 {
+	for beats < heartbeats {
 		e, open := <-leases.ResultChan()
 		lease, ok := e.Object.(*coordinationv1.Lease)
 		if !open || !ok {

@@ -10,8 +10,10 @@
 //	f.member("minhang").dns.eventually("web."+ns+".svc.global", "A", f.member("xicheng").clusterIP(ns, "web", v4))
 //
 // Fleets are shared where a namespace is isolation enough, because a control plane costs seconds and 255 MB; what kills
-// processes or API servers has one of its own. Tests that share a fleet run one after the other, and leave it as they
-// found it.
+// processes or API servers has "outages", or one of its own. Tests that share a fleet run one after the other, and leave it as
+// they found it. Tests with different fleets run at the same time.
+//
+// With CLUSTERSET_LONG=1 random runs are longer and of another seed each time, and so are others that repeat themselves.
 //
 // Every process has only the rights it is to have in production: the agents on the hub those that `clusterset join` gave
 // them, in their own clusters those of test/fleet/rbac/member.yaml; CoreDNS those of dns.yaml; the hub process those of

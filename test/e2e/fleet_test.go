@@ -47,9 +47,10 @@ type fleet struct {
 
 // newFleet starts a fleet that ends with the test. Each member is joined, its agent and its CoreDNS run, and each knows all
 // others to be ready.
-func newFleet(t testing.TB, specs ...clusterSpec) *fleet {
+func newFleet(t *testing.T, specs ...clusterSpec) *fleet {
 	t.Helper()
 	skipIfShort(t)
+	alone(t)
 	f, err := launch(t.Context(), t.TempDir(), specs)
 	if f != nil {
 		t.Cleanup(f.stop)
@@ -220,37 +221,59 @@ func took(t testing.TB, what string, since time.Time) {
 	t.Logf("%s took %s", what, time.Since(since).Round(10*time.Millisecond))
 }
 
-// shared are the fleets that several tests use, started by the first.
-var shared struct {
-	sync.Mutex
-	fleets map[string]*sharedFleet
+// turns are the numbers of the fleets of a name that no test uses at the moment.
+var turns sync.Map
+
+// takeTurn waits until one of the fleets of that name, of which there are so many, isn't used by another test, and keeps it until the
+// test has ended. It returns the fleet's number. Tests that use different fleets run at the same time: most of what they do is wait.
+// What a test cleans up with its fleet it registers later, so that it happens before.
+func takeTurn(t *testing.T, name string, fleets int) int {
+	t.Helper()
+	t.Parallel()
+	free := make(chan int, fleets)
+	for n := range fleets {
+		free <- n
+	}
+	entry, _ := turns.LoadOrStore(name, free)
+	free = entry.(chan int)
+	began := time.Now()
+	n := <-free
+	t.Cleanup(func() { free <- n })
+	took(t, "waiting for its turn", began)
+	return n
 }
 
+// alone waits until no other test has a fleet of its own.
+func alone(t *testing.T) {
+	t.Helper()
+	takeTurn(t, "", 1)
+}
+
+// shared are the fleets that several tests use, started by the first.
+var shared sync.Map
+
 type sharedFleet struct {
+	start sync.Once
 	fleet *fleet
 	err   error
 }
 
-// sharedAs returns the fleet of that name, and starts it if this is the first call for it.
-func sharedAs(t testing.TB, name string, specs ...clusterSpec) *fleet {
+// sharedAs returns a fleet of that name, of which there are so many, once it is this test's turn. It starts the fleet if this is
+// the first call for it.
+func sharedAs(t *testing.T, name string, fleets int, specs ...clusterSpec) *fleet {
 	t.Helper()
 	skipIfShort(t)
-	shared.Lock()
-	defer shared.Unlock()
-	s := shared.fleets[name]
-	if s == nil {
-		s = &sharedFleet{}
+	name = fmt.Sprintf("%s-%d", name, takeTurn(t, name, fleets))
+	entry, _ := shared.LoadOrStore(name, &sharedFleet{})
+	s := entry.(*sharedFleet)
+	s.start.Do(func() {
 		dir := filepath.Join(workDir, name)
 		began := time.Now()
 		if s.err = os.Mkdir(dir, 0o700); s.err == nil {
 			s.fleet, s.err = launch(context.Background(), dir, specs) // it outlives the test
 		}
-		t.Logf("starting the fleet %s took %s", name, time.Since(began).Round(time.Millisecond))
-		if shared.fleets == nil {
-			shared.fleets = map[string]*sharedFleet{}
-		}
-		shared.fleets[name] = s
-	}
+		took(t, "starting the fleet "+name, began)
+	})
 	if s.err != nil {
 		t.Fatalf("start the fleet %s: %v", name, s.err)
 	}
@@ -258,20 +281,18 @@ func sharedAs(t testing.TB, name string, specs ...clusterSpec) *fleet {
 }
 
 func stopShared() {
-	shared.Lock()
-	defer shared.Unlock()
-	for _, s := range shared.fleets {
-		if s.fleet != nil {
-			s.fleet.stop()
+	shared.Range(func(_, s any) bool {
+		if f := s.(*sharedFleet).fleet; f != nil {
+			f.stop()
 		}
-	}
-	shared.fleets = nil
+		return true
+	})
 }
 
 // cities is the shared fleet of FabDNS's example. All but shijiazhuang are dual-stack; xicheng has controllers.
-func cities(t testing.TB) *fleet {
+func cities(t *testing.T) *fleet {
 	t.Helper()
-	f := sharedAs(t, "cities",
+	f := sharedAs(t, "cities", 1,
 		clusterSpec{name: "xicheng", zone: "beijing", region: "north", dualStack: true, controllers: true},
 		clusterSpec{name: "chaoyang", zone: "beijing", region: "north", dualStack: true},
 		clusterSpec{name: "minhang", zone: "shanghai", region: "south", dualStack: true},

@@ -14,10 +14,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// outages is the shared fleet of those tests that kill: beijing's nearest is tianjin, by region.
-func outages(t testing.TB) *fleet {
+// outages is one of the two shared fleets of those tests that kill: beijing's nearest is tianjin, by region.
+func outages(t *testing.T) *fleet {
 	t.Helper()
-	f := sharedAs(t, "outages",
+	f := sharedAs(t, "outages", 2,
 		clusterSpec{name: "beijing", zone: "beijing", region: "north"},
 		clusterSpec{name: "tianjin", zone: "tianjin", region: "north"},
 		clusterSpec{name: "shanghai", zone: "shanghai", region: "south"},

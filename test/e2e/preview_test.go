@@ -30,18 +30,12 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-const (
-	previewSeed  = 20261122 // where CLUSTERSET_SEED sets none
-	previewSteps = 12
-)
+const previewSteps = 12
 
 // TestPreviewComesTrue previews random changes of random services, makes each change, and compares every answer in every cluster with the
 // prediction: what a DNS server answers to both names, and which endpoints the cluster's own EndpointSlices put behind the ClusterSetIP.
 func TestPreviewComesTrue(t *testing.T) {
-	seed := uint64(previewSeed)
-	if os.Getenv(seedEnv) != "" {
-		seed, _ = randomSeeds(t)
-	}
+	seed, _ := randomSeeds(t)
 	f := outages(t)
 	p := &previewed{fleet: f, ns: f.namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
 	t.Cleanup(func() {

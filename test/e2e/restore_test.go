@@ -103,6 +103,9 @@ func TestHubRestoredFromABackup(t *testing.T) {
 		{"with --bump-revision --mark-compacted", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
+			if c.bumped && !long {
+				t.Skip("takes half a minute: part of make test-long")
+			}
 			f := f.of(t)
 			ns := f.namespace(fmt.Sprintf("restored-%v-%v", c.bumped, c.marked))
 			beijing, tianjin, shanghai := beijing.of(t), tianjin.of(t), shanghai.of(t)

@@ -190,6 +190,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-dn
 // A server that starts while its API server is away answers what it, or the one before it, knew last, says so, and goes over
 // to what is live in one step. A file of no use is refused with a reason, and the server starts without.
 func TestDNSStartsFromItsSnapshot(t *testing.T) {
+	alone(t)
 	plane := kube.Start(t)
 	plane.InstallMCS(t)
 	plane.Apply(t, crds.All()...)
