@@ -39,10 +39,10 @@ func TestEveryFieldOfAnEndpointIsCompared(t *testing.T) {
 // A rollout changes a headless service's endpoints one after the other. Its GlobalService has all of them, and is written now and then,
 // the last state for certain. EndpointSlices are written at once, and so is what isn't an endpoint.
 func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
-	const changes, each = 1000, 50 * time.Millisecond
+	const changes, each = 250, 50 * time.Millisecond
 	for _, c := range []struct{ clusters, endpoints, most int }{
-		{10, 100, 52},         // 1,000 endpoints: one each second of 50 s
-		{41, 100, 14},         // more than a GlobalService holds: one in 4.1 s
+		{10, 100, 14},         // 1,000 endpoints: one each second of 12.5 s
+		{41, 100, 5},          // more than a GlobalService holds: one in 4.1 s
 		{2, 100, changes + 1}, // few: each change
 	} {
 		g := large(t, mcsv1beta1.Headless, c.clusters, c.endpoints)
