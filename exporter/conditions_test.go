@@ -110,8 +110,8 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	younger.Service.Spec.Ports[0].Port = 81
 	a, b := desired(older).Service, desired(younger).Service
 	for _, c := range []*metav1.Condition{
-		conflictOf(a, []clustersetv1alpha1.ExportedService{*b}, nil),
-		conflictOf(b, []clustersetv1alpha1.ExportedService{*a}, nil),
+		conflictOf(a, []*clustersetv1alpha1.ExportedService{b}, nil),
+		conflictOf(b, []*clustersetv1alpha1.ExportedService{a}, nil),
 	} {
 		if c.Status != metav1.ConditionTrue || c.Reason != string(mcsv1beta1.ServiceExportReasonPortConflict) || !strings.Contains(c.Message, "beijing") {
 			t.Errorf("got %s=%s/%s %s", c.Type, c.Status, c.Reason, c.Message)

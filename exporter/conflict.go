@@ -14,18 +14,13 @@ import (
 //
 // own is our record as it should be, which the hub may not have yet; nil where we export nothing, which conflicts with
 // nothing.
-func conflictOf(own *clustersetv1alpha1.ExportedService, others []clustersetv1alpha1.ExportedService, joined merge.Joined) *metav1.Condition {
+func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1alpha1.ExportedService, joined merge.Joined) *metav1.Condition {
 	if own == nil {
 		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
 			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
 		return &none
 	}
-	records := make([]*clustersetv1alpha1.ExportedService, 0, len(others)+1)
-	records = append(records, own)
-	for i := range others {
-		records = append(records, &others[i])
-	}
-	exports, _ := merge.Sanitize(records, joined)
+	exports, _ := merge.Sanitize(append(others, own), joined)
 	resolved := merge.Resolve(exports)
 	condition := resolved.ConflictCondition()
 	return &condition

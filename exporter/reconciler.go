@@ -39,6 +39,7 @@ type reconciler struct {
 	local   client.Reader     // the member's cache
 	exports exports
 	hub     client.Client // reads from the cache of the hub
+	onHub   indexes
 	synced  func() bool   // whether that cache can be believed, and the name is ours
 	unheard func() error  // why it can't or isn't
 	events  events.EventRecorder
@@ -77,13 +78,11 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	// Before the cache of the hub has synced we would take every record for missing. The first pass brings every key back
 	// once it has, so there is nothing to requeue.
 	out := outcome{err: r.unheard()}
-	var others []clustersetv1alpha1.ExportedService
+	var others []*clustersetv1alpha1.ExportedService
 	var stop stopped
 	if r.synced() {
 		var have Records
-		if have, others, err = r.records(ctx, req.NamespacedName); err != nil {
-			return reconcile.Result{}, err
-		}
+		have, others = r.records(req.NamespacedName)
 		if abandoned(src) && have.Service != nil {
 			if stop, err = r.brake.ask(ctx, req.NamespacedName); err != nil {
 				return reconcile.Result{}, err
@@ -199,7 +198,7 @@ func (r *reconciler) marked(ctx context.Context, name string) (bool, error) {
 // slices reads the EndpointSlices of a Service.
 func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
 	var slices discoveryv1.EndpointSliceList
-	if err := r.local.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexService: key.Name}); err != nil {
+	if err := r.local.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexSlices: key.Name}); err != nil {
 		return nil, fmt.Errorf("list EndpointSlices of Service %s: %w", key, err)
 	}
 	return slices.Items, nil
@@ -234,29 +233,20 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, nil
 }
 
-// records reads what the hub has of a service: our own records, and those of every other member for the conflicts.
-func (r *reconciler) records(ctx context.Context, key types.NamespacedName) (Records, []clustersetv1alpha1.ExportedService, error) {
-	byService := client.MatchingFields{indexExported: key.String()}
+// records returns what the hub has of a service: our own records, and those of every other member for the conflicts.
+func (r *reconciler) records(key types.NamespacedName) (have Records, others []*clustersetv1alpha1.ExportedService) {
 	own := api.MemberNamespace(r.cluster)
-	var have Records
-	var services clustersetv1alpha1.ExportedServiceList
-	if err := r.hub.List(ctx, &services, byService); err != nil {
-		return have, nil, fmt.Errorf("list ExportedServices of %s: %w", key, err)
-	}
-	var others []clustersetv1alpha1.ExportedService
-	for i := range services.Items {
-		if services.Items[i].Namespace == own {
-			have.Service = &services.Items[i]
+	for _, s := range r.onHub.services.Of(key.String()) {
+		if s.Namespace == own {
+			have.Service = s.DeepCopy()
 		} else {
-			others = append(others, services.Items[i])
+			others = append(others, s)
 		}
 	}
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := r.hub.List(ctx, &endpoints, byService, client.InNamespace(own)); err != nil {
-		return have, nil, fmt.Errorf("list ExportedEndpoints of %s: %w", key, err)
+	for _, e := range r.onHub.endpoints.Of(key.String()) {
+		have.Endpoints = append(have.Endpoints, *e.DeepCopy())
 	}
-	have.Endpoints = endpoints.Items
-	return have, others, nil
+	return have, others
 }
 
 // member returns a cluster's MemberCluster, nil where the hub has none.

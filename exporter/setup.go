@@ -113,7 +113,8 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
-	if err := addIndexes(mgr, hub, opts.Cluster); err != nil {
+	onHub, err := addIndexes(mgr, hub, opts.Cluster)
+	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
 	name := &claim{
@@ -132,6 +133,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		local:   mgr.GetClient(),
 		exports: exports,
 		hub:     hub.GetClient(),
+		onHub:   onHub,
 		synced:  func() bool { return name.held.Load() && synced() },
 		unheard: name.unheard,
 		events:  mgr.GetEventRecorder("clusterset-exporter"),

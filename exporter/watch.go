@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,17 +20,21 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/lookup"
 )
 
-// Names of the indexes that the reconciler reads by. Those of the hub's cache say whose they are, since it is shared.
-const (
-	indexService  = "exporter.serviceName" // EndpointSlices by the Service's name
-	indexExported = "exporter.service"     // records by "<namespace>/<name>" of the service
-)
+// indexSlices names the index of EndpointSlices by the Service's name.
+const indexSlices = "exporter.serviceName"
 
-// addIndexes indexes the records of all members' services, for conflicts, but of endpoints only this member's, named so, and what isn't imported:
-// imports are many times as many, and an entry is half a kilobyte.
-func addIndexes(member, hub cluster.Cluster, name string) error {
+// indexes finds the records of a service in the hub's cache: all members' services, for conflicts, but endpoints of this member only, since
+// imports are many times as many. The cache is shared with the importer: the indexes' names are ours alone.
+type indexes struct {
+	services  *lookup.Index[*clustersetv1alpha1.ExportedService]
+	endpoints *lookup.Index[*clustersetv1alpha1.ExportedEndpoints]
+}
+
+// addIndexes adds them, and the member's index of EndpointSlices that aren't imported.
+func addIndexes(member, hub cluster.Cluster, name string) (indexes, error) {
 	ctx := context.Background() // an index is added before anything runs
 	own := api.MemberNamespace(name)
 	bySlice := func(o client.Object) []string {
@@ -38,25 +43,22 @@ func addIndexes(member, hub cluster.Cluster, name string) error {
 		}
 		return []string{o.GetLabels()[discoveryv1.LabelServiceName]}
 	}
-	if err := member.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, indexService, bySlice); err != nil {
-		return fmt.Errorf("index EndpointSlices: %w", err)
+	if err := member.GetFieldIndexer().IndexField(ctx, &discoveryv1.EndpointSlice{}, indexSlices, bySlice); err != nil {
+		return indexes{}, fmt.Errorf("index EndpointSlices: %w", err)
 	}
-	byService := func(o client.Object) []string {
-		return []string{keyOfService(o.(*clustersetv1alpha1.ExportedService)).String()}
+	i := indexes{
+		services: lookup.New("exporter.service", func(s *clustersetv1alpha1.ExportedService) string { return keyOfService(s).String() }),
+		endpoints: lookup.New("exporter.service", func(e *clustersetv1alpha1.ExportedEndpoints) string {
+			if e.Namespace != own {
+				return ""
+			}
+			return keyOfEndpoints(e).String()
+		}),
 	}
-	if err := hub.GetFieldIndexer().IndexField(ctx, &clustersetv1alpha1.ExportedService{}, indexExported, byService); err != nil {
-		return fmt.Errorf("index ExportedServices: %w", err)
-	}
-	byEndpoints := func(o client.Object) []string {
-		if o.GetNamespace() != own {
-			return nil
-		}
-		return []string{keyOfEndpoints(o.(*clustersetv1alpha1.ExportedEndpoints)).String()}
-	}
-	if err := hub.GetFieldIndexer().IndexField(ctx, &clustersetv1alpha1.ExportedEndpoints{}, indexExported, byEndpoints); err != nil {
-		return fmt.Errorf("index ExportedEndpoints: %w", err)
-	}
-	return nil
+	return i, errors.Join(
+		i.services.Add(ctx, hub.GetCache(), &clustersetv1alpha1.ExportedService{}),
+		i.endpoints.Add(ctx, hub.GetCache(), &clustersetv1alpha1.ExportedEndpoints{}),
+	)
 }
 
 // sources returns what brings keys to the reconciler.

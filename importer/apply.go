@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -129,23 +130,25 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 			}
 			current = nil
 		}
-		is, err := ensure(ctx, r.local, existing(current), fresh, func(s *discoveryv1.EndpointSlice) {
-			was := *s
-			s.Labels = labels.Merge(s.Labels, want.Labels,
-				[]string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService})
-			s.OwnerReferences = owner
+		change := func(s *discoveryv1.EndpointSlice) {
+			s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
 			full := want.DeepCopy() // what is written gets the answer decoded into it, and parts of want are remembered
 			s.Endpoints, s.Ports = full.Endpoints, full.Ports
-			if !equality.Semantic.DeepEqual(&was, s) { // the annotation is no reason to write by itself
-				s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
-			}
-		})
-		if err == nil && is == current {
+			s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
+		}
+		switch {
+		case current == nil:
+			_, err := ensure(ctx, r.local, nil, fresh, change)
+			return err
+		case isSlice(current, want, owner): // but for the annotation, which is no reason to write by itself
 			mu.Lock()
 			defer mu.Unlock()
 			memory.FoundSlice(want, current)
+			return nil
+		default:
+			_, err := overwrite(ctx, r.local, current, change)
+			return err
 		}
-		return err
 	}
 	// New ones first, and stale ones last: an endpoint that moves from one slice to another is never missing.
 	var fresh, there []*discoveryv1.EndpointSlice
@@ -161,6 +164,24 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 		sideBySide(fresh, write), sideBySide(there, write),
 		sideBySide(cur.StaleSlices(out), func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }),
 	)
+}
+
+// sliceLabels are those that a slice of ours has only if it should.
+var sliceLabels = []string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService}
+
+// isSlice reports whether a slice is as it should be, but for its annotations.
+func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference) bool {
+	return desired.Owned(is) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
+		equality.Semantic.DeepEqual(is.OwnerReferences, owner) && equality.Semantic.DeepEqual(is.Ports, want.Ports) &&
+		slices.EqualFunc(is.Endpoints, want.Endpoints, sameSliceEndpoint)
+}
+
+// sameSliceEndpoint is equality.Semantic.DeepEqual at a tenth of its cost: an import compares each endpoint whenever one changes.
+func sameSliceEndpoint(a, b discoveryv1.Endpoint) bool {
+	return slices.Equal(a.Addresses, b.Addresses) && same(a.Hostname, b.Hostname) && same(a.NodeName, b.NodeName) && same(a.Zone, b.Zone) &&
+		same(a.Conditions.Ready, b.Conditions.Ready) && same(a.Conditions.Serving, b.Conditions.Serving) && same(a.Conditions.Terminating, b.Conditions.Terminating) &&
+		same(a.TargetRef, b.TargetRef) && maps.Equal(a.DeprecatedTopology, b.DeprecatedTopology) &&
+		(a.Hints == b.Hints || equality.Semantic.DeepEqual(a.Hints, b.Hints))
 }
 
 // sideBySide does something with several slices at once, and returns what went wrong with any.

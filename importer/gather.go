@@ -23,15 +23,7 @@ import (
 
 // gatherHub reads a service's records from the hub's cache, but for those of clusters that have left: what is said of them all
 // at once, record by record may take a while, or something holds a record back.
-func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) error {
-	var services clustersetv1alpha1.ExportedServiceList
-	if err := r.hub.List(ctx, &services, byService(key), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ExportedServices of %s: %w", key, err)
-	}
-	var endpoints clustersetv1alpha1.ExportedEndpointsList
-	if err := r.hub.List(ctx, &endpoints, byService(key), client.UnsafeDisableDeepCopy); err != nil {
-		return fmt.Errorf("list ExportedEndpoints of %s: %w", key, err)
-	}
+func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) {
 	left, member := map[string]bool{}, &clustersetv1alpha1.MemberCluster{}
 	stays := func(record client.Object) bool {
 		namespace := record.GetNamespace()
@@ -43,15 +35,9 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		return !gone
 	}
 	// These are the cache's own objects. merge.Sanitize copies before it changes anything.
-	in.Endpoints = make([]*clustersetv1alpha1.ExportedEndpoints, 0, len(endpoints.Items))
-	for i := range endpoints.Items {
-		if e := &endpoints.Items[i]; stays(e) {
-			in.Endpoints = append(in.Endpoints, e)
-		}
-	}
+	in.Endpoints = slices.DeleteFunc(r.records.endpoints.Of(key.String()), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return !stays(e) })
 	in.Capped = map[string]bool{}
-	for i := range services.Items {
-		s := &services.Items[i]
+	for _, s := range r.records.services.Of(key.String()) {
 		if !stays(s) {
 			continue
 		}
@@ -60,7 +46,6 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 			in.Capped[cluster] = true
 		}
 	}
-	return nil
 }
 
 // hasLeft says whether the hub says that the cluster, to which a namespace there belongs, has left.
@@ -118,14 +103,14 @@ func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clus
 	return usable
 }
 
-// gatherLocal reads what there is of a service here: what is imported, and the EndpointSlices of this cluster's own Service. All but the
-// ServiceImport and the derived Service are the cache's own objects.
+// gatherLocal reads what there is of a service here: what is imported, and the EndpointSlices of this cluster's own Service. All are the
+// cache's own.
 func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur desired.Current, own []discoveryv1.EndpointSlice, err error) {
 	if cur.ServiceImport, err = r.local.getImport(ctx, key.Namespace, key.Name); err != nil {
 		return cur, nil, err
 	}
 	derived := &corev1.Service{}
-	if found, err := get(ctx, r.local, key.Namespace, api.DerivedServiceName(key.Namespace, key.Name), derived); err != nil {
+	if found, err := get(ctx, r.local, key.Namespace, api.DerivedServiceName(key.Namespace, key.Name), derived, client.UnsafeDisableDeepCopy); err != nil {
 		return cur, nil, err
 	} else if found {
 		cur.Derived = derived
@@ -138,13 +123,10 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 			cur.Global = global
 		}
 	}
-	var all discoveryv1.EndpointSliceList
-	if err := r.local.cache.List(ctx, &all, client.InNamespace(key.Namespace), byService(key), client.UnsafeDisableDeepCopy); err != nil {
-		return cur, nil, fmt.Errorf("list EndpointSlices of %s: %w", key, err)
-	}
-	cur.Slices = make([]*discoveryv1.EndpointSlice, 0, len(all.Items))
-	for i := range all.Items {
-		if s := &all.Items[i]; desired.Owned(s) {
+	all := r.local.slices.Of(key.String())
+	cur.Slices = make([]*discoveryv1.EndpointSlice, 0, len(all))
+	for _, s := range all {
+		if desired.Owned(s) {
 			cur.Slices = append(cur.Slices, s)
 		} else {
 			own = append(own, *s)
@@ -159,7 +141,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
 	own := &desired.Own{Nodes: map[string]string{}}
 	svc := &corev1.Service{}
-	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
+	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
 		return own, err
 	}
 	all = record.Exportable(all)
@@ -183,9 +165,4 @@ func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, al
 		}
 	}
 	return own, nil
-}
-
-// byService is a query of the indexes that watches.go makes.
-func byService(key types.NamespacedName) client.MatchingFields {
-	return client.MatchingFields{indexService: key.String()}
 }

@@ -47,11 +47,16 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 		}
 		var err error
 		fresh := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: want.Namespace, Name: want.Name}}
-		g, err = ensure(ctx, r.local, existing(g), fresh, func(g *fabedgev1alpha1.GlobalService) {
+		change := func(g *fabedgev1alpha1.GlobalService) {
 			g.Labels = labels.Merge(g.Labels, want.Labels, nil)
 			g.Annotations = labels.Merge(g.Annotations, want.Annotations, policy.Keys)
 			g.Spec = *want.Spec.DeepCopy()
-		})
+		}
+		if g == nil {
+			g, err = ensure(ctx, r.local, nil, fresh, change)
+		} else {
+			g, err = overwrite(ctx, r.local, g, change)
+		}
 		if err != nil {
 			return 0, err
 		}

@@ -20,10 +20,10 @@ func TestEndpointChangeAllocates(t *testing.T) {
 		endpoints           int
 		compute, reconciles uint64 // kB
 	}{
-		{mcsv1beta1.ClusterSetIP, 10, 300, 4000},
-		{mcsv1beta1.ClusterSetIP, 400, 700, 9000},
-		{mcsv1beta1.Headless, 10, 1000, 11000},
-		{mcsv1beta1.Headless, 400, 2000, 18000},
+		{mcsv1beta1.ClusterSetIP, 10, 300, 2500},
+		{mcsv1beta1.ClusterSetIP, 400, 700, 4500},
+		{mcsv1beta1.Headless, 10, 1000, 6000},
+		{mcsv1beta1.Headless, 400, 2000, 10000},
 	} {
 		t.Run(fmt.Sprintf("%s/250x%d", c.kind, c.endpoints), func(t *testing.T) {
 			if raced {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"reflect"
 
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -14,13 +15,15 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/lookup"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
 // local is the member's own API server: cached reads, and writes only where something differs.
 type local struct {
 	// cache is the manager's. Objects from it are never changed, only copies.
-	cache client.Reader
+	cache  client.Reader
+	slices *lookup.Index[*discoveryv1.EndpointSlice]
 	// live reads past the cache, where the cache must be behind.
 	live    client.Reader
 	client  client.Client
@@ -39,10 +42,10 @@ func get[T client.Object](ctx context.Context, l *local, namespace, name string,
 	return true, nil
 }
 
-// getImport reads a ServiceImport of whatever version is served, nil where there is none.
+// getImport reads a ServiceImport of whatever version is served, nil where there is none. It is the cache's own.
 func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1beta1.ServiceImport, error) {
 	o := l.imports.NewImport()
-	if found, err := get(ctx, l, namespace, name, o); err != nil || !found {
+	if found, err := get(ctx, l, namespace, name, o, client.UnsafeDisableDeepCopy); err != nil || !found {
 		return nil, err
 	}
 	return mcs.DecodeImport(o)
@@ -75,7 +78,21 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 	if equality.Semantic.DeepEqual(*current, updated) {
 		return *current, nil
 	}
-	return updated, l.write("update", updated, func(o client.Object) error {
+	return updated, l.update(ctx, updated)
+}
+
+// overwrite is ensure for an object that exists and is known to differ: comparing a large one costs as much as writing it.
+func overwrite[T client.Object](ctx context.Context, l *local, current T, change func(T)) (T, error) {
+	if !desired.Owned(current) {
+		return current, &foreignError{kindOf(current), current}
+	}
+	updated := current.DeepCopyObject().(T)
+	change(updated)
+	return updated, l.update(ctx, updated)
+}
+
+func (l *local) update(ctx context.Context, o client.Object) error {
+	return l.write("update", o, func(o client.Object) error {
 		return l.client.Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 	})
 }

@@ -248,7 +248,7 @@ func (c *changes) depart(o client.Object) {
 	if c.IntN(3) > 0 {
 		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
 	}
-	if c.hub.take(o) {
+	if c.hub.Delete(context.Background(), o) == nil {
 		hold.Noting{EventHandler: handler.Funcs{}, Departures: c.hold.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
 	}
 }
@@ -300,7 +300,7 @@ func (c *changes) ownService() string {
 		AddressType: discoveryv1.AddressTypeIPv4, Ports: []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
 	}
 	if c.IntN(4) == 0 {
-		c.here.take(svc)
+		_ = c.here.Delete(context.Background(), svc)
 		return "no own Service"
 	}
 	for i := range c.IntN(4) {
@@ -323,7 +323,7 @@ func (c *changes) meddling() string {
 	}
 	did := "meddling with " + kindOf(o)
 	if c.IntN(3) == 0 {
-		c.here.take(o)
+		_ = c.here.Delete(context.Background(), o)
 		return did + ": deleted"
 	}
 	switch o := o.(type) {

@@ -26,6 +26,7 @@ const foreignRetry = 5 * time.Minute
 type reconciler struct {
 	options   Options
 	hub       client.Reader // the hub's cache
+	records   onHub
 	hold      *hold.Hold
 	local     *local
 	report    *reporter
@@ -39,9 +40,7 @@ type reconciler struct {
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	in := r.input(req.NamespacedName)
-	if err := r.gatherHub(ctx, in.Key, &in); err != nil {
-		return reconcile.Result{}, err
-	}
+	r.gatherHub(ctx, in.Key, &in)
 	cur, own, err := r.gatherLocal(ctx, in.Key)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -199,7 +198,7 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 // ensureNamespace says whether objects can be made in the namespace.
 func (r *reconciler) ensureNamespace(ctx context.Context, name string) (bool, error) {
 	ns := &corev1.Namespace{}
-	found, err := get(ctx, r.local, "", name, ns)
+	found, err := get(ctx, r.local, "", name, ns, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return false, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
@@ -88,11 +89,11 @@ func (i *importer) Start(ctx context.Context) error {
 		return err
 	})
 	hub := i.hub.GetCache()
-	onHub, here := indexes(hub, i.mgr.GetCache())
-	retry(ctx, "Waiting for this cluster's API server", func() error { return here.add(ctx) })
+	records, slices := newOnHub(), newHere()
+	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.Add(ctx, i.mgr.GetCache(), &discoveryv1.EndpointSlice{}) })
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
 
-	l := &local{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
 	if i.options.Reach != nil {
 		go i.options.Reach.run(ctx, l, i.options.Cluster)
 	}
@@ -131,13 +132,13 @@ func (i *importer) Start(ctx context.Context) error {
 	back := newReturning(clock.RealClock{})
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
-		options: i.options, hub: hub, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
+		options: i.options, hub: hub, records: records, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		nodes: nodes, returning: back, caps: limits, memories: newMemories(),
 	}
-	if err := i.awaitHub(ctx, onHub, reconciler, places); err != nil || ctx.Err() != nil {
+	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
-	services, err := i.controller("importer", reconciler, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), version, i.options.SkipGlobalServices, gone, back, limits, i.options.Cluster, places))
+	services, err := i.controller("importer", reconciler, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), records, version, i.options.SkipGlobalServices, gone, back, limits, i.options.Cluster, places))
 	if err != nil {
 		return err
 	}

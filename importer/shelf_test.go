@@ -14,11 +14,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -29,6 +28,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/internal/lookup"
 )
 
 // shelf is an API server and its informers' caches in one, as far as a reconciler uses them: reading is as cheap, or as dear, as from
@@ -36,70 +36,56 @@ import (
 type shelf struct {
 	client.Client // what isn't implemented
 
-	mu       sync.Mutex
-	version  int
-	kinds    map[reflect.Type]map[types.NamespacedName]client.Object
-	services map[reflect.Type]map[string]map[types.NamespacedName]client.Object // the index
-	writes   []string
+	mu      sync.Mutex
+	version int
+	kinds   map[reflect.Type]cache.Indexer
+	writes  []string
 }
 
-func newShelf() *shelf {
-	return &shelf{
-		version: 1000, kinds: map[reflect.Type]map[types.NamespacedName]client.Object{},
-		services: map[reflect.Type]map[string]map[types.NamespacedName]client.Object{},
+func newShelf() *shelf { return &shelf{version: 1000, kinds: map[reflect.Type]cache.Indexer{}} }
+
+// of returns the store of the object's kind.
+func (s *shelf) of(o client.Object) cache.Indexer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	kind := reflect.TypeOf(o)
+	if s.kinds[kind] == nil {
+		s.kinds[kind] = cache.NewIndexer(cache.MetaNamespaceKeyFunc, cache.Indexers{})
 	}
+	return s.kinds[kind]
 }
 
-func serviceOn(o client.Object) string {
-	key, ok := backedBy(o)
-	if _, slice := o.(*discoveryv1.EndpointSlice); !slice || !ok {
-		key, _ = desired.ServiceOf(o)
+// indexed adds an index to the store of the object's kind.
+func indexed[T client.Object](s *shelf, i *lookup.Index[T], kind T) {
+	if err := i.Use(s.of(kind)); err != nil {
+		panic(err)
 	}
-	return key.String()
 }
 
 // put stores an object as a new one that nobody else has.
 func (s *shelf) put(o client.Object) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	o = o.DeepCopyObject().(client.Object)
-	s.version++
-	o.SetResourceVersion(strconv.Itoa(s.version))
-	kind, key := reflect.TypeOf(o), client.ObjectKeyFromObject(o)
-	if was := s.kinds[kind][key]; was != nil {
+	o.SetUID(types.UID(fmt.Sprint("uid-", s.next())))
+	if was := s.get(o); was != nil {
 		o.SetUID(was.GetUID())
-	} else {
-		o.SetUID(types.UID(fmt.Sprint("uid-", s.version)))
 	}
-	if s.kinds[kind] == nil {
-		s.kinds[kind], s.services[kind] = map[types.NamespacedName]client.Object{}, map[string]map[types.NamespacedName]client.Object{}
+	o.SetResourceVersion(strconv.Itoa(s.next()))
+	if err := s.of(o).Update(o); err != nil {
+		panic(err)
 	}
-	s.take(o)
-	s.kinds[kind][key] = o
-	service := serviceOn(o)
-	if s.services[kind][service] == nil {
-		s.services[kind][service] = map[types.NamespacedName]client.Object{}
-	}
-	s.services[kind][service][key] = o
 }
 
-func (s *shelf) take(o client.Object) bool {
-	kind, key := reflect.TypeOf(o), client.ObjectKeyFromObject(o)
-	was := s.kinds[kind][key]
-	if was == nil {
-		return false
-	}
-	delete(s.services[kind][serviceOn(was)], key)
-	delete(s.kinds[kind], key)
-	return true
+func (s *shelf) next() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.version++
+	return s.version
 }
 
 func notFound(name string) error { return apierrors.NewNotFound(schema.GroupResource{}, name) }
 
 func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o := s.kinds[reflect.TypeOf(into)][key]
+	o := s.named(into, key)
 	if o == nil {
 		return notFound(key.Name)
 	}
@@ -112,33 +98,6 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 	return nil
 }
 
-func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var options client.ListOptions
-	options.ApplyOptions(opts)
-	items, err := meta.GetItemsPtr(into)
-	if err != nil {
-		return err
-	}
-	kind := reflect.PointerTo(reflect.TypeOf(items).Elem().Elem())
-	found := s.kinds[kind]
-	if options.FieldSelector != nil {
-		found = s.services[kind][options.FieldSelector.Requirements()[0].Value]
-	}
-	objects := make([]runtime.Object, 0, len(found))
-	for key, o := range found {
-		switch {
-		case options.Namespace != "" && options.Namespace != key.Namespace:
-		case options.UnsafeDisableDeepCopy != nil:
-			objects = append(objects, o)
-		default:
-			objects = append(objects, o.DeepCopyObject())
-		}
-	}
-	return meta.SetList(into, objects)
-}
-
 func (s *shelf) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
 	if s.get(o) != nil {
 		return apierrors.NewAlreadyExists(schema.GroupResource{}, o.GetName())
@@ -149,17 +108,24 @@ func (s *shelf) Create(_ context.Context, o client.Object, _ ...client.CreateOpt
 	return s.store("create", o)
 }
 
-func (s *shelf) get(o client.Object) client.Object {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.kinds[reflect.TypeOf(o)][client.ObjectKeyFromObject(o)]
+func (s *shelf) get(o client.Object) client.Object { return s.named(o, client.ObjectKeyFromObject(o)) }
+
+func (s *shelf) named(kind client.Object, name types.NamespacedName) client.Object {
+	key := name.String()
+	if name.Namespace == "" {
+		key = name.Name
+	}
+	if o, exists, _ := s.of(kind).GetByKey(key); exists {
+		return o.(client.Object)
+	}
+	return nil
 }
 
 // all returns copies of everything, sorted.
 func (s *shelf) all() (all []client.Object) {
 	for _, kind := range s.kinds {
-		for _, o := range kind {
-			all = append(all, o.DeepCopyObject().(client.Object))
+		for _, o := range kind.List() {
+			all = append(all, o.(client.Object).DeepCopyObject().(client.Object))
 		}
 	}
 	slices.SortFunc(all, func(a, b client.Object) int {
@@ -189,12 +155,11 @@ func (s *shelf) store(verb string, o client.Object) error {
 
 func (s *shelf) Delete(_ context.Context, o client.Object, _ ...client.DeleteOption) error {
 	s.note("delete", o)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.take(o) {
+	was := s.get(o)
+	if was == nil {
 		return notFound(o.GetName())
 	}
-	return nil
+	return s.of(o).Delete(was)
 }
 
 type shelfStatus struct {
@@ -227,8 +192,12 @@ func newRig(options Options) *rig {
 	report := newReporter(events.NewFakeRecorder(1000))
 	guard := &hold.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
 	gone := hold.NewDepartures(g.clock)
+	records, slices := newOnHub(), newHere()
+	indexed(g.hub, records.services, &clustersetv1alpha1.ExportedService{})
+	indexed(g.hub, records.endpoints, &clustersetv1alpha1.ExportedEndpoints{})
+	indexed(g.here, slices, &discoveryv1.EndpointSlice{})
 	g.reconciler = &reconciler{
-		options: options, hub: g.hub, local: &local{cache: g.here, live: g.here, client: g.here, imports: "v1beta1"},
+		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: slices, live: g.here, client: g.here, imports: "v1beta1"},
 		hold:   &hold.Hold{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock},
 		report: report, families: newFamilyMemory(g.clock), nodes: newNodes(func() {}), returning: newReturning(g.clock),
 		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(),
@@ -324,9 +293,7 @@ func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := g.gatherHub(ctx, web, &in); err != nil {
-		t.Fatal(err)
-	}
+	g.gatherHub(ctx, web, &in)
 	if in.Own, err = g.gatherOwn(ctx, web, own); err != nil {
 		t.Fatal(err)
 	}

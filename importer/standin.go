@@ -25,7 +25,7 @@ import (
 const hubPatience = 5 * time.Second
 
 // awaitHub waits until the hub's records are read, as long as that takes. Meanwhile a stand-in works.
-func (i *importer) awaitHub(ctx context.Context, onHub []index, r *reconciler, places <-chan event.GenericEvent) error {
+func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
 	alone, stop := context.WithCancel(ctx)
 	defer stop()
 	ended := make(chan error, 1)
@@ -37,14 +37,19 @@ func (i *importer) awaitHub(ctx context.Context, onHub []index, r *reconciler, p
 			ended <- i.standIn(alone, r, places)
 		}
 	}()
-	for _, index := range onHub {
-		retry(ctx, "Waiting for the hub's API server", func() error { return index.add(ctx) })
+	hub := i.hub.GetCache()
+	for _, read := range []func() error{
+		func() error { return r.records.services.Add(ctx, hub, &clustersetv1alpha1.ExportedService{}) },
+		func() error { return r.records.in.Add(ctx, hub, &clustersetv1alpha1.ExportedService{}) },
+		func() error { return r.records.endpoints.Add(ctx, hub, &clustersetv1alpha1.ExportedEndpoints{}) },
+		func() error {
+			_, err := hub.GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
+			return err
+		},
+	} {
+		retry(ctx, "Waiting for the hub's API server", read)
 	}
-	retry(ctx, "Waiting for the hub's API server", func() error {
-		_, err := i.hub.GetCache().GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
-		return err
-	})
-	i.hub.GetCache().WaitForCacheSync(ctx) // or until ctx ends
+	hub.WaitForCacheSync(ctx) // or until ctx ends
 	stop()
 	return <-ended // before the importer begins: the stand-in knows less
 }

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"context"
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -24,55 +23,47 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/internal/lookup"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// Indexes of the two caches. The exporter may index the same kinds: the names are ours alone.
+// onHub finds the records in the hub's cache.
+type onHub struct {
+	services  *lookup.Index[*clustersetv1alpha1.ExportedService]
+	endpoints *lookup.Index[*clustersetv1alpha1.ExportedEndpoints]
+	in        *lookup.Index[*clustersetv1alpha1.ExportedService] // by the service's namespace
+}
+
+// The exporter may index the same kinds: the names are ours alone.
 const (
-	// indexService finds records, our EndpointSlices, and those of this cluster's Services, by the "namespace/name" of their service.
-	indexService = "importer.service"
-	// indexNamespace finds ExportedServices by the namespace of their service.
+	indexService   = "importer.service"
 	indexNamespace = "importer.namespace"
 )
 
-// index is a way to find objects in a cache.
-type index struct {
-	cache cache.Cache
-	kind  client.Object
-	name  string
-	by    client.IndexerFunc
+func newOnHub() onHub {
+	return onHub{
+		services:  lookup.New(indexService, serviceOf[*clustersetv1alpha1.ExportedService]),
+		endpoints: lookup.New(indexService, serviceOf[*clustersetv1alpha1.ExportedEndpoints]),
+		in:        lookup.New(indexNamespace, func(s *clustersetv1alpha1.ExportedService) string { return s.Spec.ServiceNamespace }),
+	}
 }
 
-// indexes returns those of the two caches.
-func indexes(hub, local cache.Cache) (onHub []index, here index) {
-	byService := func(o client.Object) []string {
-		if key, ok := desired.ServiceOf(o); ok {
-			return []string{key.String()}
-		}
-		return nil
-	}
-	byNamespace := func(o client.Object) []string {
-		return []string{o.(*clustersetv1alpha1.ExportedService).Spec.ServiceNamespace}
-	}
-	onHub = []index{
-		{hub, &clustersetv1alpha1.ExportedService{}, indexService, byService},
-		{hub, &clustersetv1alpha1.ExportedService{}, indexNamespace, byNamespace},
-		{hub, &clustersetv1alpha1.ExportedEndpoints{}, indexService, byService},
-	}
-	return onHub, index{local, &discoveryv1.EndpointSlice{}, indexService, func(o client.Object) []string {
+// newHere finds the EndpointSlices in this cluster's cache: ours, and those of its own Services.
+func newHere() *lookup.Index[*discoveryv1.EndpointSlice] {
+	return lookup.New(indexService, func(o *discoveryv1.EndpointSlice) string {
 		if key, ok := backedBy(o); ok {
-			return []string{key.String()}
+			return key.String()
 		}
-		return byService(o)
-	}}
+		return serviceOf(o)
+	})
 }
 
-// add starts the kind's informer and fails while its API server is away. It can't be done twice.
-func (i index) add(ctx context.Context) error {
-	if err := i.cache.IndexField(ctx, i.kind, i.name, i.by); err != nil {
-		return fmt.Errorf("index %s by %s: %w", kindOf(i.kind), i.name, err)
+// serviceOf returns the "namespace/name" of the service that an object belongs to, "" if it belongs to none.
+func serviceOf[T client.Object](o T) string {
+	if key, ok := desired.ServiceOf(o); ok {
+		return key.String()
 	}
-	return nil
+	return ""
 }
 
 // backedBy returns the Service of this cluster that an EndpointSlice, which isn't ours, is of.
@@ -83,7 +74,7 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 
 // serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
 // everything we write, so that what someone else changes or deletes comes back.
-func serviceSources(hub, local cache.Cache, version mcs.Version, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
+func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
 	own string, places <-chan event.GenericEvent,
 ) []source.Source {
 	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
@@ -104,7 +95,7 @@ func serviceSources(hub, local cache.Cache, version mcs.Version, skipGlobal bool
 		source.Kind[client.Object](local, &corev1.Service{}, exportedHere(hub, own, func(o client.Object) (types.NamespacedName, bool) {
 			return client.ObjectKeyFromObject(o), !desired.Owned(o)
 		})),
-		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(hub), appearedOrWent()),
+		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(records), appearedOrWent()),
 	}
 	if !skipGlobal {
 		sources = append(sources, source.Kind[client.Object](local, &fabedgev1alpha1.GlobalService{}, enqueue))
@@ -145,9 +136,15 @@ func allExported(hub client.Reader) handler.EventHandler {
 const everywhere = client.InNamespace(metav1.NamespaceAll)
 
 // exportedInto enqueues the services that lie in a namespace.
-func exportedInto(hub client.Reader) handler.EventHandler {
-	return enqueueListed(hub, func(o client.Object) client.ListOption {
-		return client.MatchingFields{indexNamespace: o.GetName()}
+func exportedInto(records onHub) handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		var requests []reconcile.Request
+		for _, s := range records.in.Of(o.GetName()) {
+			if key, ok := desired.ServiceOf(s); ok {
+				requests = append(requests, reconcile.Request{NamespacedName: key})
+			}
+		}
+		return requests
 	})
 }
 

@@ -8,7 +8,7 @@ const (
 	// processor (`make bench BENCH="-only process -profiles DIR"` shows it). 400 saves that for some tens of MiB.
 	gcPercent = 400
 	// gcRoom bounds that memory: a server with the services of 250 clusters must not need five times its live heap.
-	gcRoom = 64 << 20
+	gcRoom = 48 << 20
 )
 
 // tuneMemory configures the garbage collector for a DNS server.

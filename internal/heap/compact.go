@@ -6,6 +6,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
@@ -13,11 +14,15 @@ import (
 
 // Compact reduces the memory of an object in a cache; it is the cache's transform (client-go's TransformFunc). It drops the managed fields,
 // which nothing reads, and memory that decoding wastes: a decoded list has up to twice the capacity it needs, a list of one address has
-// room for four, and a zone with ten endpoints is ten strings. Nothing else changes.
+// room for four, a zone with ten endpoints is ten strings, and each condition is a bool of its own. Nothing else changes. Compact objects
+// share memory, so they must not be changed in place, like everything in a cache.
 func Compact(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)
-		m.SetLabels(sharedKeys(m.GetLabels()))
+		m.SetNamespace(shared(m.GetNamespace()))
+		m.SetLabels(sharedLabels(m.GetLabels()))
+		m.SetAnnotations(sharedKeys(m.GetAnnotations()))
+		m.SetOwnerReferences(owners(m.GetOwnerReferences()))
 	}
 	switch o := o.(type) {
 	case *discoveryv1.EndpointSlice:
@@ -29,7 +34,7 @@ func Compact(o any) (any, error) {
 		for i := range o.Spec.Endpoints {
 			e := &o.Spec.Endpoints[i]
 			e.Addresses = slices.Clone(e.Addresses)
-			e.Cluster, e.Zone, e.Region = shared(e.Cluster), shared(e.Zone), shared(e.Region)
+			e.Cluster, e.Zone, e.Region, e.Ready = shared(e.Cluster), shared(e.Zone), shared(e.Region), sharedBool(e.Ready)
 		}
 	}
 	return o, nil
@@ -40,6 +45,8 @@ func endpoints(all []discoveryv1.Endpoint) []discoveryv1.Endpoint {
 	for i := range all {
 		e := &all[i]
 		e.Addresses = slices.Clone(e.Addresses)
+		c := &e.Conditions
+		c.Ready, c.Serving, c.Terminating = sharedBool(c.Ready), sharedBool(c.Serving), sharedBool(c.Terminating)
 		if i > 0 && e.Zone != nil && all[i-1].Zone != nil && *e.Zone == *all[i-1].Zone {
 			e.Zone = all[i-1].Zone
 		}
@@ -47,16 +54,51 @@ func endpoints(all []discoveryv1.Endpoint) []discoveryv1.Endpoint {
 	return all
 }
 
-// sharedKeys returns the labels with strings that are shared with other objects.
-func sharedKeys(labels map[string]string) map[string]string {
+func owners(all []metav1.OwnerReference) []metav1.OwnerReference {
+	for i := range all {
+		o := &all[i]
+		o.APIVersion, o.Kind = shared(o.APIVersion), shared(o.Kind)
+		o.Controller, o.BlockOwnerDeletion = sharedBool(o.Controller), sharedBool(o.BlockOwnerDeletion)
+	}
+	return all
+}
+
+// sharedLabels returns the labels with strings that are shared with other objects. The map stays the object's own: by it the importer tells
+// one version of an object from another (desired.Version).
+func sharedLabels(labels map[string]string) map[string]string {
 	if labels == nil {
 		return nil
 	}
-	out := make(map[string]string, len(labels))
+	own := make(map[string]string, len(labels))
 	for key, value := range labels {
-		out[shared(key)] = shared(value)
+		own[shared(key)] = shared(value)
 	}
-	return out
+	return own
+}
+
+// sharedKeys returns the annotations with keys that are shared with other objects. Their values are of no two objects.
+func sharedKeys(annotations map[string]string) map[string]string {
+	if annotations == nil {
+		return nil
+	}
+	own := make(map[string]string, len(annotations))
+	for key, value := range annotations {
+		own[shared(key)] = value
+	}
+	return own
 }
 
 func shared(s string) string { return unique.Make(s).Value() }
+
+var yes, no = true, false
+
+func sharedBool(b *bool) *bool {
+	switch {
+	case b == nil:
+		return nil
+	case *b:
+		return &yes
+	default:
+		return &no
+	}
+}
