@@ -12,6 +12,7 @@ import (
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/liveness"
 	"github.com/clusterset/clusterset/hub/members"
+	"github.com/clusterset/clusterset/hub/peers"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/hubwatch"
 	"github.com/clusterset/clusterset/internal/join"
@@ -39,6 +40,8 @@ It watches the Lease that each member renews and writes into the member's Member
 (its endpoints rank behind healthy ones), then Expired (they are not answered). A member that returns is Ready again at its
 next renewal. When more than half of the members fall silent together, none expires: it is more likely the hub that is cut
 off.
+
+Where MemberClusters name communities, it keeps the rights by which members read only the exports of those that they share one with.
 
 With --manage-members it also makes clusters members by their MemberClusters alone, so that kubectl apply or a GitOps controller
 can add one; it needs more rights for that.
@@ -77,6 +80,9 @@ Nothing depends on this process. While it is down every member stays as it was.`
 				return fmt.Errorf("set up hub: %w", err)
 			}
 			if err := hub.Setup(mgr, h.options); err != nil {
+				return err
+			}
+			if err := peers.Setup(mgr); err != nil {
 				return err
 			}
 			if h.manageMembers {

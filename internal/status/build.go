@@ -10,6 +10,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -44,6 +45,7 @@ func Build(f Facts) Report {
 		r.Clusters = append(r.Clusters, c)
 		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
 	}
+	r.Hub.NotEnforced = notEnforced(members)
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
 		r.Services.here(f.Local)
@@ -92,7 +94,7 @@ func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
 func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	c := Cluster{
 		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zones: mc.AllZones(), Region: mc.Spec.Region,
-		AgentVersion: mc.Status.AgentVersion,
+		AgentVersion: mc.Status.AgentVersion, Communities: mc.Spec.Communities,
 	}
 	if len(c.Zones) == 1 {
 		c.Zone = c.Zones[0]
@@ -116,7 +118,45 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if cloned := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); cloned != nil && cloned.Status == metav1.ConditionTrue {
 		c.Cloned, c.Message = true, cmp.Or(c.Message, cloned.Message)
 	}
+	if joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined); joined != nil && joined.Status == metav1.ConditionFalse {
+		c.NotJoined, c.Message = true, cmp.Or(c.Message, joined.Message)
+	}
+	if said := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced); said != nil && said.Reason == clustersetv1alpha1.ReasonAgentTooOld {
+		c.Outdated, c.Message = said.Status == metav1.ConditionTrue, cmp.Or(c.Message, said.Message)
+	}
 	return c
+}
+
+// notEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
+func notEnforced(members []clustersetv1alpha1.MemberCluster) string {
+	set, said := communities.Set{}, false
+	var old []string
+	for i := range members {
+		if members[i].Left() {
+			continue
+		}
+		set[members[i].Name] = members[i].Spec.Communities
+		c := meta.FindStatusCondition(members[i].Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
+		switch {
+		case c == nil:
+			continue
+		case c.Status == metav1.ConditionFalse && c.Reason == clustersetv1alpha1.ReasonNotOurs:
+			return c.Message
+		case c.Status == metav1.ConditionFalse && c.Reason == clustersetv1alpha1.ReasonAgentTooOld:
+			old = append(old, members[i].Name)
+		}
+		said = true
+	}
+	switch {
+	case !set.On():
+		return ""
+	case len(old) > 0:
+		slices.Sort(old)
+		return "the agents of these clusters are of a version before them: " + several(old, 5)
+	case !said:
+		return "no hub process says that it does it: it is away, of a version before them, or has not the rights"
+	}
+	return ""
 }
 
 // heard takes up a time of a heartbeat if it is later than the one known. A clock that is ahead can't make it later than now.

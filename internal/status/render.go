@@ -1,6 +1,7 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -8,6 +9,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/cli/screen"
+	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/text"
 )
 
@@ -64,6 +66,9 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 		w.Line(screen.Cell{Text: "          expiry paused: ", Colour: screen.Warn},
 			screen.Cell{Text: "most clusters fell silent together, so the hub takes itself for cut off and lets none expire"})
 	}
+	if h.NotEnforced != "" {
+		w.Line(screen.Cell{Text: "          communities not enforced: ", Colour: screen.Warn}, screen.Cell{Text: text.Truncate(h.NotEnforced, 120)})
+	}
 	if len(h.Awaited) > 0 {
 		w.Line(screen.Cell{Text: "          lost by the hub: ", Colour: screen.Warn},
 			screen.Cell{Text: text.Truncate(strings.Join(h.Awaited, ", "), 49) + ". What they exported is kept for a while; join them with --rejoin"})
@@ -79,6 +84,10 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		return
 	}
 	head := []string{"CLUSTER", "PHASE", "ZONE", "REGION", "HEARTBEAT", "EXPORTS"}
+	named := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return len(c.Communities) > 0 })
+	if named {
+		head = append(head, "COMMUNITIES")
+	}
 	if s.Wide {
 		head = append(head, "AGENT", "MESSAGE")
 	}
@@ -103,6 +112,13 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		}
 		rows[i] = screen.T(name, "", screen.Or(zones), screen.Or(c.Region), heartbeat, exports)
 		rows[i][1] = phase(c)
+		if named {
+			of := several(c.Communities, 3)
+			if s.Wide {
+				of = strings.Join(c.Communities, ", ")
+			}
+			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(of, communities.Default)})
+		}
 		if s.Wide {
 			rows[i] = append(rows[i], screen.T(screen.Or(c.AgentVersion), c.Message)...)
 		}
@@ -123,6 +139,12 @@ func phase(c Cluster) screen.Cell {
 	}
 	if c.Cloned {
 		cell.Text, cell.Colour = cell.Text+", cloned", screen.Bad
+	}
+	if c.NotJoined {
+		cell.Text, cell.Colour = cell.Text+", not joined", screen.Bad
+	}
+	if c.Outdated {
+		cell.Text, cell.Colour = cell.Text+", agent too old", screen.Bad
 	}
 	return cell
 }

@@ -52,6 +52,9 @@ type Hub struct {
 	AwaySince *time.Time `json:"awaySince,omitempty"`
 	// ExpiryPaused says that the hub takes itself for cut off, and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
+	// NotEnforced is why all clusters can read all exports although MemberClusters name communities. Empty: they name none, or the hub
+	// enforces them.
+	NotEnforced string `json:"notEnforced,omitempty"`
 	// Awaited are the clusters that the hub has lost and that haven't joined it again.
 	Awaited []string `json:"awaited,omitempty"`
 }
@@ -66,6 +69,9 @@ type Cluster struct {
 	Zone   string   `json:"zone,omitempty"`
 	Zones  []string `json:"zones,omitempty"`
 	Region string   `json:"region,omitempty"`
+	// Communities are those that its MemberCluster names. A cluster imports from those that it shares one with; without any it is in the
+	// default one.
+	Communities []string `json:"communities,omitempty"`
 	// LastHeartbeat is the last that is known of. Of a Ready cluster only the hub knows it.
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 	// Exports is how many services it exports, nil where that isn't known.
@@ -73,7 +79,11 @@ type Cluster struct {
 	// Limited says that it has as many services on the hub as it may, so that more are refused.
 	Limited bool `json:"limited,omitempty"`
 	// Cloned says that two clusters work with its identity, name and credentials, of which one yields.
-	Cloned       bool   `json:"cloned,omitempty"`
+	Cloned bool `json:"cloned,omitempty"`
+	// NotJoined says that the hub process can't make it a member.
+	NotJoined bool `json:"notJoined,omitempty"`
+	// Outdated says that its agent can't read with the rights of communities, so that its imports stay as they are.
+	Outdated     bool   `json:"outdated,omitempty"`
 	AgentVersion string `json:"agentVersion,omitempty"`
 	Message      string `json:"message,omitempty"`
 }

@@ -71,6 +71,29 @@ func cloned(mc *clustersetv1alpha1.MemberCluster) {
 		clustersetv1alpha1.ReasonCloneYields, "two clusters work with this one's identity, name and credentials"))
 }
 
+// in is in communities, and says of them what the hub does.
+func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.MemberCluster) {
+	return func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Spec.Communities = communities
+		if said != nil {
+			mc.Status.Conditions = append(mc.Status.Conditions, *said)
+		}
+	}
+}
+
+// inCommunities are clusters in communities, of which the hub says what it does.
+func inCommunities(said, ofLyon *metav1.Condition) []clustersetv1alpha1.MemberCluster {
+	return []clustersetv1alpha1.MemberCluster{
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
+		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(ofLyon, "payments", "a", "b", "c", "d")),
+		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(said)),
+		member("theirs", "", "", nil, in(said), func(mc *clustersetv1alpha1.MemberCluster) {
+			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse,
+				clustersetv1alpha1.ReasonNotOurs, "ServiceAccount clusterset-member-theirs/clusterset-member exists and is not ours"))
+		}),
+	}
+}
+
 func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
 	return clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
@@ -146,18 +169,26 @@ func facts() map[string]Facts {
 	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
 	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
 	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
+	said := clustersetv1alpha1.ConditionCommunitiesEnforced
+	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
+	frozen := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is of a version before communities, so it can't read with its rights")
+	waits := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonWaitsForAgents, "")
+	tooOld := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is of a version before communities, so all clusters can still read all exports; update it")
 	return map[string]Facts{
-		"last-resort":   {Now: now, Local: worn},
-		"held":          {Now: now, Local: held},
-		"local":         {Now: now, Local: local(members()...)},
-		"hub":           {Now: now, Local: local(old), Hub: hub},
-		"hub-only":      {Now: now, Hub: hub, Notes: []string{"only the hub is looked at: no kubeconfig is found"}},
-		"hub-down":      {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
-		"quiet":         {Now: now, Local: local(old)},
-		"expiry-paused": {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
-		"not-rejoined":  {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
-		"cloned":        {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},
-		"empty":         {Now: now, Local: &LocalFacts{}},
+		"last-resort":           {Now: now, Local: worn},
+		"held":                  {Now: now, Local: held},
+		"local":                 {Now: now, Local: local(members()...)},
+		"hub":                   {Now: now, Local: local(old), Hub: hub},
+		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is looked at: no kubeconfig is found"}},
+		"hub-down":              {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
+		"quiet":                 {Now: now, Local: local(old)},
+		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
+		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
+		"cloned":                {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},
+		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced, &frozen)}},
+		"communities-wait":      {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&waits, &tooOld)}},
+		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil, nil)}},
+		"empty":                 {Now: now, Local: &LocalFacts{}},
 	}
 }
 

@@ -1,0 +1,160 @@
+package peers_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/watch"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// A running set is moved to communities and back, as docs/operations.md says. Who may read whom before and after may do so all the time.
+func TestMovingASetLosesNoRight(t *testing.T) {
+	w := newWorld(t)
+	to := map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"x"}}
+	names := []string{"a", "b", "c", "d"}
+	for _, name := range names {
+		w.join(name)
+	}
+	const everybody, moved = "a: a b c d, b: a b c d, c: a b c d, d: a b c d", "a: a b d, b: a b c d, c: b c, d: a b d"
+	w.awaitReads(everybody)
+
+	ctx, stop := context.WithCancel(t.Context())
+	probes, ctx := errgroup.WithContext(ctx)
+	probed := 0
+	probes.Go(func() error {
+		set := communities.Set(to)
+		for ctx.Err() == nil {
+			for _, by := range names {
+				for _, of := range names {
+					if !set.Sees(by, of) {
+						continue
+					}
+					err := w.agents[by].List(ctx, &clustersetv1alpha1.ExportedServiceList{}, client.InNamespace(api.MemberNamespace(of)))
+					if err != nil && ctx.Err() == nil {
+						return fmt.Errorf("after %d probes %s can't read %s: %w", probed, by, of, err)
+					}
+					probed++
+				}
+			}
+		}
+		return nil
+	})
+	for _, step := range []struct {
+		communities func(name string) []string
+		reads, said string
+	}{
+		{func(name string) []string { return append([]string{communities.Default}, to[name]...) }, everybody, "True Enforced"},
+		{func(name string) []string { return to[name] }, moved, "True Enforced"},
+		{func(name string) []string { return append([]string{communities.Default}, to[name]...) }, everybody, "True Enforced"},
+		{func(string) []string { return nil }, everybody, ""},
+	} {
+		for _, name := range names {
+			w.put(name, step.communities(name)...)
+		}
+		for _, name := range names {
+			w.awaitSaid(name, step.said)
+		}
+		w.awaitReads(step.reads)
+	}
+	kube.Eventually(t, 60*time.Second, func() error { // nothing is left of it
+		var all rbacv1.RoleBindingList
+		if err := w.admin.List(ctx, &all); err != nil {
+			return err
+		}
+		if i := slices.IndexFunc(all.Items, func(b rbacv1.RoleBinding) bool { return b.Name == api.PeersBinding }); i >= 0 {
+			return fmt.Errorf("RoleBinding %s/%s is still there", all.Items[i].Namespace, all.Items[i].Name)
+		}
+		return nil
+	})
+	w.awaitReads(everybody)
+	stop()
+	if err := probes.Wait(); err != nil {
+		t.Error(err)
+	}
+	t.Logf("%d probes", probed)
+}
+
+// An agent of a version before communities would get no change any more, so all keep their rights until it is updated. Once the rights are
+// those of communities, no agent gets more by saying that it is old.
+func TestRightsWaitForOlderAgents(t *testing.T) {
+	w := newWorld(t)
+	w.join("a")
+	w.join("b")
+	w.says("b", "")
+	w.put("a", "x")
+	w.awaitSaid("a", "False WaitsForAgents")
+	w.awaitSaid("b", "False AgentTooOld")
+	w.awaitReads("a: a b, b: a b")
+
+	w.says("b", "else,"+api.FeatureCommunities)
+	w.awaitSaid("a", "True Enforced")
+	w.awaitSaid("b", "True Enforced")
+	w.awaitReads("a: a, b: b")
+
+	w.says("b", "")
+	w.awaitSaid("b", "True AgentTooOld")
+	w.awaitReads("a: a, b: b")
+}
+
+// An API server doesn't end a watch when the right to it is taken away. It lives until the server ends it, as it ends all watches, after
+// --min-request-timeout to twice that.
+func TestAnOpenWatchOutlivesItsRight(t *testing.T) {
+	w := newWorld(t, kube.WithAPIServerArgs("--min-request-timeout=15"))
+	w.join("a", "x")
+	w.join("b", "x")
+	w.awaitReads("a: a b, b: a b")
+	w.awaitSaid("a", "True Enforced")
+	in := client.InNamespace(api.MemberNamespace("b"))
+	open, err := w.agents["a"].Watch(t.Context(), &clustersetv1alpha1.ExportedServiceList{}, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	w.put("a", "y")
+	w.awaitReads("a: a, b: b")
+	w.export("b", "secret")
+	seen := false
+	for e := range open.ResultChan() {
+		s, ok := e.Object.(*clustersetv1alpha1.ExportedService)
+		if ok && e.Type == watch.Added && s.Spec.ServiceName == "secret" && !seen {
+			seen = true
+			t.Logf("the watch delivered a record %s after the right was taken away", time.Since(began).Round(time.Millisecond))
+		}
+	}
+	t.Logf("the watch ended %s after the change, with --min-request-timeout=15", time.Since(began).Round(time.Second))
+	if !seen {
+		t.Error("API servers end watches when rights change by now: docs/security.md says that they don't")
+	}
+	if _, err := w.agents["a"].Watch(t.Context(), &clustersetv1alpha1.ExportedServiceList{}, in); err == nil || !strings.Contains(err.Error(), "forbidden") {
+		t.Errorf("a new watch: %v", err)
+	}
+}
+
+// What has the name of ours and isn't is left alone, and the condition names it.
+func TestForeignRolesAreLeftAlone(t *testing.T) {
+	w := newWorld(t)
+	w.plane.Apply(t, []byte(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: clusterset-member-peer}, rules: []}`))
+	w.join("a", "x")
+	w.awaitSaid("a", "False NotOurs")
+	role := &rbacv1.ClusterRole{}
+	if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberPeerRole}, role); err != nil || len(role.Rules) > 0 {
+		t.Errorf("somebody else's role: %+v, %v", role, err)
+	}
+	w.awaitReads("a: a")
+	if err := w.admin.Delete(t.Context(), role); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitSaid("a", "True Enforced")
+}

@@ -1,0 +1,341 @@
+package peers_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/hub/peers"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// world is a hub whose process keeps the rights of communities, with only the rights of its role.
+type world struct {
+	*testing.T
+	plane  *kube.ControlPlane
+	admin  client.Client
+	agents map[string]client.WithWatch // with the members' own credentials
+	config map[string]*rest.Config
+}
+
+func newWorld(t *testing.T, opts ...kube.Option) *world {
+	t.Helper()
+	w := &world{T: t, plane: kube.Start(t, opts...), agents: map[string]client.WithWatch{}, config: map[string]*rest.Config{}}
+	if err := join.InstallHubCRDs(t.Context(), w.plane.Config()); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if w.admin, err = connect.NewClient(w.plane.Config()); err != nil {
+		t.Fatal(err)
+	}
+	w.plane.Apply(t, fleet.Rights("hub"))
+	kubeconfig, err := w.plane.KubeconfigFor("clusterset-hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mgr, err := manager.New(config, manager.Options{Scheme: connect.NewScheme(), Cache: hub.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := peers.Setup(mgr); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("hub: %v", err)
+		}
+	})
+	return w
+}
+
+// join joins a cluster whose agent is at work and has one service on the hub.
+func (w *world) join(name string, communities ...string) {
+	w.Helper()
+	kubeconfig, err := join.Join(w.Context(), w.plane.Config(), join.Options{Cluster: name, Communities: communities})
+	if err != nil {
+		w.Fatal(err)
+	}
+	if w.config[name], err = clientcmd.RESTConfigFromKubeConfig(kubeconfig); err != nil {
+		w.Fatal(err)
+	}
+	w.config[name].QPS = -1
+	if w.agents[name], err = client.NewWithWatch(w.config[name], client.Options{Scheme: connect.NewScheme()}); err != nil {
+		w.Fatal(err)
+	}
+	w.says(name, api.FeatureCommunities)
+	w.export(name, "web")
+	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))
+	if err := w.admin.Status().Patch(w.Context(), mc, patch); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// says has a member's agent say on its Lease which features it has.
+func (w *world) says(name, features string) {
+	w.Helper()
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
+	kube.Eventually(w, 30*time.Second, func() error {
+		lease.Annotations = map[string]string{api.AnnotationFeatures: features}
+		err := w.agents[name].Create(w.Context(), lease)
+		if apierrors.IsAlreadyExists(err) {
+			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+api.AnnotationFeatures+`":"`+features+`"}}}`))
+			err = w.agents[name].Patch(w.Context(), lease, patch)
+		}
+		return err
+	})
+}
+
+func (w *world) export(cluster, name string) {
+	w.Helper()
+	err := w.agents[cluster].Create(w.Context(), &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: name, Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// put changes the communities of a member.
+func (w *world) put(name string, communities ...string) {
+	w.Helper()
+	kube.Eventually(w, 30*time.Second, func() error {
+		mc := &clustersetv1alpha1.MemberCluster{}
+		if err := w.admin.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
+			return err
+		}
+		mc.Spec.Communities = communities
+		return w.admin.Update(w.Context(), mc)
+	})
+}
+
+// reads reads the records of a cluster with the credentials of another.
+func (w *world) reads(by, of string) error {
+	in := client.InNamespace(api.MemberNamespace(of))
+	return errors.Join(
+		w.agents[by].List(w.Context(), &clustersetv1alpha1.ExportedServiceList{}, in),
+		w.agents[by].List(w.Context(), &clustersetv1alpha1.ExportedEndpointsList{}, in),
+	)
+}
+
+// awaitReads waits until each member reads exactly the records of those listed for it, such as "a: a b, b: a b, c: c".
+func (w *world) awaitReads(want string) {
+	w.Helper()
+	var names []string
+	for name := range w.agents {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	kube.Eventually(w, 60*time.Second, func() error {
+		var got []string
+		for _, by := range names {
+			line := by + ":"
+			for _, of := range names {
+				if err := w.reads(by, of); err == nil {
+					line += " " + of
+				} else if !apierrors.IsForbidden(err) && !strings.Contains(err.Error(), "forbidden") {
+					return err
+				}
+			}
+			got = append(got, line)
+		}
+		if got := strings.Join(got, ", "); got != want {
+			return fmt.Errorf("got %s; want %s", got, want)
+		}
+		return nil
+	})
+}
+
+// awaitSaid waits until the condition CommunitiesEnforced of a member is status and reason; "": there is none.
+func (w *world) awaitSaid(name, want string) {
+	w.Helper()
+	kube.Eventually(w, 60*time.Second, func() error {
+		mc := &clustersetv1alpha1.MemberCluster{}
+		if err := w.admin.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
+			return err
+		}
+		got := ""
+		if c := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced); c != nil {
+			got = string(c.Status) + " " + c.Reason
+		}
+		if got != want {
+			return fmt.Errorf("%s: got %q, want %q", name, got, want)
+		}
+		return nil
+	})
+}
+
+// access is all that a member may do, but for what everybody may and for its own records, heartbeat and token (package join tests those).
+func (w *world) access(name string, places map[string]string) []string {
+	w.Helper()
+	return slices.DeleteFunc(w.plane.Access(w, w.config[name], places), func(a string) bool {
+		return strings.HasPrefix(a, "create selfsubject") || strings.HasPrefix(a, "create ") && strings.HasSuffix(a, ".clusterset.dev own") ||
+			a == "create leases.coordination.k8s.io own" || strings.HasSuffix(a, " own") && !strings.HasPrefix(a, "get ") && !strings.HasPrefix(a, "list ") && !strings.HasPrefix(a, "watch ")
+	})
+}
+
+// What members may read follows from their communities, before and after a change; and nothing else may be read or written.
+func TestMembersReadTheirPeers(t *testing.T) {
+	w := newWorld(t)
+	w.join("a")
+	w.join("b")
+	w.awaitReads("a: a b, b: a b")
+	w.awaitSaid("a", "")
+	w.put("a", "x")
+	w.put("b", "x", "y")
+	w.join("c", "y")
+	w.join("d")
+	w.awaitReads("a: a b, b: a b c, c: b c, d: d")
+	for _, name := range []string{"a", "b", "c", "d"} {
+		w.awaitSaid(name, "True Enforced")
+	}
+	places := map[string]string{"own": api.MemberNamespace("a"), "b": api.MemberNamespace("b"), "c": api.MemberNamespace("c"), "hub": "kube-system", "all": ""}
+	allowed := func(records ...string) (all []string) {
+		for _, verb := range []string{"get", "list", "watch"} {
+			for place := range places {
+				all = append(all, verb+" memberclusters.clusterset.dev "+place)
+			}
+			for _, place := range records {
+				all = append(all, verb+" exportedendpoints.clusterset.dev "+place, verb+" exportedservices.clusterset.dev "+place)
+			}
+		}
+		slices.Sort(all)
+		return all
+	}
+	if got, want := w.access("a", places), allowed("own", "b"); !slices.Equal(got, want) {
+		t.Errorf("a may\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	w.put("a", "y")
+	began := time.Now()
+	w.put("b", "x")
+	w.awaitReads("a: a c, b: b, c: a c, d: d")
+	t.Logf("a change of two members' communities took effect after %s", time.Since(began).Round(time.Millisecond))
+	if got, want := w.access("a", places), allowed("own", "c"); !slices.Equal(got, want) {
+		t.Errorf("after the change a may\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+
+	t.Run("one that is taken out is refused at once", func(t *testing.T) {
+		w := &world{t, w.plane, w.admin, w.agents, w.config}
+		began := time.Now()
+		w.put("c", "z")
+		kube.Eventually(t, 60*time.Second, func() error {
+			if err := w.reads("c", "a"); err == nil || !strings.Contains(err.Error(), "forbidden") {
+				return fmt.Errorf("it may still read: %w", err)
+			}
+			return nil
+		})
+		t.Logf("refused %s after the change", time.Since(began).Round(time.Millisecond))
+		if err := w.reads("c", "c"); err != nil {
+			t.Errorf("its own: %v", err)
+		}
+		w.put("c", "y")
+		w.awaitReads("a: a c, b: b, c: a c, d: d")
+	})
+
+	t.Run("what somebody changes is put right", func(t *testing.T) {
+		w := &world{t, w.plane, w.admin, w.agents, w.config}
+		for _, o := range []client.Object{
+			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.PeersBinding}},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole}},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole}},
+		} {
+			if err := w.admin.Delete(t.Context(), o); err != nil {
+				t.Fatal(err)
+			}
+			kube.Eventually(t, 30*time.Second, func() error { return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) })
+			w.awaitReads("a: a c, b: b, c: a c, d: d")
+		}
+	})
+
+	// An older join writes the rules that it knows into the shared role, and knows nothing of the mark.
+	t.Run("an older join gives all to all only for a moment", func(t *testing.T) {
+		w := &world{t, w.plane, w.admin, w.agents, w.config}
+		role := &rbacv1.ClusterRole{}
+		kube.Eventually(t, 30*time.Second, func() error {
+			if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil {
+				return err
+			}
+			role.Rules = join.ReaderRules()
+			return w.admin.Update(t.Context(), role)
+		})
+		began := time.Now()
+		kube.Eventually(t, 30*time.Second, func() error {
+			if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil {
+				return err
+			}
+			if slices.Contains(role.Rules[0].Resources, "exportedservices") {
+				return errors.New("the rules of the older one are still there")
+			}
+			return nil
+		})
+		t.Logf("the rules of an older join stayed for %s", time.Since(began).Round(time.Millisecond))
+		w.awaitReads("a: a c, b: b, c: a c, d: d")
+	})
+
+	t.Run("our own join leaves the role alone", func(t *testing.T) {
+		w := &world{t, w.plane, w.admin, w.agents, w.config}
+		role := &rbacv1.ClusterRole{}
+		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil {
+			t.Fatal(err)
+		}
+		was := role.ResourceVersion
+		w.join("e", "z")
+		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil || role.ResourceVersion != was {
+			t.Errorf("the role was changed: %+v, %v", role, err)
+		}
+		w.awaitReads("a: a c, b: b, c: a c, d: d, e: e")
+	})
+
+	t.Run("one that leaves is in no RoleBinding", func(t *testing.T) {
+		w := &world{t, w.plane, w.admin, w.agents, w.config}
+		if _, err := join.Leave(t.Context(), w.plane.Config(), "c"); err != nil {
+			t.Fatal(err)
+		}
+		kube.Eventually(t, 30*time.Second, func() error {
+			var all rbacv1.RoleBindingList
+			if err := w.admin.List(t.Context(), &all); err != nil {
+				return err
+			}
+			for _, binding := range all.Items {
+				if binding.Namespace == api.MemberNamespace("c") || slices.ContainsFunc(binding.Subjects, func(s rbacv1.Subject) bool { return s.Namespace == api.MemberNamespace("c") }) {
+					return fmt.Errorf("%s/%s is bound to %v", binding.Namespace, binding.Name, binding.Subjects)
+				}
+			}
+			return nil
+		})
+	})
+}

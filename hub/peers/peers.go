@@ -1,0 +1,320 @@
+package peers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/hubwatch"
+	"github.com/clusterset/clusterset/internal/join"
+)
+
+// settle is how long API servers are given to learn of a right before what gave it until then is taken away.
+const settle = 2 * time.Second
+
+// retryConflict is how long to wait until our caches have what was written, by us or by others.
+const retryConflict = 200 * time.Millisecond
+
+// Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
+func Setup(mgr manager.Manager) error {
+	// A cache of its own, because a cache chooses the objects of a kind by one name, and the manager's has chosen others.
+	granted, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: hubwatch.NewInformer,
+		ByObject: map[client.Object]cache.ByObject{
+			&rbacv1.RoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", api.PeersBinding)},
+			&rbacv1.ClusterRole{}: {Field: fields.OneTermEqualSelector("metadata.name", api.MemberPeerRole)},
+		},
+	})
+	if err != nil {
+		return fmt.Errorf("set up peers: %w", err)
+	}
+	if err := mgr.Add(granted); err != nil {
+		return fmt.Errorf("set up peers: %w", err)
+	}
+	r := &reconciler{
+		client: mgr.GetClient(), granted: granted, events: mgr.GetEventRecorder("clusterset-hub"), now: time.Now,
+	}
+	skip := true // several hubs may run in one process, as in tests
+	ctrl, err := controller.New("clusterset-hub-peers", mgr, controller.Options{
+		Reconciler: r, CacheSyncTimeout: connect.Forever, SkipNameValidation: &skip, // its rights may be granted later
+	})
+	if err != nil {
+		return fmt.Errorf("set up peers: %w", err)
+	}
+	for _, s := range sources(mgr.GetCache(), granted) {
+		if err := ctrl.Watch(s); err != nil {
+			return fmt.Errorf("set up peers: watch: %w", err)
+		}
+	}
+	return nil
+}
+
+// sources returns what the rights follow from, and the rights themselves, so that what somebody changed is put right.
+func sources(c, granted cache.Cache) []source.Source {
+	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "communities"}}} // all in one: they depend on each other
+	})
+	features := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		return knowsCommunities(e.ObjectOld) != knowsCommunities(e.ObjectNew) // not each heartbeat
+	}}
+	return []source.Source{
+		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), all),
+		source.Kind(c, client.Object(&corev1.ServiceAccount{}), all),
+		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
+		source.Kind(c, client.Object(&coordinationv1.Lease{}), all, predicate.Predicate(features)),
+		source.Kind(granted, client.Object(&rbacv1.RoleBinding{}), all),
+		source.Kind(granted, client.Object(&rbacv1.ClusterRole{}), all),
+	}
+}
+
+// reconciler keeps the rights of all members. It has one key, and so one worker.
+type reconciler struct {
+	client  client.Client // reads from the manager's cache
+	granted client.Reader // reads what Setup says
+	events  events.EventRecorder
+	now     func() time.Time
+	wrote   time.Time // when a right was written last
+}
+
+// foreignError is an object that isn't ours but has the name of one that communities need.
+type foreignError struct{ kind, name string }
+
+// Error implements error. The condition CommunitiesEnforced shows the message.
+func (e *foreignError) Error() string {
+	return fmt.Sprintf("%s %s exists and is not ours, so that the rights of communities can't be kept; delete it", e.kind, e.name)
+}
+
+// Reconcile implements reconcile.Reconciler.
+func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	s, err := r.read(ctx)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	again, err := r.keep(ctx, s)
+	foreign := new(foreignError)
+	if errors.As(err, &foreign) {
+		err = nil
+	}
+	if err == nil {
+		err = r.say(ctx, s, foreign)
+	}
+	if apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) {
+		return reconcile.Result{RequeueAfter: retryConflict}, nil
+	}
+	return reconcile.Result{RequeueAfter: again}, err
+}
+
+// keep makes the rights what they should be, and returns when to go on; zero: there is nothing left to do.
+func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, err error) {
+	if !s.on() {
+		if s.enforced() {
+			if err := r.confine(ctx, s, false); err != nil {
+				return 0, err
+			}
+		}
+		return r.clear(ctx)
+	}
+	if err := r.keepRole(ctx); err != nil {
+		return 0, err
+	}
+	if err := r.keepBindings(ctx, s.bindings()); err != nil {
+		return 0, err
+	}
+	if s.wait() {
+		return 0, nil
+	}
+	if since := r.now().Sub(r.wrote); !s.enforced() && since < settle {
+		return settle - since, nil
+	}
+	return 0, r.confine(ctx, s, true)
+}
+
+// confine takes the records out of the ClusterRole of all members, or puts them back.
+func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error {
+	want := join.ReaderRole(confined)
+	if s.reader == nil {
+		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return fmt.Errorf("create ClusterRole %s: %w", want.Name, err)
+		}
+		s.reader = want
+		return nil
+	}
+	if !ours(s.reader) {
+		return &foreignError{"ClusterRole", want.Name}
+	}
+	if s.enforced() == confined && equality.Semantic.DeepEqual(s.reader.Rules, want.Rules) {
+		return nil
+	}
+	have := s.reader.DeepCopy()
+	join.Confine(have, confined)
+	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		return fmt.Errorf("update ClusterRole %s: %w", want.Name, err)
+	}
+	log.FromContext(ctx).Info("Wrote what all members may read", "communities", confined)
+	s.reader, r.wrote = have, r.now()
+	return nil
+}
+
+// keepRole keeps the ClusterRole that the RoleBindings give.
+func (r *reconciler) keepRole(ctx context.Context) error {
+	want, have := peerRole(), &rbacv1.ClusterRole{}
+	switch err := r.granted.Get(ctx, client.ObjectKeyFromObject(want), have); {
+	case apierrors.IsNotFound(err):
+		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return fmt.Errorf("create ClusterRole %s: %w", want.Name, err)
+		}
+	case err != nil:
+		return fmt.Errorf("get ClusterRole %s: %w", want.Name, err)
+	case !ours(have):
+		return &foreignError{"ClusterRole", want.Name}
+	case equality.Semantic.DeepEqual(have.Rules, want.Rules):
+		return nil
+	default:
+		have = have.DeepCopy()
+		have.Rules = want.Rules
+		if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return fmt.Errorf("update ClusterRole %s: %w", want.Name, err)
+		}
+	}
+	r.wrote = r.now()
+	return nil
+}
+
+// keepBindings keeps the RoleBindings of all members. One that can't be written doesn't keep the others from being so.
+func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.RoleBinding) error {
+	var list rbacv1.RoleBindingList
+	if err := r.granted.List(ctx, &list); err != nil {
+		return fmt.Errorf("list RoleBindings: %w", err)
+	}
+	var errs []error
+	have := make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		is := &list.Items[i]
+		have[is.Namespace] = true
+		errs = append(errs, r.keepBinding(ctx, is, want[is.Namespace]))
+	}
+	for namespace, binding := range want {
+		if have[namespace] {
+			continue
+		}
+		err := r.client.Create(ctx, binding, client.FieldOwner(api.FieldManagerHub))
+		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+			continue // the member is leaving
+		}
+		if err != nil {
+			err = fmt.Errorf("create RoleBinding %s/%s: %w", namespace, binding.Name, err)
+		}
+		r.wrote = r.now()
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// keepBinding makes a RoleBinding what it should be; nil: gone.
+func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBinding) error {
+	switch {
+	case !ours(is) && want == nil:
+		return nil
+	case !ours(is):
+		return &foreignError{"RoleBinding", join.NameOf(is)}
+	case want == nil, is.RoleRef != want.RoleRef: // which can't be changed
+		if err := client.IgnoreNotFound(r.client.Delete(ctx, is, client.Preconditions{UID: &is.UID})); err != nil {
+			return fmt.Errorf("delete RoleBinding %s: %w", join.NameOf(is), err)
+		}
+		if want == nil {
+			return nil
+		}
+		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return fmt.Errorf("create RoleBinding %s: %w", join.NameOf(want), err)
+		}
+	case equality.Semantic.DeepEqual(is.Subjects, want.Subjects):
+		return nil
+	default:
+		changed := is.DeepCopy()
+		changed.Subjects = want.Subjects
+		if err := r.client.Update(ctx, changed, client.FieldOwner(api.FieldManagerHub)); err != nil {
+			return fmt.Errorf("update RoleBinding %s: %w", join.NameOf(want), err)
+		}
+	}
+	r.wrote = r.now()
+	return nil
+}
+
+// clear deletes the RoleBindings of a set without communities, once API servers know that all may read all.
+func (r *reconciler) clear(ctx context.Context) (again time.Duration, err error) {
+	var list rbacv1.RoleBindingList
+	if err := r.granted.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
+		return 0, fmt.Errorf("list RoleBindings: %w", err)
+	}
+	if len(list.Items) == 0 {
+		return 0, nil
+	}
+	if since := r.now().Sub(r.wrote); since < settle {
+		return settle - since, nil
+	}
+	return 0, r.keepBindings(ctx, nil)
+}
+
+// read reads what the rights follow from.
+func (r *reconciler) read(ctx context.Context) (*state, error) {
+	s := &state{
+		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, features: map[string]bool{},
+		reader: &rbacv1.ClusterRole{},
+	}
+	var (
+		members  clustersetv1alpha1.MemberClusterList
+		accounts corev1.ServiceAccountList
+		leases   coordinationv1.LeaseList
+	)
+	for _, list := range []client.ObjectList{&members, &accounts, &leases} {
+		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list %T: %w", list, err)
+		}
+	}
+	for i := range members.Items {
+		if mc := &members.Items[i]; isMember(mc) {
+			s.members[mc.Name] = mc
+		}
+	}
+	for i := range accounts.Items {
+		if cluster := accountOf(&accounts.Items[i]); cluster != "" {
+			s.accounts[cluster] = true
+		}
+	}
+	for i := range leases.Items {
+		if cluster, ok := api.ClusterOfNamespace(leases.Items[i].Namespace); ok && knowsCommunities(&leases.Items[i]) {
+			s.features[cluster] = true
+		}
+	}
+	switch err := r.client.Get(ctx, client.ObjectKey{Name: api.MemberClusterRole}, s.reader); {
+	case apierrors.IsNotFound(err):
+		s.reader = nil
+	case err != nil:
+		return nil, fmt.Errorf("get ClusterRole %s: %w", api.MemberClusterRole, err)
+	}
+	return s, nil
+}

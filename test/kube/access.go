@@ -1,0 +1,66 @@
+package kube
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+)
+
+// Access asks the authorizer about every verb on every resource that the API server serves, in each of the namespaces, by the credentials
+// in config. It returns what is allowed, sorted, as "verb resource[/subresource].group place", where place is the key of the namespace
+// ("" is all namespaces).
+func (c *ControlPlane) Access(t testing.TB, config *rest.Config, places map[string]string) []string {
+	t.Helper()
+	d, err := discovery.NewDiscoveryClientForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, lists, err := d.ServerGroupsAndResources()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config = rest.CopyConfig(config)
+	config.QPS = -1
+	reviews, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verbs := []string{
+		"get", "list", "watch", "create", "update", "patch", "delete", "deletecollection",
+		"bind", "escalate", "impersonate", "approve", "sign", "use", "attest",
+	}
+	var all []string
+	for _, list := range lists {
+		group := ""
+		if g, _, ok := strings.Cut(list.GroupVersion, "/"); ok {
+			group = g
+		}
+		for _, r := range list.APIResources {
+			resource, sub, _ := strings.Cut(r.Name, "/")
+			for _, verb := range verbs {
+				for place, namespace := range places {
+					review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{
+						ResourceAttributes: &authorizationv1.ResourceAttributes{
+							Verb: verb, Group: group, Resource: resource, Subresource: sub, Namespace: namespace,
+						},
+					}}
+					review, err := reviews.AuthorizationV1().SelfSubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{})
+					if err != nil {
+						t.Fatal(err)
+					}
+					if review.Status.Allowed {
+						all = append(all, strings.TrimSpace(verb+" "+strings.Trim(r.Name+"."+group, ".")+" "+place))
+					}
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all) // resources served in several versions
+}
