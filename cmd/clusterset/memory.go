@@ -2,7 +2,7 @@ package main
 
 import "github.com/clusterset/clusterset/internal/heap"
 
-// gcRoom is how much garbage an agent may hold at least. Beyond that it is half of what lives: an agent of 250 clusters keeps some
+// gcRoom is how much garbage an agent may hold at least. Beyond that it is two fifths of what lives: an agent of 250 clusters keeps some
 // hundreds of MiB, and Go's own 100 % on top would be the larger part of its pod's limit.
 const gcRoom = 64 << 20
 

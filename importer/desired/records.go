@@ -60,12 +60,7 @@ func (w *work) admit() []merge.Drop {
 		r := w.record(find(w.memory.clusters, name), name, e)
 		if r.usable && r.cluster != nil {
 			w.records = append(w.records, r)
-			if r.ready > 0 {
-				if r.cluster.ready == nil {
-					r.cluster.ready = map[discoveryv1.AddressType]int{}
-				}
-				r.cluster.ready[r.family] += r.ready
-			}
+			*r.cluster.ready.of(r.family) += r.ready
 		}
 		return r.usable, r.errs
 	})

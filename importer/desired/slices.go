@@ -90,6 +90,9 @@ func (w *work) keep(r *record, told string, all ...*discoveryv1.EndpointSlice) [
 	r.told, r.pieces = told, make([]piece, len(all))
 	for i, s := range all {
 		r.pieces[i].name = s.Name
+		if w.memory.built == nil {
+			w.memory.built = map[*discoveryv1.EndpointSlice]*piece{}
+		}
 		w.memory.built[s] = &r.pieces[i]
 	}
 	return all
@@ -137,7 +140,7 @@ func (w *work) clusterIPs() (all []*record) {
 			ready := !w.without(c)
 			r := &record{
 				cluster: c, slice: SliceName(o.cluster, w.in.Key.Name, "clusterip/"+string(family)), family: family, endpoints: 1,
-				clusterIP: true, behind: c.ready[family],
+				clusterIP: true, behind: *c.ready.of(family),
 				content: w.placed(c, []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}),
 			}
 			for _, p := range c.ports {

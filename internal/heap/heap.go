@@ -15,7 +15,7 @@ import (
 )
 
 // Tune configures the garbage collector of the process. The heap may hold garbage up to percent of its live size, as with GOGC,
-// but at most room bytes, or half the live size if that is more: with less, the collector would run all the time. If the
+// but at most room bytes, or two fifths of the live size if that is more: with less, the collector would run all the time. If the
 // environment sets GOGC, that applies instead.
 //
 // The process also stays within nine tenths of its container's memory limit, if there is one and GOMEMLIMIT is not set: garbage
@@ -62,7 +62,7 @@ func (t *tuner) adjust() {
 
 // percentOf returns the GOGC that limits a heap's garbage as Tune documents.
 func percentOf(live uint64, percent int, room uint64) int {
-	garbage := max(room, live/2)
+	garbage := max(room, live*2/5)
 	if live == 0 || live*uint64(percent)/100 <= garbage { //nolint:gosec // percent is positive
 		return percent
 	}
