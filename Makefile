@@ -25,9 +25,12 @@ TESTED  := test/chart image
 CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
 # Packages whose tests start our programs and run nothing of ours themselves. They run uncached and without the race detector, for the
-# same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build.
-PROGRAM_TESTS := ./hack/demo ./test/datapath ./test/docs ./test/e2e ./test/load
-OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/demo|test/(datapath|docs|e2e|load))$$')
+# same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build. The longest come first.
+PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/docs ./test/load ./hack/benchsync ./hack/demo
+OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(datapath|docs|e2e|load))$$')
+
+# Tests wait more than they compute, so that two packages don't keep two processors busy.
+PARALLEL := -p 4
 
 .DEFAULT_GOAL := help
 
@@ -71,16 +74,23 @@ test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 test: kube ## Run every test, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(GO) build -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
-	$(CHART_TESTS)
+	@$(MAKE) --no-print-directory -j3 test-programs test-chart test-image
+	$(GO) test $(RACE) $(PARALLEL) -timeout 30m $(OTHER_TESTS)
+
+.PHONY: test-programs test-image
+test-programs:
+	$(GO) test $(PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
+
+test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...
-	$(GO) test -timeout 30m -count=1 $(PROGRAM_TESTS)
-	$(GO) test $(RACE) -timeout 30m $(OTHER_TESTS)
 
 .PHONY: test-long
 test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
-test-long: kube ## Run the end-to-end tests on programs with the race detector, then load and chaos (about an hour)
+test-long: export CLUSTERSET_LONG := 1
+test-long: kube ## Run the end-to-end tests at length on programs with the race detector, the demo, then load and chaos (about an hour)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	$(GO) test $(RACE) -timeout 60m -count=1 ./test/e2e
+	$(GO) test -timeout 30m -count=1 ./hack/demo
 	$(MAKE) load chaos CLUSTERSET_BINARIES=
 
 .PHONY: e2e
@@ -93,7 +103,7 @@ load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD
 
 .PHONY: chaos
 chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, then upgrade one (SEED=…, FAULT="agent: SIGKILL;NOSPACE", PREVIOUS=commit)
-	CLUSTERSET_CHAOS=$(or $(TIME),20m) CLUSTERSET_SEED=$(SEED) CLUSTERSET_CHAOS_FAULT="$(FAULT)" CLUSTERSET_PREVIOUS=$(PREVIOUS) \
+	CLUSTERSET_LONG=1 CLUSTERSET_CHAOS=$(or $(TIME),20m) CLUSTERSET_SEED=$(SEED) CLUSTERSET_CHAOS_FAULT="$(FAULT)" CLUSTERSET_PREVIOUS=$(PREVIOUS) \
 	  CLUSTERSET_CHAOS_TABLE=$(if $(UPDATE),$(CURDIR)/docs/reliability.md) \
 	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade$$$$)' ./test/e2e
 	$(if $(FAULT),,CLUSTERSET_CHAOS=$(or $(TIME),20m) $(GO) test -timeout 30m -count=1 -v -run 'TestUpgrade$$' ./test/datapath)

@@ -37,6 +37,7 @@ type world struct {
 
 func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
 	t.Helper()
+	t.Parallel()
 	w := &world{T: t, hub: kube.Start(t), member: kube.Start(t)}
 	w.member.Apply(t, mcsCRDs...)
 	if err := join.InstallHubCRDs(t.Context(), w.hub.Config()); err != nil {

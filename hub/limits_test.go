@@ -122,6 +122,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 // A kube-controller-manager, which most hubs have, fills in the quota's limits at once and counts only minutes later. Until somebody has
 // counted, the API server refuses all records.
 func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
+	t.Parallel()
 	w := newWorldOn(t, kube.Start(t, kube.WithControllerManager()), "a")
 	// It is faster than the hub process, which made the quota.
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.RecordsQuota}}

@@ -34,8 +34,10 @@ type world struct {
 	maxServices int
 }
 
+// newWorld makes the test's own world, which is why tests can run at the same time: most of what they do is wait.
 func newWorld(t *testing.T, members ...string) *world {
 	t.Helper()
+	t.Parallel()
 	return newWorldOn(t, kube.Start(t), members...)
 }
 

@@ -30,6 +30,7 @@ import (
 // newHub starts a bare API server, which is all a hub needs to be, with our CRDs.
 func newHub(t *testing.T) (*kube.ControlPlane, client.Client) {
 	t.Helper()
+	t.Parallel()
 	hub := kube.Start(t)
 	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
 		t.Fatal(err)
@@ -224,6 +225,7 @@ func TestJoinRefusesWhatCannotBe(t *testing.T) {
 }
 
 func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
+	t.Parallel()
 	hub := kube.Start(t)
 	if _, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: "beijing"}); err == nil || !strings.Contains(err.Error(), "CRDs") {
 		t.Errorf("got %v", err)

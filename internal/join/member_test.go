@@ -39,6 +39,7 @@ spec:
 `
 
 func TestWhatIsPutIntoAMember(t *testing.T) {
+	t.Parallel()
 	member := kube.Start(t)
 	ctx := t.Context()
 	c := newClient(t, member.Config())

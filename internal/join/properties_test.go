@@ -41,6 +41,7 @@ const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterPropert
 
 // A member's name and its set's are in its ClusterProperties from join to leave, where it has that kind.
 func TestClusterProperties(t *testing.T) {
+	t.Parallel()
 	plane := kube.Start(t)
 	ctx := t.Context()
 	member := newClient(t, plane.Config())

@@ -36,6 +36,7 @@ spec:
 `
 
 func TestApply(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t)
 	dyn, err := dynamic.NewForConfig(cp.Config())
 	if err != nil {

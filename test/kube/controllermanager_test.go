@@ -14,6 +14,7 @@ import (
 )
 
 func TestControllerManager(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t, kube.WithControllerManager())
 	c := client(t, cp.Config())
 	cp.Apply(t, []byte(namespaceAndSlice))

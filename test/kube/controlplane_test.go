@@ -64,6 +64,7 @@ func sliceIsThere(ctx context.Context, c *kubernetes.Clientset) error {
 }
 
 func TestDataOutlivesTheAPIServer(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t)
 	c := client(t, cp.Config())
 	cp.Apply(t, []byte(namespaceAndSlice))
@@ -98,6 +99,7 @@ func TestDataOutlivesTheAPIServer(t *testing.T) {
 }
 
 func TestAStoppedAPIServerEndsItsWatches(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t)
 	w, err := client(t, cp.Config()).CoreV1().Namespaces().Watch(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -119,6 +121,7 @@ func TestAStoppedAPIServerEndsItsWatches(t *testing.T) {
 }
 
 func TestDataOutlivesEtcd(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t)
 	c := client(t, cp.Config())
 	cp.Apply(t, []byte(namespaceAndSlice))
@@ -137,6 +140,7 @@ func TestDataOutlivesEtcd(t *testing.T) {
 }
 
 func TestAUserHasOnlyTheRightsGranted(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t)
 	cp.Apply(t, []byte(namespaceAndSlice), []byte(`
 apiVersion: rbac.authorization.k8s.io/v1
@@ -181,6 +185,7 @@ subjects:
 }
 
 func TestTwoControlPlanesAtOnce(t *testing.T) {
+	t.Parallel()
 	hub := kube.Start(t)
 	member := kube.Start(t, kube.WithServiceCIDRs("10.96.0.0/16", "fd00:10:96::/112"))
 	member.Apply(t, []byte(namespaceAndSlice))
@@ -217,6 +222,7 @@ func TestTwoControlPlanesAtOnce(t *testing.T) {
 }
 
 func TestIPv6IsPrimaryWhenItsRangeIsFirst(t *testing.T) {
+	t.Parallel()
 	cp := kube.Start(t, kube.WithServiceCIDRs("fd00:10:96::/112", "10.96.0.0/16"))
 	svc, err := client(t, cp.Config()).CoreV1().Services("default").Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web"},
