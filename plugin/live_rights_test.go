@@ -5,10 +5,10 @@ import (
 	"net"
 	"net/netip"
 	"path/filepath"
-	"strconv"
 	"testing"
 
 	clusterset "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -118,15 +118,14 @@ endpoints: [{addresses: ["`+mine+`"]}]
 	s.expect(t, map[string]string{glue: "10.96.0.53", second: "10.96.0.53"})
 }
 
-// freePort returns a port of 127.0.0.1 that nobody listens on. A Service's endpoint needs one that is known.
+// freePort returns a port of 127.0.0.1 that is free. A Service's endpoint needs one that is known.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	port, err := fleet.FreePort()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	return port
 }
 
 // outerAddr returns an address of this machine that an EndpointSlice may hold.
