@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -57,7 +58,7 @@ func TestConditions(t *testing.T) {
 			d := desired(c.src)
 			var conflict *metav1.Condition
 			if !errors.Is(c.out.err, errNotSynced) {
-				conflict = conflictOf(d.Service, nil, nil)
+				conflict = conflictOf(d.Service, nil, unknown)
 			}
 			if got := said(conditions(c.src.Export, d, c.out, conflict)); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
@@ -85,7 +86,7 @@ func TestConditionsAreWrittenOnlyWhenTheyChange(t *testing.T) {
 	src.Export.Status.Conditions = []metav1.Condition{{Type: "Foreign", Status: "True", Reason: "Other"}}
 	d := desired(src)
 	say := func() []metav1.Condition {
-		return conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, nil))
+		return conditions(src.Export, d, outcome{}, conflictOf(d.Service, nil, unknown))
 	}
 	events, changed := setConditions(src.Export, say())
 	if !changed || len(events) != 3 {
@@ -110,8 +111,8 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	younger.Service.Spec.Ports[0].Port = 81
 	a, b := desired(older).Service, desired(younger).Service
 	for _, c := range []*metav1.Condition{
-		conflictOf(a, []*clustersetv1alpha1.ExportedService{b}, nil),
-		conflictOf(b, []*clustersetv1alpha1.ExportedService{a}, nil),
+		conflictOf(a, []*clustersetv1alpha1.ExportedService{b}, unknown),
+		conflictOf(b, []*clustersetv1alpha1.ExportedService{a}, unknown),
 	} {
 		if c.Status != metav1.ConditionTrue || c.Reason != string(mcsv1beta1.ServiceExportReasonPortConflict) || !strings.Contains(c.Message, "beijing") {
 			t.Errorf("got %s=%s/%s %s", c.Type, c.Status, c.Reason, c.Message)
@@ -223,6 +224,40 @@ func TestCountsAreNoReasonToWrite(t *testing.T) {
 	} {
 		if got := say(mcsv1beta1.ServiceExportReasonPortConflict, step.message); got != step.changed {
 			t.Errorf("%q: written %t, want %t", step.message, got, step.changed)
+		}
+	}
+}
+
+// unknown is what a hub says of clusters that it doesn't know.
+func unknown(string) *clustersetv1alpha1.MemberCluster { return nil }
+
+// What a cluster doesn't see conflicts with nothing that it exports.
+func TestConflictsAmongWhatIsSeen(t *testing.T) {
+	record := func(cluster string, port int32) *clustersetv1alpha1.ExportedService {
+		return &clustersetv1alpha1.ExportedService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: "web.shop"},
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(time.Unix(1, 0)),
+				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: port}},
+			},
+		}
+	}
+	in := map[string][]string{"a": {"x"}, "b": {"y"}, "c": {"x", "y"}}
+	member := func(cluster string) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{Spec: clustersetv1alpha1.MemberClusterSpec{Communities: in[cluster]}}
+	}
+	a, b, c := record("a", 80), record("b", 8080), record("c", 80)
+	for _, test := range []struct {
+		own    *clustersetv1alpha1.ExportedService
+		others []*clustersetv1alpha1.ExportedService
+		want   metav1.ConditionStatus
+	}{
+		{a, []*clustersetv1alpha1.ExportedService{b, c}, metav1.ConditionFalse},
+		{b, []*clustersetv1alpha1.ExportedService{a}, metav1.ConditionFalse},
+		{c, []*clustersetv1alpha1.ExportedService{a, b}, metav1.ConditionTrue},
+	} {
+		if got := conflictOf(test.own, test.others, member); got.Status != test.want {
+			t.Errorf("%s: %s, %s", test.own.Namespace, got.Status, got.Message)
 		}
 	}
 }

@@ -13,14 +13,22 @@ import (
 // Resolution"), though no member may write in another.
 //
 // own is our record as it should be, which the hub may not have yet; nil where we export nothing, which conflicts with
-// nothing.
-func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1alpha1.ExportedService, joined merge.Joined) *metav1.Condition {
+// nothing. Of the others those count that this cluster sees.
+func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster) *metav1.Condition {
 	if own == nil {
 		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,
 			mcsv1beta1.ServiceExportReasonNoConflicts, "nothing is exported")
 		return &none
 	}
-	exports, _ := merge.Sanitize(append(others, own), joined)
+	us, _ := own.SourceCluster()
+	visible := merge.Visible(us, member)
+	seen := []*clustersetv1alpha1.ExportedService{own}
+	for _, other := range others {
+		if cluster, ok := other.SourceCluster(); ok && visible(cluster, other) {
+			seen = append(seen, other)
+		}
+	}
+	exports, _ := merge.Sanitize(seen, merge.JoinedBy(member))
 	resolved := merge.Resolve(exports)
 	condition := resolved.ConflictCondition()
 	return &condition

@@ -18,7 +18,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -123,7 +122,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	var conflict *metav1.Condition
 	if !errors.Is(out.err, errNotSynced) {
-		conflict = conflictOf(want.Service, others, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) }))
+		conflict = conflictOf(want.Service, others, func(cluster string) *clustersetv1alpha1.MemberCluster { return r.member(ctx, cluster) })
 	}
 	out.failing = r.failing.note(req.NamespacedName, out.transient() != nil)
 	counted := entryOf(src, want, out, conflict)

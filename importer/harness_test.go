@@ -239,7 +239,7 @@ func (w *world) start(options Options) *running {
 		w.t.Fatal(err)
 	}
 	if w.narrow {
-		if err := Narrow(mgr, hub.GetAPIReader(), options, selection); err != nil {
+		if err := Narrow(mgr, hub, options, selection); err != nil {
 			w.t.Fatal(err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
@@ -29,14 +30,20 @@ import (
 const gather = 500 * time.Millisecond
 
 // Narrow has the manager keep a selection at what this cluster has a use for: records of services in namespaces that it imports
-// into, and in those that it exports from, whose conflicts it has to know. live reads from the hub's API server.
-func Narrow(mgr manager.Manager, live client.Reader, options Options, selection *narrow.Selection) error {
+// into, and in those that it exports from, whose conflicts it has to know; and of those, the records of clusters that it shares a
+// community with.
+func Narrow(mgr manager.Manager, hub cluster.Cluster, options Options, selection *narrow.Selection) error {
 	options, err := options.withDefaults()
 	if err != nil {
 		return err
 	}
+	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
+		return see(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")), hub.GetCache(), options.Cluster, selection)
+	})); err != nil {
+		return fmt.Errorf("add to manager: %w", err)
+	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		n := &narrowing{mgr: mgr, live: live, options: options, selection: selection, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
+		n := &narrowing{mgr: mgr, live: hub.GetAPIReader(), options: options, selection: selection, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
 		return n.run(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")))
 	}))
 }

@@ -58,6 +58,10 @@ type Options struct {
 	// HubWatched says whether the hub is being watched at this moment. Default, where nil: it always is.
 	HubWatched func() bool
 
+	// Unread says whether the records of a cluster haven't all been read yet, so that what is missing of them may only not have come.
+	// Default, where nil: all have been.
+	Unread func(cluster string) bool
+
 	// AwaitRejoin is how long clusters that the hub has lost are waited for: what they exported is kept until they have joined
 	// again. Default: a day, after which the hub forgets what a silent cluster exported as well.
 	AwaitRejoin time.Duration
@@ -108,6 +112,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.HubWatched == nil {
 		o.HubWatched = func() bool { return true }
+	}
+	if o.Unread == nil {
+		o.Unread = func(string) bool { return false }
 	}
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = time.Minute

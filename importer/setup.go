@@ -114,6 +114,7 @@ func (i *importer) Start(ctx context.Context) error {
 	gone := hold.NewDepartures(clock.RealClock{})
 	held := &hold.Hold{
 		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
+		Unread: i.options.Unread,
 	}
 	places := make(chan event.GenericEvent, 1)
 	var nodes *nodes

@@ -220,11 +220,11 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	if err != nil {
 		return nil, err
 	}
-	m.imports.Cluster, m.imports.Exported, m.imports.HubWatched = m.cluster, exported, watches.Open
+	m.imports.Cluster, m.imports.Exported, m.imports.HubWatched, m.imports.Unread = m.cluster, exported, watches.Open, selection.Unread
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
 		return nil, usageError{err} // it has only looked at its options yet
 	}
-	if err := importer.Narrow(mgr, hub.GetAPIReader(), m.imports, selection); err != nil {
+	if err := importer.Narrow(mgr, hub, m.imports, selection); err != nil {
 		return nil, usageError{err}
 	}
 	member, err := connect.NewClient(config)

@@ -152,8 +152,10 @@ func (in *Input) joined(cluster string, record *clustersetv1alpha1.ExportedServi
 	if in.Remembered[cluster] {
 		return time.Time{}
 	}
-	return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return in.Members[cluster] })(cluster, record)
+	return merge.JoinedBy(in.memberCluster)(cluster, record)
 }
+
+func (in *Input) memberCluster(name string) *clustersetv1alpha1.MemberCluster { return in.Members[name] }
 
 // localFirst replaces the hub's addresses of this cluster with the local ones.
 func (in *Input) localFirst() {

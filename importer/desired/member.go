@@ -29,8 +29,9 @@ func (in *Input) member(cluster string) (m topology.Member) {
 	return m
 }
 
-// Usable returns the usable part of a MemberCluster, and its errors. An invalid MemberCluster keeps its networks and its health: a typo
-// in its zone, or in one of the networks, must not let the cluster export any address. confine ignores invalid networks.
+// Usable returns the usable part of a MemberCluster, and its errors. An invalid MemberCluster keeps its networks, its communities and its
+// health: a typo in its zone, or in one of the networks, must not let the cluster export any address, or to others. confine ignores
+// invalid networks.
 func Usable(member *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, field.ErrorList) {
 	errs := member.Validate()
 	if len(errs) == 0 {
@@ -41,7 +42,7 @@ func Usable(member *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.Membe
 			Name: member.Name, CreationTimestamp: member.CreationTimestamp,
 			Annotations: map[string]string{api.AnnotationJoined: member.Annotations[api.AnnotationJoined]},
 		},
-		Spec:   clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Drain: member.Spec.Drain},
+		Spec:   clustersetv1alpha1.MemberClusterSpec{CIDRs: member.Spec.CIDRs, Communities: member.Spec.Communities, Drain: member.Spec.Drain},
 		Status: member.Status,
 	}, errs
 }

@@ -80,7 +80,7 @@ type merged struct {
 type mergedOf struct {
 	version Version
 	joined  time.Time
-	capped  bool
+	leftOut bool
 	cidrs   []string
 	ips     []string // which localFirst replaces
 }
@@ -105,23 +105,24 @@ func (m *Memory) merge(in *Input) *merged {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	of := make([]mergedOf, len(records))
+	visible := merge.Visible(in.Cluster, in.memberCluster)
 	for i, r := range records {
 		of[i].version, of[i].ips = VersionOf(r), r.Spec.ClusterIPs
 		if cluster, ok := r.SourceCluster(); ok {
-			of[i].joined, of[i].capped = in.joined(cluster, r), in.Capped[cluster]
+			of[i].joined, of[i].leftOut = in.joined(cluster, r), in.Capped[cluster] || !visible(cluster, r)
 			if member := in.Members[cluster]; member != nil {
 				of[i].cidrs = member.Spec.CIDRs
 			}
 		}
 	}
 	if m.merged != nil && slices.EqualFunc(m.merged.of, of, func(a, b mergedOf) bool {
-		return a.version.Same(b.version) && a.joined.Equal(b.joined) && a.capped == b.capped && slices.Equal(a.cidrs, b.cidrs) && slices.Equal(a.ips, b.ips)
+		return a.version.Same(b.version) && a.joined.Equal(b.joined) && a.leftOut == b.leftOut && slices.Equal(a.cidrs, b.cidrs) && slices.Equal(a.ips, b.ips)
 	}) {
 		return m.merged
 	}
 
 	exports, drops := merge.Sanitize(records, in.joined)
-	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] })
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] || !visible(e.Cluster, e.Service) })
 	now := &merged{of: of, resolved: merge.Resolve(exports), drops: drops}
 	for _, e := range exports {
 		ips := e.Service.Spec.ClusterIPs

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/communities"
 )
 
 // Why a part of a service that the hub doesn't have is kept. Each passes by itself.
@@ -25,6 +26,7 @@ var (
 	errVanished = errors.New("its record went without having been withdrawn; its exporter is about to write it anew")
 	errUnheard  = errors.New("the cluster has joined and sent no heartbeat yet, so its exports may not be on the hub")
 	errLeaving  = errors.New("the cluster has left this moment")
+	errUnread   = errors.New("the cluster's records have not all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
 )
 
 // errSpread is why something stays for a moment.
@@ -60,6 +62,8 @@ const vanishedRetry = time.Second
 //   - A hub that lost it, as one that was restored from a backup of before it joined, or lost everything: its MemberCluster is
 //     missing. Those who haven't joined again, or have and sent no heartbeat yet, are waited for, because nothing says that they
 //     stopped exporting.
+//   - A cluster that shares no community with this one any more, or not yet: both MemberClusters say so.
+//   - A cluster whose records can't be read at this moment, though it shares one.
 //   - An un-export: the exporter withdraws a record before it deletes it (departures).
 //   - Somebody's hand that deleted records: the exporter is given the time to write them anew.
 type Hold struct {
@@ -70,6 +74,8 @@ type Hold struct {
 	// Spread is how long to wait before asking the hub about a missing part that was not withdrawn, so that not all members ask at
 	// once.
 	Spread time.Duration
+	// Unread says whether a cluster's records haven't all been read yet; nil: all have been.
+	Unread func(cluster string) bool
 	Clock  clock.PassiveClock
 
 	mu    sync.Mutex
@@ -168,8 +174,13 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	if member.Left() {
 		return h.Left(member)
 	}
+	if apart, err := h.apart(ctx, member); apart || err != nil {
+		return err
+	}
 	grace := h.Departures.grace(p)
 	switch phase := member.Status.Phase; {
+	case grace > 0 && h.Unread != nil && h.Unread(p.Cluster):
+		return errUnread
 	case grace == 0 || phase == clustersetv1alpha1.MemberExpired: // the hub deletes the records of an Expired cluster
 		return nil
 	case phase == "" && h.Clock.Since(member.CreationTimestamp.Time) < h.AwaitRejoin:
@@ -178,6 +189,16 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 		return errVanished
 	}
 	return nil
+}
+
+// apart says whether a cluster shares no community with this one, whose MemberCluster the Guard knows to be on the hub. What is missing
+// of it is not to be read by this cluster, and nothing is waited for.
+func (h *Hold) apart(ctx context.Context, member *clustersetv1alpha1.MemberCluster) (bool, error) {
+	own := &clustersetv1alpha1.MemberCluster{}
+	if err := h.Hub.Get(ctx, client.ObjectKey{Name: h.Guard.Cluster}, own); err != nil {
+		return false, fmt.Errorf("get MemberCluster %s from the hub: %w", h.Guard.Cluster, err)
+	}
+	return member.Name != own.Name && !communities.Share(own.Spec.Communities, member.Spec.Communities), nil
 }
 
 // Left returns nil if a cluster whose MemberCluster says that it has left can be considered gone.

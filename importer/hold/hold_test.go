@@ -40,6 +40,11 @@ func TestHold(t *testing.T) {
 		m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(began)), []string{api.MemberFinalizer}
 		return m
 	}
+	in := func(m *clustersetv1alpha1.MemberCluster, communities ...string) *clustersetv1alpha1.MemberCluster {
+		m = m.DeepCopy()
+		m.Spec.Communities = communities
+		return m
+	}
 	shanghai := func(phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
 		return onHub("shanghai", "other", phase)
 	}
@@ -112,6 +117,29 @@ func TestHold(t *testing.T) {
 			[]time.Duration{0, unseenGrace - time.Millisecond},
 			unseenGrace, errVanished,
 		},
+		{
+			"it is in another community now",
+			[]client.Object{in(beijing, "x"), in(shanghai(clustersetv1alpha1.MemberReady), "y")},
+			[]client.Object{mirrored},
+			departure{unseen: true},
+			nil, 0, nil,
+		},
+		{
+			"it is in another community, and lost",
+			[]client.Object{in(beijing, "x")},
+			[]client.Object{in(missing, "y")},
+			departure{unseen: true},
+			[]time.Duration{0, 59 * time.Minute},
+			time.Hour, errAway,
+		},
+		{
+			"it is in one of our communities",
+			[]client.Object{in(beijing, "x", "y"), in(shanghai(clustersetv1alpha1.MemberReady), "y")},
+			[]client.Object{mirrored},
+			departure{unseen: true},
+			[]time.Duration{0, unseenGrace - time.Millisecond},
+			unseenGrace, errVanished,
+		},
 		{"the hub forgets it", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberExpired)}, []client.Object{mirrored}, departure{}, nil, 0, nil},
 		{"the hub doesn't know us", nil, []client.Object{mirrored}, departure{withdrawn: true}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
 	} {
@@ -151,6 +179,40 @@ func TestHold(t *testing.T) {
 				t.Errorf("it still remembers %v", h.since)
 			}
 		})
+	}
+}
+
+// What can't be read is kept, however long that takes; but not what its exporter has withdrawn.
+func TestHoldKeepsWhatIsUnread(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	clock := clocktesting.NewFakePassiveClock(began)
+	hub := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(
+		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}},
+		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberReady}},
+	).Build()
+	unread := true
+	h := &Hold{
+		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
+		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Unread: func(cluster string) bool { return unread && cluster == "shanghai" },
+	}
+	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
+	decide := func(at time.Duration) Decision {
+		clock.SetTime(began.Add(at))
+		return h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}})
+	}
+	for _, at := range []time.Duration{0, 2 * VanishedGrace, 48 * time.Hour} {
+		if d := decide(at); len(d.Retained) != 1 || !errors.Is(d.Why, errUnread) || d.Retry <= 0 {
+			t.Errorf("after %s: %+v", at, d)
+		}
+	}
+	unread = false
+	if d := decide(48 * time.Hour); len(d.Retained) != 0 {
+		t.Errorf("it has been read: %+v", d)
+	}
+	unread = true
+	h.Departures.note(p, true, false)
+	if d := decide(48 * time.Hour); len(d.Retained) != 0 {
+		t.Errorf("it was withdrawn: %+v", d)
 	}
 }
 

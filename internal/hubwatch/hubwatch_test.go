@@ -233,6 +233,7 @@ func TestAnewWhereTheSelectionChanges(t *testing.T) {
 		return &http.Response{StatusCode: http.StatusOK, Body: body}, nil
 	})))
 	selection.Set([]string{"shop"})
+	selection.See(nil)
 	watch := func(query string) *http.Response {
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub/apis/clusterset.dev/v1alpha1/exportedservices?watch=true&"+query, http.NoBody)
 		if err != nil {

@@ -1,12 +1,13 @@
-// Package narrow keeps from a member what it has no use for: records on the hub of services in namespaces that it doesn't import. It
-// stands between the agent's caches and the hub's API server, as a transport that adds a label selector to their lists and watches.
+// Package narrow keeps from a member what it has no use for, or no right to: records on the hub of services in namespaces that it doesn't
+// import, and of clusters that it shares no community with. It stands between the agent's caches and the hub's API server, as a
+// transport that adds a label selector to their lists and watches of all namespaces, and where there are communities makes each of
+// them one for each namespace of a peer, whose replies it puts together.
 //
 // Caches can't change what they select. So when the selection changes, open watches end and are refused once with "expired" (410),
 // which has each cache list anew, under the new selection, and take that over when it is complete. Until then it has what it had.
 package narrow
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
@@ -29,23 +30,32 @@ const MaxNamespaces = 100
 // Selection is what of the hub's records reaches a member.
 type Selection struct {
 	mu       sync.Mutex
-	selector string // "" is everything
+	selector string   // "" is everything
+	peers    []string // the namespaces on the hub to read, this cluster's first; nil: everything in one request
+	said     said
 	version  int
-	known    chan struct{}       // closed once it has been said
-	lists    map[string]list     // the last list, by path
+	known    chan struct{}       // closed once both have been said
+	lists    map[string]*list    // the last list, by path
 	watches  map[*watched]func() // open ones
 }
 
+// said is which parts of a Selection have been.
+type said struct{ selector, peers bool }
+
+// list is what was selected when a kind was listed, and how far it has been read since.
 type list struct {
 	selector string
+	peers    []string
 	version  int
+	places   map[string]*place // by namespace, where there are peers
+	broken   bool              // the reader doesn't have all that was read, so that it has to list anew
 }
 
 type watched struct{ io.ReadCloser }
 
-// NewSelection returns one that holds up every list until Set has been called.
+// NewSelection returns one that holds up every list until Set and See have been called.
 func NewSelection() *Selection {
-	return &Selection{known: make(chan struct{}), lists: map[string]list{}, watches: map[*watched]func(){}}
+	return &Selection{known: make(chan struct{}), lists: map[string]*list{}, watches: map[*watched]func(){}}
 }
 
 // Set selects the records of services in these namespaces; all, where these are nil or more than MaxNamespaces.
@@ -60,13 +70,36 @@ func (s *Selection) Set(namespaces []string) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.version > 0 && selector == s.selector {
+	if s.said.selector && selector == s.selector {
+		return
+	}
+	s.said.selector, s.selector = true, selector
+	s.changed()
+}
+
+// See selects the records of these clusters, of which the first is the member's own; those of all, in one request for each kind, where
+// they are nil.
+func (s *Selection) See(clusters []string) {
+	var peers []string
+	for _, cluster := range clusters {
+		peers = append(peers, api.MemberNamespace(cluster))
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.said.peers && slices.Equal(peers, s.peers) {
+		return
+	}
+	s.said.peers, s.peers = true, peers
+	s.changed()
+}
+
+func (s *Selection) changed() {
+	if !s.said.selector || !s.said.peers {
 		return
 	}
 	if s.version == 0 {
 		close(s.known)
 	}
-	s.selector = selector
 	s.version++
 	for _, end := range s.watches {
 		end()
@@ -88,7 +121,7 @@ const group = "/apis/" + clustersetv1alpha1.GroupName + "/v1alpha1/"
 
 // RoundTrip implements http.RoundTripper, which must not change the request it is given.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	kind, ours := strings.CutPrefix(r.URL.Path, group)
+	_, kind, ours := strings.Cut(r.URL.Path, group)
 	if !ours || r.Method != http.MethodGet || kind != "exportedservices" && kind != "exportedendpoints" {
 		return t.next.RoundTrip(r)
 	}
@@ -99,16 +132,25 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	query := r.URL.Query()
 	if query.Get("watch") == "" {
-		return t.next.RoundTrip(with(r.Context(), r, query, t.selection.list(r.URL.Path, query)))
+		l := t.selection.list(r.URL.Path, query)
+		narrowed := with(r.Context(), r, query, l.selector)
+		if l.peers != nil {
+			return t.listPeers(narrowed, l)
+		}
+		return t.next.RoundTrip(narrowed)
 	}
 	ctx, end := context.WithCancel(r.Context())
 	w := &watched{}
-	selector, ok := t.selection.watch(r.URL.Path, query, w, end)
-	if !ok {
+	l := t.selection.watch(r.URL.Path, query, w, end)
+	if l == nil {
 		end()
 		return expired(r)
 	}
-	response, err := t.next.RoundTrip(with(ctx, r, query, selector))
+	watch := t.next.RoundTrip
+	if l.peers != nil {
+		watch = func(r *http.Request) (*http.Response, error) { return t.watchPeers(r, l) }
+	}
+	response, err := watch(with(ctx, r, query, l.selector))
 	if err != nil {
 		t.selection.ended(w, end)
 		return response, err
@@ -118,28 +160,38 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// list returns the selector of a list; of its further pages that of the first.
-func (s *Selection) list(path string, query url.Values) string {
+// list returns what a list selects; its further pages that of the first.
+func (s *Selection) list(path string, query url.Values) *list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if query.Get("continue") == "" {
-		s.lists[path] = list{s.selector, s.version}
+	if s.lists[path] == nil || query.Get("continue") == "" {
+		s.lists[path] = s.newList()
 	}
-	return s.lists[path].selector
+	return s.lists[path]
 }
 
-// watch takes up a watch, unless it goes on where a list under another selection ended.
-func (s *Selection) watch(path string, query url.Values, w *watched, end func()) (selector string, ok bool) {
+func (s *Selection) newList() *list {
+	l := &list{selector: s.selector, peers: s.peers, version: s.version, places: map[string]*place{}}
+	for _, namespace := range s.peers {
+		l.places[namespace] = &place{}
+	}
+	return l
+}
+
+// watch takes up a watch and returns what it selects; nil if it would go on where a list under another selection ended, or one that the
+// reader doesn't have all of.
+func (s *Selection) watch(path string, query url.Values, w *watched, end func()) *list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if query.Get("sendInitialEvents") == "true" { // it lists, too
-		s.lists[path] = list{s.selector, s.version}
+		s.lists[path] = s.newList()
 	}
-	if s.lists[path].version != s.version {
-		return "", false
+	l := s.lists[path]
+	if l == nil || l.version != s.version || l.broken {
+		return nil
 	}
 	s.watches[w] = end
-	return s.selector, true
+	return l
 }
 
 func (s *Selection) ended(w *watched, end func()) {
@@ -181,14 +233,11 @@ func with(ctx context.Context, r *http.Request, query url.Values, selector strin
 
 // expired is how an API server says that a watch can't go on, and is to begin with a list.
 func expired(r *http.Request) (*http.Response, error) {
-	status := apierrors.NewResourceExpired("other namespaces are imported now").Status()
+	status := apierrors.NewResourceExpired("other namespaces or clusters are imported now").Status()
 	status.Kind, status.APIVersion = "Status", "v1"
 	content, err := json.Marshal(status)
 	if err != nil {
 		return nil, err
 	}
-	return &http.Response{
-		Status: "410 Gone", StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
-		Header: http.Header{"Content-Type": {"application/json"}}, ContentLength: int64(len(content)), Body: io.NopCloser(bytes.NewReader(content)),
-	}, nil
+	return reply(r, http.StatusGone, content), nil
 }

@@ -1,0 +1,76 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/narrow"
+)
+
+// see keeps the selection at the clusters that this one shares a community with, as the hub's MemberClusters say; at all, where none is
+// in a community. It returns when ctx ends.
+func see(ctx context.Context, hub cache.Cache, own string, selection *narrow.Selection) error {
+	changed := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case changed <- struct{}{}:
+		default:
+		}
+	}
+	retry(ctx, "Waiting for the hub to say who is in the set", func() error {
+		informer, err := hub.GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
+		if err != nil {
+			return fmt.Errorf("watch MemberClusters: %w", err)
+		}
+		handled, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+			AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
+		})
+		if err != nil {
+			return fmt.Errorf("watch MemberClusters: %w", err)
+		}
+		toolscache.WaitForCacheSync(ctx.Done(), handled.HasSynced)
+		return nil
+	})
+	for {
+		var members clustersetv1alpha1.MemberClusterList
+		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
+			if ctx.Err() == nil {
+				logf.FromContext(ctx).Info("Can't tell which clusters there are", "reason", err.Error())
+			}
+		} else {
+			selection.See(peers(members.Items, own))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
+}
+
+// peers returns the clusters whose records this one reads, itself first; nil if no cluster is in a community.
+func peers(members []clustersetv1alpha1.MemberCluster, own string) []string {
+	set := communities.Set{}
+	for i := range members {
+		if m := &members[i]; !m.Left() || m.Name == own {
+			set[m.Name] = m.Spec.Communities
+		}
+	}
+	if !set.On() {
+		return nil
+	}
+	all := []string{own}
+	for _, peer := range set.Peers(own) {
+		if peer != own {
+			all = append(all, peer)
+		}
+	}
+	return all
+}

@@ -1,0 +1,348 @@
+package narrow
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const (
+	// retryAfter is the pause before a peer's namespace is tried again, at first and at most. Rights to a new peer's come a moment after its
+	// MemberCluster.
+	retryAfter, retryMost = time.Second, 30 * time.Second
+	// patience is how long the others' first events are waited for, when this cluster's own have come.
+	patience = 10 * time.Second
+)
+
+// errSpoiled ends a stream whose reader has to list anew.
+var errSpoiled = errors.New("the reader has to list anew")
+
+// stream is a watch of the peers' namespaces, event by event put together to one. It begins and ends with that of this cluster's own
+// namespace, which stands for what the hub says to a watch of all: refusals, errors, ends. The others are opened, and reopened, each
+// for itself: one that the hub forbids or that is slow holds up none of the others.
+//
+// There is one goroutine for each namespace, which has one event in memory. It goes on when the reader has taken it.
+type stream struct {
+	next      http.RoundTripper
+	selection *Selection
+	list      *list
+	request   *http.Request
+	initial   bool   // it begins with all that there is, and says so at the end of that
+	cancel    func() // ends it
+	to        *io.PipeWriter
+
+	mu      sync.Mutex      // held while an event is written
+	ended   bool            // the reader has everything
+	awaited map[string]bool // namespaces whose first events aren't all there
+	came    bool            // one of these
+	end     []byte          // of the first events, from this cluster's own namespace, held back until nobody is awaited
+	plain   bool            // the hub doesn't say where the first events end
+}
+
+// watchPeers replies with a stream.
+func (t *transport) watchPeers(r *http.Request, l *list) (*http.Response, error) {
+	ctx, cancel := context.WithCancel(r.Context())
+	s := &stream{
+		next: t.next, selection: t.selection, list: l, request: r.WithContext(ctx), cancel: cancel,
+		initial: r.URL.Query().Get("sendInitialEvents") == "true", awaited: map[string]bool{},
+	}
+	own := l.peers[0]
+	query := s.goOn(own, true)
+	if query == nil {
+		cancel()
+		return expired(r)
+	}
+	first, err := s.next.RoundTrip(inNamespace(s.request, own, query))
+	if err != nil || first.StatusCode != http.StatusOK {
+		context.AfterFunc(r.Context(), cancel) // the reply's body is still to be read
+		return first, err
+	}
+	if err := isJSON(first); err != nil {
+		cancel()
+		_ = first.Body.Close()
+		return nil, err
+	}
+	var from *io.PipeReader
+	from, s.to = io.Pipe()
+	go s.run(ctx, first.Body)
+	merged := *first
+	merged.ContentLength, merged.Body = -1, &reading{from, s}
+	return &merged, nil
+}
+
+// reading is a stream's end with the reader.
+type reading struct {
+	*io.PipeReader
+	stream *stream
+}
+
+// Close implements io.Closer. Of what the reader hasn't read to its end nobody knows how much it has: it has to list anew.
+func (r *reading) Close() error {
+	err := r.PipeReader.Close() // before the lock, which is held by who writes
+	r.stream.cancel()
+	r.stream.mu.Lock()
+	defer r.stream.mu.Unlock()
+	if !r.stream.ended {
+		r.stream.selection.spoil(r.stream.list)
+	}
+	return err
+}
+
+func (s *stream) run(ctx context.Context, own io.ReadCloser) {
+	if s.initial {
+		for _, namespace := range s.list.peers {
+			s.awaited[namespace] = true
+		}
+	}
+	var others sync.WaitGroup
+	for _, namespace := range s.list.peers[1:] {
+		others.Go(func() { s.follow(ctx, namespace) })
+	}
+	others.Go(func() { s.waitNoLonger(ctx) })
+	err := s.copy(s.list.peers[0], own)
+	s.cancel()
+	others.Wait() // so that what is noted of each is what the reader has
+	if s.selection.spoiled(s.list) {
+		err = io.EOF // after an error the informer would wait
+	}
+	s.mu.Lock()
+	s.ended = true
+	s.mu.Unlock()
+	_ = s.to.CloseWithError(err)
+}
+
+// waitNoLonger lets the first events end without those of namespaces from which none has come for long.
+func (s *stream) waitNoLonger(ctx context.Context) {
+	for s.initial && sleep(ctx, patience) == nil {
+		s.mu.Lock()
+		if !s.came {
+			for _, namespace := range s.list.peers[1:] {
+				delete(s.awaited, namespace)
+			}
+			_ = s.settled() // the next write fails as well
+		}
+		s.came = false
+		waiting := len(s.awaited) > 0
+		s.mu.Unlock()
+		if !waiting {
+			return
+		}
+	}
+}
+
+// follow keeps a peer's namespace watched until ctx ends.
+func (s *stream) follow(ctx context.Context, namespace string) {
+	pause := retryAfter
+	for first := true; ; first = false {
+		query := s.goOn(namespace, first)
+		if query == nil {
+			s.expire()
+			return
+		}
+		began := time.Now()
+		err := s.watch(namespace, query)
+		if ctx.Err() != nil {
+			return
+		}
+		s.mu.Lock()
+		delete(s.awaited, namespace)
+		closed := s.settled()
+		s.mu.Unlock()
+		if closed != nil {
+			return
+		}
+		if time.Since(began) > retryMost {
+			pause = retryAfter
+		}
+		if sleep(ctx, pause+rand.N(pause/2)) != nil {
+			return
+		}
+		if errors.Is(err, errSpoiled) {
+			s.expire()
+			return
+		}
+		pause = min(2*pause, retryMost)
+	}
+}
+
+// expire ends the stream so that the reader lists anew.
+func (s *stream) expire() {
+	s.selection.spoil(s.list)
+	s.cancel()
+}
+
+// goOn returns the query of a namespace's next watch, which goes on where the last one ended; nil if it can't.
+func (s *stream) goOn(namespace string, first bool) url.Values {
+	query := s.request.URL.Query()
+	version, ok := s.selection.from(s.list, namespace)
+	if !ok {
+		return nil
+	}
+	s.mu.Lock()
+	plain := s.plain
+	s.mu.Unlock()
+	query.Set("allowWatchBookmarks", "true")
+	switch {
+	case first && s.initial: // as it is asked for
+	case version != "":
+		query.Set("resourceVersion", version)
+		query.Del("sendInitialEvents")
+		query.Del("resourceVersionMatch")
+	case plain: // the hub begins with all that there is, too, and its next bookmark comes after that
+		query.Del("resourceVersion")
+		query.Del("sendInitialEvents")
+		query.Del("resourceVersionMatch")
+	default:
+		query.Del("resourceVersion")
+		query.Set("sendInitialEvents", "true")
+		query.Set("resourceVersionMatch", string(metav1.ResourceVersionMatchNotOlderThan))
+	}
+	return query
+}
+
+// watch passes on a namespace's events until its watch ends.
+func (s *stream) watch(namespace string, query url.Values) error {
+	reply, err := s.next.RoundTrip(inNamespace(s.request, namespace, query))
+	if err != nil {
+		return err
+	}
+	if reply.StatusCode == http.StatusOK {
+		if err := isJSON(reply); err != nil {
+			_ = reply.Body.Close()
+			return err
+		}
+		return s.copy(namespace, reply.Body)
+	}
+	_ = reply.Body.Close()
+	status := reply.StatusCode
+	switch {
+	case status == http.StatusGone:
+		return errSpoiled
+	case (status == http.StatusBadRequest || status == http.StatusUnprocessableEntity) && query.Get("sendInitialEvents") != "":
+		s.mu.Lock()
+		s.plain = true
+		s.mu.Unlock()
+		return s.watch(namespace, s.goOn(namespace, false)) // nothing has begun
+	}
+	return fmt.Errorf("watch %s: %s", namespace, reply.Status)
+}
+
+// event is what is to be known of one.
+type event struct {
+	Type   string `json:"type"`
+	Object struct {
+		Metadata struct {
+			ResourceVersion string `json:"resourceVersion"`
+		} `json:"metadata"`
+		Code int `json:"code"`
+	} `json:"object"`
+}
+
+// copy passes on the events of a namespace's watch until that ends, which it always does with an error: io.EOF if all is well.
+func (s *stream) copy(namespace string, from io.ReadCloser) error {
+	defer func() { _ = from.Close() }()
+	decoder := json.NewDecoder(from)
+	var content json.RawMessage
+	for {
+		if err := decoder.Decode(&content); err != nil {
+			return err
+		}
+		var e event
+		if err := json.Unmarshal(content, &e); err != nil {
+			return fmt.Errorf("watch %s: %w", namespace, err)
+		}
+		if err := s.pass(namespace, content, e); err != nil {
+			return err
+		}
+	}
+}
+
+// pass passes on one event, unless it says something of one namespace alone.
+func (s *stream) pass(namespace string, content []byte, e event) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	own, version := namespace == s.list.peers[0], e.Object.Metadata.ResourceVersion
+	switch e.Type {
+	case "BOOKMARK":
+		if s.initial && own && s.awaited[namespace] {
+			if !isEnd(content) {
+				return nil
+			}
+			s.end = bytes.Clone(content)
+		}
+		s.selection.read(s.list, namespace, version)
+		if s.awaited[namespace] {
+			delete(s.awaited, namespace)
+			return s.settled()
+		}
+		return nil
+	case "ERROR":
+		if own {
+			if err := s.write(content); err != nil {
+				return err
+			}
+			return io.EOF
+		}
+		if e.Object.Code == http.StatusGone {
+			return errSpoiled
+		}
+		return fmt.Errorf("watch %s: %d", namespace, e.Object.Code)
+	}
+	if s.awaited[namespace] {
+		s.came = true
+	}
+	if err := s.write(content); err != nil {
+		return err
+	}
+	s.selection.passed(s.list, namespace, version)
+	return nil
+}
+
+// settled writes the end of the first events, once nobody is awaited.
+func (s *stream) settled() error {
+	if s.end == nil || len(s.awaited) > 0 {
+		return nil
+	}
+	end := s.end
+	s.end = nil
+	return s.write(end)
+}
+
+// write returns when the reader has taken everything.
+func (s *stream) write(content []byte) error {
+	_, err := s.to.Write(append(content, '\n'))
+	return err
+}
+
+// isEnd says whether a bookmark is the one after the first events.
+func isEnd(content []byte) bool {
+	var bookmark struct {
+		Object struct {
+			Metadata struct {
+				Annotations map[string]string `json:"annotations"`
+			} `json:"metadata"`
+		} `json:"object"`
+	}
+	return json.Unmarshal(content, &bookmark) == nil && bookmark.Object.Metadata.Annotations[metav1.InitialEventsAnnotationKey] == "true"
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
