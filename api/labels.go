@@ -106,6 +106,11 @@ const (
 
 // Annotations.
 const (
+	// AnnotationExportTo, on a ServiceExport or on a Service that is exported by KeyGlobalService, lists the clusters that import the
+	// service, by their names or by communities that they are in, separated by commas or blanks. Importers obey it; what a cluster can
+	// read, rights on the hub decide. Without it, all do.
+	AnnotationExportTo = Domain + "/export-to"
+
 	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.
 	AnnotationAgentVersion = Domain + "/agent-version"
 

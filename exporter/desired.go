@@ -74,6 +74,8 @@ func desired(src Source) Desired {
 	exported := exportedService(src)
 	stated, wrong := statedPolicy(src)
 	exported.Spec.Policy = policy.Export(stated)
+	to, wrongTo := exportTo(src)
+	exported.Spec.ExportTo, wrong = to, append(wrong, wrongTo...)
 	service, left := exported.Sanitized()
 	if service == nil {
 		// It can't be: the API server has checked the names, and the type and the time are ours. If it is, say so.

@@ -1,33 +1,100 @@
 package exporter
 
 import (
+	"slices"
+	"strings"
+
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // statedPolicy returns what the annotations of the ServiceExport state about how the service's endpoints are chosen, and what
-// in them is wrong. A ServiceExport that stands for a mark on the Service has none of its own: there the Service's count.
+// in them is wrong.
 func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
-	annotations, path := src.Export.Annotations, field.NewPath("metadata", "annotations")
-	if ofMark(src.Export) {
-		annotations, path = src.Service.Annotations, field.NewPath("service", "metadata", "annotations")
-	}
-	return policy.FromAnnotations(annotations, path)
+	return policy.FromAnnotations(annotationsOf(src))
 }
 
-// pruned returns what the hub doesn't keep of our record, after the steps were taken.
-func pruned(have Records, want Desired, steps []step) *field.Error {
+// annotationsOf returns the annotations that count, and where they are. A ServiceExport that stands for a mark on the Service has none of
+// its own: there the Service's count.
+func annotationsOf(src Source) (map[string]string, *field.Path) {
+	if ofMark(src.Export) {
+		return src.Service.Annotations, field.NewPath("service", "metadata", "annotations")
+	}
+	return src.Export.Annotations, field.NewPath("metadata", "annotations")
+}
+
+// exportTo returns the clusters and communities that the service is exported to, nil for all, and what is wrong with them. Where none of
+// those that are stated can be, the service is for this cluster alone.
+func exportTo(src Source) ([]string, field.ErrorList) {
+	annotations, path := annotationsOf(src)
+	text, ok := annotations[api.AnnotationExportTo]
+	if !ok {
+		return nil, nil
+	}
+	path = path.Key(api.AnnotationExportTo)
+	var to []string
+	var errs field.ErrorList
+	for _, name := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }) {
+		switch err := api.CheckLabel(name); {
+		case err != nil:
+			errs = append(errs, field.Invalid(path, shortened(name), "must be names of clusters or communities, separated by commas: "+err.Error()))
+		case slices.Contains(to, name):
+		case len(to) == clustersetv1alpha1.MaxExportTo:
+			errs = append(errs, field.TooMany(path, len(to)+1, clustersetv1alpha1.MaxExportTo))
+			slices.Sort(to)
+			return to, errs
+		default:
+			to = append(to, name)
+		}
+		if len(errs) == maxExportToErrors {
+			break
+		}
+	}
+	if len(to) == 0 {
+		if len(errs) == 0 {
+			errs = append(errs, field.Required(path, "names no cluster and no community, so no other cluster imports the service; remove the annotation to export to all"))
+		}
+		return []string{src.Cluster}, errs
+	}
+	slices.Sort(to)
+	return to, errs
+}
+
+// maxExportToErrors bounds what is said of one annotation.
+const maxExportToErrors = 5
+
+// shortened is enough of a wrong name to recognize it.
+func shortened(name string) string {
+	if len(name) > 64 {
+		name = name[:64] + "…"
+	}
+	return strings.ToValidUTF8(name, "?")
+}
+
+// pruned returns what the hub doesn't keep of our record, after the steps were taken, and takes it out of what is wanted: nobody else sees
+// it, and a conflict is judged by what everyone does.
+func pruned(have Records, want *Desired, steps []step) (lost field.ErrorList) {
 	there := have.Service
 	for _, s := range steps {
 		if s.kind == kindService && (s.verb == verbCreate || s.verb == verbUpdate) {
 			there = s.object.(*clustersetv1alpha1.ExportedService)
 		}
 	}
-	if want.Service == nil || want.Service.Spec.Policy == nil || there == nil || there.Spec.Policy != nil {
+	if want.Service == nil || there == nil {
 		return nil
 	}
-	return field.Forbidden(field.NewPath("spec", "policy"), "the hub is of an older version and drops it; upgrade the hub")
+	spec := field.NewPath("spec")
+	if want.Service.Spec.Policy != nil && there.Spec.Policy == nil {
+		lost = append(lost, field.Forbidden(spec.Child("policy"), "the hub is of an older version and drops it; upgrade the hub"))
+		want.Service.Spec.Policy = nil
+	}
+	if len(want.Service.Spec.ExportTo) > 0 && len(there.Spec.ExportTo) == 0 {
+		lost = append(lost, field.Forbidden(spec.Child("exportTo"), "the hub is of an older version and drops it, so every cluster that can read the service imports it; upgrade the hub"))
+		want.Service.Spec.ExportTo = nil
+	}
+	return lost
 }

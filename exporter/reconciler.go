@@ -39,8 +39,8 @@ type reconciler struct {
 	exports exports
 	hub     client.Client // reads from the cache of the hub
 	onHub   indexes
-	synced  func() bool   // whether that cache can be believed, and the name is ours
-	unheard func() error  // why it can't or isn't
+	synced  func() bool  // whether that cache can be believed, and the name is ours
+	unheard func() error // why it can't or isn't
 	events  events.EventRecorder
 	pass    *pass
 	kept    kept
@@ -114,10 +114,11 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		if out = r.write(ctx, steps); out.err == nil && len(steps) > 0 {
 			r.overwritten.note(src, want, othersDid)
 		}
-		if lost := pruned(have, want, steps); out.err == nil && lost != nil {
-			want.LeftOut = append(want.LeftOut, lost)
-			want.Service.Spec.Policy = nil // nobody else sees it, and a conflict is judged by what everyone does
-			out.pruned = true
+		if out.err == nil {
+			if lost := pruned(have, &want, steps); len(lost) > 0 {
+				want.LeftOut = append(want.LeftOut, lost...)
+				out.pruned = true
+			}
 		}
 	}
 	var conflict *metav1.Condition

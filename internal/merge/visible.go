@@ -11,9 +11,12 @@ import (
 // A MemberCluster that is unknown says nothing about communities: the hub may have lost it.
 func Visible(viewer string, member func(cluster string) *clustersetv1alpha1.MemberCluster) func(cluster string, record *clustersetv1alpha1.ExportedService) bool {
 	own := member(viewer)
-	return func(cluster string, _ *clustersetv1alpha1.ExportedService) bool {
+	return func(cluster string, record *clustersetv1alpha1.ExportedService) bool {
 		if cluster == viewer || own == nil {
 			return true
+		}
+		if !communities.Allows(record.Spec.ExportTo, viewer, own.Spec.Communities) {
+			return false
 		}
 		of := member(cluster)
 		return of == nil || communities.Share(own.Spec.Communities, of.Spec.Communities)

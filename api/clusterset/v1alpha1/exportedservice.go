@@ -99,6 +99,16 @@ type ExportedServiceSpec struct {
 	// +optional
 	Policy *ServicePolicy `json:"policy,omitempty"`
 
+	// exportTo are the clusters that import the service, by their names or by communities that they are in, besides the cluster
+	// itself, and as far as they can read it. Importers obey it; it is no boundary. Left out, all do.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=63
+	// +kubebuilder:validation:items:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +listType=set
+	// +optional
+	ExportTo []string `json:"exportTo,omitempty"`
+
 	// exportedLabels are spec.exportedLabels of the ServiceExport.
 	// +kubebuilder:validation:MaxProperties=64
 	// +optional

@@ -53,9 +53,33 @@ func (e *ExportedService) Sanitized() (*ExportedService, field.ErrorList) {
 	out.Spec.sanitizePorts(path.Child("ports"), &errs)
 	out.Spec.sanitizeAddresses(path, &errs)
 	out.Spec.sanitizeTraffic(path, &errs)
+	out.sanitizeExportTo(path.Child("exportTo"), &errs)
 	sanitizeLabels(out.Spec.ExportedLabels, path.Child("exportedLabels"), &errs)
 	sanitizeAnnotations(out.Spec.ExportedAnnotations, path.Child("exportedAnnotations"), &errs)
 	return out, errs
+}
+
+// MaxExportTo is the most clusters and communities that an export can be for.
+const MaxExportTo = 64
+
+// sanitizeExportTo leaves out what can't be the name of a cluster or a community. Where nothing is left, the export is for nobody but its own
+// cluster: nothing at all would make it everybody's.
+func (e *ExportedService) sanitizeExportTo(path *field.Path, errs *field.ErrorList) {
+	if len(e.Spec.ExportTo) == 0 {
+		return
+	}
+	var kept []string
+	for i, to := range sanitize.Limit(e.Spec.ExportTo, MaxExportTo, path, errs) {
+		if err := api.CheckLabel(to); err != nil {
+			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(to), "must be the name of a cluster or a community: "+err.Error()))
+		} else if !slices.Contains(kept, to) {
+			kept = append(kept, to)
+		}
+	}
+	if own, ok := e.SourceCluster(); ok && len(kept) == 0 {
+		kept = []string{own}
+	}
+	e.Spec.ExportTo = kept
 }
 
 // validateIdentity returns what is wrong with the fields without which the record is of no use.

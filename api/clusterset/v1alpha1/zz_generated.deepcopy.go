@@ -197,6 +197,11 @@ func (in *ExportedServiceSpec) DeepCopyInto(out *ExportedServiceSpec) {
 		*out = new(ServicePolicy)
 		**out = **in
 	}
+	if in.ExportTo != nil {
+		in, out := &in.ExportTo, &out.ExportTo
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.ExportedLabels != nil {
 		in, out := &in.ExportedLabels, &out.ExportedLabels
 		*out = make(map[string]string, len(*in))

@@ -1,0 +1,62 @@
+package exporter
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// What an annotation says wrongly never makes a service everybody's.
+func TestExportTo(t *testing.T) {
+	many := make([]string, 70)
+	for i := range many {
+		many[i] = fmt.Sprint("c", i)
+	}
+	for _, c := range []struct {
+		text  string
+		want  []string
+		wrong string // a part of what is said
+	}{
+		{"shanghai", []string{"shanghai"}, ""},
+		{"shanghai, edge-asia beijing,shanghai", []string{"beijing", "edge-asia", "shanghai"}, ""},
+		{"shanghai, Edge", []string{"shanghai"}, `metadata.annotations[clusterset.dev/export-to]: Invalid value: "Edge"`},
+		{"*", []string{"beijing"}, `"*"`},
+		{"", []string{"beijing"}, "remove the annotation to export to all"},
+		{" , ,", []string{"beijing"}, "names no cluster"},
+		{strings.Repeat("x", 1<<18), []string{"beijing"}, "xxx…"},
+		{"\xff\x00", []string{"beijing"}, "Invalid value"},
+		{strings.Join(many, ","), slices.Sorted(slices.Values(many[:clustersetv1alpha1.MaxExportTo])), "must have at most 64 items"},
+	} {
+		src := exported()
+		src.Cluster = "beijing"
+		src.Export.Annotations = map[string]string{api.AnnotationExportTo: c.text}
+		d := desired(src)
+		said := fmt.Sprint(d.LeftOut)
+		if d.Service == nil || !slices.Equal(d.Service.Spec.ExportTo, c.want) || (c.wrong == "") != (len(d.LeftOut) == 0) || !strings.Contains(said, c.wrong) || len(said) > 2000 {
+			t.Errorf("%.40q: %+v, %s", c.text, d.Service, said)
+		}
+	}
+	if d := desired(exported()); d.Service.Spec.ExportTo != nil {
+		t.Errorf("without the annotation: %v", d.Service.Spec.ExportTo)
+	}
+}
+
+// A hub whose CustomResourceDefinitions are older drops the field, and the ServiceExport says so.
+func TestExportToOnAnOlderHub(t *testing.T) {
+	src := exported()
+	src.Export.Annotations = map[string]string{api.AnnotationExportTo: "shanghai"}
+	want := desired(src)
+	there := want.Service.DeepCopy()
+	there.Spec.ExportTo = nil
+	if lost := pruned(Records{Service: there}, &want, nil); len(lost) != 1 || !strings.Contains(lost[0].Error(), "spec.exportTo") || want.Service.Spec.ExportTo != nil {
+		t.Errorf("it lost %v, and wants %v", lost, want.Service.Spec.ExportTo)
+	}
+	want = desired(src)
+	if lost := pruned(Records{Service: want.Service.DeepCopy()}, &want, nil); len(lost) != 0 {
+		t.Errorf("it lost %v", lost)
+	}
+}
