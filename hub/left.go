@@ -19,6 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
 )
 
 // stuckRetry is how often a MemberCluster that is due to go is tried again while something of its cluster is left.
@@ -95,7 +96,14 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	in := metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster)}
 	binding, account, lease := &rbacv1.RoleBinding{ObjectMeta: in}, &corev1.ServiceAccount{ObjectMeta: in}, &coordinationv1.Lease{ObjectMeta: in}
 	binding.Name, account.Name, lease.Name = api.MemberRole, api.MemberServiceAccount, api.HeartbeatLease
-	for _, o := range []client.Object{binding, account} {
+	mine := []client.Object{binding}
+	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(account), account); {
+	case client.IgnoreNotFound(err) != nil:
+		return fmt.Errorf("get the account of %s: %w", cluster, err)
+	case err == nil && join.Ours(account): // and not one that somebody else made since
+		mine = append(mine, account)
+	}
+	for _, o := range mine {
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
 			return fmt.Errorf("take the rights of %s away: delete its %T: %w", cluster, o, err)
 		}

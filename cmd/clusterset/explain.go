@@ -163,16 +163,17 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
 		return nil, "", err
 	}
+	self = c.Name(ctx)
 	if hubConfig != nil {
 		hub, err := objects.Open(hubConfig, "hub", hubFlags)
 		if err != nil {
 			return nil, "", err
 		}
-		if err := facts.FetchConflicts(ctx, hub, q.Name.Key); err != nil {
+		if err := facts.FetchExports(ctx, hub, q.Name.Key, self); err != nil {
 			return nil, "", err
 		}
 	}
-	return facts, c.Name(ctx), nil
+	return facts, self, nil
 }
 
 // parsePlace reads cluster/zone/region.

@@ -28,7 +28,7 @@ func (e *foreignError) Error() string {
 // ours reports whether an object was created, by us or by join, for this member or for all members.
 func ours(o client.Object, cluster string) bool {
 	of, one := o.GetLabels()[api.LabelCluster]
-	return slices.Contains([]string{api.ManagedByHub, api.ManagedByJoin}, o.GetLabels()[api.LabelManagedBy]) && (!one || of == cluster)
+	return join.Ours(o) && (!one || of == cluster)
 }
 
 // ensure creates an object, or corrects an existing one that is ours. It keeps the label that says who created it.

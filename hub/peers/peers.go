@@ -163,7 +163,7 @@ func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error
 		s.reader = want
 		return nil
 	}
-	if !ours(s.reader) {
+	if !join.Ours(s.reader) {
 		return &foreignError{"ClusterRole", want.Name}
 	}
 	if s.enforced() == confined && equality.Semantic.DeepEqual(s.reader.Rules, want.Rules) {
@@ -189,7 +189,7 @@ func (r *reconciler) keepRole(ctx context.Context) error {
 		}
 	case err != nil:
 		return fmt.Errorf("get ClusterRole %s: %w", want.Name, err)
-	case !ours(have):
+	case !join.Ours(have):
 		return &foreignError{"ClusterRole", want.Name}
 	case equality.Semantic.DeepEqual(have.Rules, want.Rules):
 		return nil
@@ -237,9 +237,9 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 // keepBinding makes a RoleBinding what it should be; nil: gone.
 func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBinding) error {
 	switch {
-	case !ours(is) && want == nil:
+	case !join.Ours(is) && want == nil:
 		return nil
-	case !ours(is):
+	case !join.Ours(is):
 		return &foreignError{"RoleBinding", join.NameOf(is)}
 	case want == nil, is.RoleRef != want.RoleRef: // which can't be changed
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, is, client.Preconditions{UID: &is.UID})); err != nil {

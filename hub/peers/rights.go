@@ -120,14 +120,10 @@ func isMember(mc *clustersetv1alpha1.MemberCluster) bool {
 // accountOf returns whose account a ServiceAccount is, empty if it isn't one that we or join created.
 func accountOf(account *corev1.ServiceAccount) string {
 	cluster, ok := api.ClusterOfNamespace(account.Namespace)
-	if !ok || account.Name != api.MemberServiceAccount || !ours(account) || account.Labels[api.LabelCluster] != cluster {
+	if !ok || account.Name != api.MemberServiceAccount || !join.Ours(account) || account.Labels[api.LabelCluster] != cluster {
 		return ""
 	}
 	return cluster
-}
-
-func ours(o client.Object) bool {
-	return slices.Contains([]string{api.ManagedByHub, api.ManagedByJoin}, o.GetLabels()[api.LabelManagedBy])
 }
 
 // knowsCommunities reports whether a member's agent says on its Lease that it can read with the rights of communities.

@@ -18,14 +18,14 @@ func Explain(q Query, f Facts) (*Explanation, error) {
 	x.Publish()
 	svc := x.Snapshot().Service(string(q.Name.Key))
 	if svc == nil {
-		return nil, &NotFoundError{q.Name, near(q.Name.Key, x.Snapshot().Services())}
+		return nil, &NotFoundError{q.Name, near(q.Name.Key, x.Snapshot().Services()), f.Hidden}
 	}
 	stated := svc.Policy(q.Name.Dialect)
 	q.Policy = stated.Or(q.Policy)
 	e := &Explanation{
 		Name: q.Name.String(), Dialect: q.Name.Dialect, Time: f.Now, From: Place(q.From),
 		Prefer: tiers(q.Policy), MinReady: q.Policy.MinReady, Stated: stated.String(),
-		Conflicts: f.Conflicts, Notes: f.Notes,
+		Conflicts: f.Conflicts, Notes: slices.Concat(f.Hidden, f.Notes),
 	}
 	if q.Policy.Boundary != topology.Any {
 		e.Boundary = q.Policy.Boundary.String()

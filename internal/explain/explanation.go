@@ -28,7 +28,9 @@ type Facts struct {
 	Members []clustersetv1alpha1.MemberCluster
 	// Conflicts are those between the exports of the service, one sentence each.
 	Conflicts []string
-	Notes     []string
+	// Hidden says which clusters export the service and aren't seen from this one, one sentence each.
+	Hidden []string
+	Notes  []string
 	// slices are the EndpointSlices among the Objects, unchanged, and those that DNS servers don't read.
 	slices []*discoveryv1.EndpointSlice
 }
@@ -105,11 +107,16 @@ type NotFoundError struct {
 	Name Name
 	// Near are services with similar names.
 	Near []string
+	// Hidden says which clusters export the service and aren't seen from this one.
+	Hidden []string
 }
 
 func (e *NotFoundError) Error() string {
 	hint := "clusterset status shows whether anyone exports it"
-	if len(e.Near) > 0 {
+	switch {
+	case len(e.Hidden) > 0:
+		hint = strings.Join(e.Hidden, "; ")
+	case len(e.Near) > 0:
 		hint = "did you mean " + strings.Join(e.Near, " or ") + "?"
 	}
 	return fmt.Sprintf("%s is NXDOMAIN: there is neither a ServiceImport nor a GlobalService %s/%s; %s",

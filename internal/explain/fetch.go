@@ -17,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -100,27 +101,40 @@ func FromObjects(objects []runtime.Object) *Facts {
 	return f
 }
 
-// FetchConflicts reads the exports of the service from the hub and sets Conflicts to theirs.
-func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key index.ServiceKey) error {
+// FetchExports reads the exports of the service from the hub. It sets Conflicts to those among the exports that the cluster self sees, and
+// Hidden to why it doesn't see the others. Without its name, it is taken to see all.
+func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key index.ServiceKey, self string) error {
 	var list clustersetv1alpha1.ExportedServiceList
 	err := hub.List(ctx, &list, client.MatchingLabels{api.LabelExportedNamespace: key.Namespace(), api.LabelExportedName: key.Name()})
 	if err != nil {
 		return hub.Words(err)
 	}
-	records := make([]*clustersetv1alpha1.ExportedService, len(list.Items))
-	for i := range list.Items {
-		records[i] = &list.Items[i]
-	}
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
 		return err
 	}
-	exports, drops := merge.Sanitize(records, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster {
-		if i := slices.IndexFunc(members, func(m clustersetv1alpha1.MemberCluster) bool { return m.Name == cluster }); i >= 0 {
-			return &members[i]
+	f.exported(list.Items, members, self)
+	return nil
+}
+
+func (f *Facts) exported(all []clustersetv1alpha1.ExportedService, members []clustersetv1alpha1.MemberCluster, self string) {
+	byName := make(map[string]*clustersetv1alpha1.MemberCluster, len(members))
+	set := communities.Set{}
+	for i := range members {
+		byName[members[i].Name] = &members[i]
+		set[members[i].Name] = members[i].Spec.Communities
+	}
+	var records []*clustersetv1alpha1.ExportedService
+	var hidden []string
+	for i := range all {
+		cluster, ok := all[i].SourceCluster()
+		if ok && byName[self] != nil && byName[cluster] != nil && !set.Sees(self, cluster) {
+			hidden = append(hidden, cluster)
+			continue
 		}
-		return nil
-	}))
+		records = append(records, &all[i])
+	}
+	exports, drops := merge.Sanitize(records, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }))
 	f.Conflicts = nil // the ServiceExport has the same conflicts, but is updated later
 	for _, c := range merge.Resolve(exports).Conflicts {
 		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))
@@ -128,8 +142,18 @@ func (f *Facts) FetchConflicts(ctx context.Context, hub *objects.Cluster, key in
 	for _, d := range drops {
 		f.Notes = append(f.Notes, d.String())
 	}
-	return nil
+	slices.Sort(hidden)
+	for i, cluster := range hidden {
+		if i == shownHidden {
+			f.Hidden = append(f.Hidden, fmt.Sprintf("%d more clusters that share no community with %s export it", len(hidden)-i, self))
+			break
+		}
+		f.Hidden = append(f.Hidden, fmt.Sprintf("%s exports it, and shares no community with %s", cluster, self))
+	}
 }
+
+// shownHidden is how many clusters are named that this one doesn't see.
+const shownHidden = 5
 
 // add adds an object, and a note for each part of it that can't be served.
 func (f *Facts) add(o runtime.Object) {

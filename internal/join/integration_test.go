@@ -184,6 +184,23 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 			t.Errorf("after joining again: %+v, %v", mc.ObjectMeta, err)
 		}
 	})
+	t.Run("an account that somebody else has made since stays", func(t *testing.T) {
+		mustJoin(t, hub, join.Options{Cluster: "nice"})
+		theirs := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-nice", Name: api.MemberServiceAccount}}
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-nice"}}
+		if err := errors.Join(admin.Delete(ctx, theirs.DeepCopy()), admin.Create(ctx, theirs)); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Patch(ctx, space, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"clusterset.dev/managed-by":null}}}`))); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := join.Leave(ctx, hub.Config(), "nice"); err != nil || !found {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.DeletionTimestamp != nil {
+			t.Errorf("somebody else's account: %v", err)
+		}
+	})
 	t.Run("the name of one whose MemberCluster was deleted by hand is free, too", func(t *testing.T) {
 		if err := admin.Delete(ctx, mc); err != nil {
 			t.Fatal(err)

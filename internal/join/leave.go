@@ -45,7 +45,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	for _, obj := range []client.Object{
 		clusterRoleBinding(cluster), roleBinding(cluster), peersBinding(cluster), role(cluster), serviceAccount(cluster),
 	} {
-		existed, err := remove(ctx, c, obj)
+		existed, err := removeOurs(ctx, c, obj)
 		if err != nil {
 			return false, fmt.Errorf("leave %s: %w", cluster, err)
 		}
@@ -72,7 +72,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	if err := release(ctx, c, in); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
-	if existed, err = remove(ctx, c, namespace(cluster)); err != nil {
+	if existed, err = removeOurs(ctx, c, namespace(cluster)); err != nil {
 		return false, fmt.Errorf("leave %s: %w", cluster, err)
 	}
 	found = found || existed
@@ -125,6 +125,24 @@ func release(ctx context.Context, c client.Client, in client.InNamespace) error 
 		}
 	}
 	return nil
+}
+
+// removeOurs deletes an object that join or the hub process created, and says whether there was one. Somebody else's of the same name stays.
+func removeOurs(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
+	have := obj.DeepCopyObject().(client.Object)
+	switch err := c.Get(ctx, client.ObjectKeyFromObject(obj), have); {
+	case apierrors.IsNotFound(err) || err == nil && !Ours(have):
+		return false, nil
+	case err != nil:
+		return false, fmt.Errorf("get %s %s: %w", kindOf(c, obj), NameOf(obj), err)
+	}
+	return remove(ctx, c, have)
+}
+
+// Ours reports whether join or the hub process created an object on the hub.
+func Ours(o client.Object) bool {
+	by := o.GetLabels()[api.LabelManagedBy]
+	return by == api.ManagedByJoin || by == api.ManagedByHub
 }
 
 // remove deletes an object and says whether it was there.

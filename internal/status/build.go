@@ -2,7 +2,9 @@ package status
 
 import (
 	"cmp"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -240,14 +242,44 @@ func (s *Services) everywhere(hub *HubFacts) {
 		key := e.Service.Spec.ServiceNamespace + "/" + e.Service.Spec.ServiceName
 		services[key] = append(services[key], e)
 	}
-	for key, exports := range services {
-		resolved := merge.Resolve(exports)
-		if len(resolved.Conflicts) == 0 || known[key] {
-			continue
-		}
-		c := resolved.ConflictCondition()
-		s.Conflicts = append(s.Conflicts, Problem{Namespace: resolved.Namespace, Name: resolved.Name, What: "Exports"}.because(&c))
+	set := communities.Set{}
+	for name, mc := range members {
+		set[name] = mc.Spec.Communities
 	}
+	for key, exports := range services {
+		for _, seen := range views(set, exports) {
+			resolved := merge.Resolve(seen)
+			if len(resolved.Conflicts) == 0 || known[key] {
+				continue
+			}
+			c := resolved.ConflictCondition()
+			s.Conflicts = append(s.Conflicts, Problem{Namespace: resolved.Namespace, Name: resolved.Name, What: "Exports"}.because(&c))
+			break
+		}
+	}
+}
+
+// views returns the exports of a service as each cluster sees them, by its communities, once for all that see the same.
+func views(set communities.Set, exports []merge.Export) [][]merge.Export {
+	if !set.On() {
+		return [][]merge.Export{exports}
+	}
+	var all [][]merge.Export
+	known := map[string]bool{}
+	for _, viewer := range slices.Sorted(maps.Keys(set)) {
+		var seen []merge.Export
+		var clusters []string
+		for _, e := range exports {
+			if set.Sees(viewer, e.Cluster) {
+				seen, clusters = append(seen, e), append(clusters, e.Cluster)
+			}
+		}
+		if key := strings.Join(clusters, " "); !known[key] && len(seen) > 0 {
+			known[key] = true
+			all = append(all, seen)
+		}
+	}
+	return all
 }
 
 func (p Problem) because(c *metav1.Condition) Problem {

@@ -208,6 +208,23 @@ func TestRender(t *testing.T) {
 	}
 }
 
+// Clusters that share no community can't disagree, but one that sees both has to merge what they say.
+func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
+	hub := &HubFacts{
+		Members: []clustersetv1alpha1.MemberCluster{
+			member("beijing", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x")), member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(nil, "y")),
+		},
+		Exports: []clustersetv1alpha1.ExportedService{exported("beijing", "web", "http", now.Add(-time.Hour)), exported("lyon", "web", "https", now)},
+	}
+	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) > 0 {
+		t.Errorf("conflicts that nobody sees: %+v", r.Services.Conflicts)
+	}
+	hub.Members = append(hub.Members, member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x", "y")))
+	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) != 1 {
+		t.Errorf("the conflict that oslo sees: %+v", r.Services.Conflicts)
+	}
+}
+
 // One screen stays one, whatever happens to the services.
 func TestManyProblemsAreCutOff(t *testing.T) {
 	l := local(members()...)

@@ -1,0 +1,57 @@
+package explain
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// A cluster whose communities keep it from a service is told so, and not of conflicts that it doesn't see.
+func TestExportsOfOtherCommunities(t *testing.T) {
+	member := func(name string, communities ...string) clustersetv1alpha1.MemberCluster {
+		return clustersetv1alpha1.MemberCluster{
+			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clustersetv1alpha1.MemberClusterSpec{Communities: communities},
+		}
+	}
+	export := func(cluster, port string) clustersetv1alpha1.ExportedService {
+		return clustersetv1alpha1.ExportedService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: "web.shop"},
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(now.Add(-time.Hour)),
+				Ports: []clustersetv1alpha1.ServicePort{{Name: port, Protocol: "TCP", Port: 80}},
+			},
+		}
+	}
+	members := []clustersetv1alpha1.MemberCluster{member("beijing", "x"), member("lyon", "y"), member("oslo", "x", "y")}
+	exports := []clustersetv1alpha1.ExportedService{export("lyon", "http"), export("oslo", "https"), export("lost", "https")}
+	for self, want := range map[string]struct {
+		hidden    []string
+		conflicts int
+	}{
+		"beijing": {[]string{"lyon exports it, and shares no community with beijing"}, 0},
+		"oslo":    {nil, 1},
+		"":        {nil, 1},
+	} {
+		var f Facts
+		f.exported(exports, members, self)
+		if !slices.Equal(f.Hidden, want.hidden) || len(f.Conflicts) != want.conflicts {
+			t.Errorf("from %q: hidden %v, conflicts %v", self, f.Hidden, f.Conflicts)
+		}
+		name, err := ParseName("shop/web")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var none *NotFoundError
+		if _, err := Explain(Query{Name: name}, f); !errors.As(err, &none) || len(want.hidden) > 0 && !strings.Contains(err.Error(), want.hidden[0]) {
+			t.Errorf("from %q: %v", self, err)
+		}
+	}
+}
