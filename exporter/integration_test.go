@@ -69,6 +69,28 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 		return nil
 	})
 
+	t.Run("a ServiceExport says who can import it", func(t *testing.T) {
+		w := &world{t, w.hub, w.member, w.onHub, w.here, w.kubeconfig}
+		put := func(name, communities string) {
+			w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %s}, spec: {communities: %s}}", name, communities))
+		}
+		put("lyon", "[x]")
+		w.awaitCondition("web", "clusterset.dev/Visible=False/NoPeers")
+		put("beijing", "[x, y]")
+		w.awaitCondition("web", "clusterset.dev/Visible=True/SharedCommunity")
+		put("beijing", "[]")
+		put("lyon", "[]")
+		kube.Eventually(t, 30*time.Second, func() error {
+			export := &mcsv1beta1.ServiceExport{}
+			if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
+				return err
+			}
+			if meta.FindStatusCondition(export.Status.Conditions, api.ConditionVisible) != nil {
+				return fmt.Errorf("conditions %+v", export.Status.Conditions)
+			}
+			return nil
+		})
+	})
 	t.Run("the same content writes nothing", func(t *testing.T) {
 		before := w.versions()
 		slice := bytes.Replace(manifest(webService, "web"), []byte("name: web-1\n"), []byte("name: web-1\n  annotations: {touched: \"yes\"}\n"), 1)

@@ -49,6 +49,7 @@ type reconciler struct {
 	census  census
 
 	overwritten *overwritten
+	visible     visibility
 }
 
 // maxBackoff is the longest wait before a service that failed is tried again. controller-runtime's own is a quarter of an hour,

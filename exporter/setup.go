@@ -140,6 +140,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		pass:    newPass(),
 
 		overwritten: newOverwritten(),
+		visible:     visibility{own: opts.Cluster},
 	}
 	name.report = r.reportAll
 	r.brake = brake{holdFor: opts.HoldWithdrawals, served: exports.served, count: r.abandonedAll, single: r.pass.isDone}
@@ -175,6 +176,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 			return r.pass.run(ctx, opts.Cluster, exports, hub.GetClient(), r.synced)
 		},
 		beat.run,
+		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportAll) },
 	} {
 		if err := mgr.Add(run); err != nil {
 			return nil, fmt.Errorf("set up exporter: %w", err)

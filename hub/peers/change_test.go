@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -52,6 +53,9 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 		}
 		return nil
 	})
+	if _, err := join.Join(ctx, w.plane.Config(), join.Options{Cluster: "c", Rejoin: true}); err != nil { // which writes the shared role
+		t.Error(err)
+	}
 	for _, step := range []struct {
 		communities func(name string) []string
 		reads, said string

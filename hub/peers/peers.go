@@ -141,7 +141,7 @@ func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, e
 	if err := r.keepRole(ctx); err != nil {
 		return 0, err
 	}
-	if err := r.keepBindings(ctx, s.bindings()); err != nil {
+	if err := r.keepBindings(ctx, s.bindings(), s.accounts); err != nil {
 		return 0, err
 	}
 	if s.wait() {
@@ -204,8 +204,9 @@ func (r *reconciler) keepRole(ctx context.Context) error {
 	return nil
 }
 
-// keepBindings keeps the RoleBindings of all members. One that can't be written doesn't keep the others from being so.
-func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.RoleBinding) error {
+// keepBindings keeps the RoleBindings of all members, and creates those of members with an account. One that can't be written doesn't keep
+// the others from being so.
+func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.RoleBinding, accounts map[string]bool) error {
 	var list rbacv1.RoleBindingList
 	if err := r.granted.List(ctx, &list); err != nil {
 		return fmt.Errorf("list RoleBindings: %w", err)
@@ -218,7 +219,7 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 		errs = append(errs, r.keepBinding(ctx, is, want[is.Namespace]))
 	}
 	for namespace, binding := range want {
-		if have[namespace] {
+		if have[namespace] || !accounts[binding.Labels[api.LabelCluster]] {
 			continue
 		}
 		err := r.client.Create(ctx, binding, client.FieldOwner(api.FieldManagerHub))
@@ -276,7 +277,7 @@ func (r *reconciler) clear(ctx context.Context) (again time.Duration, err error)
 	if since := r.now().Sub(r.wrote); since < settle {
 		return settle - since, nil
 	}
-	return 0, r.keepBindings(ctx, nil)
+	return 0, r.keepBindings(ctx, nil, nil)
 }
 
 // read reads what the rights follow from.

@@ -71,8 +71,8 @@ func (s *state) wait() bool {
 	return false
 }
 
-// bindings returns the RoleBindings that there should be, by namespace. Only accounts of ours are bound: of one in a namespace that
-// somebody else made, anybody may have a token.
+// bindings returns the RoleBindings that there should be, by namespace, also of members whose account is being replaced (join --revoke): what
+// others may read stays. Only accounts of ours are bound: of one in a namespace that somebody else made, anybody may have a token.
 func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	if !s.on() {
 		return nil
@@ -80,9 +80,6 @@ func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	set := s.set()
 	all := make(map[string]*rbacv1.RoleBinding, len(s.members))
 	for cluster := range s.members {
-		if !s.accounts[cluster] {
-			continue
-		}
 		binding := binding(cluster)
 		for _, peer := range set.Peers(cluster) {
 			if s.accounts[peer] {

@@ -54,7 +54,7 @@ func healthy() *Facts {
 			k.Served = k.Want[:1]
 			s.CRDs = append(s.CRDs, k)
 		}
-		s.Rights = wanted("cli", what, "")
+		s.Rights = wanted("cli", what, "", false)
 		for i := range s.Rights {
 			s.Rights[i].Allowed = true
 		}

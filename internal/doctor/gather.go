@@ -19,6 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/cli/objects"
+	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/status"
 )
@@ -92,8 +93,9 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 		return s, c
 	}
 	s.CRDs = definitions(ctx, disco, c, what)
+	confined := what == "hub" && inCommunities(ctx, c)
 	for _, role := range g.Roles {
-		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace)...)
+		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace, confined)...)
 	}
 	asker := c
 	if g.As != "" && what == "cluster" {
@@ -106,6 +108,16 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 	}
 	s.RightsErr = ask(ctx, asker, s.Rights)
 	return s, c
+}
+
+// inCommunities reports whether MemberClusters name communities, as far as they may be read.
+func inCommunities(ctx context.Context, hub *objects.Cluster) bool {
+	members, err := hub.MemberClusters(ctx)
+	set := communities.Set{}
+	for i := range members {
+		set[members[i].Name] = members[i].Spec.Communities
+	}
+	return err == nil && set.On()
 }
 
 // ask reads the version, which any account may, and the clock that comes with every reply.

@@ -91,21 +91,39 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		named("apiextensions.k8s.io", "customresourcedefinitions", "memberclusters.clusterset.dev", "get"),
 		rule("events.k8s.io", []string{"events"}, []string{"create", "patch"}),
 	},
+	"hub-members": { // what it needs besides with --manage-members
+		rule("", []string{"namespaces"}, slices.Concat(read, []string{"create"})),
+		rule("", []string{"serviceaccounts", "secrets"}, []string{"create"}),
+		named("", "serviceaccounts", api.MemberServiceAccount, "patch"),
+		named("", "secrets", api.HubSecret, "delete"),
+		rule(rbacv1.GroupName, []string{"roles", "clusterrolebindings"}, []string{"create"}),
+		named(rbacv1.GroupName, "roles", api.MemberRole, "get", "list", "watch", "update", "delete", "bind"),
+		named(rbacv1.GroupName, "rolebindings", api.MemberRole, "get", "list", "watch", "update"),
+		named(rbacv1.GroupName, "clusterroles", api.MemberClusterRole, "bind"),
+		named(rbacv1.GroupName, "clusterrolebindings", api.MembersBinding, "get", "list", "watch", "update"),
+		named("", "serviceaccounts/token", api.MemberServiceAccount, "create"),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"create", "update", "patch", "delete"}),
+		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
+		named("coordination.k8s.io", "leases", api.HeartbeatLease, "update", "patch"),
+	},
 }
 
 // Roles are the words that --for takes.
-var Roles = []string{"cli", "dns", "member", "hub"}
+var Roles = []string{"cli", "dns", "member", "hub", "hub-members"}
 
-// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there.
-func wanted(role, what, memberNamespace string) []Right {
-	label := map[string]string{"cli": "the command line", "dns": "the DNS server", "member": "clusterset member", "hub": "clusterset hub"}[role]
+// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. Confined, where
+// MemberClusters name communities, it reads records there and in the namespaces of its peers only.
+func wanted(role, what, memberNamespace string, confined bool) []Right {
+	label := map[string]string{"cli": "the command line", "dns": "the DNS server", "member": "clusterset member", "hub": "clusterset hub", "hub-members": "clusterset hub --manage-members"}[role]
 	switch {
 	case what != "hub":
 		return expand(label, "", roles[role])
-	case role == "member" && memberNamespace != "":
-		return slices.Concat(expand(label, "", join.ReaderRules()), expand(label, memberNamespace, join.WriterRules()))
 	case role == "member":
-		return expand(label, "", join.ReaderRules())
+		rights := expand(label, "", join.ReaderRole(confined).Rules)
+		if memberNamespace != "" {
+			rights = append(rights, expand(label, memberNamespace, slices.Concat(join.PeerRules(), join.WriterRules()))...)
+		}
+		return rights
 	}
 	return expand(label, "", hubRoles[role])
 }

@@ -17,7 +17,7 @@ import (
 // What --for looks at are the rights that the end-to-end tests' processes run with, which are those of the chart's roles (both are
 // compared in test/chart). One that is missing here would be a process that fails while doctor is content.
 func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
-	for part, table := range map[string][]rbacv1.PolicyRule{"dns": roles["dns"], "member": roles["member"], "hub": hubRoles["hub"]} {
+	for part, table := range map[string][]rbacv1.PolicyRule{"dns": roles["dns"], "member": roles["member"], "hub": hubRoles["hub"], "hub-members": hubRoles["hub-members"]} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "test", "fleet", "rbac", part+".yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -56,5 +56,17 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 func grants(to map[string]bool, rules []rbacv1.PolicyRule) {
 	for _, right := range expand("", "", rules) {
 		to[right.Verb+" "+right.Group+"/"+right.Resource] = true
+	}
+}
+
+// A member of a set with communities mustn't be told that it lacks the right to read everything.
+func TestRightsOfAMemberWithCommunities(t *testing.T) {
+	reads := func(confined bool, namespace string) bool {
+		return slices.ContainsFunc(wanted("member", "hub", "clusterset-member-lyon", confined), func(r Right) bool {
+			return r.Resource == "exportedservices" && r.Verb == "list" && r.Namespace == namespace
+		})
+	}
+	if !reads(false, "") || reads(true, "") || !reads(true, "clusterset-member-lyon") {
+		t.Error("the wrong rights")
 	}
 }

@@ -1,0 +1,119 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/communities"
+)
+
+// visibility is which clusters may import what this one exports.
+type visibility struct {
+	own string
+	// peers are they, nil until the hub has said who is in the set.
+	peers atomic.Pointer[peers]
+}
+
+// peers are the other clusters of the set that share a community with this one.
+type peers struct {
+	limited bool // some cluster is in another community than the default one
+	names   []string
+}
+
+func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
+	set := communities.Set{}
+	for i := range members {
+		if m := &members[i]; !m.Left() || m.Name == own {
+			set[m.Name] = m.Spec.Communities
+		}
+	}
+	if !set.On() {
+		return &peers{}
+	}
+	return &peers{limited: true, names: slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })}
+}
+
+// watch keeps the peers, and calls changed when they have changed. It returns when ctx ends.
+func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(context.Context)) error {
+	events := make(chan struct{}, 1)
+	signal := func() {
+		select {
+		case events <- struct{}{}:
+		default:
+		}
+	}
+	_ = wait.PollUntilContextCancel(ctx, time.Second, true, func(ctx context.Context) (bool, error) {
+		informer, err := hub.GetInformer(ctx, &clustersetv1alpha1.MemberCluster{}, cache.BlockUntilSynced(false))
+		if err == nil {
+			_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+				AddFunc: func(any) { signal() }, UpdateFunc: func(any, any) { signal() }, DeleteFunc: func(any) { signal() },
+			})
+		}
+		return err == nil, nil // it ends with ctx
+	})
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-events:
+		}
+		var members clustersetv1alpha1.MemberClusterList
+		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
+			log.FromContext(ctx).V(1).Info("Can't tell which clusters there are", "reason", err.Error())
+			continue
+		}
+		now := peersOf(members.Items, v.own)
+		was := v.peers.Swap(now)
+		if was == nil && now.limited || was != nil && (was.limited != now.limited || !slices.Equal(was.names, now.names)) {
+			changed(ctx)
+		}
+	}
+}
+
+// put sets the condition Visible, and reports whether it changed. A set without communities needs none, since all may import all; nor
+// does what isn't exported.
+func (v *visibility) put(export *mcsv1beta1.ServiceExport, exported bool) (changed bool) {
+	p := v.peers.Load()
+	switch {
+	case p == nil:
+		return false
+	case !p.limited || !exported:
+		return meta.RemoveStatusCondition(&export.Status.Conditions, api.ConditionVisible)
+	}
+	c := p.condition()
+	c.ObservedGeneration = export.Generation
+	return meta.SetStatusCondition(&export.Status.Conditions, c)
+}
+
+func (p *peers) condition() metav1.Condition {
+	const shown = 10
+	if len(p.names) == 0 {
+		return metav1.Condition{
+			Type: api.ConditionVisible, Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
+			Message: "no other cluster shares a community with this one, so none imports it",
+		}
+	}
+	names := strings.Join(p.names[:min(len(p.names), shown)], ", ")
+	if more := len(p.names) - shown; more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	return metav1.Condition{
+		Type: api.ConditionVisible, Status: metav1.ConditionTrue, Reason: api.ReasonSharedCommunity,
+		Message: "the clusters that share a community with this one can import it: " + names,
+	}
+}
