@@ -74,12 +74,12 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 		put := func(name, communities string) {
 			w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %s}, spec: {communities: %s}}", name, communities))
 		}
-		put("lyon", "[x]")
+		put("nice", "[x]")
 		w.awaitCondition("web", "clusterset.dev/Visible=False/NoPeers")
-		put("beijing", "[x, y]")
+		put("beijing", "[x, z]")
 		w.awaitCondition("web", "clusterset.dev/Visible=True/SharedCommunity")
-		put("beijing", "[]")
-		put("lyon", "[]")
+		put("beijing", "[default]")
+		put("nice", "[default]")
 		kube.Eventually(t, 30*time.Second, func() error {
 			export := &mcsv1beta1.ServiceExport{}
 			if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
