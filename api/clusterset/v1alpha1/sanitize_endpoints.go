@@ -42,7 +42,8 @@ func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, field.ErrorList) {
 	endpoints := sanitize.Limit(out.Spec.Endpoints, api.MaxExportedEndpoints, path, &errs)
 	kept := endpoints[:0]
 	for i := range endpoints {
-		endpoint, ok := sanitizeEndpoint(&endpoints[i], corev1.IPFamily(e.Spec.AddressType), path.Index(i), &errs)
+		endpoint, ok := sanitizeEndpoint(&endpoints[i], corev1.IPFamily(e.Spec.AddressType),
+			func(child string) *field.Path { return path.Index(i).Child(child) }, &errs)
 		if ok {
 			kept = append(kept, endpoint)
 		}
@@ -71,17 +72,17 @@ func (e *ExportedEndpoints) validateIdentity() field.ErrorList {
 }
 
 // sanitizeEndpoint returns what can be kept of an endpoint, and whether that is anything.
-func sanitizeEndpoint(e *discoveryv1.Endpoint, family corev1.IPFamily, path *field.Path, errs *field.ErrorList) (discoveryv1.Endpoint, bool) {
+func sanitizeEndpoint(e *discoveryv1.Endpoint, family corev1.IPFamily, at sanitize.At, errs *field.ErrorList) (discoveryv1.Endpoint, bool) {
 	out := discoveryv1.Endpoint{
-		Addresses:  sanitize.Addresses(e.Addresses, family, path.Child("addresses"), errs),
+		Addresses:  sanitize.Addresses(e.Addresses, family, at, errs),
 		Conditions: e.Conditions,
 	}
 	if len(out.Addresses) == 0 {
 		return out, false
 	}
-	out.Hostname = sanitize.Hostname(e.Hostname, path.Child("hostname"), errs)
+	out.Hostname = sanitize.Hostname(e.Hostname, at, errs)
 	if e.Zone != nil {
-		if zone := sanitize.Location(*e.Zone, path.Child("zone"), errs); zone != "" {
+		if zone := sanitize.Location(*e.Zone, at, "zone", errs); zone != "" {
 			out.Zone = &zone
 		}
 	}

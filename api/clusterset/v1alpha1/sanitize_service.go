@@ -154,8 +154,9 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.Er
 	var families []corev1.IPFamily
 	kept := s.ClusterIPs[:0]
 	for i, ip := range s.ClusterIPs {
-		addr, ok := sanitize.Address(ip, "", path.Index(i), errs)
-		if !ok {
+		addr, err := api.ParseAddress(ip)
+		if err != nil {
+			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(ip), err.Error()))
 			continue
 		}
 		family := sanitize.Family(addr)

@@ -17,14 +17,17 @@ func (m *MemberCluster) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(m.Name), err.Error()))
 	}
 	spec := field.NewPath("spec")
-	sanitize.Location(m.Spec.Zone, spec.Child("zone"), &errs)
+	at := func(child string) *field.Path { return spec.Child(child) }
+	sanitize.Location(m.Spec.Zone, at, "zone", &errs)
 	path := spec.Child("zones")
 	for i, zone := range sanitize.Limit(m.Spec.Zones, MaxZones, path, &errs) {
-		if sanitize.Location(zone, path.Index(i), &errs) == "" && zone == "" {
+		if err := api.CheckLocation(zone); err != nil {
+			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(zone), err.Error()))
+		} else if zone == "" {
 			errs = append(errs, field.Required(path.Index(i), "must be the name of a zone; leave it out where it is unknown"))
 		}
 	}
-	sanitize.Location(m.Spec.Region, spec.Child("region"), &errs)
+	sanitize.Location(m.Spec.Region, at, "region", &errs)
 	if w := m.Spec.Weight; w != nil && (*w < 1 || *w > DefaultWeight) {
 		errs = append(errs, field.Invalid(spec.Child("weight"), *w, "must be 1 to 100; to send no traffic, set drain"))
 	}

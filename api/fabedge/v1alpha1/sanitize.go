@@ -31,30 +31,28 @@ func (g *GlobalService) Validate() field.ErrorList {
 // Some things are not wrong, just several ways to say the same, and come out as one: a type or protocol left out is filled
 // in, cluster, hostname and port names become lower case (RFC 4343), addresses take their canonical form and appear once.
 //
-// The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed. The copy's spec
-// shares none of its memory; its metadata and status, of which nothing is sanitized, are the object's.
+// The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed. The copy
+// shares what is not sanitized with it: don't change either.
 func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 	if errs := g.validateIdentity(); len(errs) > 0 {
 		return nil, errs
 	}
 	out := *g
-	out.Spec = *g.Spec.DeepCopy()
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
 	if out.Spec.Type == "" {
 		out.Spec.Type = ClusterIP
 	}
-	out.Spec.Ports = sanitizePorts(out.Spec.Ports, spec.Child("ports"), &errs)
+	out.Spec.Ports = sanitizePorts(g.Spec.Ports, spec.Child("ports"), &errs)
 
 	path := spec.Child("endpoints")
-	endpoints := sanitize.Limit(out.Spec.Endpoints, api.MaxGlobalServiceEndpoints, path, &errs)
-	kept := endpoints[:0]
-	for i := range endpoints {
-		if endpoints[i].sanitize(path.Index(i), &errs) {
-			kept = append(kept, endpoints[i])
+	endpoints := sanitize.Limit(g.Spec.Endpoints, api.MaxGlobalServiceEndpoints, path, &errs)
+	out.Spec.Endpoints = make([]Endpoint, 0, len(endpoints))
+	for i, e := range endpoints {
+		if e.sanitize(func(child string) *field.Path { return path.Index(i).Child(child) }, &errs) {
+			out.Spec.Endpoints = append(out.Spec.Endpoints, e)
 		}
 	}
-	out.Spec.Endpoints = kept
 	return &out, errs
 }
 
@@ -78,33 +76,37 @@ func (g *GlobalService) validateIdentity() field.ErrorList {
 	return errs
 }
 
-// sanitize puts the endpoint right in place and says whether it can be kept.
-func (e *Endpoint) sanitize(path *field.Path, errs *field.ErrorList) bool {
+// sanitize corrects the endpoint, without changing what its fields point to, and reports whether it can be kept.
+func (e *Endpoint) sanitize(at sanitize.At, errs *field.ErrorList) bool {
 	e.Cluster = strings.ToLower(e.Cluster)
 	if e.Cluster != "" {
 		if err := api.CheckClusterName(e.Cluster); err != nil {
-			*errs = append(*errs, field.Invalid(path.Child("cluster"), sanitize.Printable(e.Cluster), err.Error()))
+			*errs = append(*errs, field.Invalid(at("cluster"), sanitize.Printable(e.Cluster), err.Error()))
 			return false
 		}
 	}
-	e.Addresses = sanitize.Addresses(e.Addresses, "", path.Child("addresses"), errs)
+	e.Addresses = sanitize.Addresses(e.Addresses, "", at, errs)
 	if len(e.Addresses) == 0 {
 		return false
 	}
 	if e.Hostname != nil {
-		*e.Hostname = strings.ToLower(*e.Hostname)
-		e.Hostname = sanitize.Hostname(e.Hostname, path.Child("hostname"), errs)
+		if lower := strings.ToLower(*e.Hostname); lower != *e.Hostname {
+			e.Hostname = &lower
+		}
+		e.Hostname = sanitize.Hostname(e.Hostname, at, errs)
 	}
-	e.Zone = sanitize.Location(e.Zone, path.Child("zone"), errs)
-	e.Region = sanitize.Location(e.Region, path.Child("region"), errs)
-	e.Ports = sanitizeEndpointPorts(e.Ports, path.Child("ports"), errs)
+	e.Zone = sanitize.Location(e.Zone, at, "zone", errs)
+	e.Region = sanitize.Location(e.Region, at, "region", errs)
+	if e.Ports != nil {
+		e.Ports = sanitizeEndpointPorts(e.Ports, at("ports"), errs)
+	}
 	return true
 }
 
 func sanitizePorts(ports []ServicePort, path *field.Path, errs *field.ErrorList) []ServicePort {
 	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
 	var set sanitize.Ports
-	kept := ports[:0]
+	kept := make([]ServicePort, 0, len(ports))
 	for i, p := range ports {
 		p.Name = strings.ToLower(p.Name)
 		if p.Protocol == "" {
@@ -120,7 +122,7 @@ func sanitizePorts(ports []ServicePort, path *field.Path, errs *field.ErrorList)
 func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, errs *field.ErrorList) []EndpointPort {
 	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
 	set := sanitize.Ports{NumbersRepeat: true}
-	kept := ports[:0]
+	kept := make([]EndpointPort, 0, len(ports))
 	for i, p := range ports {
 		p.Name = strings.ToLower(p.Name)
 		if p.Protocol == "" {

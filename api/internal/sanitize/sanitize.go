@@ -3,7 +3,9 @@
 package sanitize
 
 import (
+	"errors"
 	"net/netip"
+	"slices"
 	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
@@ -13,38 +15,39 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// Addresses returns the addresses that can be handed out, canonical and once each, in the list's own memory. With a family
-// given it keeps only that family's. An empty list is an error of its own.
-func Addresses(addresses []string, family corev1.IPFamily, path *field.Path, errs *field.ErrorList) []string {
+// At returns the path of a field of the endpoint being checked. It is called for errors only: paths for every field of every
+// endpoint would be most of what an update allocates.
+type At func(child string) *field.Path
+
+// Addresses returns the valid addresses in a new list, in canonical form and without duplicates, and only those of the given
+// family if it isn't empty. An empty list is an error.
+func Addresses(addresses []string, family corev1.IPFamily, at At, errs *field.ErrorList) []string {
 	if len(addresses) == 0 {
-		*errs = append(*errs, field.Required(path, "an endpoint has at least one address"))
+		*errs = append(*errs, field.Required(at("addresses"), "an endpoint has at least one address"))
 		return nil
 	}
-	addresses = Limit(addresses, api.MaxAddresses, path, errs)
-	seen := make(map[netip.Addr]bool, len(addresses))
-	kept := addresses[:0]
+	if len(addresses) > api.MaxAddresses {
+		addresses = Limit(addresses, api.MaxAddresses, at("addresses"), errs)
+	}
+	kept := make([]string, 0, len(addresses))
 	for i, s := range addresses {
-		addr, ok := Address(s, family, path.Index(i), errs)
-		if ok && !seen[addr] {
-			seen[addr] = true
-			kept = append(kept, addr.String())
+		addr, err := api.ParseAddress(s)
+		if err == nil && family != "" && Family(addr) != family {
+			err = errors.New("must be an " + string(family) + " address, as the address type says")
+		}
+		if err != nil {
+			*errs = append(*errs, field.Invalid(at("addresses").Index(i), Printable(s), err.Error()))
+			continue
+		}
+		var buffer [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
+		if canonical := addr.AppendTo(buffer[:0]); string(canonical) != s {
+			s = string(canonical)
+		}
+		if !slices.Contains(kept, s) {
+			kept = append(kept, s)
 		}
 	}
 	return kept
-}
-
-// Address parses one address that can be handed out, of one family if that is given.
-func Address(s string, family corev1.IPFamily, path *field.Path, errs *field.ErrorList) (netip.Addr, bool) {
-	addr, err := api.ParseAddress(s)
-	if err != nil {
-		*errs = append(*errs, field.Invalid(path, Printable(s), err.Error()))
-		return netip.Addr{}, false
-	}
-	if family != "" && Family(addr) != family {
-		*errs = append(*errs, field.Invalid(path, Printable(s), "must be an "+string(family)+" address, as the address type says"))
-		return netip.Addr{}, false
-	}
-	return addr, true
 }
 
 // Family returns the family of an address that api.ParseAddress returned.
@@ -55,22 +58,22 @@ func Family(addr netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// Location returns a zone's or region's name as it is, or empty (unknown) where it can't be one.
-func Location(s string, path *field.Path, errs *field.ErrorList) string {
+// Location returns a zone or region unchanged, or "" (unknown) if it is invalid.
+func Location(s string, at At, child string, errs *field.ErrorList) string {
 	if err := api.CheckLocation(s); err != nil {
-		*errs = append(*errs, field.Invalid(path, Printable(s), err.Error()))
+		*errs = append(*errs, field.Invalid(at(child), Printable(s), err.Error()))
 		return ""
 	}
 	return s
 }
 
-// Hostname returns an endpoint's hostname as it is, or nil, which is none, where it is empty or no DNS label.
-func Hostname(s *string, path *field.Path, errs *field.ErrorList) *string {
+// Hostname returns an endpoint's hostname unchanged, or nil if it is empty or not a DNS label.
+func Hostname(s *string, at At, errs *field.ErrorList) *string {
 	if s == nil || *s == "" {
 		return nil
 	}
 	if err := api.CheckLabel(*s); err != nil {
-		*errs = append(*errs, field.Invalid(path, Printable(*s), err.Error()))
+		*errs = append(*errs, field.Invalid(at("hostname"), Printable(*s), err.Error()))
 		return nil
 	}
 	return s
