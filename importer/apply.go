@@ -25,18 +25,18 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// staleRetry is when to look again after a write lost to another's. By then the cache has the other's.
+// staleRetry is when to retry after a write conflict. By then the cache has the other write.
 const staleRetry = 200 * time.Millisecond
 
-// sliceWriters is how many slices of one service are written at once.
+// sliceWriters is how many slices of one service are written in parallel.
 const sliceWriters = 8
 
-// apply writes what differs: the derived Service first, whose addresses the API server chooses, so that the ServiceImport is
-// written once, with them; then the slices, which the ServiceImport owns; then what reports it all. What fails doesn't hold up what
-// doesn't depend on it. again is when something that waits is due, 0 where nothing does.
+// apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the
+// ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; then status and reports. An
+// object is still written if one it doesn't depend on fails. again is when to reconcile again, 0 for never.
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
-		// What is ours beside it would be somebody else's.
+		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
 		err := r.removeOwned(ctx, cur)
 		again, globalErr := r.applyGlobal(ctx, out, cur)
 		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
@@ -50,7 +50,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	if err != nil {
-		errs = append(errs, err) // and the slices would belong to nobody
+		errs = append(errs, err) // and the slices would have no owner
 	} else {
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
 		r.report.drops(ctx, in.Key, imp, out.Drops)
@@ -59,8 +59,8 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	return again, errors.Join(append(errs, err)...)
 }
 
-// refusal returns what an API server says that won't take an object, whoever asks again: it is invalid, or a quota, a policy or a
-// role forbids it. Empty: err is none of these.
+// refusal returns the API server's message if it rejects an object for good: it is invalid, or a quota, a policy or a role
+// forbids it. For any other error it returns "".
 func refusal(err error) string {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) {
@@ -73,7 +73,7 @@ func refusal(err error) string {
 	return ""
 }
 
-// ownerOf has the API server's garbage collector remove what belongs to a ServiceImport that someone deletes.
+// ownerOf lets garbage collection remove the objects of a ServiceImport that someone deletes.
 func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerReference {
 	controller := true
 	return []metav1.OwnerReference{{
@@ -82,7 +82,7 @@ func (r *reconciler) ownerOf(imp *mcsv1beta1.ServiceImport) []metav1.OwnerRefere
 	}}
 }
 
-// existing is what ensure takes: a pointer to the current object, nil where there is none.
+// existing returns what ensure takes: a pointer to the current object, or nil if there is none.
 func existing[T any](current *T) **T {
 	if current == nil {
 		return nil
@@ -112,7 +112,7 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 	})
 }
 
-// applySlices makes the slices what they should be and deletes those that shouldn't be.
+// applySlices creates, updates and deletes slices until they match what is wanted.
 func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
 	var mu sync.Mutex
 	memory := r.memories.get(key)
@@ -124,7 +124,7 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 		}
 		current := cur.Slice(want.Name)
 		if current != nil && current.AddressType != want.AddressType {
-			// It can't be changed. The exporter's record was made anew under the same name.
+			// The address type can't be changed. The exporter recreated its record under the same name.
 			if err := r.local.remove(ctx, current); err != nil {
 				return err
 			}
@@ -132,7 +132,7 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 		}
 		change := func(s *discoveryv1.EndpointSlice) {
 			s.Labels, s.OwnerReferences = labels.Merge(s.Labels, want.Labels, sliceLabels), owner
-			full := want.DeepCopy() // what is written gets the answer decoded into it, and parts of want are remembered
+			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are cached
 			s.Endpoints, s.Ports = full.Endpoints, full.Ports
 			s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
 		}
@@ -150,7 +150,7 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 			return err
 		}
 	}
-	// New ones first, and stale ones last: an endpoint that moves from one slice to another is never missing.
+	// New slices first and stale ones last: an endpoint that moves between slices is never missing.
 	var fresh, there []*discoveryv1.EndpointSlice
 	for _, want := range out.Slices {
 		switch current := cur.Slice(want.Name); {
@@ -184,7 +184,7 @@ func sameSliceEndpoint(a, b discoveryv1.Endpoint) bool {
 		(a.Hints == b.Hints || equality.Semantic.DeepEqual(a.Hints, b.Hints))
 }
 
-// sideBySide does something with several slices at once, and returns what went wrong with any.
+// sideBySide calls do for several slices in parallel and returns the joined errors.
 func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointSlice) error) error {
 	errs := make([]error, len(all))
 	var group errgroup.Group
@@ -199,7 +199,7 @@ func sideBySide(all []*discoveryv1.EndpointSlice, do func(*discoveryv1.EndpointS
 	return errors.Join(errs...)
 }
 
-// removeOwned deletes slices and the derived Service of a ServiceImport that isn't ours any more.
+// removeOwned deletes the slices and the derived Service of a ServiceImport that is no longer ours.
 func (r *reconciler) removeOwned(ctx context.Context, cur desired.Current) error {
 	cur.ServiceImport, cur.Global = nil, nil
 	return r.removeAll(ctx, cur)

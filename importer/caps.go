@@ -17,19 +17,19 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// caps bounds how many services are imported of one cluster. A stolen token would else be enough to fill every member's Service
-// range and etcd. The first ones count, by when the hub got the record and then by name, so that what is imported stays so
-// whatever its cluster exports besides.
+// caps limits how many services are imported from one cluster. Without a limit, a stolen token could fill every member's
+// Service range and etcd. Records count in the order in which the hub received them, then by name, so a service that is
+// imported stays imported if its cluster exports more.
 type caps struct {
 	limit int
-	// passed is called when a cluster has come to export more than that, and when it no longer does.
+	// passed is called when a cluster exceeds the limit, and when it no longer does.
 	passed func(ctx context.Context, cluster string, exports, limit int)
 
 	mu sync.Mutex
 	of map[string][]capped // by cluster, the first one first
 }
 
-// capped is a record in the order by which they count.
+// capped is a record with the fields that records are ordered by.
 type capped struct {
 	created metav1.Time
 	name    string
@@ -44,7 +44,7 @@ func newCaps(limit int, passed func(ctx context.Context, cluster string, exports
 	return &caps{limit: limit, passed: passed, of: map[string][]capped{}}
 }
 
-// over says whether a record is beyond its cluster's cap.
+// over reports whether a record is beyond its cluster's limit.
 func (c *caps) over(record client.Object) bool {
 	cluster, entry, ok := cappedOf(record)
 	if !ok {
@@ -56,7 +56,7 @@ func (c *caps) over(record client.Object) bool {
 	return len(all) > c.limit && entry.compare(all[c.limit-1]) > 0
 }
 
-// add takes up a record and returns the service that finds no room any more, if there is one.
+// add adds a record and returns the service that is now beyond the limit, if any.
 func (c *caps) add(ctx context.Context, record client.Object) (out types.NamespacedName) {
 	cluster, entry, ok := cappedOf(record)
 	if !ok {
@@ -80,7 +80,7 @@ func (c *caps) add(ctx context.Context, record client.Object) (out types.Namespa
 	return out
 }
 
-// remove forgets a record and returns the service that finds room now, if there is one.
+// remove removes a record and returns the service that is now within the limit, if any.
 func (c *caps) remove(ctx context.Context, record client.Object) (in types.NamespacedName) {
 	cluster, entry, ok := cappedOf(record)
 	if !ok {
@@ -113,7 +113,7 @@ func cappedOf(record client.Object) (cluster string, entry capped, ok bool) {
 	return cluster, capped{record.GetCreationTimestamp(), record.GetName(), service}, ok && known
 }
 
-// counting wraps a handler of ExportedServices so that caps are known before services are worked on.
+// counting wraps a handler of ExportedServices so that records are counted before services are reconciled.
 type counting struct {
 	handler.EventHandler
 	caps *caps
@@ -127,7 +127,7 @@ func (h counting) Create(ctx context.Context, e event.CreateEvent, q queue) {
 
 // Update implements handler.EventHandler.
 func (h counting) Update(ctx context.Context, e event.UpdateEvent, q queue) {
-	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // made anew while our watch was broken
+	if e.ObjectOld.GetUID() != e.ObjectNew.GetUID() { // recreated while the watch was broken
 		enqueueNamed(q, h.caps.remove(ctx, e.ObjectOld))
 		enqueueNamed(q, h.caps.add(ctx, e.ObjectNew))
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// applyDerived makes the derived Service what it should be, or deletes it where there should be none. It returns the
-// Service as it is then, and whether this cluster can't have one for want of the exports' families.
+// applyDerived creates, updates or deletes the derived Service. It returns the resulting Service, and whether this cluster
+// can't have one because it lacks the exports' IP families.
 //
-// It has no owner. It is there before the ServiceImport, which would else be written twice, without its addresses and with them. And
-// should someone delete that, the addresses stay for the one that takes its place.
+// The derived Service has no owner. It is created before the ServiceImport, which would otherwise be written twice, first
+// without addresses. If someone deletes the ServiceImport, the addresses stay for its replacement.
 func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (_ *corev1.Service, unsupported bool, _ error) {
 	want := out.Derived
 	if want == nil {
@@ -36,7 +36,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 		had := s.Spec
 		want.Spec.DeepCopyInto(&s.Spec)
 		if in.Derived == nil && had.ClusterIP != "" {
-			// We made it a moment ago and the cache is behind. What want asks for must not replace what was given.
+			// We created it a moment ago and the cache is behind. Keep the addresses that were allocated.
 			s.Spec.ClusterIP, s.Spec.ClusterIPs = had.ClusterIP, had.ClusterIPs
 			s.Spec.IPFamilies, s.Spec.IPFamilyPolicy = had.IPFamilies, had.IPFamilyPolicy
 		}
@@ -66,7 +66,7 @@ func (r *reconciler) applyDerived(ctx context.Context, in desired.Input, out des
 	return nil, true, nil
 }
 
-// refusesFamily says whether the API server refused a Service because the cluster has no addresses of the family.
+// refusesFamily reports whether the API server rejected a Service because the cluster lacks the IP family.
 func refusesFamily(err error) bool {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
@@ -80,8 +80,8 @@ func refusesFamily(err error) bool {
 	return false
 }
 
-// familyMemory remembers which families this cluster has no addresses of, so that not every event of every such service
-// asks the API server again. There is no API that says it. It forgets, because a cluster can become dual-stack.
+// familyMemory remembers which IP families this cluster lacks, so that not every event of such a service asks the API server
+// again. No API tells. It forgets after a while, because a cluster can become dual-stack.
 type familyMemory struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

@@ -21,8 +21,8 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// gatherHub reads a service's records from the hub's cache, but for those of clusters that have left: what is said of them all
-// at once, record by record may take a while, or something holds a record back.
+// gatherHub reads a service's records from the hub's cache, without those of clusters that have left: deleting those record by
+// record may take a while, or something may hold a record back.
 func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) {
 	left, member := map[string]bool{}, &clustersetv1alpha1.MemberCluster{}
 	stays := func(record client.Object) bool {
@@ -34,7 +34,7 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 		}
 		return !gone
 	}
-	// These are the cache's own objects. merge.Sanitize copies before it changes anything.
+	// These objects belong to the cache. merge.Sanitize copies before it changes anything.
 	in.Endpoints = slices.DeleteFunc(r.records.endpoints.Of(key.String()), func(e *clustersetv1alpha1.ExportedEndpoints) bool { return !stays(e) })
 	in.Capped = map[string]bool{}
 	for _, s := range r.records.services.Of(key.String()) {
@@ -48,23 +48,23 @@ func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in
 	}
 }
 
-// hasLeft says whether the hub says that the cluster, to which a namespace there belongs, has left.
+// hasLeft reports whether the hub says that the cluster with that namespace on the hub has left.
 func (r *reconciler) hasLeft(ctx context.Context, namespace string, member *clustersetv1alpha1.MemberCluster) bool {
 	cluster, ok := api.ClusterOfNamespace(namespace)
 	return ok && r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy) == nil && member.Left()
 }
 
-// gatherMembers reads the MemberClusters of the clusters that the records come from, and this cluster's. again is when one of
-// them has been back for long enough, 0 where none is awaited.
+// gatherMembers reads this cluster's MemberCluster and those of the clusters that the records come from. again is when one of
+// them has been back for long enough, 0 if none is waited for.
 func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (again time.Duration, err error) {
 	in.Members, in.Returning = make(map[string]*clustersetv1alpha1.MemberCluster, len(in.Services)+1), map[string]bool{}
 	read := func(cluster string) error {
-		// The caches' own objects. Nothing changes them.
+		// These objects belong to the caches and must not be changed.
 		member := &clustersetv1alpha1.MemberCluster{}
 		err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy)
 		if apierrors.IsNotFound(err) {
-			// A hub that was emptied, most likely. The cluster lies where it lay: without its place its endpoints would
-			// lose their rank.
+			// The hub was probably emptied. Use the last known location: without one the cluster's endpoints would lose their
+			// rank.
 			err = r.local.cache.Get(ctx, client.ObjectKey{Name: cluster}, member, client.UnsafeDisableDeepCopy)
 		}
 		if client.IgnoreNotFound(err) != nil {
@@ -94,7 +94,7 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 	return again, nil
 }
 
-// usable is desired.Usable, said.
+// usable is desired.Usable with logging.
 func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
 	usable, errs := desired.Usable(member)
 	if len(errs) > 0 {
@@ -103,8 +103,8 @@ func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clus
 	return usable
 }
 
-// gatherLocal reads what there is of a service here: what is imported, and the EndpointSlices of this cluster's own Service. All are the
-// cache's own.
+// gatherLocal reads this cluster's objects of a service: what is imported, and the EndpointSlices of the cluster's own Service. All
+// belong to the cache.
 func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) (cur desired.Current, own []discoveryv1.EndpointSlice, err error) {
 	if cur.ServiceImport, err = r.local.getImport(ctx, key.Namespace, key.Name); err != nil {
 		return cur, nil, err
@@ -136,8 +136,8 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	return cur, own, nil
 }
 
-// gatherOwn reads what this cluster's own objects say of a service, all being the EndpointSlices of its Service. Of a Service that is
-// gone, or is being deleted, that is nothing: the hub has its addresses until the exporter has withdrawn them, and they lead nowhere.
+// gatherOwn reads this cluster's own endpoints of a service; all are the EndpointSlices of its Service. If the Service is gone
+// or being deleted, there are none: the hub has its addresses until the exporter withdraws them, but they lead nowhere.
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
 	own := &desired.Own{Nodes: map[string]string{}}
 	svc := &corev1.Service{}

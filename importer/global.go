@@ -17,11 +17,11 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// smallGlobal is how many endpoints a GlobalService may have to be written for each change at once.
+// smallGlobal is how many endpoints a GlobalService may have for each change to be written at once.
 const smallGlobal = 256
 
-// globalEvery is the least time between two writes of a GlobalService because its endpoints change: a millisecond for each. All of
-// them are written each time, and a rollout changes one after the other.
+// globalEvery is the least time between two writes of a GlobalService for changed endpoints: a millisecond per endpoint. Each
+// write contains all endpoints, and a rollout changes them one after the other.
 func globalEvery(endpoints int) time.Duration {
 	if endpoints <= smallGlobal {
 		return 0
@@ -29,8 +29,8 @@ func globalEvery(endpoints int) time.Duration {
 	return time.Duration(endpoints) * time.Millisecond
 }
 
-// applyGlobal makes the GlobalService what it should be, or returns when to do that. It may have thousands of endpoints, so that it is
-// copied and compared in general only where it differs.
+// applyGlobal writes the GlobalService if it differs, or returns when to write it. It may have thousands of endpoints, so it is
+// copied and compared in full only if it differs.
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if r.options.SkipGlobalServices {
 		return 0, nil
@@ -72,7 +72,7 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 	return 0, ensureStatus(ctx, r.local, g, func(g *fabedgev1alpha1.GlobalService) { g.Status = globalStatus(g, want) })
 }
 
-// globalStatus returns the status that an object gets.
+// globalStatus returns the status to write.
 func globalStatus(g, want *fabedgev1alpha1.GlobalService) fabedgev1alpha1.GlobalServiceStatus {
 	status := *want.Status.DeepCopy()
 	if len(status.Conditions) == 0 {
@@ -87,12 +87,12 @@ func globalStatus(g, want *fabedgev1alpha1.GlobalService) fabedgev1alpha1.Global
 	return status
 }
 
-// isGlobal says whether an object of ours is as it should be, but for its status.
+// isGlobal reports whether an object of ours is as wanted, apart from its status.
 func isGlobal(is, want *fabedgev1alpha1.GlobalService) bool {
 	return isButForEndpoints(is, want) && slices.EqualFunc(is.Spec.Endpoints, want.Spec.Endpoints, sameEndpoint)
 }
 
-// isButForEndpoints says whether all of it is but for its endpoints and its status.
+// isButForEndpoints reports whether an object is as wanted, apart from its endpoints and status.
 func isButForEndpoints(is, want *fabedgev1alpha1.GlobalService) bool {
 	return desired.Owned(is) &&
 		maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, nil)) &&

@@ -19,18 +19,18 @@ import (
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// local is the member's own API server: cached reads, and writes only where something differs.
+// local is the member's own API server: cached reads, and writes only if something differs.
 type local struct {
-	// cache is the manager's. Objects from it are never changed, only copies.
+	// cache is the manager's. Its objects must not be changed, only copies of them.
 	cache  client.Reader
 	slices *lookup.Index[*discoveryv1.EndpointSlice]
-	// live reads past the cache, where the cache must be behind.
+	// live reads past the cache, for when the cache is behind.
 	live    client.Reader
 	client  client.Client
 	imports mcs.Version
 }
 
-// get reads an object from the cache; found false says that there is none.
+// get reads an object from the cache. found is false if there is none.
 func get[T client.Object](ctx context.Context, l *local, namespace, name string, into T, opts ...client.GetOption) (found bool, err error) {
 	err = l.cache.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, into, opts...)
 	switch {
@@ -42,7 +42,7 @@ func get[T client.Object](ctx context.Context, l *local, namespace, name string,
 	return true, nil
 }
 
-// getImport reads a ServiceImport of whatever version is served, nil where there is none. It is the cache's own.
+// getImport reads a ServiceImport in the version that is served. It returns nil if there is none. It belongs to the cache.
 func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1beta1.ServiceImport, error) {
 	o := l.imports.NewImport()
 	if found, err := get(ctx, l, namespace, name, o, client.UnsafeDisableDeepCopy); err != nil || !found {
@@ -51,9 +51,9 @@ func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1be
 	return mcs.DecodeImport(o)
 }
 
-// ensure makes the object what change makes of it, and returns it as it is then. current is the object from the cache, nil
-// where there is none; fresh is what to create then. Nothing is written where change changes nothing, and nothing at all
-// where the object is someone else's, which is a foreignError.
+// ensure applies change to an object and returns the result. current is the object from the cache, or nil if there is none;
+// then fresh is created. Nothing is written if change changes nothing. An object that isn't ours is left alone and returned as
+// a foreignError.
 func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T, change func(T)) (T, error) {
 	if current == nil {
 		change(fresh)
@@ -63,7 +63,7 @@ func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T,
 		if !apierrors.IsAlreadyExists(err) {
 			return fresh, err
 		}
-		// Either the cache hasn't seen yet what we wrote a moment ago, or it leaves out what isn't ours.
+		// Either the cache hasn't seen our last write yet, or it leaves out objects that aren't ours.
 		live, getErr := getLive(ctx, l, fresh)
 		if getErr != nil {
 			return fresh, errors.Join(err, getErr)
@@ -97,7 +97,7 @@ func (l *local) update(ctx context.Context, o client.Object) error {
 	})
 }
 
-// getLive reads the object of o's name from the API server.
+// getLive reads the object with o's name from the API server.
 func getLive[T client.Object](ctx context.Context, l *local, o T) (T, error) {
 	if imp, ok := client.Object(o).(*mcsv1beta1.ServiceImport); ok {
 		wire := l.imports.NewImport()
@@ -114,7 +114,7 @@ func getLive[T client.Object](ctx context.Context, l *local, o T) (T, error) {
 	return live, l.live.Get(ctx, client.ObjectKeyFromObject(o), live)
 }
 
-// ensureStatus is ensure for the status of an object that is ours and exists.
+// ensureStatus is ensure for the status of an object of ours that exists.
 func ensureStatus[T client.Object](ctx context.Context, l *local, current T, change func(T)) error {
 	updated := current.DeepCopyObject().(T)
 	change(updated)
@@ -130,7 +130,7 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	return err
 }
 
-// remove deletes an object if it is ours and still the one that the cache showed.
+// remove deletes an object if it is ours and unchanged since the cache saw it.
 func (l *local) remove(ctx context.Context, o client.Object) error {
 	if !desired.Owned(o) {
 		return nil
@@ -146,7 +146,7 @@ func (l *local) remove(ctx context.Context, o client.Object) error {
 	return err
 }
 
-// write does and counts one write, converting a ServiceImport to the served version and back.
+// write makes and counts one write, converting a ServiceImport to the served version and back.
 func (l *local) write(verb string, o client.Object, do func(client.Object) error) error {
 	wire := o
 	imp, isImport := o.(*mcsv1beta1.ServiceImport)

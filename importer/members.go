@@ -25,8 +25,8 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// mirror keeps a copy of each of the hub's MemberClusters here, where DNS ranks by them. A cluster that goes silent is one
-// object that changes in every member, and not each of its endpoints.
+// mirror keeps a local copy of each of the hub's MemberClusters, by which DNS ranks. When a cluster goes silent, one object
+// changes in every member instead of each of its endpoints.
 type mirror struct {
 	hub    client.Reader // the hub's cache
 	hold   *hold.Hold
@@ -34,7 +34,7 @@ type mirror struct {
 	report *reporter
 }
 
-// memberSources returns what enqueues MemberClusters: the hub's, and our copies. What our own is decides about all of them.
+// memberSources returns the sources that enqueue MemberClusters: the hub's and our copies. A change of our own enqueues all.
 func memberSources(hub, local cache.Cache, own string) []source.Source {
 	those := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var all clustersetv1alpha1.MemberClusterList
@@ -115,11 +115,11 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return reconcile.Result{}, err
 }
 
-// hubIsHere says whether this cluster is the hub, by its own MemberCluster: known is false until that is here too.
+// hubIsHere reports whether this cluster is the hub, by its own MemberCluster. known is false until that exists here too.
 //
-// A MemberCluster that is missing here is no sign of another cluster. Of two caches of one API server the hub's may still
-// have what a leave has just deleted, and a copy of that would be the hub's own again: everyone would take the one who left
-// for a member.
+// A MemberCluster that is missing here doesn't prove that the hub is another cluster. With two caches of one API server, the
+// hub's may still have an object that a leave has just deleted. A copy of it would become the hub's own object again, and
+// everyone would take the cluster that left for a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
 	err = m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, there)
@@ -135,7 +135,8 @@ func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	return here.UID == there.UID, true, nil
 }
 
-// mayForget returns nil if a cluster has left, or has been missing on the hub for too long, else why our copy stays.
+// mayForget returns nil if a cluster has left or has been missing on the hub for too long. Otherwise the error says why our
+// copy stays.
 func (m *mirror) mayForget(ctx context.Context, cluster string, there *clustersetv1alpha1.MemberCluster) error {
 	if err := m.hold.Guard.MayDelete(ctx); err != nil {
 		return err
@@ -157,7 +158,7 @@ func (m *mirror) mayForget(ctx context.Context, cluster string, there *clusterse
 	return nil
 }
 
-// await says of a cluster that hasn't joined again, on our copy of its MemberCluster, that it is waited for.
+// await records on our copy of a MemberCluster that the cluster hasn't rejoined and is waited for.
 func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, lost *hold.LostError) (reconcile.Result, error) {
 	m.report.awaited(here.Name, true)
 	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
@@ -178,7 +179,7 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
 	var joined map[string]string
-	if controllerutil.ContainsFinalizer(there, api.MemberFinalizer) || there.Annotations[api.AnnotationJoined] != "" { // else it is only described
+	if controllerutil.ContainsFinalizer(there, api.MemberFinalizer) || there.Annotations[api.AnnotationJoined] != "" { // otherwise it is only described
 		joined = map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
@@ -201,5 +202,5 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 	})
 }
 
-// memberKey is a MemberCluster's place in the reporter, which no service can have.
+// memberKey is the reporter's key for a MemberCluster. No service can have it.
 func memberKey(name string) types.NamespacedName { return types.NamespacedName{Name: name} }

@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// memories has what is remembered of each service that is imported, so that an event costs what has changed. Nobody works on one
-// service twice at a time; several are worked on at once.
+// memories remembers the last computation of each imported service, so that an event costs only what has changed. Several
+// services are reconciled in parallel, each by one worker at a time.
 type memories struct {
 	mu sync.Mutex
 	of map[types.NamespacedName]*memory
@@ -46,7 +46,7 @@ type memory struct {
 	globalWrote time.Time // when the GlobalService was last written; zero: not since we remember
 }
 
-// ownAgain returns what this cluster's objects said the last time, if they are the same; else nil.
+// ownAgain returns what this cluster's objects gave the last time if they are the same, or else nil.
 func (m *memory) ownAgain(svc *corev1.Service, all []discoveryv1.EndpointSlice) *desired.Own {
 	if m.own != nil && slices.Equal(m.own.ClusterIPs, desired.ClusterIPs(svc)) && equality.Semantic.DeepEqual(m.own.Ports, svc.Spec.Ports) &&
 		slices.EqualFunc(m.ownOf, all, func(v desired.Version, s discoveryv1.EndpointSlice) bool { return v.Same(desired.VersionOf(&s)) }) {

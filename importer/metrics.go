@@ -7,8 +7,8 @@ import (
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Metrics are per process, and gauges move by what changed, so that several importers in one process (tests, demos) add
-// up. Labels are states, kinds and members; never a service or an address.
+// Metrics are per process. Gauges move by differences, so that several importers in one process (tests, demos) add up. Labels
+// are states, kinds and members; never a service or an address.
 var (
 	servicesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_services",
@@ -30,7 +30,7 @@ var (
 		Name: "clusterset_importer_dropped_values_total",
 		Help: "Parts of exported records that were left out because they can't be imported, by the member they come from. " +
 			"Each counts once, until the service's records change.",
-	}, []string{"member"}) // not cluster, by which a Prometheus that gathers from several clusters tells them apart
+	}, []string{"member"}) // not "cluster", a label by which Prometheus tells the clusters it scrapes apart
 
 	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_awaited_clusters",
@@ -48,7 +48,7 @@ var (
 	})
 )
 
-func init() { // a series that appears with the first event can't be told from one of a process that isn't there
+func init() { // a series that appears only with its first event can't be told from one whose process is missing
 	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateFailed} {
 		servicesGauge.WithLabelValues(string(s))
 	}
@@ -64,11 +64,11 @@ func init() { // a series that appears with the first event can't be told from o
 	writesCounter.WithLabelValues("Namespace", "create")
 }
 
-// Collectors are the importer's metrics.
+// Collectors returns the importer's metrics.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, awaitedGauge, writesCounter, hubSyncedGauge}
 }
 
-// registerMetrics is for the process that imports. The hub process is the same program, and a gauge of a part that doesn't run
-// there would look like one of a part that is ill.
+// registerMetrics registers the metrics only in a process that imports. The hub process is the same program, and the gauge of a
+// part that doesn't run there would look like one of a broken part.
 var registerMetrics = sync.OnceFunc(func() { ctrlmetrics.Registry.MustRegister(Collectors()...) })

@@ -26,12 +26,12 @@ import (
 	"github.com/clusterset/clusterset/internal/narrow"
 )
 
-// gather is how long namespaces may come and go before what is watched on the hub follows.
+// gather is how long to collect changes of namespaces before the watches on the hub follow.
 const gather = 500 * time.Millisecond
 
-// Narrow has the manager keep a selection at what this cluster has a use for: records of services in namespaces that it imports
-// into, and in those that it exports from, whose conflicts it has to know; and of those, the records of clusters that it shares a
-// community with.
+// Narrow makes the manager keep a selection of what this cluster needs of the hub: records of services in namespaces that it imports
+// into, and in those that it exports from, because it must know their conflicts; and of those only the records of clusters with a
+// common community.
 func Narrow(mgr manager.Manager, hub cluster.Cluster, options Options, selection *narrow.Selection) error {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -53,7 +53,8 @@ type narrowing struct {
 	live      client.Reader
 	options   Options
 	selection *narrow.Selection
-	// exported are the namespaces that this cluster has exported from. They stay: a record that is to be deleted has to be seen.
+	// exported are the namespaces that this cluster has exported from. They are never removed: to delete a record, it must be
+	// seen.
 	exported map[string]bool
 	exports  *metav1.PartialObjectMetadata // ServiceExports, nil where there is no such kind
 	changed  chan struct{}
@@ -84,7 +85,7 @@ func (n *narrowing) run(ctx context.Context) error {
 	}
 }
 
-// everywhere says whether services of namespaces are imported that don't exist and whose names nobody has said.
+// everywhere reports whether services are imported into namespaces that don't exist yet and aren't named in the options.
 func (o *Options) everywhere() bool {
 	return o.CreateNamespaces && (len(o.IncludeNamespaces) == 0 || strings.ContainsAny(strings.Join(o.IncludeNamespaces, ""), "*?["))
 }
@@ -121,7 +122,7 @@ func (n *narrowing) watch(ctx context.Context) error {
 	return nil
 }
 
-// ownRecords notes the namespaces of what the hub has of this cluster.
+// ownRecords adds the namespaces of this cluster's records on the hub.
 func (n *narrowing) ownRecords(ctx context.Context) error {
 	for _, kind := range []string{"ExportedServiceList", "ExportedEndpointsList"} {
 		var list metav1.PartialObjectMetadataList
@@ -162,7 +163,7 @@ func (n *narrowing) set(ctx context.Context) error {
 			wanted[name] = true
 		}
 	}
-	if n.options.CreateNamespaces { // else see everywhere
+	if n.options.CreateNamespaces { // otherwise see everywhere
 		for _, name := range n.options.IncludeNamespaces {
 			wanted[name] = true
 		}

@@ -18,19 +18,19 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// nodesTimeout is how long the start waits for the nodes. Without the right to read them, which agents of before didn't need,
-// names and addresses have to work all the same.
+// nodesTimeout is how long the start waits for the nodes. Names and addresses must work even without the right to read nodes,
+// which earlier agents didn't need.
 const nodesTimeout = 10 * time.Second
 
-// nodes knows where this cluster's nodes lie. It watches their metadata only, so that their status, which changes all the time,
-// is neither decoded nor kept. Whether they are ready it therefore doesn't know, and needn't: a kube-proxy looks for its own
-// node's zone among the hints, and a zone too many in them does no harm.
+// nodes knows where this cluster's nodes are. It watches their metadata only, so that their status, which changes all the time,
+// is neither decoded nor kept. It therefore doesn't know whether they are ready, and needn't: kube-proxy looks for its own
+// node's zone among the hints, and an extra zone there does no harm.
 type nodes struct {
-	// changed is called when the places have changed.
+	// changed is called when a location changed.
 	changed func()
 
 	mu    sync.Mutex
-	known bool                         // all nodes are in the maps
+	known bool                         // whether all nodes are in the maps
 	of    map[string]desired.NodePlace // by the node's name
 	count map[desired.NodePlace]int
 }
@@ -39,7 +39,7 @@ func newNodes(changed func()) *nodes {
 	return &nodes{changed: changed, of: map[string]desired.NodePlace{}, count: map[desired.NodePlace]int{}}
 }
 
-// places returns where the nodes lie, sorted.
+// places returns where the nodes are, sorted.
 func (n *nodes) places() []desired.NodePlace {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -53,7 +53,7 @@ func (n *nodes) places() []desired.NodePlace {
 	return places
 }
 
-// zones returns the zones that the nodes lie in, sorted. known is false as long as not all of them are.
+// zones returns the zones of the nodes, sorted. known is false until all nodes have been read.
 func (n *nodes) zones() (zones []string, known bool) {
 	for _, p := range n.places() {
 		if l := len(zones); p.Zone != "" && (l == 0 || zones[l-1] != p.Zone) {
@@ -65,7 +65,7 @@ func (n *nodes) zones() (zones []string, known bool) {
 	return zones, n.known
 }
 
-// allKnown says that all nodes have been set.
+// allKnown records that all nodes have been read.
 func (n *nodes) allKnown() {
 	n.mu.Lock()
 	n.known = true
@@ -73,7 +73,7 @@ func (n *nodes) allKnown() {
 	n.changed()
 }
 
-// set notes a node's place, or that it is gone.
+// set records a node's location, or that it is gone.
 func (n *nodes) set(name string, labels map[string]string, gone bool) {
 	n.mu.Lock()
 	was, known := n.of[name]
@@ -103,9 +103,9 @@ func (n *nodes) set(name string, labels map[string]string, gone bool) {
 	}
 }
 
-// start watches the nodes until ctx ends. It returns when they are known, or when that takes too long.
+// start watches the nodes until ctx ends. It returns when they are known or after nodesTimeout.
 func (n *nodes) start(ctx context.Context, mgr manager.Manager) error {
-	// Not the manager's cache: one kind that can't be read would hold up everything that is.
+	// Not in the manager's cache, where one kind that can't be read would block all others.
 	c, err := cache.New(mgr.GetConfig(), cache.Options{
 		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
 		DefaultTransform: onlyPlace,
@@ -127,7 +127,7 @@ func (n *nodes) start(ctx context.Context, mgr manager.Manager) error {
 	if err != nil {
 		return fmt.Errorf("watch nodes: %w", err)
 	}
-	go func() { _ = c.Start(ctx) }() // it fails only where it is started twice
+	go func() { _ = c.Start(ctx) }() // fails only if it is started twice
 	go func() {
 		if toolscache.WaitForCacheSync(ctx.Done(), registration.HasSynced) {
 			n.allKnown()
@@ -142,7 +142,7 @@ func (n *nodes) start(ctx context.Context, mgr manager.Manager) error {
 	return nil
 }
 
-// onlyPlace keeps what places need of a node.
+// onlyPlace strips a node down to what places needs.
 func onlyPlace(o any) (any, error) {
 	if m, ok := o.(*metav1.PartialObjectMetadata); ok {
 		m.ObjectMeta = metav1.ObjectMeta{

@@ -11,76 +11,74 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// Options are what a person decides about importing. Only Cluster has to be set.
+// Options configure the importer. Only Cluster is required.
 type Options struct {
 	// Cluster is this member's name on the hub.
 	Cluster string
 
-	// DataPath says what ClusterSetIPs lead to. Default: pods.
+	// DataPath is what ClusterSetIPs lead to. Default: pods.
 	DataPath desired.DataPath
 
-	// Policy is which endpoints ClusterSetIPs lead to, where a service doesn't say. Default: as the DNS servers' default.
+	// Policy is which endpoints ClusterSetIPs lead to if a service doesn't say. Default: the DNS servers' default.
 	Policy topology.Policy
 
-	// IncludeNamespaces are the namespaces to import services into, as names or patterns with *, ? and [a-z]. Default:
-	// all.
+	// IncludeNamespaces are the namespaces to import services into, as names or patterns with *, ? and [a-z]. Default: all.
 	IncludeNamespaces []string
 
-	// ExcludeNamespaces are those to leave out, in the same form; they count before IncludeNamespaces. Default, where
-	// nil: namespaces.System.
+	// ExcludeNamespaces are the namespaces to leave out, in the same form. They take precedence over IncludeNamespaces. Default
+	// if nil: namespaces.System.
 	ExcludeNamespaces []string
 
-	// CreateNamespaces makes the namespaces that exported services lie in and that don't exist here. They are never
-	// deleted again. Default: such services are skipped until the namespace appears.
+	// CreateNamespaces creates missing namespaces of exported services. They are never deleted. Default: such services are
+	// skipped until the namespace exists.
 	CreateNamespaces bool
 
-	// SkipGlobalServices writes no GlobalService, for clusters without FabDNS's kind. Ones written before are deleted. It
+	// SkipGlobalServices writes no GlobalServices, for clusters without FabDNS's CRD, and deletes those written before. It
 	// can't be combined with DataPathNone: no name would have an address.
 	SkipGlobalServices bool
 
-	// MaxServices is how many services are imported of one cluster, the first by when the hub got their records. Default:
-	// DefaultMaxServices.
+	// MaxServices is how many services are imported from one cluster, in the order in which the hub received their records.
+	// Default: DefaultMaxServices.
 	MaxServices int
 
-	// Concurrency is how many services are worked on at once. Default: DefaultConcurrency.
+	// Concurrency is how many services are reconciled in parallel. Default: DefaultConcurrency.
 	Concurrency int
 
-	// Reach tells whether the hub answers, nil where nobody knows.
+	// Reach tells whether the hub answers. Optional.
 	Reach *Reach
 
-	// Zones is called with the zones that this cluster's nodes lie in, sorted, once these are known and whenever they change.
-	// Nil: nobody wants to know.
+	// Zones is called with the sorted zones of this cluster's nodes once they are known, and whenever they change. Optional.
 	Zones func([]string)
 
-	// Exported is closed once what this cluster exports is on the hub. Nothing is deleted before. Default, where nil: it is.
+	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before. Default if nil: they are.
 	Exported <-chan struct{}
 
-	// HubWatched says whether the hub is being watched at this moment. Default, where nil: it always is.
+	// HubWatched reports whether the hub is being watched at the moment. Default if nil: it always is.
 	HubWatched func() bool
 
 	// Unread says whether the records of a cluster haven't all been read yet, so that what is missing of them may only not have come.
 	// Default, where nil: all have been.
 	Unread func(cluster string) bool
 
-	// AwaitRejoin is how long clusters that the hub has lost are waited for: what they exported is kept until they have joined
-	// again. Default: a day, after which the hub forgets what a silent cluster exported as well.
+	// AwaitRejoin is how long to wait for clusters that the hub has lost. Their exports are kept until they rejoin. Default: a
+	// day, after which the hub also forgets the exports of a silent cluster.
 	AwaitRejoin time.Duration
 
-	// MaxBackoff is the longest wait before a service that failed is tried again. Default: a minute.
+	// MaxBackoff is the longest wait before a failed service is retried. Default: a minute.
 	MaxBackoff time.Duration
 }
 
-// ErrNoAddresses is why DataPathNone and SkipGlobalServices exclude each other.
+// ErrNoAddresses is the error for DataPathNone with SkipGlobalServices.
 var ErrNoAddresses = errors.New("the data path none gives services no ClusterSetIP, so that GlobalServices are all that has their addresses, and these are skipped; " +
 	"use the data path pods or clusterips, or write GlobalServices")
 
-// DefaultConcurrency is the Concurrency where nobody says.
+// DefaultConcurrency is the default of Options.Concurrency.
 const DefaultConcurrency = 8
 
-// DefaultMaxServices is the MaxServices where nobody says.
+// DefaultMaxServices is the default of Options.MaxServices.
 const DefaultMaxServices = 5000
 
-// DefaultAwaitRejoin is how long others are waited for where nobody says.
+// DefaultAwaitRejoin is the default of Options.AwaitRejoin.
 const DefaultAwaitRejoin = 24 * time.Hour
 
 func (o Options) withDefaults() (Options, error) {
@@ -125,7 +123,7 @@ func (o Options) withDefaults() (Options, error) {
 	return o, nil
 }
 
-// imports says whether services of the namespace are imported.
+// imports reports whether services of the namespace are imported.
 func (o *Options) imports(namespace string) bool {
 	return namespaces.Filter{Include: o.IncludeNamespaces, Exclude: o.ExcludeNamespaces}.Has(namespace)
 }

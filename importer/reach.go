@@ -16,13 +16,13 @@ import (
 )
 
 const (
-	// awayAfter is how long nothing but failures has to come from the hub for it to be away: three heartbeats.
+	// awayAfter is how long all requests to the hub must fail before it counts as unreachable: three heartbeats.
 	awayAfter = 30 * time.Second
-	// reachCheck is how often that is looked at.
+	// reachCheck is how often that is checked.
 	reachCheck = 5 * time.Second
 )
 
-// Reach tells since when the hub doesn't answer, by the requests that go there anyway: a heartbeat every few seconds.
+// Reach tells since when the hub hasn't answered. It watches the requests that are sent anyway: a heartbeat every few seconds.
 type Reach struct {
 	Clock clock.PassiveClock
 
@@ -30,14 +30,14 @@ type Reach struct {
 	failing time.Time // since when nothing else has come; zero: it answers, or was never asked
 }
 
-// NewReach returns a Reach to give to Options and to wrap the hub's transport in.
+// NewReach returns a Reach for Options, which also wraps the hub's transport.
 func NewReach() *Reach { return &Reach{Clock: clock.RealClock{}} }
 
-// Wrap is for the hub's rest.Config.
+// Wrap wraps the transport of the hub's rest.Config.
 func (r *Reach) Wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
 		response, err := next.RoundTrip(request)
-		if request.Context().Err() == nil { // else it was us who gave up, which is no word of the hub's
+		if request.Context().Err() == nil { // a request that we cancelled says nothing about the hub
 			r.note(err == nil && response.StatusCode < http.StatusInternalServerError)
 		}
 		return response, err
@@ -59,7 +59,7 @@ func (r *Reach) note(answered bool) {
 	}
 }
 
-// away returns since when the hub doesn't answer; the zero time where it does.
+// away returns since when the hub hasn't answered, or the zero time if it does.
 func (r *Reach) away() time.Time {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +69,8 @@ func (r *Reach) away() time.Time {
 	return r.failing
 }
 
-// run says on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes. While nothing does, nothing
-// is written.
+// run records on our copy of this cluster's MemberCluster whether the hub answers, whenever that changes. It writes only
+// changes.
 func (r *Reach) run(ctx context.Context, l *local, own string) {
 	tick := time.NewTicker(reachCheck)
 	defer tick.Stop()
@@ -107,7 +107,7 @@ func (r *Reach) say(ctx context.Context, l *local, own string) error {
 	})
 }
 
-// keepReach keeps what run has said, when the rest of a status is copied from the hub.
+// keepReach keeps the conditions that run wrote when the rest of the status is copied from the hub.
 func keepReach(was []metav1.Condition, now *[]metav1.Condition) {
 	if c := meta.FindStatusCondition(was, clustersetv1alpha1.ConditionHubAnswers); c != nil {
 		*now = append(*now, *c)

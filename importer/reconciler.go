@@ -17,12 +17,12 @@ import (
 	"github.com/clusterset/clusterset/importer/hold"
 )
 
-// foreignRetry is when to look again whether a foreign object is out of the way. Usually its own event says so, but the name
-// of a derived Service that isn't ours leads to no service.
+// foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
+// of a derived Service that isn't ours doesn't tell which service it blocks.
 const foreignRetry = 5 * time.Minute
 
-// reconciler makes the local objects of one service what its records on the hub come to. It runs only once the hub's caches
-// have synced.
+// reconciler makes the local objects of one service match its records on the hub. It runs only after the hub's caches have
+// synced.
 type reconciler struct {
 	options   Options
 	hub       client.Reader // the hub's cache
@@ -47,7 +47,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 
 	if len(in.Services) > 0 && !r.options.imports(in.Key.Namespace) {
-		// The operator's own wish needs no word from the hub.
+		// The operator's own setting needs no answer from the hub.
 		r.memories.forget(in.Key)
 		r.report.outcome(in.Key, stateExcluded)
 		return reconcile.Result{}, r.removeAll(ctx, cur)
@@ -90,7 +90,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		case len(in.Capped) > 0:
 			r.report.outcome(in.Key, stateCapped)
 		default:
-			r.report.outcome(in.Key, stateFailed) // nothing in the records was of use
+			r.report.outcome(in.Key, stateFailed) // nothing in the records was usable
 		}
 		return reconcile.Result{}, nil
 	}
@@ -114,7 +114,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, err
 }
 
-// input returns what is the same for all services.
+// input returns the part of the input that is the same for all services.
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
@@ -122,8 +122,8 @@ func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	}
 }
 
-// compute returns what the objects of a service should be, and when that changes by itself: a cluster has been back for long
-// enough. 0 is never.
+// compute returns the wanted objects of a service. again is when they change without an event, because a cluster has been back
+// for long enough; 0 is never.
 func (r *reconciler) compute(ctx context.Context, in *desired.Input, cur desired.Current) (desired.Output, time.Duration, error) {
 	again, err := r.gatherMembers(ctx, in)
 	if err != nil {
@@ -132,7 +132,7 @@ func (r *reconciler) compute(ctx context.Context, in *desired.Input, cur desired
 	return r.memories.get(in.Key).Compute(*in, cur), again, nil
 }
 
-// sooner returns the sooner of two times to look again, of which 0 is never.
+// sooner returns the sooner of two times to reconcile again. 0 is never.
 func sooner(a, b time.Duration) time.Duration {
 	if a == 0 || b != 0 && b < a {
 		return b
@@ -140,7 +140,7 @@ func sooner(a, b time.Duration) time.Duration {
 	return a
 }
 
-// finish turns what applying came to into a state and, where trying again makes sense, an error.
+// finish turns the result of apply into a state, and an error if a retry makes sense.
 func (r *reconciler) finish(ctx context.Context, key types.NamespacedName, err error) (reconcile.Result, error) {
 	foreign, only := foreignErrors(err)
 	r.report.foreign(ctx, key, foreign)
@@ -151,7 +151,7 @@ func (r *reconciler) finish(ctx context.Context, key types.NamespacedName, err e
 		r.report.outcome(key, stateForeign)
 		return reconcile.Result{RequeueAfter: foreignRetry}, nil
 	case isStale(err):
-		// Someone wrote between our cache's view and our write. That is no failure, and the news is on its way.
+		// Someone else wrote between our read and our write. That is no failure, and the event is on its way.
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	default:
 		r.report.outcome(key, stateFailed)
@@ -162,7 +162,7 @@ func (r *reconciler) finish(ctx context.Context, key types.NamespacedName, err e
 	return reconcile.Result{}, nil
 }
 
-// isStale says whether everything that failed did so because our cache was behind.
+// isStale reports whether everything that failed did so because the cache was behind.
 func isStale(err error) bool {
 	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		for _, e := range joined.Unwrap() {
@@ -176,10 +176,10 @@ func isStale(err error) bool {
 	return apierrors.IsConflict(err) || errors.As(err, &foreign)
 }
 
-// removeAll deletes what is ours of a service.
+// removeAll deletes all of our objects of a service.
 func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	var errs []error
-	// The ServiceImport last: if we are interrupted, what it owns is still found through it.
+	// The ServiceImport last: if we are interrupted, what it owns can still be found through it.
 	if cur.Global != nil {
 		errs = append(errs, r.local.remove(ctx, cur.Global))
 	}
@@ -195,7 +195,7 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	return errors.Join(errs...)
 }
 
-// ensureNamespace says whether objects can be made in the namespace.
+// ensureNamespace reports whether objects can be created in the namespace.
 func (r *reconciler) ensureNamespace(ctx context.Context, name string) (bool, error) {
 	ns := &corev1.Namespace{}
 	found, err := get(ctx, r.local, "", name, ns, client.UnsafeDisableDeepCopy)

@@ -23,7 +23,7 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// state is what became of an exported service.
+// state is the result of importing an exported service.
 type state string
 
 const (
@@ -38,23 +38,23 @@ const (
 
 // Reasons of our Events.
 const (
-	// reasonForeign: an object has the name of one of ours but isn't.
+	// reasonForeign: an object with the name of one of ours isn't ours.
 	reasonForeign = "ForeignObject"
-	// reasonHubIncomplete: the hub doesn't know this cluster, or doesn't answer, so that nothing is taken away.
+	// reasonHubIncomplete: the hub doesn't know this cluster or doesn't answer, so nothing is deleted.
 	reasonHubIncomplete = "HubIncomplete"
-	// reasonHubComplete: that is over.
+	// reasonHubComplete: the hub is complete again.
 	reasonHubComplete = "HubComplete"
 	// reasonNotRejoined: a cluster is missing on a hub that has lost it, and is waited for.
 	reasonNotRejoined = clustersetv1alpha1.ReasonNotRejoined
-	// reasonRefused: the API server doesn't take one of our objects.
+	// reasonRefused: the API server rejects one of our objects.
 	reasonRefused = "ImportRefused"
-	// reasonCapped: a cluster exports more services than are imported of one.
+	// reasonCapped: a cluster exports more services than are imported from one cluster.
 	reasonCapped = "TooManyServices"
-	// reasonInvalidExport: parts of what clusters exported can't be imported.
+	// reasonInvalidExport: parts of the clusters' exports can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
 
-// foreignError says that an object of someone else's has the name of one of ours. It isn't retried: the object's next
+// foreignError is returned for an object with the name of one of ours that isn't ours. It isn't retried: the object's next
 // event enqueues the service again.
 type foreignError struct {
 	kind   string
@@ -65,7 +65,7 @@ func (e *foreignError) Error() string {
 	return fmt.Sprintf("%s %s exists and is not the importer's", e.kind, client.ObjectKeyFromObject(e.object))
 }
 
-// foreignErrors returns those among joined errors, and whether there are no others.
+// foreignErrors returns the foreignErrors among joined errors, and whether there are no others.
 func foreignErrors(err error) (foreign []*foreignError, only bool) {
 	only = true
 	var visit func(error)
@@ -87,8 +87,8 @@ func foreignErrors(err error) (foreign []*foreignError, only bool) {
 	return foreign, only
 }
 
-// reporter says what happens: as metrics always, as logs and Events once, when it begins. Reconciling is repeated at will,
-// and who reads logs shouldn't be.
+// reporter reports what happens: always as metrics, and once, when it begins, as a log line and an Event. Reconciling repeats;
+// logs shouldn't.
 type reporter struct {
 	events events.EventRecorder
 
@@ -98,7 +98,7 @@ type reporter struct {
 	absent     map[string]bool // clusters that are waited for
 }
 
-// reported is what was last said of one service.
+// reported is what was last reported for one service.
 type reported struct {
 	state     state
 	foreign   map[string]types.UID // by kind
@@ -118,7 +118,7 @@ func (r *reporter) get(key types.NamespacedName) *reported {
 	return r.services[key]
 }
 
-// outcome records what became of a service; the empty state is that nobody exports it.
+// outcome records the state of a service. The empty state means that nobody exports it.
 func (r *reporter) outcome(key types.NamespacedName, s state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -139,7 +139,7 @@ func (r *reporter) outcome(key types.NamespacedName, s state) {
 	}
 }
 
-// foreign says which objects of someone else's are in a service's way. Each is mentioned when it turns up.
+// foreign reports the foreign objects that block a service, each once when it appears.
 func (r *reporter) foreign(ctx context.Context, key types.NamespacedName, found []*foreignError) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -169,15 +169,15 @@ func (r *reporter) setForeign(rep *reported, now map[string]types.UID) {
 	rep.foreign = maps.Clone(now)
 }
 
-// drops counts and mentions what was left out of a service's records, once until that changes. regarding, the
-// ServiceImport, may be nil.
+// drops counts and reports what was left out of a service's records, once until that changes. regarding is the ServiceImport
+// and may be nil.
 func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regarding client.Object, drops []merge.Drop) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rep := r.get(key)
 	h := fnv.New64a()
 	for _, d := range drops {
-		_, _ = fmt.Fprintln(h, d) // a hash takes everything
+		_, _ = fmt.Fprintln(h, d) // a hash never fails
 	}
 	sum := h.Sum64()
 	if len(drops) == 0 || sum == rep.drops {
@@ -197,8 +197,8 @@ func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regardin
 	}
 }
 
-// refused mentions why the API server won't take a service's objects, once until that changes; empty: it takes them. The Event
-// stands on the ServiceImport even where that is what is refused.
+// refused reports why the API server rejects a service's objects, once until that changes. An empty why means that it accepts
+// them. The Event is on the ServiceImport even if that is the rejected object.
 func (r *reporter) refused(key types.NamespacedName, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -213,7 +213,7 @@ func (r *reporter) refused(key types.NamespacedName, why string) {
 	rep.refused = why
 }
 
-// truncated records how many endpoints found no room in a service's GlobalService.
+// truncated records how many endpoints didn't fit into a service's GlobalService.
 func (r *reporter) truncated(key types.NamespacedName, n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -225,8 +225,8 @@ func (r *reporter) setTruncated(rep *reported, n int) {
 	rep.truncated = n
 }
 
-// hub says that the hub is found incomplete, and when it is complete again; once each, whatever the number of services that
-// wait for it. regarding, our own MemberCluster, may be nil.
+// hub reports that the hub is incomplete, and when it is complete again; once each, however many services wait for it.
+// regarding is our own MemberCluster and may be nil.
 func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) {
 	if err == nil {
 		logf.FromContext(ctx).Info("The hub is complete again; what it doesn't have is deleted")
@@ -244,7 +244,7 @@ func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) 
 	}
 }
 
-// capped says that a cluster has come to export more services than are imported of one, or no longer does.
+// capped reports that a cluster exceeds the limit of imported services, or no longer does.
 func (r *reporter) capped(ctx context.Context, cluster string, exports, limit int) {
 	if exports <= limit {
 		logf.FromContext(ctx).Info("A cluster no longer exports more services than are imported of one", "exporter", cluster, "exports", exports)
@@ -260,7 +260,7 @@ func (r *reporter) capped(ctx context.Context, cluster string, exports, limit in
 		cluster, limit, limit)
 }
 
-// awaited counts the clusters that the hub has lost and that haven't joined it again.
+// awaited counts the clusters that the hub has lost and that haven't rejoined.
 func (r *reporter) awaited(cluster string, is bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -276,14 +276,14 @@ func (r *reporter) awaited(cluster string, is bool) {
 	}
 }
 
-// lost mentions one of them.
+// lost reports one of them.
 func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *hold.LostError) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
 		"%s. Join it with --rejoin; or, if it is to leave, delete this MemberCluster here, in each member", err.Error())
 }
 
-// namespaceMissing mentions a namespace that services are exported from and that doesn't exist here.
+// namespaceMissing reports a namespace that services are exported from and that doesn't exist here.
 func (r *reporter) namespaceMissing(ctx context.Context, namespace string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -300,5 +300,5 @@ func (r *reporter) namespaceFound(namespace string) {
 	delete(r.namespaces, namespace)
 }
 
-// maxNote is how much of a text that isn't ours an Event's note, which may have 1 KiB, takes up.
+// maxNote is how many bytes of foreign text an Event's note may contain. A note can be 1 KiB.
 const maxNote = 200

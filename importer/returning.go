@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// returnAfter is how long a cluster that was Suspect or Expired has to be Ready before ClusterSetIPs lead to it again.
-	// It doubles each time that the cluster goes down again, up to maxReturnAfter.
+	// returnAfter is how long a cluster that was Suspect or Expired must be Ready before ClusterSetIPs lead to it again. It
+	// doubles each time the cluster goes down, up to maxReturnAfter.
 	returnAfter    = 10 * time.Second
 	maxReturnAfter = 5 * time.Minute
-	// steadyAfter is how long it has to be Ready for that to be forgotten.
+	// steadyAfter is how long it must be Ready for earlier failures to be forgotten.
 	steadyAfter = 2 * maxReturnAfter
 )
 
-// returning makes clusters that come back wait: down at once, back with patience. A cluster that flaps would else move all
-// traffic each time. Whether a cluster is drained is a person's word, which counts at once.
+// returning makes clusters that come back wait: they are taken out at once and put back with delay. Otherwise a flapping
+// cluster would move all traffic each time. A drain is set by a person and takes effect at once.
 type returning struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
@@ -42,7 +42,7 @@ func newReturning(c clock.PassiveClock) *returning {
 	return &returning{clock: c, of: map[string]*flaps{}}
 }
 
-// note takes in a cluster's phase.
+// note records a cluster's phase.
 func (r *returning) note(cluster string, phase clustersetv1alpha1.MemberClusterPhase) {
 	down := phase == clustersetv1alpha1.MemberSuspect || phase == clustersetv1alpha1.MemberExpired
 	r.mu.Lock()
@@ -63,14 +63,14 @@ func (r *returning) note(cluster string, phase clustersetv1alpha1.MemberClusterP
 	}
 }
 
-// forget is for clusters that left.
+// forget removes a cluster that left.
 func (r *returning) forget(cluster string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.of, cluster)
 }
 
-// left returns how long the cluster still has to be Ready. 0: it may be used.
+// left returns how long the cluster must still be Ready, 0 if it may be used.
 func (r *returning) left(cluster string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -87,7 +87,7 @@ func (r *returning) left(cluster string) time.Duration {
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 
-// observing wraps a handler of the hub's MemberClusters so that a phase is known before services are worked on.
+// observing wraps a handler of the hub's MemberClusters so that a phase is known before services are reconciled.
 type observing struct {
 	handler.EventHandler
 	returning *returning

@@ -33,15 +33,16 @@ import (
 )
 
 const (
-	// startRetry is how often an API server that is away, or that lacks our kinds, is tried again at the start.
+	// startRetry is how often the start retries an API server that is unreachable or lacks our kinds.
 	startRetry = 5 * time.Second
-	// maxSpread is how long members wait at most before they ask the hub about what is missing there, each for its own time.
+	// maxSpread is the longest random wait before a member asks the hub about what is missing there, so that members don't all
+	// ask at once.
 	maxSpread = 5 * time.Second
-	// reconcileTimeout bounds the work on one service.
+	// reconcileTimeout limits the work on one service.
 	reconcileTimeout = 2 * time.Minute
 )
 
-// AddToScheme makes every kind that the importer reads and writes known to a scheme, the manager's and the hub's.
+// AddToScheme adds every kind that the importer reads or writes. The manager's and the hub's scheme both need it.
 func AddToScheme(scheme *runtime.Scheme) error {
 	return errors.Join(
 		clientgoscheme.AddToScheme(scheme),
@@ -51,12 +52,11 @@ func AddToScheme(scheme *runtime.Scheme) error {
 	)
 }
 
-// Setup has the manager, which is the local cluster's, run the importer, where leaders are elected on the leader only. The
-// caller starts hub, once for all who use it, as a manager.RunnableFunc(hub.Start): added as a cluster, it would have the
-// manager wait for the hub's caches before it starts anything else. Schemes of both need AddToScheme. Setup itself reaches
-// neither API server.
+// Setup adds the importer to the local cluster's manager. It runs on the leader only. The caller starts hub, once for all its
+// users, as a manager.RunnableFunc(hub.Start): if it were added as a cluster, the manager would wait for the hub's caches
+// before starting anything else. Both schemes need AddToScheme. Setup itself contacts neither API server.
 //
-// The hub may be down: the importer waits for it, as long as it takes, and changes nothing meanwhile.
+// The hub may be down: the importer waits for it without a limit and meanwhile changes nothing.
 func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -69,14 +69,14 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, options Options) error {
 	return nil
 }
 
-// importer is the part that waits for both API servers and then runs the two controllers.
+// importer waits for both API servers and then runs the two controllers.
 type importer struct {
 	mgr     manager.Manager
 	hub     cluster.Cluster
 	options Options
 }
 
-// NeedLeaderElection implements manager.LeaderElectionRunnable: two importers would do no harm, but all work twice.
+// NeedLeaderElection implements manager.LeaderElectionRunnable. Two importers would do no harm, but duplicate all work.
 func (i *importer) NeedLeaderElection() bool { return true }
 
 // Start implements manager.Runnable.
@@ -165,7 +165,7 @@ func (i *importer) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tellSynced keeps the metric until ctx ends: whether the hub has been read, and is watched still.
+// tellSynced keeps the metric up to date until ctx ends: whether the hub has been read and is still watched.
 func tellSynced(ctx context.Context, watched func() bool) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -184,8 +184,8 @@ func tellSynced(ctx context.Context, watched func() bool) {
 	}
 }
 
-// run runs a controller until ctx ends. One that is stopped while it starts may say that its caches didn't sync: no error then,
-// or the agent would end whenever the hub is back just as the stand-in begins.
+// run runs a controller until ctx ends. A controller that is stopped while starting may report that its caches didn't sync.
+// That is no error, or the agent would exit if the hub comes back just as the stand-in starts.
 func run(ctx context.Context, c controller.Controller) error {
 	if err := c.Start(ctx); ctx.Err() == nil {
 		return err
@@ -193,7 +193,7 @@ func run(ctx context.Context, c controller.Controller) error {
 	return nil
 }
 
-// controller returns a controller whose workers start when all of its sources have synced.
+// controller returns a controller whose workers start once all of its sources have synced.
 func (i *importer) controller(name string, r reconcile.Reconciler, concurrency int, sources []source.Source) (controller.Controller, error) {
 	unique := true // one process may run several managers: tests, demos
 	options := controller.Options{
@@ -221,8 +221,7 @@ func (i *importer) controller(name string, r reconcile.Reconciler, concurrency i
 	return c, nil
 }
 
-// retry calls f until it succeeds or ctx ends. It says what it waits for once, and then whenever the
-// reason changes.
+// retry calls f until it succeeds or ctx ends. It logs the reason once, and again whenever it changes.
 func retry(ctx context.Context, what string, f func() error) {
 	said := ""
 	_ = wait.PollUntilContextCancel(ctx, startRetry, true, func(context.Context) (bool, error) {

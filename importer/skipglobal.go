@@ -13,12 +13,12 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// removePage is how many GlobalServices are read at a time. Each may be a MiB.
+// removePage is how many GlobalServices are read per request. Each may be a MiB.
 const removePage = 50
 
-// removeGlobalServices deletes the GlobalServices that we wrote before --skip-global-services was set: nobody would update
-// them, and DNS servers would go on answering them in both zones. It reads from the API server, since there may be no such
-// kind to watch.
+// removeGlobalServices deletes the GlobalServices written before --skip-global-services was set: nobody would update them, and
+// DNS servers would keep serving them in both zones. It reads from the API server, because the kind may not exist to be
+// watched.
 func removeGlobalServices(ctx context.Context, l *local) error {
 	var all fabedgev1alpha1.GlobalServiceList
 	for {

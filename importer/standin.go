@@ -21,10 +21,11 @@ import (
 	"github.com/clusterset/clusterset/importer/hold"
 )
 
-// hubPatience is how long a start waits for the hub's records before the stand-in takes over. A hub that answers is read by then.
+// hubPatience is how long a start waits for the hub's records before the stand-in takes over. A hub that answers has been read
+// by then.
 const hubPatience = 5 * time.Second
 
-// awaitHub waits until the hub's records are read, as long as that takes. Meanwhile a stand-in works.
+// awaitHub waits until the hub's records have been read, without a limit. Meanwhile a stand-in works.
 func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
 	alone, stop := context.WithCancel(ctx)
 	defer stop()
@@ -54,7 +55,7 @@ func (i *importer) awaitHub(ctx context.Context, r *reconciler, places <-chan ev
 	return <-ended // before the importer begins: the stand-in knows less
 }
 
-// standIn works on the services that were imported before until ctx ends.
+// standIn reconciles the services that were imported before, until ctx ends.
 func (i *importer) standIn(ctx context.Context, r *reconciler, places <-chan event.GenericEvent) error {
 	logf.FromContext(ctx).Info("The hub's records aren't read yet. Until they are, imported services follow this cluster's own Services, and what others export stays as it is")
 	with := *r
@@ -102,10 +103,9 @@ func allImported(l *local) handler.EventHandler {
 	})
 }
 
-// standIn reconciles what was imported before the agent started with this cluster's own Services, as long as the hub's records
-// aren't read: a rollout here mustn't wait for a hub that is away. Of everyone else it takes what the objects here say, as
-// hold.Retain has it. It writes EndpointSlices and the GlobalService alone: addresses, and what kube-proxy makes of them. What
-// the service is, and that it is at all, stays as the hub last said.
+// standIn reconciles, until the hub's records have been read, what was imported before the agent started with this cluster's
+// own Services: a rollout here must not wait for a hub that is down. For other clusters it uses the local objects, as
+// hold.Retain does. It writes only EndpointSlices and the GlobalService. The service itself stays as the hub last defined it.
 type standIn struct{ reconciler }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.

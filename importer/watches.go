@@ -66,14 +66,14 @@ func serviceOf[T client.Object](o T) string {
 	return ""
 }
 
-// backedBy returns the Service of this cluster that an EndpointSlice, which isn't ours, is of.
+// backedBy returns the Service of this cluster that a foreign EndpointSlice belongs to.
 func backedBy(o client.Object) (types.NamespacedName, bool) {
 	name := o.GetLabels()[discoveryv1.LabelServiceName]
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && !desired.Owned(o)
 }
 
-// serviceSources returns what enqueues services: three kinds on the hub, however many clusters there are, and here
-// everything we write, so that what someone else changes or deletes comes back.
+// serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and every
+// kind we write here, so that what someone else changes or deletes is restored.
 func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
 	own string, places <-chan event.GenericEvent,
 ) []source.Source {
@@ -103,7 +103,7 @@ func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, 
 	return sources
 }
 
-// exportedHere enqueues the services that objects of this cluster belong to, as far as it exports them.
+// exportedHere enqueues the services of this cluster's objects if it exports them.
 func exportedHere(hub client.Reader, own string, service func(client.Object) (types.NamespacedName, bool)) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		key, ok := service(o)
@@ -118,7 +118,8 @@ func exportedHere(hub client.Reader, own string, service func(client.Object) (ty
 	})
 }
 
-// affectedBy enqueues the services that a cluster exports; where it is this one, all: they are ranked as seen from its place.
+// affectedBy enqueues the services that a cluster exports, or all services for this cluster, because they are ranked by its
+// location.
 func affectedBy(hub client.Reader, own string) handler.EventHandler {
 	return enqueueListed(hub, func(o client.Object) client.ListOption {
 		if o.GetName() == own {
@@ -135,7 +136,7 @@ func allExported(hub client.Reader) handler.EventHandler {
 
 const everywhere = client.InNamespace(metav1.NamespaceAll)
 
-// exportedInto enqueues the services that lie in a namespace.
+// exportedInto enqueues the services of a namespace.
 func exportedInto(records onHub) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		var requests []reconcile.Request
@@ -152,7 +153,7 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var services clustersetv1alpha1.ExportedServiceList
 		if err := hub.List(ctx, &services, which(o), client.UnsafeDisableDeepCopy); err != nil {
-			// A cache answers once it has synced, or when we stop. Before it has, its own events enqueue everything.
+			// A cache answers once it has synced, or when we stop. Until it has synced, its own events enqueue everything.
 			logf.FromContext(ctx).V(1).Info("Listed no ExportedServices", "reason", err.Error())
 			return nil
 		}
@@ -166,8 +167,8 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 	})
 }
 
-// memberChanged lets through what changes objects here: a cluster's place, networks and health, and that it leaves. Its status, which changes every
-// minute, is more than that.
+// memberChanged passes changes that affect objects here: a cluster's location, networks and health, and its leaving. Other
+// changes of its status come every minute.
 func memberChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -179,7 +180,7 @@ func memberChanged() predicate.Predicate {
 	}
 }
 
-// appearedOrWent lets through namespaces that come, go, or begin to go.
+// appearedOrWent passes namespaces that are created, deleted, or start being deleted.
 func appearedOrWent() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

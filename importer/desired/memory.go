@@ -45,7 +45,7 @@ type Version struct {
 // VersionOf returns an object's version.
 func VersionOf(o metav1.Object) Version { return Version{o.GetResourceVersion(), o.GetLabels()} }
 
-// Same is false where there are no labels to tell.
+// Same is false if there are no labels to compare.
 func (v Version) Same(o Version) bool {
 	return v.labels != nil && o.labels != nil && v.resource == o.resource &&
 		reflect.ValueOf(v.labels).Pointer() == reflect.ValueOf(o.labels).Pointer()
@@ -139,7 +139,7 @@ func (m *Memory) merge(in *Input) *merged {
 	return now
 }
 
-// cluster is what a cluster's endpoints come to depends on.
+// cluster holds what a cluster's endpoints depend on.
 type cluster struct {
 	name   string
 	ports  []merge.Port // that it exposes exactly

@@ -19,16 +19,16 @@ func triggerTime(annotations map[string]string) map[string]string {
 	return nil
 }
 
-// TriggerTimes returns, by the names of slices, the annotation that states when their endpoints changed, for those that are
-// about to bring such a change here. All others that are written mustn't have it: whoever measures the way of a change, the
-// DNS servers and kube-proxies, takes every write of a slice for the end of the change that it states. So there is none
-// where only rank or hints changed, where the service was not imported before, or where the change was too long ago.
+// TriggerTimes returns, by slice name, the annotation that states when a slice's endpoints changed, for the slices that are
+// about to bring such a change here. No other written slice may have it: DNS servers and kube-proxies that measure how long a
+// change takes regard every write of a slice as the end of the stated change. So there is none if only rank or hints changed,
+// if the service was not imported before, or if the change was too long ago.
 func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]string {
 	if cur.ServiceImport == nil {
 		return nil
 	}
 	times := map[string]map[string]string{}
-	// What is found here as it should be brings no change.
+	// A slice that is already as it should be brings no change.
 	has := pieces(out.Slices, func(s *discoveryv1.EndpointSlice) bool {
 		_, recent := api.RecentTriggerTime(s.Annotations, now)
 		return recent && cur.Slice(s.Name) != s
@@ -50,7 +50,7 @@ func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]
 	return times
 }
 
-// pieces returns those slices that are of interest, by the names of those that they are pieces of.
+// pieces returns the slices that of selects, by the names of the slices that they are pieces of.
 func pieces(all []*discoveryv1.EndpointSlice, of func(*discoveryv1.EndpointSlice) bool) map[string][]*discoveryv1.EndpointSlice {
 	byName := map[string][]*discoveryv1.EndpointSlice{}
 	for _, s := range all {
@@ -62,7 +62,7 @@ func pieces(all []*discoveryv1.EndpointSlice, of func(*discoveryv1.EndpointSlice
 	return byName
 }
 
-// backend is an endpoint as its own cluster has it. Zone and hints may be ours.
+// backend is an endpoint in its own cluster. Zone and hints may be ours.
 type backend struct{ ready, serving, terminating bool }
 
 // backends returns the endpoints of a slice's pieces by their addresses.

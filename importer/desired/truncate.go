@@ -12,25 +12,25 @@ import (
 // share is a cluster's part of a GlobalService.
 type share struct {
 	cluster *cluster
-	// records are where its endpoints come from; of a ClusterIP none, and without says that nothing ready is behind it.
+	// records are the sources of its endpoints. A ClusterIP has none; without then means that no ready endpoint is behind it.
 	records []*record
 	without bool
 
-	of, size int         // all its endpoints, and about how large they are
-	n        int         // how many there is room for
-	had, at  int         // how many the last GlobalService has, and from where on
+	of, size int         // all its endpoints, and about how many bytes they take
+	n        int         // how many fit
+	had, at  int         // how many the last GlobalService has, and from which index on
 	sizes    map[int]int // of fewer than all, by their number
 
 	all []fabedgev1alpha1.Endpoint // nil: not made in this computation
 }
 
-// maxSizes bounds share.sizes. There are as many as it takes tries until all fits in.
+// maxSizes limits share.sizes: as many as the tries that it takes until everything fits.
 const maxSizes = 8
 
-// settled says whether the last GlobalService has the cluster's part as it should be.
+// settled reports whether the last GlobalService already has the wanted part of the cluster.
 func (s *share) settled() bool { return s.had == s.n && s.had >= 0 }
 
-// shares returns what the clusters have to offer, in their order.
+// shares returns each cluster's share, in the clusters' order.
 func (w *work) shares() []share {
 	m := w.memory
 	now := make([]share, len(m.clusters))
@@ -59,9 +59,9 @@ func (w *work) shares() []share {
 	return now
 }
 
-// fit decides how many endpoints of each cluster there is room for, so that there are at most limit, and no more than about
-// maxGlobalServiceBytes of them. The clusters share the room fairly: none gets less than another unless it has no more to offer, so
-// that a cluster with ten thousand endpoints can't push out one with three. Of a cluster's endpoints the ready ones are kept first.
+// fit decides how many endpoints of each cluster are kept, so that there are at most limit, and they take no more than about
+// maxGlobalServiceBytes. The clusters share the room fairly: none gets less than another unless it has no more endpoints, so a
+// cluster with ten thousand endpoints can't push out one with three. A cluster's ready endpoints are kept first.
 func fit(shares []share, limit int, run func(*share) []fabedgev1alpha1.Endpoint) {
 	kept, size := 0, 0
 	for i := range shares {
@@ -83,7 +83,7 @@ func fit(shares []share, limit int, run func(*share) []fabedgev1alpha1.Endpoint)
 	}
 }
 
-// shareOut lets the shares have limit endpoints together, if there are as many.
+// shareOut distributes limit endpoints among the shares, if there are as many.
 func shareOut(shares []share, limit int) {
 	order := make([]*share, 0, len(shares))
 	for i := range shares {
@@ -91,7 +91,7 @@ func shareOut(shares []share, limit int) {
 			order = append(order, &shares[i])
 		}
 	}
-	// Who has least is served first: what it leaves of its share is the others'.
+	// The smallest share is served first; the others divide what it leaves.
 	slices.SortFunc(order, func(a, b *share) int {
 		return cmp.Or(cmp.Compare(a.of, b.of), cmp.Compare(a.cluster.name, b.cluster.name))
 	})
@@ -102,7 +102,7 @@ func shareOut(shares []share, limit int) {
 	}
 }
 
-// chosen returns the n endpoints that there is room for, in their order.
+// chosen returns the n endpoints that fit, in their order.
 func (s *share) chosen(run func(*share) []fabedgev1alpha1.Endpoint) []fabedgev1alpha1.Endpoint {
 	if s.n == 0 {
 		return nil
@@ -127,7 +127,7 @@ func (s *share) chosen(run func(*share) []fabedgev1alpha1.Endpoint) []fabedgev1a
 	return kept
 }
 
-// sizeOfChosen returns about how large they are.
+// sizeOfChosen returns about how many bytes they take.
 func (s *share) sizeOfChosen(run func(*share) []fabedgev1alpha1.Endpoint) int {
 	if s.n == s.of {
 		return s.size
@@ -157,7 +157,7 @@ func unready(e *fabedgev1alpha1.Endpoint) int {
 	return 1
 }
 
-// sizeOf is about what an endpoint takes as JSON, at least.
+// sizeOf returns about how many bytes an endpoint takes as JSON, at least.
 func sizeOf(e *fabedgev1alpha1.Endpoint) int {
 	n := 64 + len(e.Cluster) + len(e.Zone) + len(e.Region)
 	for _, a := range e.Addresses {

@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/internal/communities"
 )
 
-// Why a part of a service that the hub doesn't have is kept. Each passes by itself.
+// Why a part of a service that the hub doesn't have is kept. Each resolves itself.
 var (
 	errVanished = errors.New("its record went without having been withdrawn; its exporter is about to write it anew")
 	errUnheard  = errors.New("the cluster has joined and sent no heartbeat yet, so its exports may not be on the hub")
@@ -29,7 +29,7 @@ var (
 	errUnread   = errors.New("the cluster's records have not all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
 )
 
-// errSpread is why something stays for a moment.
+// errSpread delays a decision for a moment.
 var errSpread = errors.New("other members ask the hub, too")
 
 // leaveGrace is how long to wait before believing that a cluster has left. If all MemberClusters are being deleted, one after the

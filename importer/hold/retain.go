@@ -49,7 +49,7 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 			r.Other = true
 		}
 	}
-	// That there is nothing of a service any more is said by its records' absence.
+	// If nothing of a service remains, the absence of its records shows that.
 	useless := out.ServiceImport == nil && len(in.Services) > 0
 	if imp := cur.ServiceImport; imp != nil && desired.Owned(imp) {
 		r.Other = r.Other || useless
@@ -128,8 +128,9 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 	}
 }
 
-// exportedNames returns the names that ports of our objects have in the records, where they are others: none, for one that
-// has a name only among others (merge.Port). This cluster's own Service says so as well as its record, which may be out of reach.
+// exportedNames returns the exported names of those of our ports that have another name here: none, for a port that got a name
+// only because there are others (merge.Port). This cluster's own Service tells as well as its record, which may be out of
+// reach.
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
@@ -235,9 +236,9 @@ func rememberedIPs(cur desired.Current, cluster string) (ips []string) {
 	return ips
 }
 
-// rememberedPorts returns the names of the ports that a cluster exposes; nil where nothing here tells, or it is all of them. A
-// GlobalService says it of each ClusterIP. Slices say which ports endpoints listen on; one that no slice has, of any cluster, may
-// be waiting for its first, and counts as everyone's.
+// rememberedPorts returns the names of the ports that a cluster exposes, or nil if nothing here tells, or it exposes all. A
+// GlobalService states it for each ClusterIP. Slices state which ports endpoints listen on; a port that no cluster's slice has
+// may be waiting for its first endpoint and counts as everyone's.
 func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 	names := map[string]bool{}
 	if g := cur.Global; g != nil && desired.Owned(g) && g.Spec.Type != fabedgev1alpha1.Headless {
