@@ -11,52 +11,53 @@ import (
 )
 
 const (
-	// massExports is how many exports may go within moments of each other without a question.
+	// massExports is how many exports may end within moments of each other without being held.
 	massExports = 10
-	// goneFor is for how long an export that went counts among those that go with others.
+	// goneFor is how long an ended export counts together with later ones.
 	goneFor = 30 * time.Second
-	// settleFor is how long it has to be quiet before exports that go together are counted, and settleMost how long they are
-	// waited for.
+	// settleFor is how long it must be quiet before exports that end together are counted, and settleMost the longest wait for
+	// that.
 	settleFor, settleMost = 2 * time.Second, 10 * time.Second
-	// kindRetry is when to look again whether the member serves ServiceExports.
+	// kindRetry is when to check again whether the member serves ServiceExports.
 	kindRetry = 15 * time.Second
 )
 
-// DefaultHoldWithdrawals is how long exports that go together are held where nobody says.
+// DefaultHoldWithdrawals is the default of Options.HoldWithdrawals.
 const DefaultHoldWithdrawals = 10 * time.Minute
 
-// brake holds exports that nobody may have meant to end. A ServiceExport that is gone, while its Service is there, is withdrawn at
-// once where it is the only one. Where more follow within moments they are counted first: more than ten and more than half of all is
-// a script that went wrong, or a CustomResourceDefinition that is gone and all its objects with it. They stay exported until their
-// ServiceExports are back, or their Services are gone too, or for ten minutes.
+// brake holds back withdrawals that may be a mistake. If a single ServiceExport is deleted while its Service exists, it is
+// withdrawn at once. If more follow within moments, they are counted first: more than ten, and more than half of all, suggest a
+// script that went wrong, or a deleted CustomResourceDefinition that took all its objects with it. Those services stay exported
+// until their ServiceExports are back, their Services are deleted too, or ten minutes have passed.
 type brake struct {
 	holdFor time.Duration // 0: nothing is held
-	// served returns nil if the member serves ServiceExports. A kind that is gone, or on its way out, says nothing.
+	// served returns nil if the member serves ServiceExports. If the kind is gone, or being deleted, missing objects mean
+	// nothing.
 	served func(ctx context.Context, key types.NamespacedName) error
-	// count returns the services that are on the hub and have a Service and no ServiceExport, and how many are on the hub at all.
+	// count returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 	count func(ctx context.Context) (going []types.NamespacedName, exported int, err error)
-	// single says whether one that goes alone may go at once.
+	// single reports whether a single withdrawal may happen at once.
 	single func() bool
 
 	mu      sync.Mutex
 	lost    bool                               // the kind is gone
-	gone    []time.Time                        // when exports went lately
+	gone    []time.Time                        // when exports ended recently
 	waiting map[types.NamespacedName]time.Time // since when
-	arrived time.Time                          // when the last of them came
+	arrived time.Time                          // when the last of them ended
 	held    map[types.NamespacedName]time.Time // until when
-	told    map[types.NamespacedName]bool      // those of held whose users were told
+	told    map[types.NamespacedName]bool      // those of held that have been reported to users
 }
 
-// stopped says what is to become of a service whose ServiceExport is gone.
+// stopped is what to do with a service whose ServiceExport is gone.
 type stopped struct {
 	held bool
-	// fresh says that it wasn't before.
+	// fresh is set if it wasn't held before.
 	fresh bool
-	// retry is when to look again; 0, where it isn't held: it goes now.
+	// retry is when to check again, 0 if it isn't held and is withdrawn now.
 	retry time.Duration
 }
 
-// ask decides about one service.
+// ask decides for one service.
 func (b *brake) ask(ctx context.Context, key types.NamespacedName) (stopped, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -145,7 +146,7 @@ func (b *brake) letGo(key types.NamespacedName, now time.Time) {
 	b.gone = append(b.gone, now)
 }
 
-// forget is for services that are exported, or have no Service.
+// forget forgets a service that is exported or has no Service.
 func (b *brake) forget(key types.NamespacedName) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -14,11 +14,11 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// errBehind is why a heartbeat is held back for a moment.
+// errBehind is why a heartbeat is delayed for a moment.
 var errBehind = errors.New("the hub doesn't have all that changed while it was out of reach")
 
-// catchUp brings what the hub has of this cluster up to date: it waits until our cache has what the hub has, which somebody may have
-// restored from a backup, and goes through all services. Where that isn't done when ctx ends the error is errBehind.
+// catchUp brings this cluster's records on the hub up to date: it waits until the cache matches the hub, which may have been
+// restored from a backup, and reconciles all services. If ctx ends before that is done, the error is errBehind.
 func (r *reconciler) catchUp(ctx context.Context, live client.Reader) error {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -43,7 +43,7 @@ func (r *reconciler) catchUp(ctx context.Context, live client.Reader) error {
 	return r.pass.again(ctx, keys)
 }
 
-// missed counts our records that are not in our cache as the hub has them.
+// missed counts our records that differ between the cache and the hub.
 func (r *reconciler) missed(ctx context.Context, live client.Reader) (n int, err error) {
 	in := client.InNamespace(api.MemberNamespace(r.cluster))
 	var services clustersetv1alpha1.ExportedServiceList

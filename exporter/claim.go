@@ -19,40 +19,40 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// errNameTaken is why an exporter stops: another cluster works with the same name and credentials.
+// errNameTaken is why an exporter stops: another cluster uses the same name and credentials.
 var errNameTaken = errors.New("another cluster is working under this cluster's name on the hub; give each cluster its own by joining it")
 
-// claim keeps two clusters from working under one name. `join` refuses a name in use, but credentials get copied with the
-// manifests of the cluster they were made for. Each of the two would remove the other's records as orphans, for ever, and
-// neither's names would be right.
+// claim prevents two clusters from working under one name. `join` refuses a name in use, but credentials can be copied together
+// with a cluster's manifests. Each of the two would then remove the other's records as orphans, forever, and neither's names
+// would be right.
 //
-// Before anything is written, the Lease must be ours, nobody's, or of a cluster that has stopped renewing it.
+// Before anything is written, the Lease must be ours, nobody's, or that of a cluster that has stopped renewing it.
 type claim struct {
 	uid      func(context.Context) (string, error)
-	lease    func(context.Context) (*coordinationv1.Lease, error) // nil where there is none
+	lease    func(context.Context) (*coordinationv1.Lease, error) // nil if there is none
 	interval time.Duration                                        // of heartbeats
 	run      string                                               // identifies this process
 	started  time.Time
 	yields   func(ctx context.Context, at string) error // see say
 	tell     func(ctx context.Context, kind, reason, message string)
-	report   func(context.Context) // has all ServiceExports say how they are
+	report   func(context.Context) // makes every ServiceExport report the state
 
 	held   atomic.Bool
 	own    atomic.Value           // string, set before held
-	parked atomic.Pointer[parked] // why it isn't held, nil: because nobody has looked yet
+	parked atomic.Pointer[parked] // why it isn't held; nil if it hasn't been checked yet
 
 	// Only the heartbeat uses these.
 	confirmed bool       // whether the Lease has ever been renewed
 	wrote     []sighting // the last renewal that the hub has confirmed, none: never, and those since that it may have got
-	setBack   *sighting  // what the Lease was found to be when it was none of these
+	setBack   *sighting  // the unexpected Lease that was last found
 
 	other      other     // who else renews it
-	contested  bool      // whether that one is alive beside us
-	clone      string    // what a clone that yields said last, and when that was new
+	contested  bool      // whether that one is running beside us
+	clone      string    // what a yielding clone last wrote, and when that changed
 	cloneHeard time.Time // by our clock
 }
 
-// sighting is what tells one renewal of the Lease from all others. That of a Lease that isn't there is zero.
+// sighting identifies one renewal of the Lease. It is zero if there is no Lease.
 type sighting struct {
 	run     string
 	renewed int64 // in microseconds, by the clock of whoever did
@@ -69,10 +69,10 @@ func sightingOf(lease *coordinationv1.Lease) sighting {
 	return s
 }
 
-// maxUnconfirmed is how many renewals are remembered whose answer never came.
+// maxUnconfirmed is how many renewals without an answer are remembered.
 const maxUnconfirmed = 32
 
-// renewing notes that the Lease is about to be renewed.
+// renewing records that the Lease is about to be renewed.
 func (c *claim) renewing(at metav1.MicroTime) metav1.MicroTime {
 	if len(c.wrote) == maxUnconfirmed {
 		c.wrote = slices.Delete(c.wrote, 1, 2)
@@ -81,7 +81,7 @@ func (c *claim) renewing(at metav1.MicroTime) metav1.MicroTime {
 	return at
 }
 
-// renewed notes that it was.
+// renewed records that it was.
 func (c *claim) renewed() {
 	c.wrote, c.confirmed, c.setBack = c.wrote[len(c.wrote)-1:], true, nil
 }
@@ -92,7 +92,7 @@ func (c *claim) take(ctx context.Context) error {
 	return nil
 }
 
-// await returns once the name is ours. by is who has it, as far as that is known.
+// await returns once the name is ours. by is what is known of who has it.
 func (c *claim) await(ctx context.Context, by rival) {
 	logger := log.FromContext(ctx).WithName("claim")
 	tick := time.NewTicker(c.interval)
@@ -101,7 +101,7 @@ func (c *claim) await(ctx context.Context, by rival) {
 	var since time.Time
 	for looks := 0; ; looks++ {
 		lease, twin, err := c.look(ctx)
-		// Where a clone has been seen we may be either: the earlier one that was restarted, or the later one.
+		// If a clone has been seen, we may be either of the two: the earlier one, restarted, or the later one.
 		by.clone = by.clone || twin && lease != nil && lease.Annotations[api.AnnotationYields] != ""
 		switch {
 		case err != nil:
@@ -136,7 +136,8 @@ func (c *claim) await(ctx context.Context, by rival) {
 	}
 }
 
-// look reads the Lease, and says whether it is that of a cluster with our identity, which is taken for ours where either is unknown.
+// look reads the Lease and reports whether it belongs to a cluster with our identity. If either identity is unknown, it is
+// taken for ours.
 func (c *claim) look(ctx context.Context) (lease *coordinationv1.Lease, twin bool, err error) {
 	own, err := c.uid(ctx)
 	if err != nil {
@@ -150,14 +151,16 @@ func (c *claim) look(ctx context.Context) (lease *coordinationv1.Lease, twin boo
 	return lease, own == "" || other == "" || other == own, nil
 }
 
-// check looks at the Lease before it is renewed. It returns errNameTaken if another cluster has renewed it since we last did, as can
-// happen to one that was cut off from the hub for a while, and errCloned if one of the same identity does all the time, and is the earlier.
+// check reads the Lease before it is renewed. It returns errNameTaken if another cluster has renewed it since we last did, as
+// can happen to a cluster that was cut off from the hub for a while, and errCloned if a cluster with our identity renews it all
+// the time and started earlier.
 //
-// setBack says that the Lease isn't what we wrote last: the hub has gone back in time, as to a backup. Resource versions don't
-// tell, because a hub can have passed by then the one that it was set back from. It is said once. What was restored within moments
-// of the backup, before our next renewal, isn't noticed.
+// setBack means that the Lease isn't the one we last wrote: the hub was restored from a backup. Resource versions don't tell,
+// because the restored hub may already have passed the earlier one. It is reported once. It isn't noticed if the backup was
+// taken and restored between two of our renewals.
 //
-// With any other error nothing is known of the hub. It mustn't be renewed then: nobody would learn any more that it was set back.
+// With any other error nothing is known of the hub. The Lease must not be renewed then, or nobody would notice that it was
+// restored.
 func (c *claim) check(ctx context.Context) (setBack bool, err error) {
 	if !c.held.Load() || !c.confirmed {
 		return false, nil
@@ -202,7 +205,7 @@ func renewal(lease *coordinationv1.Lease) string {
 	return lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
 }
 
-// clusterUID returns what reads the identity of the member; empty where it can't be had, which turns the check off.
+// clusterUID returns a function that reads the member's identity. It is empty if it can't be read, which turns the check off.
 func clusterUID(member client.Reader) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
 		var ns corev1.Namespace
@@ -217,7 +220,7 @@ func clusterUID(member client.Reader) func(context.Context) (string, error) {
 	}
 }
 
-// readLease returns what reads the member's Lease on the hub.
+// readLease returns a function that reads the member's Lease on the hub.
 func readLease(hub client.Reader, cluster string) func(context.Context) (*coordinationv1.Lease, error) {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
 	return func(ctx context.Context) (*coordinationv1.Lease, error) {

@@ -22,19 +22,20 @@ import (
 var errCloned = errors.New("another agent with this cluster's identity, name and credentials is at work and started earlier; " +
 	"if this cluster was restored from a backup of the other, join it under a name of its own")
 
-// A clone is a cluster that was restored from another's etcd while that one still runs: it has the same kube-system UID, the same name and
-// the same credentials, so that the two would overwrite each other's records for ever. What tells them apart is the run that each writes
-// into the Lease. A run that another follows, after a restart, a rollout or a change of leaders, never writes again, and what a hub has
-// that was set back is old; so a run whose renewals come again and again between ours is alive. Both agents compare the same two starts as
-// they stand in the Lease. Clocks that are wrong can have them take the wrong one for the later, but never both or neither.
+// A clone is a cluster that was restored from another's etcd while that one is still running. Both have the same kube-system
+// UID, name and credentials, and would overwrite each other's records forever. They differ in the run ID that each writes into
+// the Lease. After a restart, a rollout or a change of leader, the earlier run never writes again, and what a restored hub
+// shows is old. So if a run's renewals keep appearing between ours, it is running beside us. Both agents compare the same two
+// start times in the Lease. With wrong clocks they may pick the wrong one as the later, but never both or neither.
 const (
-	// cloneRenewals is how many renewals of another run, each newer than the one before, are a clone. A request of our predecessor that
-	// was under way, or one that it still made after a pause, is none.
+	// cloneRenewals is how many renewals by another run, each newer than the one before, prove a clone. Requests of our
+	// predecessor that were under way, or that it made after a pause, are fewer.
 	cloneRenewals = 3
-	// yieldFor is for how many heartbeats the earlier one has to be silent until the later one takes over: with the defaults five minutes,
-	// when the hub takes the cluster for gone. A restart of the earlier one is shorter.
+	// yieldFor is how many heartbeats the earlier agent must be silent before the later one takes over: five minutes by
+	// default, when the hub marks the cluster Expired. A restart of the earlier one is shorter.
 	yieldFor = 30
-	// sayEvery is how often, in heartbeats, an agent that yields says so in the Lease. Where it hasn't been said for yieldFor, the clone is gone.
+	// sayEvery is how often, in heartbeats, a yielding agent says so in the Lease. If it hasn't for yieldFor, the clone is
+	// gone.
 	sayEvery = 6
 )
 
@@ -44,7 +45,7 @@ type other struct {
 	renewals int // each newer than the one before
 }
 
-// saw takes note of a renewal by another run and says whether that run is alive beside ours.
+// saw records a renewal by another run and reports whether that run is alive beside ours.
 func (o *other) saw(s sighting) (alive bool) {
 	switch {
 	case s.run != o.last.run:
@@ -56,7 +57,8 @@ func (o *other) saw(s sighting) (alive bool) {
 	return o.renewals >= 2 // the first may be what a hub that was set back has of a predecessor
 }
 
-// startedAfter says whether we are the later one. Where the Lease doesn't say when the other started, as that of an older version, we aren't.
+// startedAfter reports whether we are the later one. If the Lease doesn't say when the other started, because an older version
+// wrote it, we aren't.
 func (c *claim) startedAfter(lease *coordinationv1.Lease) bool {
 	theirs, err := time.Parse(time.RFC3339Nano, lease.Annotations[api.AnnotationStarted])
 	if err != nil {
@@ -68,14 +70,14 @@ func (c *claim) startedAfter(lease *coordinationv1.Lease) bool {
 	return c.started.After(theirs)
 }
 
-// yield ends the exports and returns once the earlier agent has been silent for long enough. Until then it writes nothing to the hub but
-// the word that it is there.
+// yield ends the exports and returns once the earlier agent has been silent for long enough. Until then it writes nothing to
+// the hub except that it is there.
 func (c *claim) yield(ctx context.Context) {
 	c.park(ctx, true)
 	c.await(ctx, rival{clone: true, alive: true})
 }
 
-// hear takes note of what a clone that yields says in our Lease, and takes it out once that is old.
+// hear records what a yielding clone wrote into our Lease, and removes it once that is old.
 func (c *claim) hear(ctx context.Context, lease *coordinationv1.Lease) {
 	said := ""
 	if lease != nil {
@@ -96,14 +98,14 @@ func (c *claim) hear(ctx context.Context, lease *coordinationv1.Lease) {
 	}
 }
 
-// say writes into the Lease, beside what its holder writes, that we yield: a time as JSON, or null.
+// say records in the Lease, beside what its holder writes, that we yield. at is a time as JSON, or null.
 func (c *claim) say(ctx context.Context, at string) {
 	if err := c.yields(ctx, at); err != nil && ctx.Err() == nil {
 		log.FromContext(ctx).WithName("claim").Info("Can't say on the hub that there are two of this cluster, trying on", "reason", err.Error())
 	}
 }
 
-// sayYields returns what does so on the hub.
+// sayYields returns a function that writes it on the hub.
 func sayYields(hub client.Client, cluster string) func(context.Context, string) error {
 	return func(ctx context.Context, at string) error {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
@@ -115,7 +117,7 @@ func sayYields(hub client.Client, cluster string) func(context.Context, string) 
 	}
 }
 
-// tellOf returns what logs news about this cluster's name and makes an Event of its MemberCluster here of it.
+// tellOf returns a function that logs news about this cluster's name and records it as an Event of its local MemberCluster.
 func tellOf(recorder events.EventRecorder, cluster string) func(ctx context.Context, kind, reason, message string) {
 	regarding := &clustersetv1alpha1.MemberCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},

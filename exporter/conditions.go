@@ -16,23 +16,23 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// outcome is what became of writing a service's records to the hub.
+// outcome is the result of writing a service's records to the hub.
 type outcome struct {
-	// err is nil where the hub holds what it should.
+	// err is nil if the hub has what it should.
 	err error
 
-	// refused says that the hub answered and said no: trying again changes nothing until someone changes something.
+	// refused is set if the hub rejected a record: a retry doesn't help until someone changes something.
 	refused bool
 
-	// failing is for how long it has failed so, where it isn't refused.
+	// failing is for how long it has failed, if it isn't refused.
 	failing time.Duration
 
-	// pruned says that the hub dropped a field which it doesn't know.
+	// pruned is set if the hub dropped a field that it doesn't know.
 	pruned bool
 }
 
-// conditions returns what a ServiceExport's conditions should be: Valid, Ready and Conflict. Without a conflict condition,
-// because nobody knows yet what the other clusters export, that one stays as it is.
+// conditions returns the ServiceExport's wanted conditions: Valid, Ready and Conflict. Without a conflict condition, because
+// the other clusters' exports aren't known yet, the existing one stays.
 func conditions(export *mcsv1beta1.ServiceExport, d Desired, out outcome, conflict *metav1.Condition) []metav1.Condition {
 	all := []metav1.Condition{validCondition(d), readyCondition(export, d, out)}
 	if conflict != nil {
@@ -67,8 +67,8 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !meta.IsStatusConditionTrue(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))):
 		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't take it for now: "+out.err.Error())
 	case out.err != nil:
-		// The hub can't be reached, or stumbles. What it was given before it still serves, so an export that is ready stays so:
-		// else every blink of the line would rewrite every ServiceExport.
+		// The hub is unreachable or fails temporarily. It still serves what it has, so an export that is ready stays ready:
+		// otherwise every short interruption would rewrite every ServiceExport.
 		if was := meta.FindStatusCondition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)); was != nil &&
 			was.Status == metav1.ConditionTrue {
 			return *was
@@ -78,12 +78,12 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	return ready(metav1.ConditionTrue, mcsv1beta1.ServiceExportReasonExported, exportedMessage(d.LeftOut))
 }
 
-// answered says whether the hub was there to say no. Then the words are its own, and the same each time.
+// answered reports whether the rejection came from the hub. Then the message is the hub's, and the same each time.
 func answered(err error) bool {
 	return errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 
-// exportedMessage says what was left out, if anything was: a user who wonders where a label or a port went looks here.
+// exportedMessage says what was left out, if anything: it tells a user where a label or a port went.
 func exportedMessage(left field.ErrorList) string {
 	const shown = 3
 	if len(left) == 0 {
@@ -104,7 +104,7 @@ func exportedMessage(left field.ErrorList) string {
 	return b.String()
 }
 
-// setConditions sets conditions on a ServiceExport and returns those that changed in status or reason, which are worth an
+// setConditions sets conditions on a ServiceExport. It returns those that changed in status or reason, which are worth an
 // Event, and whether the object changed at all. Conditions of other writers stay.
 func setConditions(export *mcsv1beta1.ServiceExport, want []metav1.Condition) (events []metav1.Condition, changed bool) {
 	for _, c := range want {

@@ -8,12 +8,12 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// conflictOf returns the Conflict condition of our ServiceExport. Every exporter merges the same records for itself, so that
-// the condition gets on every ServiceExport involved, the winning one included (KEP-1645, "Constraints and Conflict
-// Resolution"), though no member may write in another.
+// conflictOf returns the Conflict condition of our ServiceExport. Every exporter merges the same records itself, so that every
+// ServiceExport involved gets the condition, including the winner's (KEP-1645, "Constraints and Conflict Resolution"), although
+// no member can write in another.
 //
-// own is our record as it should be, which the hub may not have yet; nil where we export nothing, which conflicts with
-// nothing. Of the others those count that this cluster sees.
+// own is our record as it should be, which the hub may not have yet. It is nil if we export nothing, which conflicts with
+// nothing. Only the others that this cluster sees count.
 func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster) *metav1.Condition {
 	if own == nil {
 		none := mcsv1beta1.NewServiceExportCondition(mcsv1beta1.ServiceExportConditionConflict, metav1.ConditionFalse,

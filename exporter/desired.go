@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// Source is all that the records of one service are computed from: what the member's API server has of it now.
+// Source is everything that a service's records are computed from: the current objects of the member's API server.
 type Source struct {
 	// Cluster is the member's name.
 	Cluster string
@@ -24,33 +24,33 @@ type Source struct {
 	// Key is the namespace and name of the service.
 	Key types.NamespacedName
 
-	// Service and Export are nil where there is none.
+	// Service and Export are nil if they don't exist.
 	Service *corev1.Service
 	Export  *mcsv1beta1.ServiceExport
 
 	// Slices are the Service's EndpointSlices.
 	Slices []discoveryv1.EndpointSlice
 
-	// Marked says that the namespace has the mark that exports its Services. See marked.
+	// Marked is set if the namespace has the mark that exports its Services. See marked.
 	Marked bool
 
-	// Excluded says that the agent exports nothing from the namespace.
+	// Excluded is set if the agent exports nothing from the namespace.
 	Excluded bool
 }
 
-// reasonNamespaceExcluded is why a ServiceExport isn't valid in a namespace that the agent exports nothing from.
+// reasonNamespaceExcluded is why a ServiceExport isn't valid in a namespace that the agent doesn't export from.
 const reasonNamespaceExcluded mcsv1beta1.ServiceExportConditionReason = "NamespaceExcluded"
 
-// Desired is what should be on the hub, and what is to be said about it.
+// Desired is what should be on the hub, and what to report about it.
 type Desired struct {
-	// Service is nil where nothing is to be exported. Then Endpoints is empty too.
+	// Service is nil if nothing is to be exported. Then Endpoints is empty too.
 	Service   *clustersetv1alpha1.ExportedService
 	Endpoints []clustersetv1alpha1.ExportedEndpoints
 
-	// Refused says why there is a ServiceExport and yet no Service.
+	// Refused says why a ServiceExport has no Service.
 	Refused *Refusal
 
-	// LeftOut is what of the Service, its slices or its ServiceExport can't be exported, though the rest is.
+	// LeftOut is what can't be exported of the Service, its slices or its ServiceExport, while the rest is.
 	LeftOut field.ErrorList
 }
 
@@ -62,8 +62,8 @@ type Refusal struct {
 
 // desired computes the records of one service.
 //
-// A ServiceExport or Service that is being deleted counts as deleted: its user has said so, and a finalizer of someone
-// else's (a load balancer's, say) shouldn't keep the name alive in other clusters.
+// A ServiceExport or Service that is being deleted counts as deleted: its user wants it gone, and a foreign finalizer (a load
+// balancer's, for example) should not keep the name alive in other clusters.
 func desired(src Source) Desired {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
 		return Desired{}
@@ -78,7 +78,7 @@ func desired(src Source) Desired {
 	exported.Spec.ExportTo, wrong = to, append(wrong, wrongTo...)
 	service, left := exported.Sanitized()
 	if service == nil {
-		// It can't be: the API server has checked the names, and the type and the time are ours. If it is, say so.
+		// This can't happen: the API server has checked the names, and the type and the time are ours. If it does, report it.
 		return Desired{Refused: &Refusal{mcsv1beta1.ServiceExportReasonInvalidServiceType, left.ToAggregate().Error()}}
 	}
 	d := Desired{Service: service, LeftOut: append(wrong, left...)}
@@ -97,7 +97,7 @@ func desired(src Source) Desired {
 	return d
 }
 
-// refuse returns why the Service can't be exported, nil if it can.
+// refuse returns why the Service can't be exported, or nil if it can.
 func refuse(src Source) *Refusal {
 	switch svc := src.Service; {
 	case src.Excluded:
@@ -116,7 +116,7 @@ func refuse(src Source) *Refusal {
 			fmt.Sprintf("Service %s is of type ExternalName, which has no endpoints to export", src.Key),
 		}
 	case imported(svc):
-		// Its endpoints are other clusters'. Exported, they would come back to those clusters as ours.
+		// Its endpoints are in other clusters. Exporting them would return them to those clusters as ours.
 		return &Refusal{
 			mcsv1beta1.ServiceExportReasonInvalidServiceType,
 			fmt.Sprintf("Service %s belongs to an import; export the Service it comes from, in its own cluster", src.Key),
@@ -125,14 +125,14 @@ func refuse(src Source) *Refusal {
 	return nil
 }
 
-// imported says whether a Service is part of an import: the derived Service of a ServiceImport, ours or another MCS
+// imported reports whether a Service is part of an import: the derived Service of a ServiceImport, ours or another MCS
 // implementation's.
 func imported(svc *corev1.Service) bool {
 	_, derived := svc.Labels[api.LabelServiceName]
 	return derived || svc.Labels[api.LabelManagedBy] == api.ManagedByImporter
 }
 
-// exportedService returns the record of the Service as it is, before anything unfit is taken out.
+// exportedService returns the record of the Service before anything invalid is removed.
 func exportedService(src Source) *clustersetv1alpha1.ExportedService {
 	svc, export := src.Service, src.Export
 	exported := &clustersetv1alpha1.ExportedService{
@@ -147,7 +147,8 @@ func exportedService(src Source) *clustersetv1alpha1.ExportedService {
 			SessionAffinityConfig: svc.Spec.SessionAffinityConfig,
 			InternalTrafficPolicy: svc.Spec.InternalTrafficPolicy,
 			TrafficDistribution:   svc.Spec.TrafficDistribution,
-			// Of the spec alone: metadata's are for this cluster (KEP-1645, "Service and EndpointSlice Labels").
+			// Only from the spec: labels and annotations in metadata are for this cluster (KEP-1645, "Service and EndpointSlice
+			// Labels").
 			ExportedLabels:      export.Spec.ExportedLabels,
 			ExportedAnnotations: export.Spec.ExportedAnnotations,
 			ExportedAt:          export.CreationTimestamp,

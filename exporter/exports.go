@@ -14,13 +14,13 @@ import (
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// exports is the member's ServiceExports, in the version that its API server serves.
+// exports reads and writes the member's ServiceExports in the version that its API server serves.
 type exports struct {
 	client  client.Client
 	version mcs.Version
 }
 
-// newExports asks which version is served. Where none is, the error says what to do.
+// newExports asks which version is served. If none is, the error says what to do.
 func newExports(c client.Client) (exports, error) {
 	version, err := mcs.Served(c.RESTMapper(), mcsv1beta1.ServiceExportKindName)
 	if meta.IsNoMatchError(err) {
@@ -30,7 +30,7 @@ func newExports(c client.Client) (exports, error) {
 	return exports{c, version}, err
 }
 
-// get returns the ServiceExport, nil where there is none.
+// get returns the ServiceExport, or nil if there is none.
 func (e exports) get(ctx context.Context, key client.ObjectKey) (*mcsv1beta1.ServiceExport, error) {
 	object := e.version.NewExport()
 	if err := e.client.Get(ctx, key, object); err != nil {
@@ -60,14 +60,14 @@ func (e exports) create(ctx context.Context, export *mcsv1beta1.ServiceExport) e
 	return e.client.Create(ctx, e.version.EncodeExport(export), client.FieldOwner(api.FieldManagerExporter))
 }
 
-// delete deletes the ServiceExport as it was read: if its user has made it their own in the meantime, it stays.
+// delete deletes the ServiceExport as it was read: if its user has taken it over in the meantime, it stays.
 func (e exports) delete(ctx context.Context, export *mcsv1beta1.ServiceExport) error {
 	as := client.Preconditions{UID: &export.UID, ResourceVersion: &export.ResourceVersion}
 	return e.client.Delete(ctx, e.version.EncodeExport(export), as)
 }
 
-// patchStatus writes what of the status differs from before. The lock is against another MCS implementation that writes
-// conditions of its own into the same list.
+// patchStatus writes the difference between before and after. The optimistic lock protects conditions that another MCS
+// implementation writes into the same list.
 func (e exports) patchStatus(ctx context.Context, before, after *mcsv1beta1.ServiceExport) error {
 	patch := client.MergeFromWithOptions(e.version.EncodeExport(before), client.MergeFromWithOptimisticLock{})
 	return e.client.Status().Patch(ctx, e.version.EncodeExport(after), patch, client.FieldOwner(api.FieldManagerExporter))

@@ -7,13 +7,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// failures remembers since when services fail.
+// failures remembers since when services have been failing.
 type failures struct {
 	mu    sync.Mutex
 	since map[types.NamespacedName]time.Time
 }
 
-// note says whether a service fails, and returns for how long it has.
+// note records whether a service fails, and returns for how long it has.
 func (f *failures) note(key types.NamespacedName, fails bool) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()

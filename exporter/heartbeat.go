@@ -15,34 +15,35 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// heartbeat renews the member's Lease on the hub. The hub only looks at whether the Lease changes, so this cluster's clock
-// may be wrong.
+// heartbeat renews the member's Lease on the hub. The hub only checks whether the Lease changes, so this cluster's clock may be
+// wrong.
 type heartbeat struct {
 	interval time.Duration
 	after    <-chan struct{} // the first pass; see pass
 	claim    *claim
 	renew    func(context.Context) error
 	back     <-chan struct{} // the hub may be back
-	readAnew func()          // has the caches of the hub read anew
-	changed  <-chan struct{} // somebody else changes our records again and again; see overwritten
-	// catchUp writes what couldn't be written while the hub was out of reach, and what the hub has lost meanwhile. Its error is
-	// errBehind where that takes longer.
+	readAnew func()          // re-reads the hub's caches
+	changed  <-chan struct{} // someone else keeps changing our records; see overwritten
+	// catchUp writes what couldn't be written while the hub was unreachable, and what the hub has lost meanwhile. If that takes
+	// longer, its error is errBehind.
 	catchUp func(context.Context) error
 
 	behind time.Time // since when heartbeats are held back for records; zero: they aren't
 	heard  time.Time // when the hub was last back
-	atOdds bool      // the present heartbeat is because of changed
+	atOdds bool      // whether changed caused the current heartbeat
 }
 
-// maxHeldBack is for how many intervals heartbeats wait for records. One that the hub never takes mustn't have the whole cluster expire.
+// maxHeldBack is for how many intervals heartbeats wait for records. A record that the hub never accepts must not make the
+// whole cluster expire.
 const maxHeldBack = 6
 
-// returning is for how many intervals after the hub was back a heartbeat that failed is repeated at once, but for a moment: the sooner
-// this cluster has seen what the hub is now, the sooner all have right answers. An API server that starts may refuse the first.
+// returning is for how many intervals after the hub is back a failed heartbeat is retried after a moment only: the sooner this
+// cluster sees the hub's state, the sooner everyone has right answers. An API server that is starting may reject the first one.
 const returning = 3
 
-// run renews the Lease until ctx ends, for the first time once the first pass is done. A failure is only counted and
-// logged: the next beat is the retry.
+// run renews the Lease until ctx ends, first after the first pass. Failures are only counted and logged: the next beat is the
+// retry.
 func (h *heartbeat) run(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -82,7 +83,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 		case <-h.back:
 			h.heard = time.Now()
 		case <-h.changed:
-			// At once, but for a moment: as long as it takes to tell who that is, the Lease is to show that we are here.
+			// After a moment only: while we find out who that is, the Lease should show that we are here.
 			h.atOdds = true
 			select {
 			case <-ctx.Done():
@@ -93,9 +94,9 @@ func (h *heartbeat) run(ctx context.Context) error {
 	}
 }
 
-// beat renews once, and gives up in time for the next beat. After failures, and where the hub was set back, what it has of this
-// cluster is brought up to date first: as before the first pass, a cluster that returns isn't to be taken for healthy with its
-// endpoints of before.
+// beat renews once, and gives up in time for the next beat. After failures, and if the hub was restored, this cluster's records
+// are brought up to date first, as before the first pass: a cluster that returns must not count as healthy with outdated
+// endpoints.
 func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.interval)
 	defer cancel()
@@ -104,7 +105,7 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been set back: this cluster's Lease isn't what was written last. Reading everything anew")
 		h.readAnew()
 	}
-	// Records that two agents change are never up to date.
+	// Records that two agents keep changing are never up to date.
 	if err == nil && (late || setBack) && !h.claim.contested && !h.atOdds {
 		err = h.upToDate(ctx)
 	}
@@ -140,8 +141,8 @@ func (h *heartbeat) upToDate(ctx context.Context) error {
 	return nil
 }
 
-// renewLease returns what renews a member's Lease, and creates it where it isn't there: one server-side apply does either,
-// without reading first.
+// renewLease returns a function that renews a member's Lease and creates it if it doesn't exist: one server-side apply does
+// both, without reading first.
 func renewLease(hub client.Client, c *claim, opts Options) func(context.Context) error {
 	namespace := api.MemberNamespace(opts.Cluster)
 	return func(ctx context.Context) error {
@@ -152,8 +153,8 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 			annotations[api.AnnotationClusterUID] = own
 		}
 		if opts.Zones != nil {
-			// Unless they are known nothing is said, and the hub keeps what it knows: an agent that was started anew, or has lost
-			// its right to read nodes, has not moved its cluster.
+			// If they are unknown, leave them out, so that the hub keeps what it knows: an agent that was restarted, or lost
+			// the right to read nodes, hasn't moved its cluster.
 			if zones, known := opts.Zones(); known {
 				annotations[api.AnnotationZones] = strings.Join(zones, ",")
 			}

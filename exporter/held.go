@@ -16,13 +16,13 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// abandoned says whether a Service is there whose ServiceExport isn't.
+// abandoned reports whether a Service exists whose ServiceExport doesn't.
 func abandoned(src Source) bool {
 	return (src.Export == nil || src.Export.DeletionTimestamp != nil) && src.Service != nil && src.Service.DeletionTimestamp == nil
 }
 
-// keep returns the source of a service that stays exported without its ServiceExport: what that said, the record on the hub still
-// does. Its endpoints go on to follow the Service.
+// keep returns the source of a service that stays exported without its ServiceExport, whose content is taken from the record on
+// the hub. Its endpoints still follow the Service.
 func (r *reconciler) keep(ctx context.Context, src Source, record *clustersetv1alpha1.ExportedService) (Source, error) {
 	stated, _ := policy.FromExport(record.Spec.Policy, nil)
 	src.Export = &mcsv1beta1.ServiceExport{
@@ -36,7 +36,7 @@ func (r *reconciler) keep(ctx context.Context, src Source, record *clustersetv1a
 	return src, err
 }
 
-// abandonedAll returns the services that are on the hub and have a Service and no ServiceExport, and how many are on the hub.
+// abandonedAll returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.
 func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedName, exported int, err error) {
 	var records clustersetv1alpha1.ExportedServiceList
 	if err := r.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
@@ -61,8 +61,8 @@ func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedN
 	return keys, len(records.Items), nil
 }
 
-// served asks the member what it would do with a ServiceExport, and to do nothing (a dry run). One whose
-// CustomResourceDefinition is gone, or being deleted and all objects with it, takes none.
+// served checks with a dry run whether the member would accept a ServiceExport. It wouldn't if the CustomResourceDefinition is
+// gone, or is being deleted together with all objects.
 func (e exports) served(ctx context.Context, key types.NamespacedName) error {
 	probe := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err := e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)

@@ -11,8 +11,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// kept remembers of records of which the hub keeps something else than what was written, what that is. A hub of an older version drops
-// the fields that its CustomResourceDefinitions don't have; its records would be written anew for ever.
+// kept remembers the records of which the hub stores something other than what was written. A hub of an older version drops the
+// fields that its CustomResourceDefinitions don't have; without this its records would be rewritten forever.
 type kept struct {
 	mu sync.Mutex
 	of map[string]keptRecord
@@ -23,7 +23,7 @@ type keptRecord struct {
 	at           time.Time
 }
 
-// note takes up what became of a write, by the hashes of what was sent and what came back.
+// note records the result of a write: the hashes of what was sent and what came back.
 func (k *kept) note(kind, name string, wrote, keeps [sha256.Size]byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -37,7 +37,8 @@ func (k *kept) note(kind, name string, wrote, keeps [sha256.Size]byte) {
 	}
 }
 
-// same says whether have is all that the hub keeps of want. After a while it is asked again: nothing tells that it was upgraded.
+// same reports whether have is all that the hub keeps of want. After a while the answer is no longer trusted, because nothing
+// tells when the hub is upgraded.
 func (k *kept) same(kind string, have, want client.Object) bool {
 	if k == nil {
 		return false
@@ -54,7 +55,7 @@ func (k *kept) forget(kind, name string) {
 	delete(k.of, kind+name)
 }
 
-// specHash is of what a record says.
+// specHash returns a hash of a record's content.
 func specHash(record client.Object) [sha256.Size]byte {
 	var spec any
 	switch record := record.(type) {
@@ -65,7 +66,7 @@ func specHash(record client.Object) [sha256.Size]byte {
 	}
 	content, err := json.Marshal(spec)
 	if err != nil {
-		panic(err) // it is of our own types
+		panic(err) // it is one of our own types
 	}
 	return sha256.Sum256(content)
 }

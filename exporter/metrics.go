@@ -7,7 +7,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// Every label has a handful of values: kinds of ours, verbs, states. Services are counted, never named.
+// Every label has a handful of values: our kinds, verbs, states. Services are counted, never named.
 var (
 	metricServices = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_services",
@@ -60,7 +60,7 @@ var (
 	})
 )
 
-func init() { // a series that appears with the first event can't be told from one of a process that isn't there
+func init() { // a series that appears only with its first event can't be told from one whose process is missing
 	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
 		metricServices.WithLabelValues(string(s))
 	}
@@ -76,7 +76,7 @@ func init() { // a series that appears with the first event can't be told from o
 	}
 }
 
-// Collectors are the exporter's metrics.
+// Collectors returns the exporter's metrics.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		metricServices, metricEndpoints, metricLeftOut, metricConflicts, metricWrites, metricFirstPass, metricPassPending,
@@ -84,6 +84,6 @@ func Collectors() []prometheus.Collector {
 	}
 }
 
-// registerMetrics is for the process that exports. The hub process is the same program, and a gauge of a part that doesn't run
-// there would look like one of a part that is ill.
+// registerMetrics registers the metrics only in a process that exports. The hub process is the same program, and the gauge of a
+// part that doesn't run there would look like one of a broken part.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })

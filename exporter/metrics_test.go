@@ -12,7 +12,7 @@ import (
 )
 
 func TestConflictsAreCountedOncePerService(t *testing.T) {
-	var c census
+	var c stats
 	src := Source{Export: &mcsv1beta1.ServiceExport{}}
 	differs, agrees := &metav1.Condition{Status: metav1.ConditionTrue}, &metav1.Condition{Status: metav1.ConditionFalse}
 	one, two := types.NamespacedName{Name: "one"}, types.NamespacedName{Name: "two"}

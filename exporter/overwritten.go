@@ -9,16 +9,18 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// rewriteEvery is the least time between two writes of a service's records that are only there because somebody else changed these.
+// rewriteEvery is the least time between two writes of a service's records that are only needed because someone else changed
+// them.
 const rewriteEvery = time.Second
 
-// overwritten tells records that have to be written because something changed here from those that somebody else has changed on the hub. The
-// first time these are mended at once. Whoever does it again is most likely a clone (see clone.go), and each write of ours would have it
-// write, too, as fast as the hub allows; so it is then done once a second, and the Lease looked at.
+// overwritten tells records that must be written because something changed here from records that someone else has changed on
+// the hub. The first time these are restored at once. If they are changed again, it is most likely by a clone (see clone.go),
+// and each of our writes would cause one of its own, as fast as the hub allows. So they are then restored once a second, and
+// the Lease is checked.
 type overwritten struct {
 	mu    sync.Mutex
 	wrote map[types.NamespacedName]written
-	seen  chan struct{} // has an element where somebody else has changed the same records again
+	seen  chan struct{} // has an element if someone else has changed the same records again
 }
 
 type written struct {
@@ -30,13 +32,14 @@ func newOverwritten() *overwritten {
 	return &overwritten{wrote: map[types.NamespacedName]written{}, seen: make(chan struct{}, 1)}
 }
 
-// ask is called where a service's records aren't what they should be. others says that this is somebody else's doing, and wait how long to
-// leave it at that.
+// ask is called if a service's records aren't what they should be. others means that someone else changed them, and wait is how
+// long to leave them.
 func (o *overwritten) ask(src Source, want Desired, firstPassDone bool) (others bool, wait time.Duration) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	was, known := o.wrote[src.Key]
-	// A record of a service that isn't exported here and that we never wrote is an orphan in the first pass, and somebody else's after it.
+	// A record of a service that isn't exported here and that we never wrote is an orphan in the first pass, and someone else's
+	// after it.
 	others = known && was.from == versionOf(src, want) || !known && want.Service == nil && firstPassDone
 	if !others {
 		return false, 0
@@ -44,7 +47,7 @@ func (o *overwritten) ask(src Source, want Desired, firstPassDone bool) (others 
 	return true, max(rewriteEvery-time.Since(was.anew), 0)
 }
 
-// note takes up that the hub now has what it should.
+// note records that the hub now has what it should.
 func (o *overwritten) note(src Source, want Desired, others bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -66,7 +69,7 @@ func (o *overwritten) note(src Source, want Desired, others bool) {
 
 var versionSeed = maphash.MakeSeed()
 
-// versionOf identifies what a service's records are made of, whatever the order of its slices; 0 stands for no records.
+// versionOf identifies the input of a service's records, whatever the order of its slices. 0 means no records.
 func versionOf(src Source, want Desired) (sum uint64) {
 	if want.Service == nil {
 		return 0
@@ -75,7 +78,7 @@ func versionOf(src Source, want Desired) (sum uint64) {
 		sum += maphash.String(versionSeed, string(o.GetUID())+" "+o.GetResourceVersion())
 	}
 	add(src.Service)
-	if src.Export != nil { // a withdrawal that is held has none
+	if src.Export != nil { // nil for a withdrawal that is held
 		add(src.Export)
 	}
 	for i := range src.Slices {

@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// parked is why nothing is exported from here: another agent works under this cluster's name. The ServiceExports say so.
+// parked is why nothing is exported from here: another agent works under this cluster's name. The ServiceExports report it.
 type parked struct {
 	reason  string // of their condition Ready, and of the Event on the MemberCluster
 	message string
@@ -16,7 +16,7 @@ type parked struct {
 
 func (p *parked) Error() string { return p.message }
 
-// Is makes it one of the cases in which the hub isn't looked at.
+// Is makes it one of the cases in which the hub isn't read.
 func (p *parked) Is(target error) bool { return target == errNotSynced }
 
 var (
@@ -24,21 +24,21 @@ var (
 	parkedByClone = &parked{api.ReasonClusterCloned, errCloned.Error() + ". Nothing is exported from here"}
 )
 
-// rival is what is known of whoever else renews the Lease.
+// rival is what is known of another agent that renews the Lease.
 type rival struct {
 	clone bool // it has our identity
 	alive bool // it has renewed the Lease while we looked
 }
 
-// patience is for how many heartbeats a rival has to be silent until its name is ours.
+// patience is for how many heartbeats a rival must be silent before its name is ours.
 var patience = map[rival]int{
 	{clone: false, alive: false}: 4,
 	{clone: false, alive: true}:  4,
-	{clone: true, alive: false}:  3, // another one is heard within two, and from four on the hub suspects us
+	{clone: true, alive: false}:  3, // another one is heard within two, and from four on the hub marks us Suspect
 	{clone: true, alive: true}:   yieldFor,
 }
 
-// park stops all exports and has the ServiceExports say why.
+// park stops all exports and makes the ServiceExports say why.
 func (c *claim) park(ctx context.Context, clone bool) {
 	why := parkedByOther
 	if clone {
@@ -53,14 +53,14 @@ func (c *claim) park(ctx context.Context, clone bool) {
 	c.report(ctx)
 }
 
-// mine begins the exports.
+// mine starts the exports.
 func (c *claim) mine() {
 	c.parked.Store(nil)
 	c.held.Store(true)
 	metricNameTaken.Set(0)
 }
 
-// unheard is why the hub isn't looked at: it hasn't been heard yet, or another agent works under this cluster's name.
+// unheard returns why the hub isn't read: it hasn't been read yet, or another agent works under this cluster's name.
 func (c *claim) unheard() error {
 	if why := c.parked.Load(); why != nil {
 		return why

@@ -18,25 +18,26 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// pass is a full export pass: every service that has a source here or a record on the hub is reconciled once, with both sides
-// known. Until the first of a process is done there is no heartbeat: a cluster that was away would be taken for healthy while the
-// hub still has its endpoints of back then. There is another one when the hub is back after it was out of reach, or was set back.
+// pass is a full export pass: every service with a source here or a record on the hub is reconciled once, with both sides
+// known. There is no heartbeat before a process's first pass is done: a cluster that was away would count as healthy while the
+// hub still has its old endpoints. Another pass follows when the hub is back after it was unreachable, or was restored.
 //
-// Records without a source, left by a process that died before it could remove them, are keys of the pass like any
-// other, and reconciling them removes them.
+// Records without a source, left by a process that died before it could remove them, are keys of the pass like any other, and
+// reconciling them removes them.
 type pass struct {
 	keys     chan event.TypedGenericEvent[types.NamespacedName]
 	finished chan struct{} // closed when the first pass is done
 
 	mu      sync.Mutex
 	pending map[types.NamespacedName]bool // and whether reconciling it has failed; nil before the first pass has begun
-	over    chan struct{}                 // closed when the present pass is done
-	late    bool                          // patience is over: what fails counts as done
+	over    chan struct{}                 // closed when the current pass is done
+	late    bool                          // the wait is over: failed keys count as done
 	closed  bool
 }
 
-// passPatience is how long the first pass waits for services that fail, as one does whose records a webhook refuses that is down. One
-// service mustn't keep the whole cluster from its heartbeats, so that it expires; its ServiceExport says what is wrong.
+// passPatience is how long the first pass waits for services that fail, for example because a webhook that is down rejects
+// their records. One service must not keep the whole cluster from its heartbeats, so that it expires; its ServiceExport says
+// what is wrong.
 const passPatience = time.Minute
 
 func newPass() *pass {
@@ -46,7 +47,7 @@ func newPass() *pass {
 	}
 }
 
-// begin sets what the pass consists of, and returns what is closed when it is done.
+// begin sets the pass's keys and returns a channel that is closed when it is done.
 func (p *pass) begin(keys []types.NamespacedName) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -60,7 +61,7 @@ func (p *pass) begin(keys []types.NamespacedName) (over <-chan struct{}) {
 	return over
 }
 
-// done says that a key has been reconciled with both sides known, or as far as it ever will.
+// done records that a key has been reconciled with both sides known, or as far as possible.
 func (p *pass) done(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -71,14 +72,14 @@ func (p *pass) done(key types.NamespacedName) {
 	p.check()
 }
 
-// isDone says whether the first pass is.
+// isDone reports whether the first pass is done.
 func (p *pass) isDone() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.closed
 }
 
-// failed says that a key couldn't be reconciled, and is tried again.
+// failed records that a key couldn't be reconciled and is retried.
 func (p *pass) failed(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -89,7 +90,7 @@ func (p *pass) failed(key types.NamespacedName) {
 	p.check()
 }
 
-// giveUp ends the wait of the first pass for what fails.
+// giveUp ends the first pass's wait for keys that fail.
 func (p *pass) giveUp(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -120,7 +121,7 @@ func (p *pass) check() {
 	}
 }
 
-// run collects the keys, once both sides can be believed, and queues each.
+// run collects the keys once both sides are reliable, and queues each.
 func (p *pass) run(ctx context.Context, cluster string, exports exports, hub client.Reader, synced func() bool) error {
 	logger := log.FromContext(ctx).WithName("first-pass")
 	tick := time.NewTicker(time.Second)
@@ -162,7 +163,7 @@ func (p *pass) queue(ctx context.Context, keys []types.NamespacedName) error {
 	return nil
 }
 
-// send has keys reconciled. It returns false if ctx ends before all are queued.
+// send queues keys. It returns false if ctx ends before all are queued.
 func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
 	for _, key := range keys {
 		select {
@@ -174,7 +175,7 @@ func (p *pass) send(ctx context.Context, keys []types.NamespacedName) bool {
 	return true
 }
 
-// again goes through all services once more and waits until that is done. Where it isn't when ctx ends the error is errBehind.
+// again reconciles all services once more and waits until that is done. If ctx ends first, the error is errBehind.
 func (p *pass) again(ctx context.Context, keys []types.NamespacedName) error {
 	over := p.begin(keys)
 	if p.send(ctx, keys) {
@@ -189,8 +190,8 @@ func (p *pass) again(ctx context.Context, keys []types.NamespacedName) error {
 	return fmt.Errorf("%w: %d services wait", errBehind, len(p.pending))
 }
 
-// collect returns the key of everything that has a source here or a record on the hub. Reads from a cache wait until it
-// has synced; a record must not look orphaned because we haven't read yet what it stands for.
+// collect returns the key of everything that has a source here or a record on the hub. Reads from a cache wait until it has
+// synced: a record must not look orphaned because its source hasn't been read yet.
 func collect(ctx context.Context, cluster string, exports exports, hub client.Reader) ([]types.NamespacedName, error) {
 	keys := make(map[types.NamespacedName]bool)
 	exported, err := exports.keys(ctx)

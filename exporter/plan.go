@@ -16,7 +16,7 @@ type Records struct {
 	Endpoints []clustersetv1alpha1.ExportedEndpoints
 }
 
-// verb is what is to be done with an object.
+// verb is what to do with an object.
 type verb string
 
 const (
@@ -33,14 +33,14 @@ type step struct {
 	object client.Object
 }
 
-// plan returns what turns the records that the hub has into those it should have. Nothing, where they say the same: every
-// write there wakes every member.
+// plan returns the steps that turn the records on the hub into the wanted ones. It is empty if they say the same: every write
+// there wakes every member.
 //
-// The order spares importers a service without endpoints: endpoints are there before their service and stay until it is
-// gone, and new ones are there before old ones go, as when an endpoint moves from one slice to another. What goes is withdrawn
-// first: importers wait a moment where it isn't.
+// The order ensures that importers never see a service without endpoints: endpoints are written before their service and stay
+// until it is gone, and new ones are written before old ones are deleted, as when an endpoint moves from one slice to another.
+// Records are withdrawn before they are deleted; otherwise importers would wait a moment.
 //
-// The time of the change that led to a record's endpoints goes with them, and is no reason to write by itself.
+// The time of the change that led to a record's endpoints is written with them, and alone is no reason to write.
 func plan(have Records, want Desired, kept *kept) []step {
 	var before, after []step
 	wanted := make(map[string]bool, len(want.Endpoints))
@@ -74,7 +74,7 @@ func plan(have Records, want Desired, kept *kept) []step {
 		if wanted[h.Name] {
 			continue
 		}
-		if want.Service != nil { // else they go with their service, which says so for them
+		if want.Service != nil { // otherwise the withdrawn service covers its endpoints
 			after = append(after, step{verbWithdraw, kindEndpoints, h.DeepCopy()})
 		}
 		after = append(after, step{verbDelete, kindEndpoints, h.DeepCopy()})
@@ -95,7 +95,7 @@ func plan(have Records, want Desired, kept *kept) []step {
 	return append(before, after...)
 }
 
-// labelled says whether have carries all labels of want. Others may have been added by people who look at the hub.
+// labelled reports whether have carries all labels of want. People who look at the hub may have added others.
 func labelled(have, want client.Object) bool {
 	for k, v := range want.GetLabels() {
 		if have.GetLabels()[k] != v {
@@ -105,7 +105,7 @@ func labelled(have, want client.Object) bool {
 	return true
 }
 
-// withdrawn says whether the record was about to be deleted when somebody wanted it again.
+// withdrawn reports whether the record was about to be deleted when it was wanted again.
 func withdrawn(o client.Object) bool {
 	_, yes := o.GetAnnotations()[api.AnnotationWithdrawn]
 	return yes

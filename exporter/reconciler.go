@@ -22,16 +22,16 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// retryRefused is how long after the hub refused a record it is asked again: nothing tells us that a quota was raised.
+// retryRefused is how long after the hub rejected a record it is retried: nothing tells us that a quota was raised.
 const retryRefused = time.Minute
 
 // retryPruned is how long after the hub dropped a field it is sent again: nothing tells us that the hub was upgraded.
 const retryPruned = 10 * time.Minute
 
-// retryConflict is how long to wait for a cache of ours to learn what someone, most likely we, wrote before.
+// retryConflict is how long to wait for our cache to catch up with a write, most likely our own.
 const retryConflict = 200 * time.Millisecond
 
-// reconciler makes one service's records on the hub what they should be, and its ServiceExport say so.
+// reconciler makes one service's records on the hub match its source, and reports it on its ServiceExport.
 type reconciler struct {
 	cluster string
 	from    namespaces.Filter // that is exported from
@@ -39,24 +39,24 @@ type reconciler struct {
 	exports exports
 	hub     client.Client // reads from the cache of the hub
 	onHub   indexes
-	synced  func() bool  // whether that cache can be believed, and the name is ours
+	synced  func() bool // whether both caches have synced and the name is ours
 	unheard func() error // why it can't or isn't
 	events  events.EventRecorder
 	pass    *pass
 	kept    kept
 	failing failures
 	brake   brake
-	census  census
+	stats   stats
 
 	overwritten *overwritten
 	visible     visibility
 }
 
-// maxBackoff is the longest wait before a service that failed is tried again. controller-runtime's own is a quarter of an hour,
-// which a hub that was away for as long would cost on top.
+// maxBackoff is the longest wait before a failed service is retried. controller-runtime's default of a quarter of an hour would
+// be added to a hub's outage of that length.
 const maxBackoff = 30 * time.Second
 
-// Reconcile implements reconcile.Reconciler. The request names a service, whether it exists or not.
+// Reconcile implements reconcile.Reconciler. The request names a service, which may not exist.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	result, err := r.reconcile(ctx, req)
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	want := desired(src)
 
-	// Before the cache of the hub has synced we would take every record for missing. The first pass brings every key back
-	// once it has, so there is nothing to requeue.
+	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
+	// is nothing to requeue.
 	out := outcome{err: r.unheard()}
 	var others []*clustersetv1alpha1.ExportedService
 	var stop stopped
@@ -131,15 +131,14 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if stop.held {
 		counted.state = stateHeld
 	}
-	r.census.record(req.NamespacedName, counted)
+	r.stats.record(req.NamespacedName, counted)
 	if out.err == nil || out.refused {
-		// A record that the hub won't take is done too, as far as it can be: one mustn't keep the whole cluster's heartbeat
-		// back.
+		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
 		r.pass.done(req.NamespacedName)
 	}
 	switch err := r.report(ctx, src, want, out, conflict); {
 	case apierrors.IsConflict(err) && out.transient() == nil:
-		// A watch of the hub brought the key back before our own cache had the status we wrote last.
+		// A watch of the hub brought the key back before our own cache had the status we last wrote.
 		log.FromContext(ctx).V(1).Info("The ServiceExport has changed since our cache learned of it, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	case err != nil:
@@ -159,10 +158,10 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{}, out.transient()
 }
 
-// errNotSynced stands for a hub that hasn't been heard yet.
+// errNotSynced is returned until the hub has been read.
 var errNotSynced = errors.New("the cache of the hub has not synced")
 
-// source reads what the member has of a service.
+// source reads the member's objects of a service.
 func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Source, error) {
 	src := Source{Cluster: r.cluster, Key: key, Excluded: !r.from.Has(key.Namespace)}
 	var svc corev1.Service
@@ -187,7 +186,7 @@ func (r *reconciler) source(ctx context.Context, key types.NamespacedName) (Sour
 	return src, err
 }
 
-// marked says whether a namespace has the mark that exports its Services.
+// marked reports whether a namespace has the mark that exports its Services.
 func (r *reconciler) marked(ctx context.Context, name string) (bool, error) {
 	var ns corev1.Namespace
 	if err := r.local.Get(ctx, client.ObjectKey{Name: name}, &ns, client.UnsafeDisableDeepCopy); err != nil {
@@ -205,8 +204,8 @@ func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]di
 	return slices.Items, nil
 }
 
-// honourMark creates or deletes the ServiceExport that stands for a mark on the Service. waiting says that it did so: the
-// event that follows brings the key back.
+// honourMark creates or deletes the ServiceExport for a mark on the Service. waiting means that it did so: the event that
+// follows brings the key back.
 func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, err error) {
 	if export := markedExport(src.Service, src.Marked, src.Export); export != nil {
 		switch err := r.exports.create(ctx, export); {
@@ -234,7 +233,7 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 	return false, nil
 }
 
-// records returns what the hub has of a service: our own records, and those of every other member for the conflicts.
+// records returns the hub's records of a service: our own, and those of every other member for the conflicts.
 func (r *reconciler) records(key types.NamespacedName) (have Records, others []*clustersetv1alpha1.ExportedService) {
 	own := api.MemberNamespace(r.cluster)
 	for _, s := range r.onHub.services.Of(key.String()) {
@@ -250,7 +249,7 @@ func (r *reconciler) records(key types.NamespacedName) (have Records, others []*
 	return have, others
 }
 
-// member returns a cluster's MemberCluster, nil where the hub has none.
+// member returns a cluster's MemberCluster, or nil if the hub has none.
 func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1alpha1.MemberCluster {
 	m := &clustersetv1alpha1.MemberCluster{}
 	if err := r.hub.Get(ctx, client.ObjectKey{Name: cluster}, m, client.UnsafeDisableDeepCopy); err != nil {
@@ -259,7 +258,7 @@ func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1al
 	return m
 }
 
-// reportAll has every ServiceExport reconciled.
+// reportAll reconciles every ServiceExport.
 func (r *reconciler) reportAll(ctx context.Context) {
 	keys, err := r.exports.keys(ctx)
 	if err != nil {

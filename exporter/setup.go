@@ -20,44 +20,45 @@ import (
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
-// Options say whose exports these are. Cluster is required; the zero value of everything else stands for its default.
+// Options configure the exporter. Cluster is required; every other zero value means its default.
 type Options struct {
 	// Cluster is the member's name, as the hub knows it.
 	Cluster string
 
-	// HeartbeatInterval is how often the Lease on the hub is renewed: 10 s.
+	// HeartbeatInterval is how often the Lease on the hub is renewed. Default: 10 s.
 	HeartbeatInterval time.Duration
 
-	// Workers is how many services are reconciled at a time: 8. Most of a reconcile is waiting for the hub.
+	// Workers is how many services are reconciled in parallel. Most of a reconcile is waiting for the hub. Default: 8.
 	Workers int
 
-	// IncludeNamespaces are the namespaces to export from, as names or patterns with *, ? and [a-z]: all. A ServiceExport elsewhere is
-	// refused.
+	// IncludeNamespaces are the namespaces to export from, as names or patterns with *, ? and [a-z]. A ServiceExport elsewhere
+	// is refused. Default: all.
 	IncludeNamespaces []string
 
-	// ExcludeNamespaces are those to leave out, in the same form; they count before IncludeNamespaces. Nil: namespaces.System.
+	// ExcludeNamespaces are those to leave out, in the same form. They take precedence over IncludeNamespaces. Default if nil:
+	// namespaces.System.
 	ExcludeNamespaces []string
 
-	// Identity says in the Lease which process renews it: the host's name.
+	// Identity names, in the Lease, the process that renews it. Default: the host's name.
 	Identity string
 
 	// Version of this program, for the Lease.
 	Version string
 
-	// HoldWithdrawals is for how long Services stay exported whose ServiceExports went with most others, or with their kind. 0: not
-	// at all. See brake.
+	// HoldWithdrawals is for how long Services stay exported whose ServiceExports were deleted together with most others, or
+	// with their kind. 0: not at all. See brake.
 	HoldWithdrawals time.Duration
 
-	// HubBack has an element when the hub is back after it was out of reach: it is looked at, and heard of us, at once. Nil: with
-	// the next heartbeat.
+	// HubBack has an element when the hub is back after it was unreachable: the exporter then checks it and sends a heartbeat
+	// at once. If nil, that waits for the next heartbeat.
 	HubBack <-chan struct{}
 
-	// ReadAnew has all caches of the hub read anew. It is called when the hub has been set back, as to a backup. Nil: they notice by
-	// themselves.
+	// ReadAnew makes all caches of the hub re-read it. It is called when the hub has been restored from a backup. If nil, the
+	// caches notice by themselves.
 	ReadAnew func()
 
-	// Zones returns the zones that this cluster's nodes lie in, for the Lease; known is false as long as they aren't known.
-	// Nil: they never are.
+	// Zones returns the zones of this cluster's nodes, for the Lease. known is false until they are known. If nil, they never
+	// are.
 	Zones func() (zones []string, known bool)
 }
 
@@ -67,7 +68,7 @@ const (
 	DefaultWorkers           = 8
 )
 
-// Validate returns what is wrong with the options, in words for whoever set them.
+// Validate returns what is wrong with the options, for the person who set them.
 func (o Options) Validate() error { return o.complete() }
 
 func (o *Options) complete() error {
@@ -86,7 +87,7 @@ func (o *Options) complete() error {
 		return err
 	}
 	if o.Identity == "" {
-		o.Identity, _ = os.Hostname() // it is only for people to read
+		o.Identity, _ = os.Hostname() // only for people to read
 		o.Identity = cmp.Or(o.Identity, o.Cluster)
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
@@ -98,10 +99,10 @@ func (o *Options) complete() error {
 
 // Setup adds the exporter to the manager of the member's cluster. All of it runs on the leader only.
 //
-// hub is the hub, and can be shared with the importer, so that both live off the same watches. It is the caller's to start,
-// before or after, and it may be out of reach for as long as it likes: see the first pass. Its RESTMapper shouldn't need
-// the hub to answer. The hub's scheme must know the types of api/clusterset/v1alpha1; the manager's, those of both versions
-// of the Multi-Cluster Services API, of which the newest that the member serves is used.
+// hub can be shared with the importer, so that both use the same watches. The caller starts it, before or after, and it may be
+// unreachable for any time: see the first pass. Its RESTMapper shouldn't need the hub to answer. The hub's scheme must know the
+// types of api/clusterset/v1alpha1; the manager's, those of both versions of the Multi-Cluster Services API, of which the
+// newest that the member serves is used.
 //
 // The returned channel is closed when the first export pass is done.
 func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-chan struct{}, err error) {

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// state of a ServiceExport, as clusterset_exporter_services counts them.
+// state of a ServiceExport, a label value of clusterset_exporter_services.
 type state string
 
 const (
@@ -25,27 +25,27 @@ type entry struct {
 	conflict  bool
 }
 
-// census keeps the gauges: each reconcile replaces what its key had added, so that they need no pass over everything.
-type census struct {
+// stats keeps the gauges. Each reconcile replaces its key's entry, so no pass over everything is needed.
+type stats struct {
 	mu      sync.Mutex
 	entries map[types.NamespacedName]entry
 }
 
-// record replaces a key's entry; an entry without a state removes it.
-func (c *census) record(key types.NamespacedName, now entry) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	was, counted := c.entries[key]
+// record replaces a key's entry. An entry without a state removes it.
+func (s *stats) record(key types.NamespacedName, now entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	was, counted := s.entries[key]
 	if counted {
 		metricServices.WithLabelValues(string(was.state)).Dec()
 	}
 	if now.state == "" {
-		delete(c.entries, key)
+		delete(s.entries, key)
 	} else {
-		if c.entries == nil {
-			c.entries = make(map[types.NamespacedName]entry)
+		if s.entries == nil {
+			s.entries = make(map[types.NamespacedName]entry)
 		}
-		c.entries[key] = now
+		s.entries[key] = now
 		metricServices.WithLabelValues(string(now.state)).Inc()
 	}
 	metricEndpoints.Add(float64(now.endpoints - was.endpoints))

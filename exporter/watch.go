@@ -26,8 +26,8 @@ import (
 // indexSlices names the index of EndpointSlices by the Service's name.
 const indexSlices = "exporter.serviceName"
 
-// indexes finds the records of a service in the hub's cache: all members' services, for conflicts, but endpoints of this member only, since
-// imports are many times as many. The cache is shared with the importer: the indexes' names are ours alone.
+// indexes finds the records of a service in the hub's cache: services of all members, for conflicts, but endpoints of this member only,
+// because there are many times as many imports. The importer shares the cache, so the indexes' names say that they are the exporter's.
 type indexes struct {
 	services  *lookup.Index[*clustersetv1alpha1.ExportedService]
 	endpoints *lookup.Index[*clustersetv1alpha1.ExportedEndpoints]
@@ -61,10 +61,10 @@ func addIndexes(member, hub cluster.Cluster, name string) (indexes, error) {
 	)
 }
 
-// sources returns what brings keys to the reconciler.
+// sources returns the sources that enqueue keys.
 //
-// The member's own are waited for before any key is worked on, the hub's are not: an export should say that it waits for
-// the hub, and a mark should get its ServiceExport, while the hub is away.
+// The member's own sources are waited for before any key is reconciled; the hub's are not: while the hub is unreachable, an
+// export should still report that, and a mark should still get its ServiceExport.
 func sources(member, hub cache.Cache, export client.Object, name string, p *pass) []source.Source {
 	own := api.MemberNamespace(name)
 	return []source.Source{
@@ -74,11 +74,11 @@ func sources(member, hub cache.Cache, export client.Object, name string, p *pass
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(func(o client.Object) types.NamespacedName {
 			return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
 		})),
-		// Every member's, since a conflict is with another's.
+		// Every member's, because a conflict is with another's.
 		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedService{}), keyed(func(o client.Object) types.NamespacedName {
 			return keyOfService(o.(*clustersetv1alpha1.ExportedService))
 		}))),
-		// Only our own, to mend what someone else changed.
+		// Only our own, to restore what someone else changed.
 		unwaited(source.Kind(hub, client.Object(&clustersetv1alpha1.ExportedEndpoints{}), keyed(func(o client.Object) types.NamespacedName {
 			if o.GetNamespace() != own {
 				return types.NamespacedName{}
@@ -93,7 +93,7 @@ func sources(member, hub cache.Cache, export client.Object, name string, p *pass
 	}
 }
 
-// keyed turns an event into the key of the service it is about; the empty key is none.
+// keyed turns an event into the key of the service it is about. The empty key means none.
 func keyed(key func(client.Object) types.NamespacedName) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		k := key(o)
@@ -119,7 +119,7 @@ func servicesIn(member client.Reader) handler.EventHandler {
 	})
 }
 
-// markChanged lets through namespaces that get, have or lose the mark that exports their Services.
+// markChanged passes namespaces that get, have or lose the mark that exports their Services.
 func markChanged() predicate.Predicate {
 	marked := func(o client.Object) bool { return api.IsGlobal(o.GetLabels(), o.GetAnnotations()) }
 	return predicate.Funcs{
@@ -130,12 +130,12 @@ func markChanged() predicate.Predicate {
 	}
 }
 
-// unwaited hides that a source can be waited for. Its Start returns at once and goes on in the background.
+// unwaited hides that a source can be waited for. Its Start returns at once and continues in the background.
 func unwaited(s source.Source) source.Source {
 	return source.Func(s.Start)
 }
 
-// keyOfService returns the service a record is about, by its name: the records in our namespace are ours to remove,
+// keyOfService returns the service that a record is about, by the record's name: we remove the records in our namespace,
 // whatever they say of themselves.
 func keyOfService(e *clustersetv1alpha1.ExportedService) types.NamespacedName {
 	if namespace, name, ok := api.ParseExportedServiceName(e.Name); ok {
@@ -148,8 +148,8 @@ func keyOfEndpoints(e *clustersetv1alpha1.ExportedEndpoints) types.NamespacedNam
 	return types.NamespacedName{Namespace: e.Spec.ServiceNamespace, Name: e.Spec.ServiceName}
 }
 
-// syncedFunc returns what says whether the hub's records have all been read once. The indexes have made the informers, so
-// that asking for them costs nothing.
+// syncedFunc returns a function that reports whether the hub's records have been read. The indexes have created the informers,
+// so asking for them costs nothing.
 func syncedFunc(hub cache.Cache) func() bool {
 	return func() bool {
 		for _, o := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {

@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// write takes the steps of a plan in their order. It doesn't stop at a step that the hub refuses: a single record too many
-// or too large shouldn't keep the others from being up to date.
+// write executes a plan's steps in order. It continues after a step that the hub rejects: a single record too many or too large
+// must not keep the others from being updated.
 func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 	var refusals []error
 	for _, s := range steps {
@@ -26,7 +26,7 @@ func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 		if err == nil {
 			switch s.verb {
 			case verbCreate, verbUpdate:
-				r.kept.note(s.kind, s.object.GetName(), wrote, specHash(s.object)) // it is now what the hub has
+				r.kept.note(s.kind, s.object.GetName(), wrote, specHash(s.object)) // this is now what the hub has
 			case verbDelete:
 				r.kept.forget(s.kind, s.object.GetName())
 			}
@@ -36,7 +36,7 @@ func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 		err = fmt.Errorf("%s %s %s: %w", s.verb, s.kind, client.ObjectKeyFromObject(s.object), err)
 		switch {
 		case refused(err) && s.verb == verbWithdraw:
-			// The deletion that follows takes effect as well, only later.
+			// The deletion that follows has the same effect, only later.
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
 		case refused(err):
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "refused").Inc()
@@ -68,12 +68,12 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 	}
 }
 
-// withdrawal is without a lock: whoever changed the record meanwhile, it goes.
+// withdrawal has no optimistic lock: the record is deleted even if someone has changed it meanwhile.
 var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationWithdrawn+`":"true"}}}`))
 
-// refused says whether the hub understood and said no: the record is invalid or too large, over a quota, against a policy,
-// or in a namespace that isn't there, as after a leave. Everything else (no connection, an expired token, a hub that is
-// starting or has lost our CustomResourceDefinitions, which is no Status but a bare 404) passes by itself.
+// refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
+// policy, or in a namespace that doesn't exist, as after a leave. Everything else (no connection, an expired token, a hub that
+// is starting or has lost our CustomResourceDefinitions, which is no Status but a bare 404) passes by itself.
 func refused(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return false
@@ -82,7 +82,7 @@ func refused(err error) bool {
 		apierrors.IsRequestEntityTooLargeError(err) || apierrors.IsNotFound(err)
 }
 
-// transient returns the error that a retry may mend, nil if there is none.
+// transient returns the error that a retry may resolve, or nil.
 func (o outcome) transient() error {
 	if o.refused || errors.Is(o.err, errNotSynced) {
 		return nil
@@ -90,7 +90,7 @@ func (o outcome) transient() error {
 	return o.err
 }
 
-// report writes the ServiceExport's conditions, if they changed, and Events about what people may have to act on.
+// report writes the ServiceExport's conditions if they changed, and Events about what people may have to act on.
 func (r *reconciler) report(ctx context.Context, src Source, want Desired, out outcome, conflict *metav1.Condition) error {
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
 		return nil
@@ -117,13 +117,13 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	return nil
 }
 
-// maxNote keeps an Event's note within the 1 KiB that the API takes, with an ellipsis.
+// maxNote keeps an Event's note within the API's limit of 1 KiB, with an ellipsis.
 const maxNote = 1024 - len("…")
 
-// maxReason is the longest reason the API takes in an Event.
+// maxReason is the API's longest reason of an Event.
 const maxReason = 128
 
-// eventReason is the condition's, but where the reasons of many conflicts make it longer than an Event's can be.
+// eventReason returns the condition's reason, or a shorter one if the reasons of many conflicts exceed an Event's limit.
 func eventReason(c metav1.Condition) string {
 	if len(c.Reason) > maxReason {
 		return c.Type
@@ -131,7 +131,7 @@ func eventReason(c metav1.Condition) string {
 	return c.Reason
 }
 
-// eventType says whether a condition that was just reached is worth an Event, and of which type.
+// eventType reports whether a condition that was just reached is worth an Event, and of which type.
 func eventType(c metav1.Condition) (string, bool) {
 	bad := c.Status == metav1.ConditionFalse
 	switch mcsv1beta1.ServiceExportConditionType(c.Type) {
