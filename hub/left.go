@@ -22,13 +22,13 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// stuckRetry is how often a MemberCluster that is due to go is tried again while something of its cluster is left.
+// stuckRetry is how often the deletion of a MemberCluster is retried while something of its cluster is left.
 const stuckRetry = time.Hour
 
 // memberCRD is the CustomResourceDefinition of MemberCluster.
 const memberCRD = "memberclusters." + clustersetv1alpha1.GroupName
 
-// hold puts our finalizer on a MemberCluster that a join of before made without one.
+// hold adds our finalizer to a MemberCluster that an older join created without one.
 func (r *reconciler) hold(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	if mc.Labels[api.LabelManagedBy] != api.ManagedByJoin || controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
 		return nil
@@ -42,8 +42,8 @@ func (r *reconciler) hold(ctx context.Context, mc *clustersetv1alpha1.MemberClus
 	return nil
 }
 
-// leave finishes what the deletion of a MemberCluster began: the member's rights and records go, its status says that it has
-// left, and after a while the MemberCluster goes too. `clusterset leave` does the same, and more; it may be under way.
+// leave finishes the deletion of a MemberCluster: it deletes the member's rights and records, sets the status to Left, and
+// after a while removes the finalizer. `clusterset leave` does the same and more, and may be running.
 func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
 		return reconcile.Result{}, nil // it is someone else's to let go
@@ -52,11 +52,11 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	case err != nil:
 		return reconcile.Result{}, err
 	case going:
-		// All MemberClusters are being deleted with their kind. Nobody has said that a cluster leaves.
+		// All MemberClusters are being deleted with their kind. That isn't a leave.
 		return reconcile.Result{}, r.letGo(ctx, mc)
 	}
 	if !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
-		// Our cache may be behind a join that has taken the name up again since.
+		// Our cache may be behind a join that has reused the name.
 		var now clustersetv1alpha1.MemberCluster
 		switch err := r.live.Get(ctx, client.ObjectKeyFromObject(mc), &now); {
 		case apierrors.IsNotFound(err) || err == nil && now.UID != mc.UID:
@@ -74,7 +74,7 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	if due := mc.DeletionTimestamp.Add(r.keepLeft).Sub(r.now()); due > 0 {
 		return reconcile.Result{RequeueAfter: due}, nil
 	}
-	// Records that outlive the word that their cluster has left would be taken for those of one that the hub has lost.
+	// Records that exist after their cluster's leave is announced would count as those of a cluster that the hub has lost.
 	left, err := r.exported(ctx, mc.Name)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -86,9 +86,9 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	return reconcile.Result{}, r.letGo(ctx, mc)
 }
 
-// takeAway takes a member's rights, then its records, so that an agent that still runs can't write them anew. Its namespace,
-// empty then, and the binding of its account to the readers' role are left to `clusterset leave`: their names differ from member
-// to member, so that a role for them would let this process delete any namespace and any binding of the hub's cluster.
+// takeAway deletes a member's rights, then its records, so that an agent that is still running can't write them again. It
+// leaves the empty namespace, and the binding of the member's account to the readers' role, to `clusterset leave`: their names
+// differ between members, so a role for them would let this process delete any namespace and any binding of the hub's cluster.
 func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	if !isMember(cluster) {
 		return nil
@@ -117,7 +117,7 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// kindGoes says whether the CustomResourceDefinition of MemberCluster is being deleted.
+// kindGoes reports whether the CustomResourceDefinition of MemberCluster is being deleted.
 func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
 	crd := &metav1.PartialObjectMetadata{}
 	crd.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1", Kind: "CustomResourceDefinition"})
@@ -127,7 +127,7 @@ func (r *reconciler) kindGoes(ctx context.Context) (bool, error) {
 	return crd.DeletionTimestamp != nil, nil
 }
 
-// letGo takes our finalizer off.
+// letGo removes our finalizer.
 func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	released := mc.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
@@ -137,13 +137,13 @@ func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	return nil
 }
 
-// patch changes the finalizers, of which the list is replaced as a whole; hence the lock.
+// patch changes the finalizers. The list is replaced as a whole, hence the optimistic lock.
 func (r *reconciler) patch(ctx context.Context, from, to *clustersetv1alpha1.MemberCluster) error {
 	patch := client.MergeFromWithOptions(from, client.MergeFromWithOptimisticLock{})
 	return r.client.Patch(ctx, to, patch, client.FieldOwner(api.FieldManagerHub))
 }
 
-// leftStatus is the status of a cluster that has left. Agents of before conditions know it as an Expired one.
+// leftStatus returns the status of a cluster that has left. Agents from before this condition see it as Expired.
 func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.Phase, status.ExportedServices = clustersetv1alpha1.MemberExpired, new(int32)

@@ -18,17 +18,18 @@ import (
 )
 
 const (
-	// DefaultMaxServices is how many services a member may have on the hub, where nobody says. Importers take as many of one.
+	// DefaultMaxServices is the default of how many services a member may have on the hub. Importers take as many from one
+	// cluster.
 	DefaultMaxServices = 5000
-	// endpointsPerService is how many ExportedEndpoints a member may have for each of these.
+	// endpointsPerService is how many ExportedEndpoints a member may have per service.
 	endpointsPerService = 10
 
 	countServices  = corev1.ResourceName("count/exportedservices." + clustersetv1alpha1.GroupName)
 	countEndpoints = corev1.ResourceName("count/exportedendpoints." + clustersetv1alpha1.GroupName)
 )
 
-// keepLimits puts into a member's namespace what the hub's API server judges its records by: how many they may be, and the networks
-// that their addresses may lie in, for the chart's admission policy. A member can write neither.
+// keepLimits writes into a member's namespace what the hub's API server checks its records by: how many there may be, and, for
+// the chart's admission policy, the networks that their addresses may be in. The member can write neither.
 func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	if !isMember(mc.Name) {
 		return nil
@@ -39,12 +40,12 @@ func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.Memb
 	return r.keepNetworks(ctx, mc)
 }
 
-// keepQuota sees to a ResourceQuota, which the API server enforces where it admits a record, whether this process runs or not. A
-// bare API server, which is all that a hub needs to be, has no controller that fills in the quota's status and counts what was
-// deleted. So we do, where it isn't done.
+// keepQuota maintains a ResourceQuota, which the API server enforces when it admits a record, whether or not this process runs.
+// A bare API server, which is enough for a hub, has no controller that fills in the quota's status and counts deletions, so
+// this process does it if needed.
 //
-// A kube-controller-manager sets the quota's status.hard at once, but it can't count our kinds in its first minutes, and leaves them out of
-// status.used. Until they are in there, the API server rejects every record.
+// A kube-controller-manager sets the quota's status.hard at once, but it can't count our kinds in its first minutes, and leaves
+// them out of status.used. Until they are in there, the API server rejects every record.
 func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
 	hard := corev1.ResourceList{
@@ -70,7 +71,7 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	used, counted := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
 	settled := r.settled(quota)
 	for name, kind := range map[corev1.ResourceName]string{countServices: "ExportedServiceList", countEndpoints: "ExportedEndpointsList"} {
-		// The API server adds what it admits. What it doesn't take off counts only once half of the room is gone.
+		// The API server adds what it admits. What it doesn't subtract matters only once half of the room is used up.
 		is, known := used[name]
 		if most := hard[name]; counted && known && (2*is.Value() < most.Value() || !settled) {
 			continue
@@ -94,7 +95,8 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	return nil
 }
 
-// settles is how long a quota must stay unchanged before it is corrected. By then every record that it admitted is stored, or was given up.
+// settles is how long a quota must stay unchanged before it is corrected. By then every record that it admitted has been stored
+// or given up.
 const settles = 5 * time.Second
 
 // settled reports whether a quota has been unchanged for long enough to be corrected. The API server counts a record before it stores it.
@@ -110,7 +112,7 @@ func (r *reconciler) settled(quota *corev1.ResourceQuota) bool {
 	return r.now().Sub(seen.since) >= settles
 }
 
-// quotaSeen is a version of a quota, and since when it is known.
+// quotaSeen is a version of a quota and the time since which it is known.
 type quotaSeen struct {
 	version string
 	since   time.Time
@@ -130,7 +132,8 @@ func (r *reconciler) count(ctx context.Context, cluster, kind string) (int64, er
 	return n, nil
 }
 
-// keepNetworks copies the networks of a MemberCluster to where a policy finds them with one look, however many members there are.
+// keepNetworks copies the networks of a MemberCluster to where a policy finds them with one lookup, however many members there
+// are.
 func (r *reconciler) keepNetworks(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(mc.Name), Name: api.NetworksConfigMap}
 	want := map[string]string{api.NetworksKey: strings.Join(mc.Spec.CIDRs, ",")}
@@ -148,7 +151,7 @@ func (r *reconciler) keepNetworks(ctx context.Context, mc *clustersetv1alpha1.Me
 	return notThere(r.client.Update(ctx, networks, client.FieldOwner(api.FieldManagerHub)), "update ConfigMap %s", key)
 }
 
-// notThere words an error, but for one of a namespace that isn't there: it is being made, or deleted.
+// notThere wraps an error, but ignores one about a missing namespace: it is being created or deleted.
 func notThere(err error, format string, key client.ObjectKey) error {
 	if err == nil || apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil

@@ -42,13 +42,13 @@ var (
 	})
 )
 
-// phaseLabels are the phases by the value of the label phase. Nobody's status says Unknown: it is that of a member that has
-// never been heard.
+// phaseLabels maps values of the label phase to phases. Unknown is no phase in a status: it stands for a member whose heartbeat
+// has never been seen.
 var phaseLabels = map[string]clustersetv1alpha1.MemberClusterPhase{
 	"Unknown": "", "Ready": clustersetv1alpha1.MemberReady, "Suspect": clustersetv1alpha1.MemberSuspect, "Expired": clustersetv1alpha1.MemberExpired,
 }
 
-func init() { // a series that appears with the first event can't be told from one of a process that isn't there
+func init() { // a series that appears only with its first event can't be told from one whose process is missing
 	for label, phase := range phaseLabels {
 		metricMembers.WithLabelValues(label)
 		if phase != "" {
@@ -57,16 +57,16 @@ func init() { // a series that appears with the first event can't be told from o
 	}
 }
 
-// Collectors are the hub process's metrics.
+// Collectors returns the hub process's metrics.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{metricMembers, metricPhase, metricHeard, metricBrake, metricTransitions, metricForgotten}
 }
 
-// registerMetrics is for the hub process. A member's agent is the same program, and a gauge of a part that doesn't run there
-// would look like one of a part that is ill.
+// registerMetrics registers the metrics only in the hub process. A member's agent is the same program, and the gauge of a part
+// that doesn't run there would look like one of a broken part.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
 
-// count sets the gauges. Members that are in before and not in decisions have left.
+// count sets the gauges. Members in before that aren't in decisions have left.
 func count(before, decisions map[string]liveness.Decision, braked bool) {
 	phases := map[clustersetv1alpha1.MemberClusterPhase]int{}
 	for name, d := range decisions {

@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// reconciler keeps the status of one MemberCluster at a time. All share one Liveness, since whether one member expires
+// reconciler writes the status of one MemberCluster at a time. All share one Liveness, because whether one member expires
 // depends on the others.
 type reconciler struct {
 	client client.Client // reads from the cache
@@ -37,11 +37,11 @@ type reconciler struct {
 	mu        sync.Mutex
 	liveness  *liveness.Liveness
 	decisions map[string]liveness.Decision
-	forgotten map[string]bool      // whose records have been deleted already
+	forgotten map[string]bool      // whose records have been deleted
 	quotas    map[string]quotaSeen // by namespace
 }
 
-// retryConflict is how long to wait for our caches to learn what somebody else wrote.
+// retryConflict is how long to wait for our caches to see someone else's write.
 const retryConflict = 200 * time.Millisecond
 
 // Reconcile implements reconcile.Reconciler. The request names a MemberCluster.
@@ -55,7 +55,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s: %w", req.Name, err)
 	}
 	if mc.Left() {
-		r.drop(ctx, mc.Name) // it is nobody's silence
+		r.drop(ctx, mc.Name) // not a member's silence
 		return r.leave(ctx, &mc)
 	}
 	if err := r.hold(ctx, &mc); err != nil {
@@ -71,7 +71,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	decision := r.observe(ctx, &mc, lease)
 
 	if worse(mc.Status.Phase, decision.Phase) || decision.Forget {
-		// Our watch may be the one that is behind. Nobody is said to be silent on the word of a cache.
+		// Our watch may be behind. A cache alone can't prove a silence.
 		if lease, err = r.lease(ctx, r.live, mc.Name); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -96,8 +96,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return result, r.forget(ctx, &mc, decision.Forget, exported)
 }
 
-// lease reads a member's heartbeat, nil where there is none: not yet, or because the name is of a cluster that isn't a
-// member of this hub, only described here.
+// lease reads a member's heartbeat. It returns nil if there is none: not yet, or because the cluster isn't a member of this hub
+// and is only described here.
 func (r *reconciler) lease(ctx context.Context, from client.Reader, cluster string) (*coordinationv1.Lease, error) {
 	if !isMember(cluster) {
 		return nil, nil
@@ -113,8 +113,8 @@ func (r *reconciler) lease(ctx context.Context, from client.Reader, cluster stri
 	return &lease, nil
 }
 
-// knowAll makes every member known before anything is decided: the brake is about all of them, and a process that has just
-// started would let it go if it met them one by one.
+// knowAll adds every member before anything is decided: the brake depends on all of them, and a process that has just started
+// would release it if it added them one by one.
 func (r *reconciler) knowAll(ctx context.Context) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,7 +146,7 @@ func (r *reconciler) know(mc *clustersetv1alpha1.MemberCluster, now time.Time) {
 	r.liveness.Know(mc.Name, mc.Status.Phase, heard, now)
 }
 
-// observe tells the Liveness what was read and returns its decision.
+// observe passes what was read to the Liveness and returns its decision.
 func (r *reconciler) observe(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, lease *coordinationv1.Lease) liveness.Decision {
 	r.mu.Lock()
 	now := r.now()
@@ -161,7 +161,7 @@ func (r *reconciler) observe(ctx context.Context, mc *clustersetv1alpha1.MemberC
 	return decision
 }
 
-// tick decides anew as time passes.
+// tick decides again as time passes.
 func (r *reconciler) tick(ctx context.Context) {
 	r.mu.Lock()
 	if r.decisions == nil { // see knowAll
@@ -173,7 +173,7 @@ func (r *reconciler) tick(ctx context.Context) {
 	r.enqueue(ctx, moved, "")
 }
 
-// decide returns the members for whom something changed beyond the time of their last heartbeat. The caller holds the lock.
+// decide returns the members for which more than the time of the last heartbeat has changed. The caller holds the lock.
 func (r *reconciler) decide(now time.Time) []string {
 	before := r.decisions
 	r.decisions = r.liveness.Decide(now)
@@ -189,7 +189,7 @@ func (r *reconciler) decide(now time.Time) []string {
 	return moved
 }
 
-// enqueue has the members reconciled, except the one that is being.
+// enqueue enqueues the members, except the one being reconciled.
 func (r *reconciler) enqueue(ctx context.Context, names []string, except string) {
 	for _, name := range names {
 		if name == except {
@@ -212,7 +212,7 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 	r.tick(ctx)
 }
 
-// write writes the status if it is to change, and Events about what changed.
+// write writes the status if it changes, and Events about what changed.
 func (r *reconciler) write(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts) error {
 	return r.writeStatus(ctx, mc, statusOf(mc, d, f, r.now()))
 }
@@ -223,7 +223,7 @@ func (r *reconciler) writeStatus(ctx context.Context, mc *clustersetv1alpha1.Mem
 	}
 	updated := mc.DeepCopy()
 	updated.Status = status
-	// The lock keeps a process that has just lost its leadership from writing over what the new leader wrote.
+	// The optimistic lock keeps a process that has just lost its leadership from overwriting the new leader's status.
 	patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
 	if err := r.client.Status().Patch(ctx, updated, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
 		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)

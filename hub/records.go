@@ -12,7 +12,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// isMember says whether a MemberCluster's name can be a member's of this hub. Others describe clusters of another MCS
+// isMember reports whether a MemberCluster's name can be that of a member of this hub. Others describe clusters of another MCS
 // implementation, and have neither a namespace nor a heartbeat here.
 func isMember(name string) bool { return api.CheckMemberName(name) == nil }
 
@@ -30,8 +30,8 @@ func (r *reconciler) exported(ctx context.Context, cluster string) (int, error) 
 	return len(list.Items), nil
 }
 
-// forget deletes the records of a member that has been away for good, once. Should it return, its exporter writes them
-// anew.
+// forget deletes, once, the records of a member that has been silent for very long. If it returns, its exporter writes them
+// again.
 func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, forget bool, exported int) error {
 	r.mu.Lock()
 	again := r.forgotten[mc.Name] == forget
@@ -48,7 +48,7 @@ func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCl
 	r.mu.Lock()
 	r.forgotten[mc.Name] = true
 	r.mu.Unlock()
-	if exported > 0 { // else an earlier process has said so
+	if exported > 0 { // otherwise an earlier process has reported it
 		metricForgotten.Inc()
 		r.events.Eventf(mc, nil, corev1.EventTypeWarning, "RecordsForgotten", "WatchHeartbeat",
 			"Deleted the %d services the cluster had exported: it has been silent for too long", exported)

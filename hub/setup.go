@@ -31,14 +31,14 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// Options of the hub. The zero value of a threshold stands for its default.
+// Options configure the hub. A threshold of zero means its default.
 type Options struct {
 	liveness.Thresholds
-	// MaxServices is how many services a member may have on the hub. Zero: DefaultMaxServices.
+	// MaxServices is how many services a member may have on the hub. Default if zero: DefaultMaxServices.
 	MaxServices int
 }
 
-// Validate returns what is wrong with the options, in words for whoever set them.
+// Validate returns what is wrong with the options, for the person who set them.
 func (o Options) Validate() error { return o.complete() }
 
 func (o *Options) complete() error {
@@ -71,9 +71,9 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// CacheOptions are what the manager's cache has to be made with: of all Leases on the hub, where every node of the cluster
-// it runs in may have one, the heartbeats alone are kept, and of everything else our own. Of the last six kinds nothing is read but
-// by package members.
+// CacheOptions returns the options that the manager's cache needs. Of all Leases on the hub, where every node of the hub's
+// cluster may have one, only the heartbeats are kept, and of everything else only our own objects. Only package members reads
+// the last six kinds.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -92,14 +92,14 @@ func CacheOptions() cache.Options {
 	}
 }
 
-// ofMembers chooses the namespaces that join and package members made.
+// ofMembers selects the namespaces that join and package members created.
 var ofMembers = func() labels.Requirement {
 	r, err := labels.NewRequirement(api.LabelCluster, selection.Exists, nil)
 	utilruntime.Must(err)
 	return *r
 }()
 
-// Setup adds the liveness controller to the hub's manager, made with CacheOptions. It runs on the leader only.
+// Setup adds the liveness controller to the hub's manager, whose cache needs CacheOptions. It runs on the leader only.
 func Setup(mgr manager.Manager, opts Options) error {
 	if err := opts.complete(); err != nil {
 		return fmt.Errorf("set up hub: %w", err)
@@ -124,8 +124,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Reconciler:              r,
 		MaxConcurrentReconciles: 4,
 		CacheSyncTimeout:        connect.Forever,
-		// controller-runtime's own goes up to a quarter of an hour, for which a member that died while the API server was away
-		// would be taken for alive.
+		// controller-runtime's default goes up to a quarter of an hour. For that long, a member that died while the API server
+		// was down would count as alive.
 		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
 		SkipNameValidation: &skip,
 	})
@@ -137,7 +137,7 @@ func Setup(mgr manager.Manager, opts Options) error {
 			return fmt.Errorf("set up hub: watch: %w", err)
 		}
 	}
-	// Often enough that a threshold is overstepped by an eighth at most, and that Decide can tell a pause of its own.
+	// Often enough that a threshold is exceeded by an eighth at most, and that Decide notices a pause of its own.
 	interval := opts.Suspect / 8
 	err = mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
 		tick := time.NewTicker(interval)
@@ -157,8 +157,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 	return nil
 }
 
-// sources returns what brings keys to the reconciler: MemberClusters, their heartbeats, and decisions that moved with time
-// or with other members.
+// sources returns the sources that enqueue keys: MemberClusters, their heartbeats, and decisions that changed with time or with
+// other members.
 func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []source.Source {
 	memberOf := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
 		cluster, ok := api.ClusterOfNamespace(o.GetNamespace())
@@ -167,8 +167,8 @@ func sources(c cache.Cache, moved <-chan event.TypedGenericEvent[string]) []sour
 		}
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: cluster}}}
 	})
-	// The number of a member's exports goes into its status with its next heartbeat, so these events are not needed; the
-	// watch is, to count by.
+	// The number of a member's exports is written with its next heartbeat, so these events are not needed; the watch is, for
+	// counting.
 	exported := &metav1.PartialObjectMetadata{}
 	exported.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind("ExportedService"))
 	return []source.Source{

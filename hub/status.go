@@ -18,13 +18,13 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// facts are what a status is made of besides the decision.
+// facts are what a status depends on besides the decision.
 type facts struct {
 	version  string // of the member's agent, empty if unknown
 	exported int32  // how many services the member has on the hub
-	full     bool   // that these are as many as it may
-	cloned   bool   // that another agent with its identity, name and credentials says that it yields
-	// zones that the member says its nodes lie in, nil if it doesn't say.
+	full     bool   // whether that is the limit
+	cloned   bool   // whether another agent with its identity, name and credentials reports that it yields
+	// zones of the member's nodes as the member states them, nil if it doesn't.
 	zones []string
 }
 
@@ -37,8 +37,8 @@ func factsOf(lease *coordinationv1.Lease, exported int) facts {
 	return f
 }
 
-// statusOf returns the status a MemberCluster should have. It differs from the one it has only where something happened
-// that is worth waking every member for, since all watch it: a heartbeat isn't, nor is an export.
+// statusOf returns the wanted status of a MemberCluster. It differs from the current one only if something happened that is
+// worth waking every member for, because all watch it: a heartbeat isn't, nor is an export.
 func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts, now time.Time) clustersetv1alpha1.MemberClusterStatus {
 	status := *mc.Status.DeepCopy()
 	status.Phase = d.Phase
@@ -67,8 +67,8 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts
 	return status
 }
 
-// conditions returns a MemberCluster's conditions. Their messages hold no time but that of the last heartbeat: one that
-// counted the seconds would be written every time it is looked at.
+// conditions returns a MemberCluster's conditions. Their messages contain no time except that of the last heartbeat: one that
+// counted seconds would be rewritten at every look.
 func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts) []metav1.Condition {
 	since := "since " + d.Heard.UTC().Format(time.RFC3339)
 	if d.Heard.IsZero() {
@@ -137,8 +137,8 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 // news is an Event about a MemberCluster.
 type news struct{ kind, reason, message string }
 
-// transitions returns what of a new status is worth an Event: conditions that changed, and conditions that are new unless
-// they only say that nothing is wrong or nothing is known.
+// transitions returns the Events for a new status: conditions that changed, and new conditions unless they only say that
+// nothing is wrong or nothing is known.
 func transitions(was, now []metav1.Condition) []news {
 	var all []news
 	for _, c := range now {
@@ -162,7 +162,7 @@ func transitions(was, now []metav1.Condition) []news {
 	return all
 }
 
-// beatOf returns what a Lease says of its renewal. Labels and the like may change without the member being alive.
+// beatOf returns what identifies a Lease's renewal. Labels and the like may change without the member being alive.
 func beatOf(lease *coordinationv1.Lease) string {
 	var b strings.Builder
 	if t := lease.Spec.RenewTime; t != nil {
@@ -174,8 +174,8 @@ func beatOf(lease *coordinationv1.Lease) string {
 	return b.String()
 }
 
-// versionOf returns the version a member's agent states on its Lease, cut to what the API takes and without what would steer
-// the terminal that it is printed to: it is the member's word.
+// versionOf returns the version that a member's agent states on its Lease, cut to the API's limit and without terminal control
+// characters, because the member is not trusted.
 func versionOf(lease *coordinationv1.Lease) string {
 	const longest = 128
 	version := strings.Map(func(r rune) rune {
@@ -190,8 +190,8 @@ func versionOf(lease *coordinationv1.Lease) string {
 	return version
 }
 
-// zonesOf returns the zones that a member's agent states on its Lease, sorted and as far as they are label values, which those of
-// nodes are; nil where it states nothing.
+// zonesOf returns the zones that a member's agent states on its Lease, sorted, without invalid label values, which nodes' zones
+// can't be. It returns nil if the agent states none.
 func zonesOf(lease *coordinationv1.Lease) []string {
 	const most = 64 // that the API takes
 	stated, ok := lease.Annotations[api.AnnotationZones]
@@ -206,7 +206,7 @@ func zonesOf(lease *coordinationv1.Lease) []string {
 	return zones[:min(len(zones), most)]
 }
 
-// worse says whether phase b is a step down from a.
+// worse reports whether phase b is worse than a.
 func worse(a, b clustersetv1alpha1.MemberClusterPhase) bool {
 	rank := map[clustersetv1alpha1.MemberClusterPhase]int{clustersetv1alpha1.MemberSuspect: 1, clustersetv1alpha1.MemberExpired: 2}
 	return rank[b] > rank[a]
