@@ -36,8 +36,8 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: NewScheme()})
 }
 
-// NewHub returns the hub as its members use it: a cache of our kinds and a client that reads from it. It is made without
-// talking to the hub, which may be down; its cache begins to fill when the hub comes.
+// NewHub returns the hub as its members use it: a cache of our kinds and a client that reads from it. This doesn't contact the
+// hub, which may be down; the cache fills once the hub is up.
 func NewHub(config *rest.Config) (cluster.Cluster, error) {
 	return cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = NewScheme()
@@ -46,13 +46,13 @@ func NewHub(config *rest.Config) (cluster.Cluster, error) {
 	})
 }
 
-// hubMapper knows the kinds that members use on a hub, so that nobody has to ask a hub which may be down. It is also all
-// that they have permission to use.
+// hubMapper knows the kinds that members use on a hub, so that nobody has to ask a hub that may be down. Members have no rights
+// to other kinds.
 func hubMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{clustersetv1alpha1.GroupVersion})
 	gv := clustersetv1alpha1.GroupVersion
 	mapper.AddSpecific(gv.WithKind("ExportedService"), gv.WithResource("exportedservices"), gv.WithResource("exportedservice"), meta.RESTScopeNamespace)
-	// The plural is its own singular: meta's guess would be "exportedendpointses".
+	// The plural is the same as the singular: meta's guess would be "exportedendpointses".
 	mapper.AddSpecific(gv.WithKind("ExportedEndpoints"), gv.WithResource("exportedendpoints"), gv.WithResource("exportedendpoints"), meta.RESTScopeNamespace)
 	mapper.AddSpecific(gv.WithKind("MemberCluster"), gv.WithResource("memberclusters"), gv.WithResource("membercluster"), meta.RESTScopeRoot)
 	mapper.Add(coordinationv1.SchemeGroupVersion.WithKind("Lease"), meta.RESTScopeNamespace)

@@ -17,11 +17,11 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// reread is how often the kubeconfig file is looked at. The kubelet takes a minute or so to bring a changed Secret into a
-// volume, so there is no point in doing it more often.
+// reread is how often the kubeconfig file is read. The kubelet takes a minute or so to update a changed Secret in a volume, so
+// there is no point in reading more often.
 const reread = 30 * time.Second
 
-// Connection is a member agent's way to its hub: a kubeconfig file whose token is exchanged as it ages, without a restart.
+// Connection is a member agent's connection to its hub: a kubeconfig file whose token is renewed without a restart.
 type Connection struct {
 	path   string
 	config *rest.Config
@@ -32,7 +32,7 @@ type Connection struct {
 	token      string // empty where the kubeconfig authenticates by something else
 	refused    string // the token that the hub didn't accept, once that has been said
 
-	refusals chan struct{} // has an element when the hub has just refused the token in use
+	refusals chan struct{} // has an element when the hub has just rejected the token in use
 }
 
 // Open reads the kubeconfig file.
@@ -56,10 +56,10 @@ func Open(path string) (*Connection, error) {
 	return c, nil
 }
 
-// Config returns a client configuration that always uses the latest token.
+// Config returns a client configuration that always uses the current token.
 func (c *Connection) Config() *rest.Config { return rest.CopyConfig(c.config) }
 
-// Cluster returns the member that the kubeconfig was made for, by its namespace; empty if it doesn't say.
+// Cluster returns the member that the kubeconfig was made for, by its namespace, or "" if it has none.
 func (c *Connection) Cluster() string {
 	_, kubeconfig := c.current()
 	config, err := clientcmd.Load(kubeconfig)
@@ -70,14 +70,14 @@ func (c *Connection) Cluster() string {
 	return cluster
 }
 
-// current returns the token in use and the kubeconfig that holds it.
+// current returns the token in use and its kubeconfig.
 func (c *Connection) current() (token string, kubeconfig []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.token, c.kubeconfig
 }
 
-// adopt puts a renewed token to use.
+// adopt starts using a renewed token.
 func (c *Connection) adopt(token string, kubeconfig []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -85,8 +85,9 @@ func (c *Connection) adopt(token string, kubeconfig []byte) {
 	metricTokenExpiry.Set(expirySeconds(token))
 }
 
-// Watch follows the file until ctx ends: another replica of the agent, or a new join, may have put a new token there. When the
-// hub refuses the token in use it looks at once. It returns an error where the file names another hub, which takes a restart.
+// Watch follows the file until ctx ends: another replica of the agent, or a new join, may have written a new token. If the hub
+// rejects the token in use, Watch reads the file at once. It returns an error if the file names another hub, which needs a
+// restart.
 func (c *Connection) Watch(ctx context.Context) error {
 	registerMetrics()
 	token, _ := c.current()
@@ -106,7 +107,7 @@ func (c *Connection) Watch(ctx context.Context) error {
 	}
 }
 
-// reload reads the file anew. One that can't be read is only logged: it may be in the middle of being replaced.
+// reload reads the file again. An error is only logged: the file may be in the middle of being replaced.
 func (c *Connection) reload(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("hub-kubeconfig")
 	content, err := os.ReadFile(c.path)
@@ -130,7 +131,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	c.read = content
 	is, isToken := parseToken(config.BearerToken)
 	was, wasToken := parseToken(c.token)
-	if isToken && wasToken && is.Issued <= was.Issued && c.token != c.refused { // the volume is behind what we renewed
+	if isToken && wasToken && is.Issued <= was.Issued && c.token != c.refused { // the volume is older than our renewed token
 		return nil
 	}
 	if config.BearerToken != c.token {
@@ -141,12 +142,12 @@ func (c *Connection) reload(ctx context.Context) error {
 	return nil
 }
 
-// notAccepted is told of a token that the hub answered 401 to: it has expired, as while no agent ran to renew it, or the
-// account behind it is gone. It says so once for each token.
+// notAccepted is called for a token that the hub answered with 401: it has expired, because no agent renewed it, or its account
+// was deleted. It logs this once per token.
 func (c *Connection) notAccepted(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if token != c.token { // it has been exchanged meanwhile
+	if token != c.token { // it has been replaced meanwhile
 		return
 	}
 	select {
@@ -167,8 +168,8 @@ func (c *Connection) notAccepted(token string) {
 
 var errNotAccepted = errors.New("the hub doesn't accept this member's token")
 
-// bearer adds the token of the moment to each request. client-go's own handling of a token fixes it when the client is
-// made, and a member would be cut off when it expires.
+// bearer adds the current token to each request. client-go's own handling fixes the token when the client is created, so a
+// member would be cut off when it expires.
 type bearer struct {
 	connection *Connection
 	next       http.RoundTripper

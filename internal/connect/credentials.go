@@ -20,11 +20,11 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// MinTokenLifetime is the shortest the API takes (authentication.k8s.io TokenRequest).
+// MinTokenLifetime is the API's minimum (authentication.k8s.io TokenRequest).
 const MinTokenLifetime = 10 * time.Minute
 
-// RequestToken asks for a token of the member's ServiceAccount on the hub. An administrator may ask for one, and so may the member
-// itself with the token it has.
+// RequestToken requests a token of the member's ServiceAccount on the hub. An administrator may request one, and so may the
+// member itself with its current token.
 func RequestToken(ctx context.Context, hub client.Client, cluster string, lifetime time.Duration) (string, error) {
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount}}
 	seconds := int64(lifetime / time.Second)
@@ -35,11 +35,11 @@ func RequestToken(ctx context.Context, hub client.Client, cluster string, lifeti
 	return request.Status.Token, nil
 }
 
-// Kubeconfig returns a kubeconfig for a member's agent: the hub as the configuration reaches it, or at another
-// address, with a token in place of the configuration's own credentials.
+// Kubeconfig returns a kubeconfig for a member's agent: the hub at the configuration's address, or at server if that isn't
+// empty, with a token in place of the configuration's own credentials.
 func Kubeconfig(hub *rest.Config, server, cluster, token string) ([]byte, error) {
 	hub = rest.CopyConfig(hub)
-	if err := rest.LoadTLSFiles(hub); err != nil { // a CA by file name means nothing elsewhere
+	if err := rest.LoadTLSFiles(hub); err != nil { // a CA's file name is useless elsewhere
 		return nil, fmt.Errorf("read the hub's CA: %w", err)
 	}
 	if server == "" {
@@ -67,7 +67,7 @@ func Kubeconfig(hub *rest.Config, server, cluster, token string) ([]byte, error)
 	return content, nil
 }
 
-// Lifetime returns how long a token is good for from its issue on. ok is false where it is none that expires.
+// Lifetime returns how long a token is valid after it was issued. ok is false if the token doesn't expire.
 func Lifetime(token string) (lifetime time.Duration, ok bool) {
 	c, ok := parseToken(token)
 	return c.lifetime(), ok
@@ -87,7 +87,7 @@ func replaceToken(kubeconfig []byte, token string) ([]byte, error) {
 	return clientcmd.Write(*config)
 }
 
-// claims are what a ServiceAccount token says of itself. We don't verify it: it is our own, and the hub will.
+// claims are the claims of a ServiceAccount token. They aren't verified here: the token is our own, and the hub will.
 type claims struct {
 	Subject string `json:"sub"`
 	Issued  int64  `json:"iat"`
@@ -98,7 +98,7 @@ func (c claims) issued() time.Time       { return time.Unix(c.Issued, 0) }
 func (c claims) expires() time.Time      { return time.Unix(c.Expires, 0) }
 func (c claims) lifetime() time.Duration { return c.expires().Sub(c.issued()) }
 
-// parseToken returns what a token says. ok is false where it is none that expires.
+// parseToken returns a token's claims. ok is false if the token doesn't expire.
 func parseToken(token string) (c claims, ok bool) {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
@@ -111,7 +111,7 @@ func parseToken(token string) (c claims, ok bool) {
 	return c, true
 }
 
-// Expires returns when a ServiceAccount token expires; zero if it doesn't, or is no such token.
+// Expires returns when a ServiceAccount token expires, or zero if it doesn't, or isn't such a token.
 func Expires(token string) time.Time {
 	if c, ok := parseToken(token); ok {
 		return c.expires()
@@ -119,7 +119,7 @@ func Expires(token string) time.Time {
 	return time.Time{}
 }
 
-// subjectOf returns the user name of a member's ServiceAccount, as tokens and RBAC have it.
+// subjectOf returns the user name of a member's ServiceAccount in tokens and RBAC.
 func subjectOf(cluster string) string {
 	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount
 }

@@ -34,12 +34,13 @@ func init() {
 	}
 }
 
-// Collectors are the metrics of a member's credentials for the hub.
+// Collectors returns the metrics of a member's credentials for the hub.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{metricTokenExpiry, metricRenewals}
 }
 
-// registerMetrics is for a member's agent. The hub process is the same program and has no such credentials.
+// registerMetrics registers the metrics only in a member's agent. The hub process is the same program and has no such
+// credentials.
 var registerMetrics = sync.OnceFunc(func() { metrics.Registry.MustRegister(Collectors()...) })
 
 func expirySeconds(token string) float64 {
@@ -49,13 +50,13 @@ func expirySeconds(token string) float64 {
 	return 0
 }
 
-// Store is where a renewed kubeconfig is kept, so that the next process starts with it.
+// Store stores a renewed kubeconfig, so that the next process starts with it.
 type Store interface {
 	Save(ctx context.Context, kubeconfig []byte) error
 }
 
-// SecretStore keeps it in a Secret, under api.HubSecretKey. The client should read from the API server: a cache of Secrets
-// is more than an agent should see.
+// SecretStore stores it in a Secret, under api.HubSecretKey. The client should read from the API server: a cache of Secrets
+// would let the agent see more than it should.
 type SecretStore struct {
 	Client client.Client
 	Key    types.NamespacedName
@@ -78,7 +79,7 @@ func (s SecretStore) Save(ctx context.Context, kubeconfig []byte) error {
 	return nil
 }
 
-// FileStore keeps it in the file it was read from, for an agent that runs outside of a cluster.
+// FileStore stores it in the file it was read from, for an agent that runs outside a cluster.
 type FileStore string
 
 // Save implements Store. The file is replaced in one step, so that nobody reads half of it.
@@ -93,24 +94,24 @@ func (path FileStore) Save(_ context.Context, kubeconfig []byte) error {
 	return nil
 }
 
-// Renewer exchanges a member's token for a new one when half of its life is over, which leaves the other half for a hub
-// that can't be reached.
+// Renewer replaces a member's token when half of its lifetime is over, which leaves the other half for a hub that is
+// unreachable.
 type Renewer struct {
 	Connection *Connection
 	Cluster    string
 	Store      Store
 
-	// Now is the clock; nil: time.Now.
+	// Now is the clock. Default if nil: time.Now.
 	Now func() time.Time
 
 	unsaved bool // the token in use isn't in the store yet
 }
 
-// renewEvery is how often it is looked at whether the token is due; a failed renewal is tried again then.
+// renewEvery is how often the token's age is checked, and a failed renewal retried.
 const renewEvery = time.Minute
 
-// Start renews until ctx ends. It is a manager's Runnable, for the leader alone: one renewal is enough. Credentials that
-// aren't a token of the member's account are their owner's to keep fresh.
+// Start renews until ctx ends. It is a manager's Runnable, for the leader only: one renewal is enough. Credentials that aren't
+// a token of the member's account are left to their owner.
 func (r *Renewer) Start(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("hub-token")
 	token, _ := r.Connection.current()
@@ -159,7 +160,7 @@ func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
 		if kubeconfig, err = replaceToken(kubeconfig, fresh); err != nil {
 			return false, err
 		}
-		// Into use before into the store: without a store to write to it is still worth having.
+		// Used before it is stored: even without a store it is worth having.
 		r.Connection.adopt(fresh, kubeconfig)
 		r.unsaved = true
 	}

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// checkClusterDNS looks whether the cluster's DNS sends the zones to us: to a clusterset plugin of its own, or on to a
+// checkClusterDNS checks whether the cluster's DNS sends the zones to clusterset: to its own clusterset plugin, or on to a
 // server that has it.
 func checkClusterDNS(f *Facts) []Finding {
 	const check = "clusterdns"
@@ -24,8 +24,8 @@ func checkClusterDNS(f *Facts) []Finding {
 	return checkCorefile(check, c, f.Zones)
 }
 
-// checkNodeLocalDNS looks at the cache on each node, which pods ask first: what it doesn't know of it sends past the
-// cluster's DNS to the node's own servers.
+// checkNodeLocalDNS checks the cache on each node, which pods ask first. If it doesn't know the zones, it forwards their names
+// past the cluster's DNS to the node's own servers.
 func checkNodeLocalDNS(f *Facts) []Finding {
 	const check = "nodelocaldns"
 	c := f.NodeLocalDNS
@@ -81,13 +81,13 @@ func importsFiles(corefile string) bool {
 	return false
 }
 
-// sends reports whether a block for the root sends the zone somewhere of its own, rather than with everything else.
+// sends reports whether a block for the root sends the zone to a server of its own, rather than with everything else.
 func (b *Block) sends(zone string) bool {
 	p := b.plugin(zone, "forward")
 	return p != nil && len(p.Args) > 0 && zoneOf(p.Args[0]) != ""
 }
 
-// servers are where a forward plugin sends queries.
+// servers returns where a forward plugin sends queries.
 func (p *Plugin) servers() []string {
 	if len(p.Args) < 2 {
 		return []string{"nowhere"}
@@ -95,7 +95,7 @@ func (p *Plugin) servers() []string {
 	return p.Args[1:]
 }
 
-// stanza is the cure of a Corefile without one.
+// stanza returns the cure for a Corefile without one.
 func stanza(check, configMap string, zones []string) string {
 	keys := make([]string, len(zones))
 	for i, z := range zones {
@@ -114,7 +114,7 @@ func stanza(check, configMap string, zones []string) string {
 }`, namespace, name, strings.Join(keys, " "), bind)
 }
 
-// checkStubDomains reads kube-dns's way to send zones elsewhere.
+// checkStubDomains reads kube-dns's stubDomains, which forward zones to other servers.
 func checkStubDomains(c ConfigMap, zones []string) []Finding {
 	const check = "clusterdns"
 	var domains map[string][]string

@@ -6,21 +6,21 @@ import (
 	"github.com/coredns/caddy/caddyfile"
 )
 
-// Block is a server block of a Corefile: the zones it serves and the plugins it does that with.
+// Block is a server block of a Corefile: the zones it serves, and its plugins.
 type Block struct {
 	Keys    []string
 	Plugins []Plugin
 }
 
-// Plugin is a plugin's line in a server block. What stands in its braces is not kept.
+// Plugin is a plugin's line in a server block. The content of its braces is not kept.
 type Plugin struct {
 	Name string
 	Args []string
 }
 
-// ParseCorefile reads as much of a Corefile as it takes to see which plugin serves which zone. Snippets are put where they
-// are imported; files and environment variables can't be, as they are the server's. It understands what CoreDNS accepts and
-// doesn't complain about the rest, which is CoreDNS's to do.
+// ParseCorefile reads as much of a Corefile as is needed to see which plugin serves which zone. Snippets are inserted where
+// they are imported; files and environment variables can't be, because they are the server's. It understands what CoreDNS
+// accepts, and leaves errors in the rest to CoreDNS.
 func ParseCorefile(text string) []Block {
 	var blocks []Block
 	snippets := map[string][]Plugin{}
@@ -42,8 +42,8 @@ func ParseCorefile(text string) []Block {
 	return blocks
 }
 
-// words cuts a Corefile into words. Caddy's parser would go on to import files and expand variables, of this machine instead of the
-// server's.
+// words splits a Corefile into words. Caddy's parser would also import files and expand variables, but those of this machine
+// instead of the server's.
 func words(text string) caddyfile.Dispenser {
 	return caddyfile.NewDispenser("Corefile", strings.NewReader(text))
 }
@@ -76,7 +76,7 @@ func rawBlocks(text string) []Block {
 	return blocks
 }
 
-// zoneOf returns the zone of a server block's key, such as dns://clusterset.local:53, in lower case without its final dot.
+// zoneOf returns the zone of a server block's key, such as dns://clusterset.local:53, in lower case without the final dot.
 func zoneOf(key string) string {
 	key = strings.ToLower(key)
 	if _, rest, ok := strings.Cut(key, "://"); ok {
@@ -88,12 +88,12 @@ func zoneOf(key string) string {
 	return strings.TrimSuffix(key, ".")
 }
 
-// within reports whether a name lies in a zone.
+// within reports whether a name is in a zone.
 func within(name, zone string) bool {
 	return zone == "" || name == zone || strings.HasSuffix(name, "."+zone)
 }
 
-// serving returns the block that CoreDNS takes for a zone: that of the longest key it lies within.
+// serving returns the block that CoreDNS uses for a zone: the one with the longest key that the zone is in.
 func serving(blocks []Block, zone string) (block *Block, key string) {
 	longest := -1
 	for i := range blocks {
@@ -106,7 +106,7 @@ func serving(blocks []Block, zone string) (block *Block, key string) {
 	return block, key
 }
 
-// plugin returns the first plugin of one of the names that is there for the zone.
+// plugin returns the first plugin with one of the names that applies to the zone.
 func (b *Block) plugin(zone string, names ...string) *Plugin {
 	for i := range b.Plugins {
 		p := &b.Plugins[i]
@@ -119,11 +119,11 @@ func (b *Block) plugin(zone string, names ...string) *Plugin {
 	return nil
 }
 
-// takes reports whether a plugin's arguments are zones that the zone lies in, or none.
+// takes reports whether a plugin's arguments are zones that the zone is in, or none.
 func (p *Plugin) takes(zone string) bool {
 	zones := p.Args
 	if p.Name == "forward" && len(p.Args) > 0 {
-		zones = p.Args[:1] // its others are the servers
+		zones = p.Args[:1] // the other arguments are servers
 	}
 	if len(zones) == 0 {
 		return true

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// kinds are what has to be served, by part.
+// kinds are the kinds that must be served, by part.
 var kinds = map[string][]CRD{
 	"cluster": {
 		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
@@ -31,8 +31,8 @@ var kinds = map[string][]CRD{
 	},
 }
 
-// definitions looks at the kinds: what is served by discovery, which anyone may use, and where definitions may be read,
-// whether they are as new as ours.
+// definitions checks the kinds: which are served, by discovery, which anyone may use, and, if definitions may be read, whether
+// they are as new as ours.
 func definitions(ctx context.Context, disco discovery.DiscoveryInterface, c *objects.Cluster, what string) []CRD {
 	all := slices.Clone(kinds[what])
 	groups, err := disco.ServerGroups()
@@ -69,7 +69,7 @@ func serves(disco discovery.DiscoveryInterface, groupVersion, plural string) boo
 	return false
 }
 
-// compare looks for fields of our definition that the installed one lacks. Those of others are theirs to keep.
+// compare finds fields of our definition that the installed one lacks. Other projects' definitions are not compared.
 func (k *CRD) compare(ctx context.Context, c *objects.Cluster) {
 	ours := embedded(k.Name)
 	if ours == nil {
@@ -85,7 +85,7 @@ func (k *CRD) compare(ctx context.Context, c *objects.Cluster) {
 	k.Outdated = missingFields(ours, installed)
 }
 
-// embedded returns our definition of a kind, nil if it isn't ours.
+// embedded returns our definition of a kind, or nil if it isn't ours.
 func embedded(name string) *unstructured.Unstructured {
 	for _, content := range crds.All() {
 		crd := &unstructured.Unstructured{}

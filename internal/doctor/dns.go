@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// checkDNS looks at what a server said to a real question. Every zone of ours, and hardly any other, has a TXT record at
-// dns-version (the Kubernetes DNS specification, 2.2).
+// checkDNS checks a server's answer to a real query. Every zone of ours, and hardly any other, has a TXT record at dns-version
+// (the Kubernetes DNS specification, 2.2).
 func checkDNS(f *Facts) []Finding {
 	const check = "dns"
 	if f.DNSServer == "" {

@@ -11,19 +11,19 @@ import (
 	"time"
 )
 
-// Express is what a DNS server's metrics say of its express paths.
+// Express is the state of a DNS server's express paths, from its metrics.
 type Express struct {
-	// Address is that of the metrics.
+	// Address is the address of the metrics.
 	Address string
-	// On has the servers, as dns://:53, by whether their express path is on.
+	// On lists the servers, such as dns://:53, by whether their express path is on.
 	On  map[bool][]string
 	Err error
 }
 
-// maxMetrics is the most that is read of a server's metrics, in bytes.
+// maxMetrics is the most bytes of a server's metrics that are read.
 const maxMetrics = 16 << 20
 
-// metricsAddress is where CoreDNS has its metrics unless it is told otherwise, beside the DNS server.
+// metricsAddress returns CoreDNS's default address of metrics, on the DNS server's host.
 func metricsAddress(server string) string {
 	host, _, err := net.SplitHostPort(server)
 	if err != nil {
@@ -61,7 +61,8 @@ func express(ctx context.Context, address string) *Express {
 	return e
 }
 
-// checkExpress tells whether queries are answered by the express path. That they are not is no problem: the plugin chain gives the same answers.
+// checkExpress tells whether queries are answered by the express path. If not, that is no problem: the plugin chain gives the
+// same answers.
 func checkExpress(f *Facts) []Finding {
 	const check = "express"
 	e := f.Express

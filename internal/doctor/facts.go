@@ -6,59 +6,60 @@ import (
 	"github.com/clusterset/clusterset/internal/status"
 )
 
-// Facts are what the checks go by.
+// Facts are the input of the checks.
 type Facts struct {
 	Now time.Time
-	// Cluster is the member, Hub the hub: nil where it was not asked for.
+	// Cluster is the member and Hub the hub. nil means that it is not checked.
 	Cluster, Hub *Server
-	// Zones are the zones that clients ask, without final dots.
+	// Zones are the zones that clients query, without the final dot.
 	Zones []string
 
 	ClusterDNS, NodeLocalDNS ConfigMap
-	// ResolvConf is what a pod's resolver goes by, empty where we are in no pod.
+	// ResolvConf is the content of a pod's /etc/resolv.conf, empty if this isn't a pod.
 	ResolvConf string
-	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty where none was given.
+	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
 	DNSServer string
 	Replies   []Reply
-	// Express is what that server's metrics say, nil where no server was given.
+	// Express is read from that server's metrics, nil if no server was given.
 	Express *Express
-	// LastResort are the services that lead only to clusters that are silent or drained, LastResortErr why that can't be said.
+	// LastResort are the services that lead only to silent or drained clusters. LastResortErr is why that is unknown.
 	LastResort    []status.Problem
 	LastResortErr error
-	// Names tell whether agents share one.
+	// Names tells whether agents share a name.
 	Names Names
-	// Credentials are the member agent's, nil where they were not found.
+	// Credentials are the member agent's, nil if they were not found.
 	Credentials *Credentials
 }
 
-// Server is what there is to know about an API server.
+// Server is what is known of an API server.
 type Server struct {
 	What    string // "cluster" or "hub"
 	Address string
 	Err     error // why it can't be asked
 	Version string
-	// Skew is how far its clock is ahead of ours, and Uncertain how wrong that may be. Both are zero where it gave no time.
+	// Skew is how far its clock is ahead of ours, and Uncertain how inaccurate that may be. Both are zero if it returned no
+	// time.
 	Skew, Uncertain time.Duration
 	Timed           bool
 	CRDs            []CRD
 	Rights          []Right
-	// RightsErr is why Rights could not be asked for.
+	// RightsErr is why Rights are unknown.
 	RightsErr error
 }
 
-// CRD is a kind that should be served.
+// CRD is a kind that must be served.
 type CRD struct {
-	Name     string   // as globalservices.dns.fabedge.io
+	Name     string   // such as globalservices.dns.fabedge.io
 	Want     []string // versions, of which one has to be served
 	Served   []string
 	Optional bool
-	// Outdated are fields that our definition has and the installed one lacks; Unread that its schema could not be read.
+	// Outdated are fields that our definition has and the installed one lacks. Unread means that its schema could not be read.
 	Outdated []string
 	Unread   bool
 	Err      error
 }
 
-// Right is something that an account should be allowed to do.
+// Right is something that an account must be allowed to do.
 type Right struct {
 	For                              string // what needs it
 	Verb, Group, Resource, Namespace string
@@ -74,19 +75,19 @@ type ConfigMap struct {
 	Err   error
 }
 
-// Reply is what a DNS server said to the question for dns-version.<zone>.
+// Reply is a DNS server's reply to the query for dns-version.<zone>.
 type Reply struct {
 	Zone string
-	// Parent is the zone that answered in place of Zone, which is a part of it: global in place of svc.global.
+	// Parent is the zone that answered instead of Zone and contains it: global instead of svc.global.
 	Parent string
-	// Texts are the TXT records. With an Err there are none.
+	// Texts are the TXT records. There are none with an Err.
 	Texts []string
-	// NotFound: it says that there is no such name. Timeout: it said nothing.
+	// NotFound: there is no such name. Timeout: the server didn't reply.
 	NotFound, Timeout bool
 	Err               error
 }
 
-// Credentials are the kubeconfig that a member's agent reaches the hub with.
+// Credentials are the member agent's kubeconfig for the hub.
 type Credentials struct {
 	Key     string // namespace/name of the Secret
 	Expires time.Time

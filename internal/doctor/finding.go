@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Level is what a Finding means.
+// Level is the severity of a Finding.
 type Level string
 
 // The levels.
@@ -15,7 +15,7 @@ const (
 	Problem Level = "problem"
 )
 
-// Finding is what a check found.
+// Finding is the result of a check.
 type Finding struct {
 	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, lastresort, names.
 	Check   string `json:"check"`
@@ -27,7 +27,7 @@ type Finding struct {
 	More string `json:"more,omitempty"`
 }
 
-// sections is a page with a section for each check, of its name.
+// sections is a page with a section for each check, named after the check.
 const sections = "https://github.com/clusterset/clusterset/blob/main/docs/doctor.md#"
 
 // Diagnosis is what `clusterset doctor -o json` prints.
@@ -36,7 +36,7 @@ type Diagnosis struct {
 	Problems int       `json:"problems"`
 }
 
-// checks are run in this order, which is the one in which one problem explains the next.
+// checks are run in this order, so that a problem comes before those it causes.
 var checks = []func(*Facts) []Finding{
 	checkServers, checkCRDs, checkRights, checkClocks, checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS, checkExpress,
 	checkLastResort, checkNames,

@@ -26,25 +26,25 @@ import (
 
 // Gatherer reads Facts.
 type Gatherer struct {
-	// Cluster and Hub are how to reach them. Hub may be nil.
+	// Cluster and Hub are how to connect to them. Hub may be nil.
 	Cluster, Hub *rest.Config
-	// ClusterFlags and HubFlags are those that chose them, for messages.
+	// ClusterFlags and HubFlags are the flags that chose them, for messages.
 	ClusterFlags, HubFlags string
-	// Roles are the parts whose rights are looked at, As whose rights these are in the cluster: empty for our own.
+	// Roles are the parts whose rights are checked. As is the account in the cluster whose rights these are, empty for our own.
 	Roles []string
 	As    string
-	// MemberNamespace is the member's own on the hub, where the hub's account is a member's.
+	// MemberNamespace is the member's namespace on the hub, if the account there is a member's.
 	MemberNamespace string
-	// ClusterDNS and NodeLocalDNS name the ConfigMaps, Secret the agent's credentials.
+	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials.
 	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
-	// DNSServer is an address with a port, or empty. DNSMetrics is that of its metrics, by default port 9153 there.
+	// DNSServer is an address with a port, or empty. DNSMetrics is the address of its metrics, by default port 9153 there.
 	DNSServer  string
 	DNSMetrics string
 	Zones      []string
 	ResolvConf string
 }
 
-// Gather reads the Facts. What can't be read is among them.
+// Gather reads the Facts. They include what can't be read.
 func (g *Gatherer) Gather(ctx context.Context) *Facts {
 	f := &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
 	var c *objects.Cluster
@@ -75,7 +75,7 @@ func (g *Gatherer) Gather(ctx context.Context) *Facts {
 
 var errUnreached = errors.New("the cluster can't be reached")
 
-// server looks at an API server.
+// server checks an API server.
 func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
 	s := &Server{What: what, Address: config.Host}
 	c, err := objects.Open(config, what, flags)
@@ -120,7 +120,7 @@ func inCommunities(ctx context.Context, hub *objects.Cluster) bool {
 	return err == nil && set.On()
 }
 
-// ask reads the version, which any account may, and the clock that comes with every reply.
+// ask reads the version, which any account may, and the time in the reply's header.
 func (s *Server) ask(ctx context.Context, config *rest.Config) error {
 	h, err := rest.HTTPClientFor(config)
 	if err != nil {
@@ -134,7 +134,7 @@ func (s *Server) ask(ctx context.Context, config *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	// Twice: the first makes the connection, whose time would count as the clock's uncertainty.
+	// Twice: the first request opens the connection, whose time would count as the clock's uncertainty.
 	for range 2 {
 		began := time.Now()
 		reply, err := h.Do(request)
@@ -155,7 +155,7 @@ func (s *Server) ask(ctx context.Context, config *rest.Config) error {
 		}
 		s.Version = version.GitVersion
 		if date, err := http.ParseTime(reply.Header.Get("Date")); err == nil {
-			// The header leaves out fractions of a second.
+			// The header omits fractions of a second.
 			s.Skew = date.Add(time.Second / 2).Sub(began.Add(took / 2))
 			s.Uncertain, s.Timed = time.Second/2+took/2, true
 		}
@@ -175,7 +175,7 @@ func (m *ConfigMap) read(ctx context.Context, c *objects.Cluster, key client.Obj
 	}
 }
 
-// custom adds the server blocks of the ConfigMap beside, where k3s, AKS and others import them from.
+// custom adds the server blocks of the additional ConfigMap that k3s, AKS and others import.
 func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
 	var o corev1.ConfigMap
 	key.Name += "-custom"
@@ -200,8 +200,8 @@ func (f *Facts) local(ctx context.Context, c *objects.Cluster) {
 	f.Names.seeCluster(local)
 }
 
-// credentials reads when the agent's token runs out. Not to find it, or not to be allowed to look, is nothing to report:
-// this may be a cluster whose agent has its credentials from elsewhere.
+// credentials reads when the agent's token expires. If the Secret can't be found or read, that is nothing to report: the agent
+// may get its credentials from elsewhere.
 func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) *Credentials {
 	var secret corev1.Secret
 	if c.Get(ctx, key, &secret) != nil {
@@ -214,8 +214,8 @@ func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) 
 	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken)}
 }
 
-// query asks a server for the version record of a zone. A Corefile may still have the zone global, of which svc.global is a
-// part without a version record.
+// query queries a server for the version record of a zone. A Corefile may still have the zone global, which contains
+// svc.global, without a version record for it.
 func query(ctx context.Context, server, zone string) Reply {
 	r := version(ctx, server, zone)
 	if zone == ourZone && r.NotFound {

@@ -6,14 +6,13 @@ import (
 	"strings"
 )
 
-// global is a public top-level domain. The names below svc.global are ours, all others belong to those who registered them.
+// global is a public top-level domain. The names below svc.global are ours; all others belong to those who registered them.
 const (
 	publicZone = "global"
 	ourZone    = "svc.global"
 )
 
-// checkGlobal finds a Corefile in which clusterset gets every query for global: names that are registered there can't be
-// resolved then.
+// checkGlobal finds a Corefile in which clusterset gets every query for global: registered names there can't be resolved then.
 func checkGlobal(check string, c ConfigMap, blocks []Block) []Finding {
 	block, key := serving(blocks, publicZone)
 	if block == nil {
@@ -39,8 +38,8 @@ func checkGlobal(check string, c ConfigMap, blocks []Block) []Finding {
 	return sendsGlobal(check, c, forward.servers(), ours)
 }
 
-// sendsGlobal returns the problem of a cluster DNS that sends all of global to servers. ours are those that svc.global has of
-// its own, nil where it goes the same way.
+// sendsGlobal returns the problem of a cluster DNS that forwards all of global to servers. ours are the servers for svc.global
+// if it has its own, or nil.
 func sendsGlobal(check string, c ConfigMap, servers, ours []string) []Finding {
 	cure := "write svc.global in place of global"
 	if ours != nil {

@@ -8,7 +8,7 @@ import (
 // shownServices is how many services a finding names.
 const shownServices = 3
 
-// checkLastResort finds services that lead only to clusters that are silent or drained: one more that fails, and they are gone.
+// checkLastResort finds services that lead only to silent or drained clusters: if those fail too, the services are gone.
 func checkLastResort(f *Facts) []Finding {
 	const check = "lastresort"
 	switch {

@@ -15,17 +15,18 @@ import (
 	"github.com/clusterset/clusterset/internal/status"
 )
 
-// Names are what there is to know of agents that work under one name.
+// Names is what is known of agents that work under one name.
 type Names struct {
-	// Own is the member's name, empty where it isn't one.
+	// Own is the member's name, empty if the cluster isn't a member.
 	Own string
 	// Cloned are the clusters that two agents work as.
 	Cloned []string
-	// Parked is why this cluster exports nothing, by one of its ServiceExports, and Reason that condition's: ClusterCloned or NameTaken.
+	// Parked is why this cluster exports nothing, according to one of its ServiceExports, and Reason that condition's:
+	// ClusterCloned or NameTaken.
 	Parked, Reason string
 }
 
-// see takes up what the MemberClusters of a cluster, or of the hub, say.
+// see adds what the MemberClusters of a cluster, or of the hub, say.
 func (n *Names) see(members []clustersetv1alpha1.MemberCluster) {
 	for i := range members {
 		if m := &members[i]; meta.IsStatusConditionTrue(m.Status.Conditions, clustersetv1alpha1.ConditionCloned) && !slices.Contains(n.Cloned, m.Name) {
@@ -35,7 +36,7 @@ func (n *Names) see(members []clustersetv1alpha1.MemberCluster) {
 	slices.Sort(n.Cloned)
 }
 
-// seeCluster takes up what is known in the cluster.
+// seeCluster adds what is known in the cluster.
 func (n *Names) seeCluster(local *status.LocalFacts) {
 	n.Own = local.Cluster
 	n.see(local.Members)
@@ -48,14 +49,14 @@ func (n *Names) seeCluster(local *status.LocalFacts) {
 	}
 }
 
-// seeHub takes up what is known on the hub. Whoever may not read it there is told what is known in the cluster.
+// seeHub adds what is known on the hub. If that may not be read, what is known in the cluster has to do.
 func (n *Names) seeHub(ctx context.Context, hub *objects.Cluster) {
 	if members, err := hub.MemberClusters(ctx); err == nil {
 		n.see(members)
 	}
 }
 
-// checkNames finds clusters that share a name. It says nothing where there are none.
+// checkNames finds clusters that share a name. Without any there is no finding.
 func checkNames(f *Facts) (found []Finding) {
 	const check = "names"
 	const rename = "in the one that is to give it up, kubectl -n clusterset-system delete secret " + api.HubSecret + " and clusterset join it under a name of its own"

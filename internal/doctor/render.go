@@ -6,7 +6,7 @@ import (
 	"github.com/clusterset/clusterset/internal/cli/screen"
 )
 
-// Render returns the Diagnosis as a person reads it: problems first, each with its cure and where to read more.
+// Render returns the Diagnosis for a person: problems first, each with its cure and where to read more.
 func Render(d Diagnosis, colours bool) string {
 	w := &screen.Writer{Colours: colours}
 	marks := map[Level]screen.Cell{

@@ -22,7 +22,7 @@ func rule(group string, resources, verbs []string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: resources, Verbs: verbs}
 }
 
-// named is a rule about objects of one name.
+// named returns a rule about objects with one name.
 func named(group, resource, name string, verbs ...string) rbacv1.PolicyRule {
 	r := rule(group, []string{resource}, verbs)
 	r.ResourceNames = []string{name}
@@ -34,8 +34,8 @@ var (
 	write = []string{"create", "update", "delete"}
 )
 
-// roles are the parts whose rights can be looked at, by the name that --for takes, with what each needs in its own cluster:
-// no more than the chart's roles give, or doctor would ask for rights that nobody uses (test/chart).
+// roles are the parts whose rights can be checked, by the value of --for, with what each needs in its own cluster: no more than
+// the chart's roles grant, or doctor would ask for rights that nobody uses (test/chart).
 var roles = map[string][]rbacv1.PolicyRule{
 	"cli": { // clusterset status, explain
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"list"}),
@@ -66,7 +66,7 @@ var roles = map[string][]rbacv1.PolicyRule{
 	},
 }
 
-// hubRoles are what parts need on the hub.
+// hubRoles are the rights that parts need on the hub.
 var hubRoles = map[string][]rbacv1.PolicyRule{
 	"cli": { // clusterset status, drain
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"get", "list", "patch"}),
@@ -108,7 +108,7 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 	},
 }
 
-// Roles are the words that --for takes.
+// Roles are the values of --for.
 var Roles = []string{"cli", "dns", "member", "hub", "hub-members"}
 
 // wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. Confined, where
@@ -128,7 +128,7 @@ func wanted(role, what, memberNamespace string, confined bool) []Right {
 	return expand(label, "", hubRoles[role])
 }
 
-// expand makes a right of each combination that rules allow.
+// expand returns a right for each combination that the rules allow.
 func expand(label, namespace string, rules []rbacv1.PolicyRule) []Right {
 	var all []Right
 	for _, r := range rules {
@@ -147,7 +147,7 @@ func expand(label, namespace string, rules []rbacv1.PolicyRule) []Right {
 	return all
 }
 
-// ask has the API server say which of the rights this account has (SelfSubjectAccessReview, which anyone may create).
+// ask asks the API server which of the rights this account has (SelfSubjectAccessReview, which anyone may create).
 func ask(ctx context.Context, c *objects.Cluster, rights []Right) error {
 	for i := range rights {
 		r := &rights[i]

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// checkSearchPath looks at how pods' resolvers complete names. With ndots:5, Kubernetes' default, a name of the set (four
-// dots) is first tried under every domain of the search path.
+// checkSearchPath checks how pods' resolvers complete names. With ndots:5, Kubernetes' default, a name of the set (four dots)
+// is first tried in every domain of the search path.
 func checkSearchPath(f *Facts) []Finding {
 	const check = "searchpath"
 	if f.ResolvConf == "" {

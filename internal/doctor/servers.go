@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// checkServers looks whether the API servers answer.
+// checkServers checks whether the API servers answer.
 func checkServers(f *Facts) []Finding {
 	const check = "server"
 	var all []Finding
@@ -35,7 +35,7 @@ func (f *Facts) servers() []*Server {
 	return all
 }
 
-// checkCRDs looks whether our kinds are served, and are as new as we are.
+// checkCRDs checks whether our kinds are served, and are as new as this program.
 func checkCRDs(f *Facts) []Finding {
 	const check = "crds"
 	var all []Finding
@@ -77,7 +77,7 @@ func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
 	return Finding{}, false
 }
 
-// checkRights looks whether the account may do what it is there for.
+// checkRights checks whether the account has the rights it needs.
 func checkRights(f *Facts) []Finding {
 	const check = "rights"
 	var all []Finding
@@ -89,7 +89,7 @@ func checkRights(f *Facts) []Finding {
 			all = append(all, skipped(check, fmt.Sprintf("the %s doesn't say what this account may do: %v", s.What, s.RightsErr)))
 			continue
 		}
-		missing := map[string][]string{} // by what needs it
+		missing := map[string][]string{} // by the part that needs it
 		var needs []string
 		for _, r := range s.Rights {
 			if !slices.Contains(needs, r.For) {
@@ -125,8 +125,8 @@ func (r Right) String() string {
 	return s
 }
 
-// maxSkew is how far apart clocks may be. An export's age, which decides conflicts, is by its own cluster's clock, and
-// tokens are refused by clocks that are minutes off.
+// maxSkew is how far clocks may be apart. The age of an export, which decides conflicts, is by its own cluster's clock, and
+// tokens are rejected if clocks differ by minutes.
 const maxSkew = 10 * time.Second
 
 // checkClocks compares the API servers' clocks with each other and with ours.
@@ -164,7 +164,7 @@ func ahead(d time.Duration) string {
 	return fmt.Sprintf("%s %s", d.Abs().Round(time.Second), word)
 }
 
-// checkCredentials looks whether the agent's token is about to run out, as it does when nobody renews it.
+// checkCredentials checks whether the agent's token is about to expire, which means that nobody renews it.
 func checkCredentials(f *Facts) []Finding {
 	const check = "hub"
 	c := f.Credentials

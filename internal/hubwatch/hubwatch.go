@@ -234,7 +234,7 @@ func (w *Watches) listed(key string, past int) {
 	}
 }
 
-// opening notes that a watch is asked for, and whether it begins with a list.
+// opening records that a watch is requested, and whether it begins with a list.
 func (w *Watches) opening(ctx context.Context, key string, lists bool) *stream {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -244,7 +244,7 @@ func (w *Watches) opening(ctx context.Context, key string, lists bool) *stream {
 	return &stream{ctx: ctx, watches: w, key: key, lists: lists}
 }
 
-// failed notes that a watch couldn't be opened.
+// failed records that a watch couldn't be opened.
 func (w *Watches) failed(key string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -253,7 +253,7 @@ func (w *Watches) failed(key string) {
 	}
 }
 
-// isBack says that the hub answers after it didn't.
+// isBack signals that the hub answers again.
 func (w *Watches) isBack() {
 	select {
 	case w.back <- struct{}{}:

@@ -20,14 +20,14 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// InstallHubCRDs installs or updates what a hub has to know: our own kinds.
+// InstallHubCRDs installs or updates the CRDs that a hub needs: our own.
 func InstallHubCRDs(ctx context.Context, hub *rest.Config) error {
 	return install(ctx, hub, func(crd *unstructured.Unstructured) bool { return groupOf(crd) == clustersetv1alpha1.GroupName })
 }
 
-// InstallMemberCRDs installs or updates what a member has to know: MemberCluster, GlobalService and the kinds of the
-// Multi-Cluster Services API. The last are left alone where they are installed: another implementation, or the cluster's
-// administrator, may have them at a version of their choice.
+// InstallMemberCRDs installs or updates the CRDs that a member needs: MemberCluster, GlobalService and those of the
+// Multi-Cluster Services API. The latter are left alone if they are installed: another implementation, or the cluster's
+// administrator, may have chosen their version.
 func InstallMemberCRDs(ctx context.Context, member *rest.Config) error {
 	return install(ctx, member, func(crd *unstructured.Unstructured) bool {
 		kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -35,7 +35,7 @@ func InstallMemberCRDs(ctx context.Context, member *rest.Config) error {
 	})
 }
 
-// install applies those CRDs that are wanted and waits until the API server serves them.
+// install applies the wanted CRDs and waits until the API server serves them.
 func install(ctx context.Context, config *rest.Config, wanted func(*unstructured.Unstructured) bool) error {
 	c, err := connect.NewClient(config)
 	if err != nil {

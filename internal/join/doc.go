@@ -1,7 +1,7 @@
-// Package join makes a cluster a member of a hub, and undoes it: what an administrator does with `clusterset join` and `leave`.
+// Package join makes a cluster a member of a hub, and undoes that: it implements `clusterset join` and `leave`.
 //
-// A membership is a MemberCluster, a namespace of the member's own, and a ServiceAccount in it that may write our records
-// and one Lease there and read our API group everywhere, and nothing else. The member holds a token of that account, bound
-// to it and expiring, in a kubeconfig in a Secret; its agent renews the token and the Secret long before that (package connect).
-// Deleting the account ends every token at once.
+// A membership is a MemberCluster, a namespace for the member, and a ServiceAccount in it that may write our records and one
+// Lease there and read our API group everywhere, and nothing else. The member has a token of that account, bound to it and
+// expiring, in a kubeconfig in a Secret. Its agent renews the token and the Secret long before it expires (package connect).
+// Deleting the account revokes all tokens at once.
 package join

@@ -24,59 +24,59 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// DefaultTokenLifetime is how long a member's token is good for, so also how long a member may be without its hub, or its
-// agent without running, before it has to join anew: half of it at least.
+// DefaultTokenLifetime is how long a member's token is valid. For at least half of that time a member can be without its hub,
+// or its agent can be down, before it must rejoin.
 const DefaultTokenLifetime = 14 * 24 * time.Hour
 
-// ErrNameInUse is the reason a name is refused: two clusters of one name would write over each other's records.
+// ErrNameInUse is why a name is refused: two clusters with one name would overwrite each other's records.
 var ErrNameInUse = errors.New("name in use")
 
-// ErrNotTheHub is the reason an API server is refused: it is a member's, whose MemberClusters are copies of a hub's.
+// ErrNotTheHub is why an API server is refused: it is a member's, and its MemberClusters are copies of a hub's.
 var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member and not the hub")
 
 // ErrCommunitiesDropped is the reason a cluster gets no rights: it could read more than it should.
 var ErrCommunitiesDropped = errors.New("the hub didn't keep the cluster's communities: its CustomResourceDefinition of MemberCluster is of an older version, " +
 	"without spec.communities. The cluster has no rights yet; install our CRDs on the hub and join again (join with install-crds and rejoin set)")
 
-// Options say which cluster joins.
+// Options describe the cluster that joins.
 type Options struct {
-	// Cluster is the name it gets in the set.
+	// Cluster is its name in the set.
 	Cluster string
 
-	// Zone and Region are where it lies. Empty: unknown.
+	// Zone and Region are its location. Empty means unknown.
 	Zone, Region string
 
-	// CIDRs are the networks of its endpoints, for policies. Empty: any.
+	// CIDRs are the networks of its endpoints, for policies. Empty means any.
 	CIDRs []string
 
 	// Communities are those that it is in. Empty: the default one, or with Rejoin those of before.
 	Communities []string
 
-	// TokenLifetime is how long its token is good for. Zero: DefaultTokenLifetime. The hub's API server may have limits.
+	// TokenLifetime is how long its token is valid. The hub's API server may limit it. Default if zero: DefaultTokenLifetime.
 	TokenLifetime time.Duration
 
-	// Server is the hub's address as the member reaches it. Empty: as in the configuration that Join is given.
+	// Server is the hub's address as the member reaches it. Default: the address in Join's configuration.
 	Server string
 
-	// Joined is when the cluster joined a hub that has lost its MemberCluster, so that its exports stay as old as they were
-	// (PreviouslyJoined). Zero: it joins now. A MemberCluster that exists keeps what it says.
+	// Joined is when the cluster joined a hub that has since lost its MemberCluster, so that its exports keep their age
+	// (PreviouslyJoined). If zero, it joins now. An existing MemberCluster keeps its time.
 	Joined time.Time
 
-	// Rejoin takes up a membership that exists, made by hand or by a join that broke off, and gives it a new token.
+	// Rejoin reuses an existing membership, made by hand or by an interrupted join, and gives it a new token.
 	Rejoin bool
 
-	// Revoke, with Rejoin, ends every token that the member was given before, stolen ones among them. Its agent is cut off
-	// until it has the new one; names stay answered.
+	// Revoke, with Rejoin, invalidates every earlier token of the member, including stolen ones. Its agent is cut off until it
+	// has the new one; names are still answered.
 	Revoke bool
 }
 
-// Validate returns what is wrong with the options, in words for whoever typed them.
+// Validate returns what is wrong with the options, for the person who typed them.
 func (o Options) Validate() error { return o.complete() }
 
-// Lifetime returns how long the token is asked to be good for.
+// Lifetime returns how long a token to request.
 func (o Options) Lifetime() time.Duration { return cmp.Or(o.TokenLifetime, DefaultTokenLifetime) }
 
-// complete fills in defaults and returns what is wrong, in words for whoever typed it.
+// complete fills in defaults and returns what is wrong, for the person who typed it.
 func (o *Options) complete() error {
 	if err := api.CheckMemberName(o.Cluster); err != nil {
 		return fmt.Errorf("cluster name %q %w", o.Cluster, err)
@@ -93,8 +93,8 @@ func (o *Options) complete() error {
 
 // Join makes a cluster a member of the hub and returns a kubeconfig for its agent.
 //
-// The MemberCluster comes first: creating it is what takes the name, so that of two joins under one name one fails before
-// it has done anything. A join that breaks off later is taken up with Rejoin or taken back with Leave.
+// The MemberCluster is created first, which takes the name: of two joins with one name, one fails before it has done anything.
+// After a join that is interrupted later, use Rejoin or Leave.
 func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, err error) {
 	if err := o.complete(); err != nil {
 		return nil, fmt.Errorf("join: %w", err)
@@ -110,7 +110,7 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 		return nil, fmt.Errorf("join %s: %w", o.Cluster, err)
 	}
 	if o.Revoke {
-		// Tokens are of one account and not of its name, so they don't outlive it.
+		// Tokens belong to one account and not to its name, so they end with it.
 		if _, err := remove(ctx, c, serviceAccount(o.Cluster)); err != nil {
 			return nil, fmt.Errorf("join %s: revoke its tokens: %w", o.Cluster, err)
 		}
@@ -139,9 +139,9 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	return kubeconfig, nil
 }
 
-// refuseMember returns ErrNotTheHub where the API server is a member's. The kubeconfig of one is easily taken for the hub's, and
-// what a join or leave did there the importer would undo, or DNS answer by. A member that is the hub itself has no copies, but
-// for one that its importer is about to remove; cluster is a name that mustn't be one, or empty.
+// refuseMember returns ErrNotTheHub if the API server is a member's. A member's kubeconfig is easily mistaken for the hub's,
+// and the importer would undo what a join or leave does there, or DNS would answer by it. A member that is the hub itself has
+// no copies, except one that its importer is about to remove. cluster is a name that must not be a copy, or empty.
 func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 	var all clustersetv1alpha1.MemberClusterList
 	err := c.List(ctx, &all)
@@ -167,10 +167,10 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 	return nil
 }
 
-// takeName creates the MemberCluster, and refuses where there is one or where its namespace is there without it.
+// takeName creates the MemberCluster. It refuses if there is one, or if its namespace exists without it.
 //
-// The name of a cluster that has left is free, with whatever is left of it: its MemberCluster, which only stays for others to see
-// (api.MemberFinalizer), and its namespace where nobody has called Leave.
+// The name of a cluster that has left is free, whatever is left of it: its MemberCluster, which is only kept for others to see
+// (api.MemberFinalizer), and its namespace if nobody has called Leave.
 func takeName(ctx context.Context, c client.Client, o Options) error {
 	free, err := takeUp(ctx, c, o.Cluster)
 	if err != nil {
@@ -204,7 +204,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 		_, err := controllerutil.CreateOrUpdate(ctx, c, mc, func() error {
 			mc.Labels = labels.Merge(mc.Labels, want.Labels, nil)
 			controllerutil.AddFinalizer(mc, api.MemberFinalizer)
-			// Where it lies may have been told by hand; what isn't said anew stays.
+			// Its location may have been set by hand; what isn't given now stays.
 			mc.Spec.Zone = cmp.Or(want.Spec.Zone, mc.Spec.Zone)
 			mc.Spec.Region = cmp.Or(want.Spec.Region, mc.Spec.Region)
 			if len(want.Spec.CIDRs) > 0 {
@@ -223,7 +223,7 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 	return nil
 }
 
-// takeUp lets go of the MemberCluster of a cluster that has left, and says whether there was one.
+// takeUp removes the MemberCluster of a cluster that has left, and reports whether there was one.
 func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err error) {
 	key := client.ObjectKey{Name: cluster}
 	err = wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
@@ -254,10 +254,10 @@ func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err
 	return was, err
 }
 
-// outrun says whether somebody was faster: another join, since all members share one ClusterRole, or the hub's process.
+// outrun reports whether someone else was faster: another join, because all members share one ClusterRole, or the hub process.
 func outrun(err error) bool { return apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) }
 
-// ensure creates an object, or makes the one that is there say the same.
+// ensure creates an object, or updates an existing one.
 func ensure(ctx context.Context, c client.Client, want client.Object) error {
 	kind := kindOf(c, want)
 	err := retry.OnError(retry.DefaultRetry, outrun, func() error {
@@ -275,7 +275,7 @@ func ensure(ctx context.Context, c client.Client, want client.Object) error {
 	return nil
 }
 
-// NameOf is namespace/name, or the name alone of what has no namespace.
+// NameOf returns namespace/name, or the name alone for an object without a namespace.
 func NameOf(o client.Object) string {
 	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
 }

@@ -21,12 +21,12 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 )
 
-// Leave takes a member off the hub: its credentials, its records, its namespace and its MemberCluster, which is deleted and
-// stays for a while so that all members see it (api.MemberFinalizer). It is for a cluster that still runs and for one that will
-// never return alike, and can be repeated after it broke off. found says whether there was anything to undo.
+// Leave removes a member from the hub: its credentials, its records, its namespace and its MemberCluster, which is deleted but
+// stays for a while so that all members see it (api.MemberFinalizer). It works for a cluster that is still running and for one
+// that will never return, and can be repeated if interrupted. found reports whether there was anything to remove.
 //
-// The credentials go first, so that an agent that still runs can't write anew what is being deleted. The records go after it was
-// said that the cluster leaves, so that nobody takes them for lost.
+// The credentials are deleted first, so that an agent that is still running can't rewrite what is being deleted. The records
+// are deleted after the leave is announced, so that nobody takes them for lost.
 func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, err error) {
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
@@ -58,7 +58,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	found = found || existed && !left
 	in := client.InNamespace(api.MemberNamespace(cluster))
 	for _, obj := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &coordinationv1.Lease{}} {
-		// A hub that doesn't know our kinds has none of their objects.
+		// A hub that doesn't serve our kinds has no objects of them.
 		if err := c.DeleteAllOf(ctx, obj, in); err != nil && !apierrors.IsNotFound(err) && !meta.IsNoMatchError(err) {
 			return false, fmt.Errorf("leave %s: delete all %s in %s: %w", cluster, kindOf(c, obj), api.MemberNamespace(cluster), err)
 		}
@@ -85,7 +85,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 	return found, nil
 }
 
-// hasLeft says whether there is a MemberCluster that says so already.
+// hasLeft reports whether there is a MemberCluster that already says so.
 func hasLeft(ctx context.Context, c client.Client, cluster string) (bool, error) {
 	var mc clustersetv1alpha1.MemberCluster
 	err := c.Get(ctx, client.ObjectKey{Name: cluster}, &mc)
@@ -98,8 +98,8 @@ func hasLeft(ctx context.Context, c client.Client, cluster string) (bool, error)
 	return mc.Left(), nil
 }
 
-// release takes the finalizers off what is left of a member's records. We use none; a member that puts them there would go on
-// being answered after it was thrown out, and nobody but us would take them off.
+// release removes the finalizers from what is left of a member's records. We use none; if a member sets them, it would still be
+// answered after it was removed, and nobody else would remove them.
 func release(ctx context.Context, c client.Client, in client.InNamespace) error {
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, list := range []client.ObjectList{
@@ -145,7 +145,7 @@ func Ours(o client.Object) bool {
 	return by == api.ManagedByJoin || by == api.ManagedByHub
 }
 
-// remove deletes an object and says whether it was there.
+// remove deletes an object and reports whether it existed.
 func remove(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
 	err = c.Delete(ctx, obj)
 	switch {
@@ -176,11 +176,11 @@ func removeUnusedClusterRoles(ctx context.Context, c client.Client) error {
 	return nil
 }
 
-// awaitNamespaceGone waits until the member's namespace is gone, so that the name can be taken again.
+// awaitNamespaceGone waits until the member's namespace is gone, so that the name can be reused.
 //
-// A bare API server, which is all a hub needs to be, has no namespace controller to take its finalizer off. Where nobody
-// has touched a namespace for a while after its deletion (that controller says in conditions what it does) we take it off
-// ourselves: what lies in it was ours, and is deleted.
+// A bare API server, which is enough for a hub, has no namespace controller that removes the namespace's finalizer. If nobody
+// has touched a namespace for a while after its deletion (that controller reports its progress in conditions), we remove the
+// finalizer ourselves: everything in it was ours and is deleted.
 func awaitNamespaceGone(ctx context.Context, c client.Client, cluster string) error {
 	const controllerAnswers, giveUp = 5 * time.Second, time.Minute
 	name := api.MemberNamespace(cluster)
@@ -190,7 +190,7 @@ func awaitNamespaceGone(ctx context.Context, c client.Client, cluster string) er
 		if err := c.Get(ctx, client.ObjectKey{Name: name}, &ns); err != nil {
 			return apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 		}
-		if ns.DeletionTimestamp == nil { // someone has made it anew
+		if ns.DeletionTimestamp == nil { // someone has recreated it
 			return true, nil
 		}
 		if len(ns.Status.Conditions) > 0 || time.Since(began) < controllerAnswers {

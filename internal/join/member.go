@@ -20,7 +20,7 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// MemberName returns the name under which a cluster is a member, by the Secret that InstallSecret made; empty where it is none.
+// MemberName returns a member's name, by the Secret that InstallSecret wrote, or "" if the cluster isn't a member.
 func MemberName(ctx context.Context, member client.Client, key types.NamespacedName) (string, error) {
 	secret := &metav1.PartialObjectMetadata{}
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
@@ -30,7 +30,7 @@ func MemberName(ctx context.Context, member client.Client, key types.NamespacedN
 	return secret.Labels[api.LabelCluster], nil
 }
 
-// PreviouslyJoined returns when a member joined before, as its own copy of its MemberCluster has it; zero where there is none.
+// PreviouslyJoined returns when a member joined before, by its own copy of its MemberCluster, or zero if there is none.
 func PreviouslyJoined(ctx context.Context, member client.Client, cluster string) (time.Time, error) {
 	mc := &clustersetv1alpha1.MemberCluster{}
 	err := member.Get(ctx, client.ObjectKey{Name: cluster}, mc)
@@ -45,8 +45,8 @@ func PreviouslyJoined(ctx context.Context, member client.Client, cluster string)
 	return mc.JoinedAt(), nil
 }
 
-// InstallSecret puts a kubeconfig for the hub into a Secret of the member, for its agent, and makes the Secret's namespace
-// if it isn't there.
+// InstallSecret writes a kubeconfig for the hub into a Secret of the member, for its agent, and creates the Secret's namespace
+// if it doesn't exist.
 func InstallSecret(ctx context.Context, member client.Client, key types.NamespacedName, cluster string, kubeconfig []byte) error {
 	ns := &corev1.Namespace{}
 	ns.Name = key.Namespace
@@ -69,7 +69,7 @@ func InstallSecret(ctx context.Context, member client.Client, key types.Namespac
 	return nil
 }
 
-// RemoveSecret deletes the Secret that InstallSecret made. One that isn't labelled as ours stays.
+// RemoveSecret deletes the Secret that InstallSecret wrote, unless it lacks our label.
 func RemoveSecret(ctx context.Context, member client.Client, key types.NamespacedName) error {
 	secret := &corev1.Secret{}
 	if err := member.Get(ctx, key, secret); err != nil {
@@ -90,9 +90,9 @@ func RemoveSecret(ctx context.Context, member client.Client, key types.Namespace
 // propertyKind is the kind of KEP-2149 that holds a cluster's name for others to read.
 var propertyKind = schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}
 
-// WriteProperties writes the cluster's name, and the set's where that is given, into the member's ClusterProperties (KEP-2149,
-// "Well-known properties"). Where their CRD isn't installed it does nothing; properties that someone else wrote stay as they are, and
-// are reported if they say something else.
+// WriteProperties writes the cluster's name, and the set's if that is given, into the member's ClusterProperties (KEP-2149,
+// "Well-known properties"). It does nothing if their CRD isn't installed. Properties that someone else wrote are left alone,
+// and reported if they differ.
 func WriteProperties(ctx context.Context, member client.Client, cluster, set string) error {
 	gvk, ok, err := propertyVersion(member)
 	if !ok || err != nil {
@@ -160,7 +160,7 @@ func propertyVersion(member client.Client) (schema.GroupVersionKind, bool, error
 	return mapping.GroupVersionKind, true, nil
 }
 
-// SetID returns an identifier of the set that is unique wherever people name sets alike: the UID of the hub's kube-system
+// SetID returns an identifier that is unique even if people give two sets the same name: the UID of the hub's kube-system
 // namespace, which KEP-2149 suggests for clusters. It is empty on a bare API server, which has no such namespace.
 func SetID(ctx context.Context, hub client.Client) (string, error) {
 	ns := &corev1.Namespace{}

@@ -13,14 +13,14 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// managed are the labels of what join makes.
+// managed returns the labels of the objects that join creates.
 func managed(cluster string) map[string]string {
 	return map[string]string{api.LabelManagedBy: api.ManagedByJoin, api.LabelCluster: cluster}
 }
 
-// Objects returns what makes a cluster a member beside its MemberCluster, in the order to make it: a namespace, an account, and what that
-// may do. by is who makes it, a value of api.LabelManagedBy. That the account may read what all members may is a binding of its own:
-// join makes one for each, the hub process one for all.
+// Objects returns the objects that make a cluster a member besides its MemberCluster, in the order of creation: a namespace, an
+// account, and its rights. by is who creates them, a value of api.LabelManagedBy. The binding that lets the account read what
+// all members may is separate: join creates one for each, the hub process one for all.
 func Objects(cluster, by string) []client.Object {
 	own := []client.Object{namespace(cluster), serviceAccount(cluster), role(cluster), roleBinding(cluster)}
 	for _, o := range own {
@@ -29,7 +29,7 @@ func Objects(cluster, by string) []client.Object {
 	return append(own, clusterRole())
 }
 
-// Mend makes an object say what another says, as far as that is what makes a cluster a member.
+// Mend makes an object match another in all that makes a cluster a member.
 func Mend(have, want client.Object) {
 	switch h := have.(type) {
 	case *corev1.ConfigMap:
@@ -62,7 +62,8 @@ func namespace(cluster string) *corev1.Namespace {
 	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: managed(cluster)}}
 }
 
-// networks is where the hub's admission policy finds what addresses the member may publish. The hub process keeps it in step.
+// networks returns the ConfigMap in which the hub's admission policy finds the addresses that the member may publish. The hub
+// process keeps it up to date.
 func networks(cluster string, cidrs []string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.NetworksConfigMap, Labels: managed(cluster)},
@@ -73,13 +74,13 @@ func networks(cluster string, cidrs []string) *corev1.ConfigMap {
 func serviceAccount(cluster string) *corev1.ServiceAccount {
 	return &corev1.ServiceAccount{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: managed(cluster)},
-		// No pod of the hub's is to have it: it is for an agent elsewhere.
+		// No pod of the hub's cluster should get it: it is for an agent elsewhere.
 		AutomountServiceAccountToken: new(false),
 	}
 }
 
-// WriterRules are what a member may do in its own namespace: keep its records and its heartbeat, and ask for a new token
-// of the account it uses already.
+// WriterRules are a member's rights in its own namespace: to write its records and its heartbeat, and to request a new token of
+// its own account.
 func WriterRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		{
@@ -94,7 +95,7 @@ func WriterRules() []rbacv1.PolicyRule {
 			Verbs:         []string{"get", "update", "patch"},
 		},
 		{
-			// A create is authorized before the object has a name, so it can't be bound to one.
+			// A create is authorized before the object has a name, so it can't be limited to one.
 			APIGroups: []string{"coordination.k8s.io"},
 			Resources: []string{"leases"},
 			Verbs:     []string{"create"},
@@ -108,7 +109,7 @@ func WriterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ReaderRules are what every member may do on the whole hub: read our group, whose records it imports.
+// ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports.
 func ReaderRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{
 		APIGroups: []string{clustersetv1alpha1.GroupName},
@@ -170,7 +171,7 @@ func peersBinding(cluster string) *rbacv1.RoleBinding {
 	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding}}
 }
 
-// clusterRole is shared by all members, so it carries nobody's name.
+// clusterRole is shared by all members, so it has no member's name.
 func clusterRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByJoin}},
@@ -187,7 +188,7 @@ func clusterRoleBinding(cluster string) *rbacv1.ClusterRoleBinding {
 	}
 }
 
-// Subjects are who a member's rights are bound to: its account.
+// Subjects are what a member's rights are bound to: its account.
 func Subjects(cluster string) []rbacv1.Subject {
 	return []rbacv1.Subject{{
 		Kind:      rbacv1.ServiceAccountKind,

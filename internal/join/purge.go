@@ -17,9 +17,9 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// traces are the kinds of what our agent writes in a member, and by which label it is known. Owners come first: an agent
-// that breaks off in the middle leaves nothing that the garbage collector wouldn't take. Namespaces that the importer made
-// aren't among them, since by now others may live there.
+// traces are the kinds that our agent writes in a member, and the label that identifies our objects. Owners come first: if an
+// agent is interrupted, everything it leaves can be garbage-collected. Namespaces that the importer created aren't included,
+// because others may use them by now.
 var traces = []struct {
 	kind      schema.GroupKind
 	managedBy string
@@ -32,9 +32,9 @@ var traces = []struct {
 	{schema.GroupKind{Group: clustersetv1alpha1.GroupName, Kind: "MemberCluster"}, api.ManagedByImporter},
 }
 
-// RemoveTraces deletes everything that our agent wrote in a member that has left: imports, whose names would else be
-// answered for ever, and the ServiceExports it made for marks. Users' own objects stay. The agent must be stopped first, or
-// it writes them anew from what it remembers of the hub.
+// RemoveTraces deletes everything that our agent wrote in a member that has left: imports, whose names would otherwise be
+// answered forever, and the ServiceExports it created for marks. Users' own objects stay. The agent must be stopped first, or
+// it rewrites them from what it remembers of the hub.
 func RemoveTraces(ctx context.Context, member client.Client) error {
 	for _, trace := range traces {
 		mapping, err := member.RESTMapper().RESTMapping(trace.kind)

@@ -1,10 +1,10 @@
-// Package labels merges what our objects say into the labels, or annotations, of objects that others may write too.
+// Package labels merges our labels or annotations into objects that others may write too.
 package labels
 
 import "maps"
 
-// Merge returns current with every key of want, and without those of dropped that want doesn't have; nil where that leaves none.
-// Whatever else somebody put there, a mesh's annotation say, stays.
+// Merge returns current with all of want, and without the keys of dropped that want doesn't have, or nil if that is empty. Keys
+// that someone else set, such as a mesh's annotation, stay.
 func Merge(current, want map[string]string, dropped []string) map[string]string {
 	merged := maps.Clone(current)
 	if merged == nil {

@@ -1,5 +1,5 @@
-// Package mcs is the Multi-Cluster Services API in whichever of its versions an API server serves. All of our code works with v1beta1;
-// objects of v1alpha1, which has the same fields, are converted where they are read and written.
+// Package mcs is the Multi-Cluster Services API in whichever version an API server serves. All of our code uses v1beta1;
+// objects of v1alpha1, which has the same fields, are converted when they are read and written.
 package mcs
 
 import (
@@ -35,7 +35,7 @@ type ObjectList interface {
 	runtime.Object
 }
 
-// Served returns the version of a kind that an API server serves. The error is a meta.NoMatchError where it serves none.
+// Served returns the version of a kind that an API server serves. The error is a meta.NoMatchError if it serves none.
 func Served(mapper meta.RESTMapper, kind string) (Version, error) {
 	var err error
 	for _, v := range Versions {
@@ -54,7 +54,8 @@ func AddToScheme(s *runtime.Scheme) error {
 	return errors.Join(mcsv1beta1.Install(s), mcsv1alpha1.Install(s))
 }
 
-// AddForReading adds the types of v1beta1 for both versions. Nothing can be written by such a scheme, which doesn't know in which one.
+// AddForReading adds the types of v1beta1 for both versions. Such a scheme can't be used for writing, because it doesn't know
+// which version to write.
 func AddForReading(s *runtime.Scheme) {
 	utilruntime.Must(mcsv1beta1.Install(s))
 	gv := alpha.groupVersion()
@@ -65,7 +66,7 @@ func AddForReading(s *runtime.Scheme) {
 // Kind returns the full name of a kind.
 func (v Version) Kind(kind string) schema.GroupVersionKind { return v.groupVersion().WithKind(kind) }
 
-// APIVersion is what owner references say.
+// APIVersion returns the version for owner references.
 func (v Version) APIVersion() string { return v.groupVersion().String() }
 
 func (v Version) groupVersion() schema.GroupVersion {

@@ -41,7 +41,7 @@ func DecodeImport(o Object) (*mcsv1beta1.ServiceImport, error) {
 	return imp, convert(o, imp)
 }
 
-// EncodeImport returns a ServiceImport as an API server of the version takes it.
+// EncodeImport returns a ServiceImport in the version.
 func (v Version) EncodeImport(imp *mcsv1beta1.ServiceImport) (Object, error) {
 	if v != alpha {
 		return imp, nil
@@ -50,7 +50,7 @@ func (v Version) EncodeImport(imp *mcsv1beta1.ServiceImport) (Object, error) {
 	return o, convert(imp, o)
 }
 
-// convert goes by the names of the fields: Go doesn't convert structs whose lists hold other types.
+// convert copies fields by name: Go doesn't convert structs with lists of different types.
 func convert(from, to Object) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(from)
 	if err != nil {
@@ -77,7 +77,7 @@ func DecodeExport(o Object) *mcsv1beta1.ServiceExport {
 	}
 }
 
-// EncodeExport returns a ServiceExport as an API server of the version takes it.
+// EncodeExport returns a ServiceExport in the version.
 func (v Version) EncodeExport(export *mcsv1beta1.ServiceExport) Object {
 	if v != alpha {
 		return export

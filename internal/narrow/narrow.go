@@ -3,8 +3,9 @@
 // transport that adds a label selector to their lists and watches of all namespaces, and where there are communities makes each of
 // them one for each namespace of a peer, whose replies it puts together.
 //
-// Caches can't change what they select. So when the selection changes, open watches end and are refused once with "expired" (410),
-// which has each cache list anew, under the new selection, and take that over when it is complete. Until then it has what it had.
+// Caches can't change what they select. So when the selection changes, open watches end and are refused once with "expired"
+// (410). Each cache then lists again, with the new selection, and switches to the result when it is complete. Until then it has
+// what it had.
 package narrow
 
 import (
@@ -23,11 +24,11 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// MaxNamespaces is how many namespaces are selected by name. Of more a member watches everything: the selector is a part of the
-// request's address, and the API server compares it with every record.
+// MaxNamespaces is how many namespaces are selected by name. With more, a member watches everything: the selector is part of
+// the request's URL, and the API server evaluates it for every record.
 const MaxNamespaces = 100
 
-// Selection is what of the hub's records reaches a member.
+// Selection is which of the hub's records a member receives.
 type Selection struct {
 	mu       sync.Mutex
 	selector string   // "" is everything
@@ -58,7 +59,7 @@ func NewSelection() *Selection {
 	return &Selection{known: make(chan struct{}), lists: map[string]*list{}, watches: map[*watched]func(){}}
 }
 
-// Set selects the records of services in these namespaces; all, where these are nil or more than MaxNamespaces.
+// Set selects the records of services in these namespaces, or all if there are more than MaxNamespaces or namespaces is nil.
 func (s *Selection) Set(namespaces []string) {
 	selector := ""
 	if namespaces != nil && len(namespaces) <= MaxNamespaces {
@@ -106,7 +107,7 @@ func (s *Selection) changed() {
 	}
 }
 
-// Wrap is for the hub's rest.Config.
+// Wrap wraps the transport of the hub's rest.Config.
 func (s *Selection) Wrap(next http.RoundTripper) http.RoundTripper { return &transport{s, next} }
 
 type transport struct {
@@ -201,14 +202,15 @@ func (s *Selection) ended(w *watched, end func()) {
 	end()
 }
 
-// body is a watch's, whose end is noted.
+// body is a watch's body. It records its end.
 type body struct {
 	io.ReadCloser
 	over  func() bool // whether the selection has changed
 	ended func()
 }
 
-// Read implements io.Reader. What ends because the selection has changed has come to its end: after an error the informer would wait.
+// Read implements io.Reader. A watch that ends because the selection has changed returns io.EOF: after an error the informer
+// would wait.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.over() {
@@ -231,7 +233,7 @@ func with(ctx context.Context, r *http.Request, query url.Values, selector strin
 	return r
 }
 
-// expired is how an API server says that a watch can't go on, and is to begin with a list.
+// expired is an API server's response if a watch can't continue and must begin with a list.
 func expired(r *http.Request) (*http.Response, error) {
 	status := apierrors.NewResourceExpired("other namespaces or clusters are imported now").Status()
 	status.Kind, status.APIVersion = "Status", "v1"

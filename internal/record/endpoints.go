@@ -13,10 +13,10 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Exportable returns those of a Service's EndpointSlices that hold this cluster's own endpoints, by IP address.
+// Exportable returns those of a Service's EndpointSlices that have this cluster's own endpoints, by IP address.
 //
-// Slices that came from another cluster must stay out: exported again, they would be imported again where they came from,
-// as endpoints of ours, for ever. Slices of type FQDN have no addresses to answer a query with.
+// Slices that came from another cluster must be left out: if they were exported, that cluster would import them as our
+// endpoints, and so on forever. Slices of type FQDN have no addresses to answer a query with.
 func Exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
 	return slices.DeleteFunc(slices.Clone(all), func(s discoveryv1.EndpointSlice) bool {
 		_, imported := s.Labels[api.LabelServiceName]
@@ -26,9 +26,9 @@ func Exportable(all []discoveryv1.EndpointSlice) []discoveryv1.EndpointSlice {
 	})
 }
 
-// Endpoints returns the records of one slice of a cluster's service, before anything unfit is taken out: one for every
-// api.MaxExportedEndpoints of its endpoints, so that none gets larger than a watch event should be. Of an endpoint goes
-// what means the same in every cluster; nodes and pods are names in this one only.
+// Endpoints returns the records of one slice of a cluster's service, before anything invalid is removed: one for every
+// api.MaxExportedEndpoints of its endpoints, so that none is too large for a watch event. Only fields that mean the same in
+// every cluster are included; nodes and pods are names in this one only.
 func Endpoints(cluster string, service types.NamespacedName, slice discoveryv1.EndpointSlice) []clustersetv1alpha1.ExportedEndpoints {
 	var records []clustersetv1alpha1.ExportedEndpoints
 	for part := range slices.Chunk(slice.Endpoints, api.MaxExportedEndpoints) {
@@ -58,7 +58,7 @@ func Endpoints(cluster string, service types.NamespacedName, slice discoveryv1.E
 	return records
 }
 
-// Meta is the metadata of a record on the hub.
+// Meta returns the metadata of a record on the hub.
 func Meta(cluster string, service types.NamespacedName, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Namespace: api.MemberNamespace(cluster),

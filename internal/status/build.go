@@ -161,7 +161,7 @@ func notEnforced(members []clustersetv1alpha1.MemberCluster) string {
 	return ""
 }
 
-// heard takes up a time of a heartbeat if it is later than the one known. A clock that is ahead can't make it later than now.
+// heard records a time of a heartbeat if it is later than the known one. A clock that is ahead can't make it later than now.
 func (c *Cluster) heard(t, now time.Time) {
 	if t.After(now) {
 		t = now
@@ -222,7 +222,7 @@ func (s *Services) here(l *LocalFacts) {
 	s.Imported, s.Exported = &imported, &exported
 }
 
-// everywhere finds the conflicts among all clusters' exports, by the merge that every importer does.
+// everywhere finds the conflicts among all clusters' exports, with the merge that every importer does.
 func (s *Services) everywhere(hub *HubFacts) {
 	known := map[string]bool{}
 	for _, p := range s.Conflicts {
@@ -287,7 +287,7 @@ func (p Problem) because(c *metav1.Condition) Problem {
 	return p
 }
 
-// notTrue returns the first of the conditions that is there and not true.
+// notTrue returns the first of the conditions that exists and isn't True.
 func notTrue(conditions []metav1.Condition, types ...string) *metav1.Condition {
 	for _, t := range types {
 		if c := meta.FindStatusCondition(conditions, t); c != nil && c.Status != metav1.ConditionTrue {

@@ -1,5 +1,5 @@
-// Package status says on one screen how a set of clusters is: its clusters, the hub, and the services that need a look.
+// Package status shows on one screen the state of a cluster set: its clusters, the hub, and the services that need attention.
 //
-// It is what `clusterset status` prints: fetch.go reads the objects, build.go makes a Report of them, render.go a screen of
-// that. The last two are pure.
+// It implements `clusterset status`: fetch.go reads the objects, build.go turns them into a Report, render.go prints that. The
+// last two are pure.
 package status

@@ -35,7 +35,7 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	return f, nil
 }
 
-// fetchRoutes reads what tells where services lead.
+// fetchRoutes reads the objects that show where services lead.
 func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error {
 	var globals fabedgev1alpha1.GlobalServiceList
 	if err := c.List(ctx, &globals); err != nil && !objects.NotServed(err) {
@@ -49,7 +49,7 @@ func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error 
 	return nil
 }
 
-// FetchHub reads the hub. That it can't is one of the facts.
+// FetchHub reads the hub. If it can't, that is one of the facts.
 func FetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 	f := &HubFacts{Server: c.Server}
 	began := time.Now()

@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// anyAiling reports whether some cluster is silent or drained. As long as none is, no service is at its last resort.
+// anyAiling reports whether some cluster is silent or drained. If none is, no service is at its last resort.
 func anyAiling(members []clustersetv1alpha1.MemberCluster) bool {
 	return slices.ContainsFunc(members, func(m clustersetv1alpha1.MemberCluster) bool {
 		c, _ := index.FromMemberCluster(&m)
@@ -25,15 +25,15 @@ func anyAiling(members []clustersetv1alpha1.MemberCluster) bool {
 	})
 }
 
-// LastResort lists the services that at present lead only to clusters that are silent or drained, as the local cluster sees
-// them: its service proxies by the EndpointSlices behind a ClusterSetIP, its DNS servers by a name that has endpoints' addresses.
+// LastResort lists the services that currently lead only to silent or drained clusters, as seen from the local cluster: its
+// service proxies by the EndpointSlices behind a ClusterSetIP, its DNS servers by a name with the endpoints' addresses.
 func LastResort(l *LocalFacts) []Problem {
 	if !anyAiling(l.Members) {
 		return nil
 	}
 	var objects []index.Object
 	put := func(o runtime.Object) {
-		if object, _, _ := index.Convert(o); object != nil { // what is wrong with it explain says
+		if object, _, _ := index.Convert(o); object != nil { // explain reports its errors
 			objects = append(objects, object)
 		}
 	}
@@ -81,7 +81,7 @@ func LastResort(l *LocalFacts) []Problem {
 	return all
 }
 
-// nameLastResort says so of a service whose name has the addresses of its endpoints.
+// nameLastResort returns the problem of a service whose name has the addresses of its endpoints.
 func nameLastResort(x *index.Index, svc *index.Service, members map[string]*topology.Member) (what, reason, message string) {
 	for _, d := range []index.Dialect{index.MCS, index.Global} {
 		set := svc.Set(d)
@@ -108,21 +108,21 @@ func nameLastResort(x *index.Index, svc *index.Service, members map[string]*topo
 	return "", "", ""
 }
 
-// vips is what tells where the service proxies of the cluster send connections to ClusterSetIPs.
+// vips has what determines where the cluster's service proxies send connections to ClusterSetIPs.
 type vips struct {
 	view     topology.View
 	clusters map[string]*topology.Member
 	of       map[string][]*discoveryv1.EndpointSlice // by the namespace and name of the derived Service
 }
 
-// choice is what a service proxy chooses for on its own: a port in a family, on the nodes of a zone.
+// choice is what a service proxy chooses endpoints for: a port in a family, on the nodes of a zone.
 type choice struct {
 	kubeproxy.Port
 	zone string // empty: every zone
 }
 
-// lastResort says whether some or all connections to a service's ClusterSetIP go to silent or drained clusters for want of
-// others.
+// lastResort says whether some or all connections to a service's ClusterSetIP go to silent or drained clusters because there
+// are no others.
 func (v *vips) lastResort(key index.ServiceKey) string {
 	choices := v.choices(v.of[key.Namespace()+"/"+api.DerivedServiceName(key.Namespace(), key.Name())])
 	clusters := map[string]bool{}
@@ -173,7 +173,7 @@ func (v *vips) choices(all []*discoveryv1.EndpointSlice) map[choice][]*topology.
 	return choices
 }
 
-// ailing names clusters with what ails them.
+// ailing names clusters and what is wrong with each.
 func ailing(clusters map[string]bool, members map[string]*topology.Member) string {
 	var words []string
 	for _, name := range slices.Sorted(maps.Keys(clusters)) {
@@ -182,7 +182,7 @@ func ailing(clusters map[string]bool, members map[string]*topology.Member) strin
 	return several(words, shownWords)
 }
 
-// several lists words, the first few of many.
+// several lists the first few of many words.
 func several(words []string, n int) string {
 	if len(words) > n+1 {
 		return fmt.Sprintf("%s and %d more", strings.Join(words[:n], ", "), len(words)-n)
@@ -190,7 +190,7 @@ func several(words []string, n int) string {
 	return strings.Join(words, ", ")
 }
 
-// shownWords is how many words of a list are said.
+// shownWords is how many words of a list are shown.
 const shownWords = 3
 
 func distinct(all []choice, of func(choice) string) []string {

@@ -13,18 +13,18 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// Screen says how a Report is shown.
+// Screen is how a Report is shown.
 type Screen struct {
-	// Wide shows every column and every message whole.
+	// Wide shows every column and every message in full.
 	Wide bool
 	// Colours are for terminals.
 	Colours bool
 }
 
-// shown is how many problems of a kind fit on the one screen that a Report should be.
+// shown is how many problems of a kind are shown, so that a Report fits on one screen.
 const shown = 8
 
-// Render returns the Report as a person reads it.
+// Render returns the Report for a person.
 func (s Screen) Render(r Report) string {
 	w := &screen.Writer{Colours: s.Colours}
 	s.hub(w, r)
@@ -158,7 +158,7 @@ func (s Screen) services(w *screen.Writer, v Services) {
 		counts = append(counts, fmt.Sprintf("%d at the last resort", n))
 	}
 	counts = append(counts, counted(len(v.Conflicts), "conflict"))
-	if v.Imported != nil { // only a look at the local cluster finds them
+	if v.Imported != nil { // only reading the local cluster finds them
 		counts = append(counts, counted(len(v.Problems), "problem"))
 	}
 	w.Line(screen.Cell{Text: "Services  ", Colour: screen.Head}, screen.Cell{Text: strings.Join(counts, ", ")})

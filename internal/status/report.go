@@ -12,15 +12,15 @@ import (
 
 // Report is what `clusterset status -o json` prints. Fields are only ever added.
 type Report struct {
-	// Time is when it was made.
+	// Time is when the report was made.
 	Time time.Time `json:"time"`
-	// Cluster is the local cluster's name in the set, empty where it is not known or was not looked at.
+	// Cluster is the local cluster's name in the set, empty if it isn't known or was not read.
 	Cluster string `json:"cluster,omitempty"`
 	Hub     Hub    `json:"hub"`
-	// Clusters are the set's, by name.
+	// Clusters are the set's clusters, by name.
 	Clusters []Cluster `json:"clusters"`
 	Services Services  `json:"services"`
-	// Notes are what else whoever looks should know.
+	// Notes are other things to know.
 	Notes []string `json:"notes,omitempty"`
 }
 
@@ -28,34 +28,34 @@ type Report struct {
 type HubState string
 
 const (
-	// HubReachable has answered.
+	// HubReachable: it answered.
 	HubReachable HubState = "Reachable"
-	// HubUnreachable was asked and has not.
+	// HubUnreachable: it was asked and didn't answer.
 	HubUnreachable HubState = "Unreachable"
-	// HubQuiet was not asked, and this cluster's agent gets no answer from it.
+	// HubQuiet: it was not asked, and this cluster's agent gets no answer from it.
 	HubQuiet HubState = "Quiet"
-	// HubHeard was not asked, but answers this cluster's agent, for all that the agent said last.
+	// HubHeard: it was not asked, but answers this cluster's agent, as the agent last reported.
 	HubHeard HubState = "Heard"
-	// HubUnknown was not asked, and nothing here tells.
+	// HubUnknown: it was not asked, and nothing here tells.
 	HubUnknown HubState = "Unknown"
 )
 
-// Hub is the hub as it is seen from here.
+// Hub is the hub as seen from here.
 type Hub struct {
 	State  HubState `json:"state"`
 	Server string   `json:"server,omitempty"`
-	// Error is why it is not reachable.
+	// Error is why it is unreachable.
 	Error string `json:"error,omitempty"`
 	// LatencyMillis is how long it took to answer.
 	LatencyMillis int64 `json:"latencyMillis,omitempty"`
-	// AwaySince is since when it doesn't answer the local cluster's agent.
+	// AwaySince is since when it hasn't answered the local cluster's agent.
 	AwaySince *time.Time `json:"awaySince,omitempty"`
-	// ExpiryPaused says that the hub takes itself for cut off, and lets no cluster expire.
+	// ExpiryPaused is set if the hub considers itself cut off and lets no cluster expire.
 	ExpiryPaused bool `json:"expiryPaused,omitempty"`
 	// NotEnforced is why all clusters can read all exports although MemberClusters name communities. Empty: they name none, or the hub
 	// enforces them.
 	NotEnforced string `json:"notEnforced,omitempty"`
-	// Awaited are the clusters that the hub has lost and that haven't joined it again.
+	// Awaited are the clusters that the hub has lost and that haven't rejoined.
 	Awaited []string `json:"awaited,omitempty"`
 }
 
@@ -65,20 +65,20 @@ type Cluster struct {
 	Local bool   `json:"local,omitempty"`
 	Phase string `json:"phase"` // Unknown before the first heartbeat, Left after the cluster has left
 	Drain bool   `json:"drain,omitempty"`
-	// Zones are those that it states, or else those of its nodes; Zone is the one where there is one.
+	// Zones are those that the cluster states, or else those of its nodes. Zone is set if there is only one.
 	Zone   string   `json:"zone,omitempty"`
 	Zones  []string `json:"zones,omitempty"`
 	Region string   `json:"region,omitempty"`
 	// Communities are those that its MemberCluster names. A cluster imports from those that it shares one with; without any it is in the
 	// default one.
 	Communities []string `json:"communities,omitempty"`
-	// LastHeartbeat is the last that is known of. Of a Ready cluster only the hub knows it.
+	// LastHeartbeat is the last known one. For a Ready cluster only the hub knows it.
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
-	// Exports is how many services it exports, nil where that isn't known.
+	// Exports is how many services it exports, nil if unknown.
 	Exports *int `json:"exports,omitempty"`
-	// Limited says that it has as many services on the hub as it may, so that more are refused.
+	// Limited is set if it has as many services on the hub as it may have, so that more are rejected.
 	Limited bool `json:"limited,omitempty"`
-	// Cloned says that two clusters work with its identity, name and credentials, of which one yields.
+	// Cloned is set if two clusters work with its identity, name and credentials. One of them yields.
 	Cloned bool `json:"cloned,omitempty"`
 	// NotJoined says that the hub process can't make it a member.
 	NotJoined bool `json:"notJoined,omitempty"`
@@ -88,33 +88,34 @@ type Cluster struct {
 	Message      string `json:"message,omitempty"`
 }
 
-// Services counts the services and lists those that need a look.
+// Services counts the services and lists those that need attention.
 type Services struct {
-	// Imported and Exported are the local cluster's, nil where that was not looked at.
+	// Imported and Exported are the local cluster's, nil if it was not read.
 	Imported *int `json:"imported,omitempty"`
 	Exported *int `json:"exported,omitempty"`
-	// Conflicts are the services over which clusters disagree.
+	// Conflicts are the services that clusters disagree about.
 	Conflicts []Problem `json:"conflicts,omitempty"`
-	// LastResort are the services that at present lead only to clusters that are silent or drained.
+	// LastResort are the services that currently lead only to silent or drained clusters.
 	LastResort []Problem `json:"lastResort,omitempty"`
 	// Problems are the exports and imports that don't work.
 	Problems []Problem `json:"problems,omitempty"`
 }
 
-// Problem is something about one service.
+// Problem is a problem of one service.
 type Problem struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// What is the object it is about: ServiceExport, ServiceImport, GlobalService, or Exports for what the hub holds of all clusters.
+	// What is the kind of the object: ServiceExport, ServiceImport, GlobalService, or Exports for all clusters' records on the
+	// hub.
 	What    string `json:"what"`
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
 }
 
-// Facts are what a Report is made of.
+// Facts are the input of a Report.
 type Facts struct {
 	Now time.Time
-	// Local is nil where no local cluster was looked at, Hub where no hub was.
+	// Local is nil if no local cluster was read, Hub if no hub was.
 	Local *LocalFacts
 	Hub   *HubFacts
 	Notes []string
@@ -126,7 +127,7 @@ type LocalFacts struct {
 	Members []clustersetv1alpha1.MemberCluster
 	Imports []mcsv1beta1.ServiceImport
 	Exports []mcsv1beta1.ServiceExport
-	// Globals and Slices are read where a cluster is silent or drained, Slices those with endpoints of the set's clusters.
+	// Globals and Slices are read if a cluster is silent or drained. Slices are those with endpoints of the set's clusters.
 	Globals []fabedgev1alpha1.GlobalService
 	Slices  []discoveryv1.EndpointSlice
 	// RoutesErr is why they can't be read.
@@ -139,7 +140,7 @@ type HubFacts struct {
 	Err     error // nil where it could be read
 	Latency time.Duration
 	Members []clustersetv1alpha1.MemberCluster
-	// Renewed is when each member's Lease was renewed, by that member's clock. Nil where Leases may not be read.
+	// Renewed is when each member's Lease was renewed, by that member's clock. It is nil if Leases may not be read.
 	Renewed map[string]time.Time
 	Exports []clustersetv1alpha1.ExportedService
 }

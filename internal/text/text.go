@@ -1,9 +1,9 @@
-// Package text keeps texts that others wrote to a length that logs, conditions and screens have room for.
+// Package text limits the length of foreign texts, so that they fit into logs, conditions and screens.
 package text
 
 import "strings"
 
-// Truncate returns the first n bytes of a longer text, without half a character, and an ellipsis (3 bytes).
+// Truncate returns the first n bytes of a longer text, cut between characters, with an ellipsis (3 bytes) added.
 func Truncate(s string, n int) string {
 	if len(s) <= n {
 		return s
