@@ -11,10 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Limits on what one object may hold, shared by the CRDs (their maxItems) and by the Go validation.
+// Limits of what one object may hold, shared by the CRDs (maxItems) and the Go validation.
 const (
-	// MaxPorts is the most ports of one service or endpoint. EndpointSlice documents the same number; every named port
-	// of every endpoint becomes an SRV record, so that it bounds what one object can cost the DNS servers.
+	// MaxPorts is the most ports of one service or endpoint, as documented for EndpointSlice. Every named port of every
+	// endpoint becomes an SRV record, so this limits what one object can cost the DNS servers.
 	MaxPorts = 100
 
 	// MaxExportedEndpoints is the most endpoints of one ExportedEndpoints.
@@ -23,26 +23,26 @@ const (
 	// MaxAddresses is the most addresses of one endpoint, as in EndpointSlice.
 	MaxAddresses = 100
 
-	// MaxGlobalServiceEndpoints is the most endpoints of one GlobalService: with references and names in each, it keeps
-	// the object within etcd's 1.5 MiB.
+	// MaxGlobalServiceEndpoints is the most endpoints of one GlobalService. With targetRefs and hostnames on all of them, the
+	// object stays within etcd's 1.5 MiB.
 	MaxGlobalServiceEndpoints = 4096
 
 	// MaxExportedKeys is the most exported labels, and the most exported annotations, of one ExportedService.
 	MaxExportedKeys = 64
 
-	// MaxClusterName is the longest cluster name, in bytes: it has to fit LabelSourceCluster.
+	// MaxClusterName is the longest cluster name, in bytes, so that it fits LabelSourceCluster.
 	MaxClusterName = validation.LabelValueMaxLength
 
 	// MaxLocation is the longest zone or region, in characters.
 	MaxLocation = 253
 )
 
-// ParseAddress parses an IP address that may be handed to clients: neither unspecified, loopback, link-local, multicast
-// nor broadcast, and without an IPv6 zone. Such an address means something else on each machine that gets it, and a
-// name that resolves to 127.0.0.1 or to 169.254.169.254 would let one cluster point another's pods at themselves or at
-// their cloud's metadata service. The Kubernetes API refuses most of them in an EndpointSlice too.
+// ParseAddress parses an IP address that may be given to clients: neither unspecified, loopback, link-local, multicast nor
+// broadcast, and without an IPv6 zone. Such an address means something else on every machine. A name that resolves to 127.0.0.1
+// or to 169.254.169.254 would let one cluster point another's pods at themselves or at their cloud's metadata service. The
+// Kubernetes API rejects most of them in an EndpointSlice too.
 //
-// IPv4-mapped IPv6 addresses come back as the IPv4 addresses they are.
+// IPv4-mapped IPv6 addresses are returned as IPv4 addresses.
 func ParseAddress(s string) (netip.Addr, error) {
 	addr, err := netip.ParseAddr(s)
 	if err != nil {
@@ -79,8 +79,8 @@ func CheckLabel(s string) error {
 	return nil
 }
 
-// CheckClusterName returns an error unless s can name a cluster in DNS: one DNS label, or two with a dot between them,
-// since `name.context` is in use as a cluster name; 63 bytes at most.
+// CheckClusterName returns an error unless s can name a cluster in DNS: one DNS label, or two with a dot between them, because
+// `name.context` is in use as a cluster name; 63 bytes at most.
 func CheckClusterName(s string) error {
 	first, second, dotted := strings.Cut(s, ".")
 	if len(s) > MaxClusterName || CheckLabel(first) != nil || dotted && CheckLabel(second) != nil {
@@ -99,9 +99,9 @@ func CheckMemberName(s string) error {
 	return nil
 }
 
-// CheckLocation returns an error unless s can be a zone's or a region's name: any text without control characters and
-// without blanks at its ends. Locations are only ever compared, so they need not be DNS labels ("华北" is fine). Empty
-// means unknown and is fine too.
+// CheckLocation returns an error unless s can name a zone or region: any text without control characters and without leading or
+// trailing blanks. Locations are only compared, so they need not be DNS labels ("华北" is valid). Empty means unknown and is
+// valid.
 func CheckLocation(s string) error {
 	if !utf8.ValidString(s) || utf8.RuneCountInString(s) > MaxLocation || strings.TrimSpace(s) != s ||
 		strings.ContainsFunc(s, unicode.IsControl) {

@@ -96,7 +96,7 @@ const (
 	// by blanks, or none.
 	AnnotationPrefer = Domain + "/prefer"
 
-	// AnnotationBoundary is cluster, zone or region. Endpoints outside of the client's are never used.
+	// AnnotationBoundary is cluster, zone or region. Endpoints outside the client's are never used.
 	AnnotationBoundary = Domain + "/boundary"
 
 	// AnnotationMinReady is how many ready endpoints a tier needs, a positive integer. If it has fewer, the next tier is used as well. The
@@ -164,7 +164,8 @@ const (
 	// importer copies it to its mirrors, and `join --rejoin` restores it from there on a hub that lost the MemberCluster.
 	AnnotationJoined = Domain + "/joined"
 
-	// AnnotationCredentials holds, on a member's ServiceAccount that the hub process made, what became of its first credentials.
+	// AnnotationCredentials holds, on a member's ServiceAccount that the hub process created, the state of its first
+	// credentials.
 	AnnotationCredentials = Domain + "/credentials"
 
 	// AnnotationExportedLabels and AnnotationExportedAnnotations list, on a ServiceImport, the keys of its exported labels and annotations,
@@ -205,10 +206,10 @@ const (
 	MemberPeerRole = "clusterset-member-peer"
 	PeersBinding   = "clusterset-peers"
 
-	// MembersBinding is the ClusterRoleBinding by which the accounts have MemberClusterRole that the hub process made.
+	// MembersBinding is the ClusterRoleBinding that gives MemberClusterRole to the accounts that the hub process created.
 	MembersBinding = "clusterset-members"
 
-	// RecordsQuota is the ResourceQuota in a member's namespace on the hub that bounds how many records it has there.
+	// RecordsQuota is the ResourceQuota in a member's namespace on the hub that limits how many records it has there.
 	RecordsQuota = "clusterset-records"
 
 	// NetworksConfigMap in a member's namespace on the hub holds, under NetworksKey, the networks that its MemberCluster
@@ -216,8 +217,8 @@ const (
 	NetworksConfigMap = "clusterset-networks"
 	NetworksKey       = "cidrs"
 
-	// HubSecret is the Secret in SystemNamespace of a member that holds its kubeconfig for the hub, under
-	// HubSecretKey. On the hub, in a member's namespace, it is there until the agent has it, where the hub process made the member.
+	// HubSecret is the Secret in SystemNamespace of a member that holds its kubeconfig for the hub, under HubSecretKey. If the
+	// hub process created the member, the Secret is also in the member's namespace on the hub, until the agent has it.
 	HubSecret    = "clusterset-hub-credentials"
 	HubSecretKey = "kubeconfig"
 
@@ -273,11 +274,11 @@ func KeepsLocal(labels, annotations map[string]string) bool {
 	return (labels[KeyGlobalService] == "false" || annotations[KeyGlobalService] == "false") && !IsGlobal(labels, annotations)
 }
 
-// ExportedServiceName returns the name of the ExportedService of a Service: "<service>.<namespace>". Neither part can
-// hold a dot, so the name can be taken apart again.
+// ExportedServiceName returns the name of the ExportedService of a Service: "<service>.<namespace>". Neither part can contain a
+// dot, so the name can be split again.
 func ExportedServiceName(namespace, service string) string { return service + "." + namespace }
 
-// ParseExportedServiceName takes apart what ExportedServiceName made; ok is false for any other name.
+// ParseExportedServiceName splits a name that ExportedServiceName returned. ok is false for any other name.
 func ParseExportedServiceName(name string) (namespace, service string, ok bool) {
 	service, namespace, ok = strings.Cut(name, ".")
 	if !ok || CheckLabel(service) != nil || CheckLabel(namespace) != nil {

@@ -1,5 +1,5 @@
-// Package crds carries our CustomResourceDefinitions, as controller-gen makes them from the types of api/, to whoever has
-// to install or test them: `clusterset join`, the chart's tests, the test clusters.
+// Package crds embeds our CustomResourceDefinitions, which controller-gen generates from the types of api/, for everything that
+// installs or tests them: `clusterset join`, the chart's tests, the test clusters.
 package crds
 
 import (
@@ -13,7 +13,7 @@ import (
 //go:embed *.yaml
 var FS embed.FS
 
-// All returns the files' contents, each one CustomResourceDefinition, in the order of their names.
+// All returns the contents of the files, one CustomResourceDefinition each, sorted by file name.
 func All() [][]byte {
 	names, err := fs.Glob(FS, "*.yaml")
 	if err != nil {
@@ -23,7 +23,7 @@ func All() [][]byte {
 	for _, name := range names {
 		content, err := FS.ReadFile(name)
 		if err != nil {
-			panic(fmt.Sprintf("read embedded CRD %s: %v", name, err)) // it was compiled in
+			panic(fmt.Sprintf("read embedded CRD %s: %v", name, err)) // it is embedded
 		}
 		all = append(all, content)
 	}

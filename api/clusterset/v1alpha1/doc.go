@@ -1,9 +1,9 @@
-// Package v1alpha1 has the types of group clusterset.dev, which are exchanged between members and the hub:
-// ExportedService and ExportedEndpoints from an exporter to every importer, MemberCluster from the hub to everyone.
+// Package v1alpha1 has the types of group clusterset.dev, which are exchanged between members and the hub: ExportedService and
+// ExportedEndpoints from an exporter to every importer, MemberCluster from the hub to everyone.
 //
-// The source cluster of an ExportedService or ExportedEndpoints is that of its namespace (SourceCluster), never a
-// field. All readers on the hub must use Sanitized: the schema's limits hold only on a hub with unmodified CRDs, and a
-// member is trusted to describe its own services, but not to be well-behaved.
+// The namespace of an ExportedService or ExportedEndpoints determines its source cluster (SourceCluster); no field does. All
+// readers on the hub must use Sanitized: the schema's limits hold only on a hub with unmodified CRDs, and a member is trusted
+// to describe its own services, but not to be well-behaved.
 //
 // +kubebuilder:object:generate=true
 // +groupName=clusterset.dev

@@ -7,9 +7,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// ExportedEndpoints are up to 100 endpoints of one EndpointSlice of an exported Service. They lie beside its
-// ExportedService, and their names begin with its name and a dot (api.ExportedEndpointsName). Longer slices are cut into
-// several.
+// ExportedEndpoints are up to 100 endpoints of one EndpointSlice of an exported Service. They are in the namespace of its
+// ExportedService, and their names begin with its name and a dot (api.ExportedEndpointsName). Longer slices are split.
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -25,11 +24,11 @@ type ExportedEndpoints struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the endpoints and the service they belong to.
+	// spec has the endpoints and the service they belong to.
 	Spec ExportedEndpointsSpec `json:"spec"`
 }
 
-// ExportedEndpointsSpec holds endpoints of one address family and one set of ports, as an EndpointSlice does.
+// ExportedEndpointsSpec has endpoints of one address family and one set of ports, like an EndpointSlice.
 type ExportedEndpointsSpec struct {
 	// serviceNamespace is the namespace of the Service.
 	// +kubebuilder:validation:MinLength=1
@@ -47,22 +46,22 @@ type ExportedEndpointsSpec struct {
 	// +kubebuilder:validation:Enum=IPv4;IPv6
 	AddressType discoveryv1.AddressType `json:"addressType"`
 
-	// endpoints of the slice, ready or not: addresses, hostname, conditions and zone. The exporter leaves out what means
-	// something in its own cluster only (nodeName, targetRef, hints), and importers ignore it.
+	// endpoints of the slice, ready or not: addresses, hostname, conditions and zone. The exporter leaves out fields that have
+	// a meaning only in its own cluster (nodeName, targetRef, hints), and importers ignore them.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
 	Endpoints []discoveryv1.Endpoint `json:"endpoints,omitempty"`
 
-	// ports that each of the endpoints listens on.
+	// ports that every endpoint listens on.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
 	Ports []discoveryv1.EndpointPort `json:"ports,omitempty"`
 }
 
-// SourceCluster returns the member that the record comes from, by the namespace it lies in, and whether it lies in a
-// member's namespace.
+// SourceCluster returns the member that the record comes from, by its namespace. ok is false if that isn't a member's
+// namespace.
 func (e *ExportedEndpoints) SourceCluster() (string, bool) {
 	return api.ClusterOfNamespace(e.Namespace)
 }

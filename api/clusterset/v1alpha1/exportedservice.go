@@ -9,9 +9,9 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// ExportedService is one cluster's export of a Service, without its endpoints. It lies in the member's namespace on the
-// hub, under the name "<service>.<namespace>" (api.ExportedServiceName). The member's exporter alone writes it; every
-// importer merges those of one service into one ServiceImport (KEP-1645, "Constraints and Conflict Resolution").
+// ExportedService is one cluster's export of a Service, without its endpoints. It is in the member's namespace on the hub,
+// under the name "<service>.<namespace>" (api.ExportedServiceName). Only the member's exporter writes it. Every importer merges
+// the ExportedServices of a service into one ServiceImport (KEP-1645, "Constraints and Conflict Resolution").
 //
 // +genclient
 // +kubebuilder:object:root=true
@@ -28,11 +28,11 @@ type ExportedService struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what the cluster says about its Service.
+	// spec describes the exported Service.
 	Spec ExportedServiceSpec `json:"spec"`
 }
 
-// ExportedServiceSpec is what one cluster says about its Service and its ServiceExport.
+// ExportedServiceSpec describes one cluster's Service and ServiceExport.
 //
 // +kubebuilder:validation:XValidation:rule="self.type != 'Headless' || !has(self.clusterIPs) || size(self.clusterIPs) == 0",message="a Headless service has no clusterIPs"
 type ExportedServiceSpec struct {
@@ -48,11 +48,11 @@ type ExportedServiceSpec struct {
 	// +kubebuilder:validation:Pattern=`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	ServiceName string `json:"serviceName"`
 
-	// type is ClusterSetIP or Headless. Services of type ClusterIP, NodePort and LoadBalancer export as ClusterSetIP.
+	// type is ClusterSetIP or Headless. Services of type ClusterIP, NodePort and LoadBalancer are exported as ClusterSetIP.
 	// +kubebuilder:validation:Enum=ClusterSetIP;Headless
 	Type mcsv1beta1.ServiceImportType `json:"type"`
 
-	// ports of the Service, in its order.
+	// ports of the Service, in the Service's order.
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=map
 	// +listMapKey=port
@@ -60,42 +60,42 @@ type ExportedServiceSpec struct {
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
 
-	// clusterIPs of the Service, in its order; none if it is Headless. Importers with --data-path=clusterips send
-	// traffic there, and GlobalService endpoints of type ClusterIP hold them.
+	// clusterIPs of the Service, in the Service's order; none if it is Headless. Importers with --data-path=clusterips send
+	// traffic there, and GlobalServices of type ClusterIP have them as endpoints.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=45
 	// +listType=atomic
 	// +optional
 	ClusterIPs []string `json:"clusterIPs,omitempty"`
 
-	// ipFamilies of the Service, in its order: IPv4, IPv6.
+	// ipFamilies of the Service, in the Service's order: IPv4, IPv6.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:Enum=IPv4;IPv6
 	// +listType=atomic
 	// +optional
 	IPFamilies []corev1.IPFamily `json:"ipFamilies,omitempty"`
 
-	// sessionAffinity is None or ClientIP. Left out, it is None.
+	// sessionAffinity is None or ClientIP. Defaults to None.
 	// +kubebuilder:validation:Enum=None;ClientIP
 	// +optional
 	SessionAffinity corev1.ServiceAffinity `json:"sessionAffinity,omitempty"`
 
-	// sessionAffinityConfig belongs to sessionAffinity ClientIP: how long a client keeps its backend, 1 to 86400 s.
+	// sessionAffinityConfig is how long a client keeps its backend with sessionAffinity ClientIP, 1 to 86400 s.
 	// +optional
 	SessionAffinityConfig *corev1.SessionAffinityConfig `json:"sessionAffinityConfig,omitempty"`
 
-	// internalTrafficPolicy is Cluster or Local. Left out, it is Cluster.
+	// internalTrafficPolicy is Cluster or Local. Defaults to Cluster.
 	// +kubebuilder:validation:Enum=Cluster;Local
 	// +optional
 	InternalTrafficPolicy *corev1.ServiceInternalTrafficPolicy `json:"internalTrafficPolicy,omitempty"`
 
-	// trafficDistribution of the Service: PreferClose, PreferSameZone, PreferSameNode, or left out for no preference.
+	// trafficDistribution of the Service: PreferClose, PreferSameZone or PreferSameNode. Absent means no preference.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	TrafficDistribution *string `json:"trafficDistribution,omitempty"`
 
-	// policy says which of the service's endpoints are used from where, as the annotations of the ServiceExport state it.
-	// Left out, nothing is stated.
+	// policy is which of the service's endpoints are used from which location, as stated by the annotations of the
+	// ServiceExport.
 	// +optional
 	Policy *ServicePolicy `json:"policy,omitempty"`
 
@@ -119,28 +119,28 @@ type ExportedServiceSpec struct {
 	// +optional
 	ExportedAnnotations map[string]string `json:"exportedAnnotations,omitempty"`
 
-	// exportedAt is when the ServiceExport was created, to the second, by its own cluster's clock. Where exports disagree
-	// the oldest wins.
+	// exportedAt is when the ServiceExport was created, to the second, by its own cluster's clock. If exports conflict, the
+	// oldest wins.
 	ExportedAt metav1.Time `json:"exportedAt"`
 }
 
-// ServicePolicy says which of a service's endpoints are used from where. What it leaves out is as each DNS server and each
-// member agent is configured.
+// ServicePolicy is which of a service's endpoints are used from which location. For what it leaves out, the configuration of
+// each DNS server and member agent applies.
 type ServicePolicy struct {
-	// prefer lists the tiers of endpoints that are preferred, the most wanted first: one or more of cluster, zone and region,
-	// separated by blanks. "none" is no preference: all endpoints are used alike.
+	// prefer lists the preferred tiers of endpoints, the most preferred first: one or more of cluster, zone and region,
+	// separated by blanks. "none" means no preference: all endpoints are used alike.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^(none|(cluster|zone|region)( (cluster|zone|region)){0,2})$`
 	// +optional
 	Prefer string `json:"prefer,omitempty"`
 
-	// boundary is cluster, zone or region: endpoints outside of the client's are never used.
+	// boundary is cluster, zone or region. Endpoints outside the client's are never used.
 	// +kubebuilder:validation:Enum=cluster;zone;region
 	// +optional
 	Boundary string `json:"boundary,omitempty"`
 
-	// minReady is how many ready endpoints make a tier enough, 1 to 100000. Below that the next tier joins it. Left out, it
-	// is 1.
+	// minReady is how many ready endpoints a tier needs, 1 to 100000. If it has fewer, the next tier is used as well. Defaults
+	// to 1.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100000
 	// +optional
@@ -149,19 +149,19 @@ type ServicePolicy struct {
 
 // ServicePort is a port of an exported Service.
 type ServicePort struct {
-	// name of the port, a DNS label, unique in the service; empty where it is the only port.
+	// name of the port, a DNS label, unique in the service. It may be empty if this is the only port.
 	// +kubebuilder:validation:MaxLength=63
 	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// protocol is TCP, UDP or SCTP. Left out, it is TCP.
+	// protocol is TCP, UDP or SCTP. Defaults to TCP.
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	// +kubebuilder:default=TCP
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 
-	// appProtocol is the Service's hint at the protocol spoken on the port.
+	// appProtocol is the Service's hint at the application protocol of the port.
 	// +kubebuilder:validation:MaxLength=317
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
@@ -171,14 +171,14 @@ type ServicePort struct {
 	// +kubebuilder:validation:Maximum=65535
 	Port int32 `json:"port"`
 
-	// targetPort is the number or name of the port on the backends. What the backends really listen on is in
-	// ExportedEndpoints; this is for people. Left out, it is port.
+	// targetPort is the number or name of the port on the backends, for information only: the ports that they listen on are in
+	// ExportedEndpoints. Defaults to port.
 	// +optional
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 }
 
-// SourceCluster returns the member that the record comes from, by the namespace it lies in, and whether it lies in a
-// member's namespace.
+// SourceCluster returns the member that the record comes from, by its namespace. ok is false if that isn't a member's
+// namespace.
 func (e *ExportedService) SourceCluster() (string, bool) { return api.ClusterOfNamespace(e.Namespace) }
 
 // ExportedServiceList is a list of ExportedServices.

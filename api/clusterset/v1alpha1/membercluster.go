@@ -32,11 +32,11 @@ type MemberCluster struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is what people decide about the cluster.
+	// spec is what an administrator configures.
 	// +optional
 	Spec MemberClusterSpec `json:"spec,omitempty"`
 
-	// status is what the hub sees of the cluster.
+	// status is what the hub observes.
 	// +optional
 	Status MemberClusterStatus `json:"status,omitempty"`
 }
@@ -45,17 +45,17 @@ type MemberCluster struct {
 // so that all members see it (api.MemberFinalizer). A cluster without a MemberCluster hasn't left: the hub lost it.
 func (m *MemberCluster) Left() bool { return m.DeletionTimestamp != nil }
 
-// MemberClusterSpec is what people decide about a cluster.
+// MemberClusterSpec is what an administrator configures for a cluster.
 type MemberClusterSpec struct {
-	// zone the cluster lies in, for endpoints that don't say their own. Where neither zone nor zones is given, the zones of
-	// the cluster's nodes count, which its agent reports (status.zones). Unknown matches no zone.
+	// zone of the cluster, for endpoints that don't state their own. Without zone and zones, the zones of the cluster's nodes
+	// are used, which its agent reports (status.zones). An unknown zone matches no zone.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^$|^\S(.*\S)?$`
 	// +optional
 	Zone string `json:"zone,omitempty"`
 
-	// zones the cluster lies in, where it lies in several; zone, if given, is one more. What doesn't say its own zone, as a
-	// Service's ClusterIP, counts as near to each of them. They go before status.zones.
+	// zones of a cluster that spans several; zone, if set, is one more. What has no zone of its own, such as a Service's
+	// ClusterIP, counts as close to each of them. They take precedence over status.zones.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=253
@@ -64,27 +64,27 @@ type MemberClusterSpec struct {
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 
-	// region the cluster lies in. Empty: unknown, which matches no region.
+	// region of the cluster. Empty means unknown, which matches no region.
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:Pattern=`^$|^\S(.*\S)?$`
 	// +optional
 	Region string `json:"region,omitempty"`
 
-	// drain puts the cluster's endpoints behind every other, whatever the distance: they serve only where nothing else is
-	// left. `clusterset drain` sets it.
+	// drain ranks the cluster's endpoints behind all others, whatever the distance: they are used only if nothing else is left.
+	// `clusterset drain` sets it.
 	// +optional
 	Drain bool `json:"drain,omitempty"`
 
-	// weight is the cluster's share against others of the same tier, 1 to 100, where an answer can express one: as the weight
-	// of SRV records (RFC 2782), and as its share where the server's max_answers leaves addresses out. Behind a ClusterSetIP it
-	// counts for nothing: kube-proxy gives equal shares. Left out, it is 100. To send no traffic at all, drain.
+	// weight is the cluster's share relative to other clusters of the same tier, 1 to 100. It is the weight of SRV records (RFC
+	// 2782), and the cluster's share if the server's max_answers leaves addresses out. It has no effect behind a ClusterSetIP:
+	// kube-proxy gives equal shares. Defaults to 100. To send no traffic at all, set drain.
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=100
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
 
-	// cidrs that the cluster's endpoint and service addresses lie in, such as 10.1.0.0/16, for a policy that keeps a
-	// member from exporting another's addresses. Empty: no such limit.
+	// cidrs are the networks of the cluster's endpoint and service addresses, such as 10.1.0.0/16. Addresses outside them can't
+	// be exported, which keeps a member from exporting another's. Empty means no limit.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=43
 	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]+/[0-9]{1,3}$`
@@ -127,32 +127,33 @@ func (m *MemberCluster) AllZones() []string {
 // DefaultWeight is the weight of a cluster that doesn't state one.
 const DefaultWeight int32 = 100
 
-// MemberClusterPhase is how long a cluster has been silent, in three steps.
+// MemberClusterPhase is a cluster's state by the length of its silence.
 type MemberClusterPhase string
 
 const (
 	// MemberReady clusters renew their heartbeat.
 	MemberReady MemberClusterPhase = "Ready"
 
-	// MemberSuspect clusters haven't for a while (40 s by default): their endpoints rank behind those of every healthy
+	// MemberSuspect clusters have been silent for a while (40 s by default): their endpoints rank behind those of every healthy
 	// cluster.
 	MemberSuspect MemberClusterPhase = "Suspect"
 
-	// MemberExpired clusters haven't for long (5 min by default): their endpoints are not answered. What they exported
-	// stays on the hub, so that one renewal brings everything back. With the condition Left they have left for good.
+	// MemberExpired clusters have been silent for long (5 min by default): their endpoints are not in answers. Their exports
+	// stay on the hub, so that one renewal brings everything back. With the condition Left they have left for good.
 	MemberExpired MemberClusterPhase = "Expired"
 )
 
-// MemberClusterStatus is what the hub sees of a cluster.
+// MemberClusterStatus is what the hub observes of a cluster.
 type MemberClusterStatus struct {
-	// phase is Ready, Suspect or Expired. Empty: the hub has never seen a heartbeat, and DNS takes the cluster as
+	// phase is Ready, Suspect or Expired. Empty means that the hub has never seen a heartbeat; DNS then treats the cluster as
 	// healthy.
 	// +kubebuilder:validation:Enum=Ready;Suspect;Expired
 	// +optional
 	Phase MemberClusterPhase `json:"phase,omitempty"`
 
-	// lastHeartbeatTime is when, by the hub's clock, it last saw the Lease of a Suspect or Expired cluster change. A Ready one has
-	// none: every member watches this object, and none has to know. The Lease in the cluster's namespace on the hub says it.
+	// lastHeartbeatTime is when, by the hub's clock, the hub last saw the Lease of a Suspect or Expired cluster change. It
+	// isn't set for a Ready cluster, because every member watches this object; see the Lease in the cluster's namespace on the
+	// hub instead.
 	// +optional
 	LastHeartbeatTime *metav1.Time `json:"lastHeartbeatTime,omitempty"`
 
@@ -161,8 +162,8 @@ type MemberClusterStatus struct {
 	// +optional
 	AgentVersion string `json:"agentVersion,omitempty"`
 
-	// zones that the cluster's nodes lie in, by their label topology.kubernetes.io/zone, as its agent said last. They count
-	// where spec has neither zone nor zones.
+	// zones of the cluster's nodes, by their label topology.kubernetes.io/zone, as its agent last reported them. They are used
+	// if spec has neither zone nor zones.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
@@ -170,7 +171,7 @@ type MemberClusterStatus struct {
 	// +optional
 	Zones []string `json:"zones,omitempty"`
 
-	// exportedServices is how many ExportedServices the cluster had on the hub when phase or agentVersion changed last.
+	// exportedServices is how many ExportedServices the cluster had on the hub when phase or agentVersion last changed.
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
@@ -183,8 +184,8 @@ type MemberClusterStatus struct {
 
 // Condition types and reasons of a MemberCluster.
 const (
-	// ConditionReady is True in phase Ready, False in Suspect and Expired, Unknown before the first heartbeat. Its
-	// message says since when.
+	// ConditionReady is True in phase Ready, False in Suspect and Expired, Unknown before the first heartbeat. Its message
+	// states the time.
 	ConditionReady = "Ready"
 
 	// ReasonHeartbeatSeen goes with Ready=True.
@@ -199,8 +200,8 @@ const (
 	// ReasonNoHeartbeat goes with Ready=Unknown.
 	ReasonNoHeartbeat = "NoHeartbeat"
 
-	// ConditionExpiryPaused is True while the brake holds: more than half of the members, or all, turned silent together, which
-	// says more about the hub than about them, so none of them expires.
+	// ConditionExpiryPaused is True while more than half of the members, or all, are silent together. That is more likely the
+	// hub's fault than theirs, so none of them expires.
 	ConditionExpiryPaused = "ExpiryPaused"
 
 	// ReasonMostMembersSilent goes with ExpiryPaused=True.
@@ -209,15 +210,15 @@ const (
 	// ReasonMostMembersHeard goes with ExpiryPaused=False.
 	ReasonMostMembersHeard = "MostMembersHeard"
 
-	// ConditionLeft is True where the cluster has left the set, and its rights and records are taken away. The MemberCluster is
-	// then in phase Expired, and goes a week after that. The condition is not there otherwise.
+	// ConditionLeft is True if the cluster has left the set, and its rights and records are deleted. The MemberCluster is then
+	// in phase Expired, and is deleted a week later. Otherwise the condition is absent.
 	ConditionLeft = "Left"
 
 	// ReasonDeleted goes with Left=True, and then with Ready=False: the MemberCluster was deleted, by `clusterset leave` or by hand.
 	ReasonDeleted = "Deleted"
 
-	// ConditionJoined says whether the hub process has made the cluster a member, where that is switched on (hub --manage-members). It is
-	// not there otherwise.
+	// ConditionJoined is whether the hub process has made the cluster a member, if that is enabled (hub --manage-members).
+	// Otherwise the condition is absent.
 	ConditionJoined = "Joined"
 
 	// ReasonCredentialsWait goes with Joined=True: a Secret on the hub holds the kubeconfig for the cluster's agent.
@@ -226,7 +227,7 @@ const (
 	// ReasonCredentialsTaken goes with Joined=True, after the agent's first heartbeat.
 	ReasonCredentialsTaken = "CredentialsTaken"
 
-	// ReasonNotOurs goes with Joined=False and CommunitiesEnforced=False: an object of somebody else's has the name of one that is needed.
+	// ReasonNotOurs goes with Joined=False and CommunitiesEnforced=False: an object that is needed exists, but isn't clusterset's.
 	ReasonNotOurs = "NotOurs"
 
 	// ConditionCommunitiesEnforced says whether what the cluster can read on the hub is bound by its communities. It is there only while
@@ -244,8 +245,8 @@ const (
 	// ReasonWaitsForAgents goes with CommunitiesEnforced=False: other clusters have the reason AgentTooOld.
 	ReasonWaitsForAgents = "WaitsForAgents"
 
-	// ConditionLimited is True where the cluster has as many services on the hub as it may, so that more are refused. It is not
-	// there before.
+	// ConditionLimited is True if the cluster has as many services on the hub as it may have, so that more are rejected. The
+	// condition is absent before that.
 	ConditionLimited = "Limited"
 
 	// ReasonTooManyServices goes with Limited=True.
@@ -254,8 +255,8 @@ const (
 	// ReasonFewServices goes with Limited=False.
 	ReasonFewServices = "FewServices"
 
-	// ConditionCloned is True where a second cluster works with this one's identity, name and credentials, as one does that was restored
-	// from its backup. The agent that started later exports nothing. The condition is not there before.
+	// ConditionCloned is True if a second cluster works with this one's identity, name and credentials, for example one that
+	// was restored from its backup. The agent that started later exports nothing. The condition is absent before that.
 	ConditionCloned = "Cloned"
 
 	// ReasonCloneYields goes with Cloned=True.
@@ -264,7 +265,7 @@ const (
 	// ReasonCloneGone goes with Cloned=False.
 	ReasonCloneGone = "CloneGone"
 
-	// ConditionHubAnswers stands on a member's copy of its own MemberCluster: whether the hub answers its agent, and since when.
+	// ConditionHubAnswers is, on a member's copy of its own MemberCluster, whether the hub answers its agent, and since when.
 	ConditionHubAnswers = "HubAnswers"
 
 	// ReasonHubAnswers goes with HubAnswers=True.
@@ -273,8 +274,8 @@ const (
 	// ReasonHubAway goes with HubAnswers=False.
 	ReasonHubAway = "Away"
 
-	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its data,
-	// while the cluster is given the time to join it again. It is not there otherwise.
+	// ConditionOnHub is False on a member's copy of a MemberCluster that the hub has lost, with or without the rest of its
+	// data, while the importer waits for the cluster to rejoin. Otherwise the condition is absent.
 	ConditionOnHub = "OnHub"
 	// ReasonNotRejoined goes with OnHub=False.
 	ReasonNotRejoined = "NotRejoined"

@@ -6,17 +6,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// GroupName is our API group.
+// GroupName is clusterset's API group.
 const GroupName = "clusterset.dev"
 
 var (
 	// GroupVersion is the group and version of this package's types.
 	GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-	// SchemeBuilder collects what AddToScheme does.
+	// SchemeBuilder collects the functions that AddToScheme calls.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-	// AddToScheme makes this package's types known to a scheme.
+	// AddToScheme adds this package's types to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 

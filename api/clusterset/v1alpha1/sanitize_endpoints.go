@@ -11,25 +11,24 @@ import (
 	"github.com/clusterset/clusterset/api/internal/sanitize"
 )
 
-// Validate returns what is wrong with the record, nothing if it can be imported whole.
+// Validate returns what is wrong with the record, or nothing if all of it can be imported.
 func (e *ExportedEndpoints) Validate() field.ErrorList {
 	_, errs := e.Sanitized()
 	return errs
 }
 
-// Sanitized returns a copy of the record that can be imported, and what had to be left out for that. The copy is nil where
-// the record's name isn't one of the service it states, or the address type is neither IPv4 nor IPv6. Otherwise what is
-// wrong goes and the rest stays: addresses that api.ParseAddress refuses or that are of the other family, endpoints with
-// none left, hostnames and zones that can't be (their endpoints stay), ports without a number or with an earlier one's
-// name, what goes beyond the limits of package api.
+// Sanitized returns a copy of the record that can be imported, and what had to be left out. The copy is nil if the record's
+// name doesn't match its service, or if the address type is neither IPv4 nor IPv6. Otherwise it leaves out only what is
+// invalid: addresses that api.ParseAddress rejects or that are of the other family, endpoints without any other, hostnames and
+// zones (but not their endpoints), ports without a number or with an earlier one's name, and what exceeds the limits of package
+// api.
 //
-// Of each endpoint the copy has addresses, hostname, conditions and zone. The rest means something in the cluster it comes
-// from and something else here: a node's name could be that of a local one, and kube-proxy would take the endpoint for
-// local; a targetRef could name a pod here, and a mesh would take its identity; hints would steer traffic. That it was
-// sent is no error.
+// Of each endpoint the copy has addresses, hostname, conditions and zone. The other fields have a meaning only in the source
+// cluster: kube-proxy would take an endpoint for local if its node had the name of a local one; a mesh would use the identity
+// of a local pod that a targetRef happens to name; hints would steer traffic. Such fields are not errors.
 //
-// A port's protocol left out is filled in. The copy's own Validate finds nothing. The record itself, which may belong to
-// an informer's cache, is not changed; the copy shares none of its memory.
+// A missing protocol is filled in. The copy's own Validate finds nothing. The record itself, which may belong to an informer's
+// cache, is not changed; the copy shares none of its memory.
 func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, field.ErrorList) {
 	if errs := e.validateIdentity(); len(errs) > 0 {
 		return nil, errs
@@ -53,7 +52,7 @@ func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, field.ErrorList) {
 	return out, errs
 }
 
-// validateIdentity returns what is wrong with the fields without which the record is of no use.
+// validateIdentity returns what is wrong with the fields without which the record is unusable.
 func (e *ExportedEndpoints) validateIdentity() field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateServiceRef(e.Spec.ServiceNamespace, e.Spec.ServiceName, path)
@@ -71,7 +70,7 @@ func (e *ExportedEndpoints) validateIdentity() field.ErrorList {
 	return errs
 }
 
-// sanitizeEndpoint returns what can be kept of an endpoint, and whether that is anything.
+// sanitizeEndpoint returns the valid part of an endpoint. ok is false if there is none.
 func sanitizeEndpoint(e *discoveryv1.Endpoint, family corev1.IPFamily, at sanitize.At, errs *field.ErrorList) (discoveryv1.Endpoint, bool) {
 	out := discoveryv1.Endpoint{
 		Addresses:  sanitize.Addresses(e.Addresses, family, at, errs),

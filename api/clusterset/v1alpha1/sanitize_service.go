@@ -16,33 +16,33 @@ import (
 	"github.com/clusterset/clusterset/api/internal/sanitize"
 )
 
-// MaxExportedAnnotationBytes is the most that the keys and values of exportedAnnotations may add up to. It leaves room
-// for an importer's own under the 256 KiB an object may have.
+// MaxExportedAnnotationBytes is the most bytes that the keys and values of exportedAnnotations may have in total. It leaves
+// room for the importer's own annotations within the API's limit of 256 KiB per object.
 const MaxExportedAnnotationBytes = 64 << 10
 
 // maxAffinitySeconds is the longest ClientIP affinity a Service can have: a day.
 const maxAffinitySeconds = 86400
 
-// Validate returns what is wrong with the record, nothing if it can be imported whole.
+// Validate returns what is wrong with the record, or nothing if all of it can be imported.
 func (e *ExportedService) Validate() field.ErrorList {
 	_, errs := e.Sanitized()
 	return errs
 }
 
-// Sanitized returns a copy of the record that can be merged and imported, and what had to be left out for that. The copy
-// is nil where the record says nothing usable: its name isn't that of the service it states, its type is unknown, or it has
-// no export time, with which it would pass for the oldest. Otherwise what is wrong goes and the rest stays: ports,
-// addresses and families that can't be, and values that the importing API server would refuse in a ServiceImport or in a
-// derived Service. A refused object would keep every other cluster's part of the service from being imported too.
+// Sanitized returns a copy of the record that can be merged and imported, and what had to be left out. The copy is nil if the
+// record is unusable: its name doesn't match its service, its type is unknown, or it has no export time, which would make it
+// the oldest. Otherwise it leaves out only what is invalid: ports, addresses and families, and values that the importing API
+// server would reject in a ServiceImport or a derived Service. A rejected object would also block the import of every other
+// cluster's part of the service.
 //
-// Exported labels and annotations are dropped where their keys are reserved (api.IsReservedKey).
+// Exported labels and annotations with reserved keys (api.IsReservedKey) are dropped.
 //
-// Several ways to say the same come out as one, so that merging sees no conflict between them: protocol TCP,
-// sessionAffinity None and internalTrafficPolicy Cluster are filled in, ipFamilies left out are those of the clusterIPs,
-// and a sessionAffinityConfig without ClientIP goes.
+// Equivalent values are made equal, so that merging sees no conflict between them: protocol TCP, sessionAffinity None and
+// internalTrafficPolicy Cluster are filled in, missing ipFamilies are those of the clusterIPs, and a sessionAffinityConfig
+// without ClientIP is dropped.
 //
-// The copy's own Validate finds nothing. The record itself, which may belong to an informer's cache, is not changed; the
-// copy shares none of its memory.
+// The copy's own Validate finds nothing. The record itself, which may belong to an informer's cache, is not changed; the copy
+// shares none of its memory.
 func (e *ExportedService) Sanitized() (*ExportedService, field.ErrorList) {
 	if errs := e.validateIdentity(); len(errs) > 0 {
 		return nil, errs
@@ -82,7 +82,7 @@ func (e *ExportedService) sanitizeExportTo(path *field.Path, errs *field.ErrorLi
 	e.Spec.ExportTo = kept
 }
 
-// validateIdentity returns what is wrong with the fields without which the record is of no use.
+// validateIdentity returns what is wrong with the fields without which the record is unusable.
 func (e *ExportedService) validateIdentity() field.ErrorList {
 	path := field.NewPath("spec")
 	errs := validateServiceRef(e.Spec.ServiceNamespace, e.Spec.ServiceName, path)
@@ -144,7 +144,7 @@ func validTargetPort(port intstr.IntOrString) bool {
 	return port.IntVal >= 1 && port.IntVal <= 65535
 }
 
-// sanitizeAddresses keeps one clusterIP of a family, as a Service has, and each family once.
+// sanitizeAddresses keeps one clusterIP of each family, as in a Service, and each family once.
 func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.ErrorList) {
 	path := spec.Child("clusterIPs")
 	if s.Type == mcsv1beta1.Headless && len(s.ClusterIPs) > 0 {
@@ -188,7 +188,7 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.Er
 	s.IPFamilies = stated
 }
 
-// sanitizeTraffic keeps of the fields about how traffic is spread what a Service of today's API can have.
+// sanitizeTraffic keeps the traffic fields whose values a Service of the current API can have.
 func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.ErrorList) {
 	switch s.SessionAffinity {
 	case "":
@@ -233,8 +233,8 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.Erro
 	}
 }
 
-// sanitizeLabels removes from m what can't be, or shall not be, a label of ours. In the order of the keys, so that every
-// importer removes the same.
+// sanitizeLabels removes keys from m that can't be, or must not be, a label of ours. It goes in the order of the keys, so that
+// every importer removes the same.
 func sanitizeLabels(m map[string]string, path *field.Path, errs *field.ErrorList) {
 	left := api.MaxExportedKeys
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -257,7 +257,7 @@ func sanitizeLabels(m map[string]string, path *field.Path, errs *field.ErrorList
 	}
 }
 
-// sanitizeAnnotations removes from m what can't be, or shall not be, an annotation of ours.
+// sanitizeAnnotations removes keys from m that can't be, or must not be, an annotation of ours.
 func sanitizeAnnotations(m map[string]string, path *field.Path, errs *field.ErrorList) {
 	left, bytes := api.MaxExportedKeys, MaxExportedAnnotationBytes
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -281,5 +281,5 @@ func sanitizeAnnotations(m map[string]string, path *field.Path, errs *field.Erro
 	}
 }
 
-// tooManyKeys is what sanitizeLabels and sanitizeAnnotations say of keys beyond the limit.
+// tooManyKeys is the message for keys beyond the limit.
 var tooManyKeys = fmt.Sprintf("no more than %d keys can be exported", api.MaxExportedKeys)

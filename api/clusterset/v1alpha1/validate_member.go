@@ -9,8 +9,8 @@ import (
 	"github.com/clusterset/clusterset/api/internal/sanitize"
 )
 
-// Validate returns what is wrong with the object, nothing if all of it can be used. A MemberCluster is written by people
-// and by the hub, so there is nothing to salvage: one with errors is to be reported, and not used.
+// Validate returns what is wrong with the object, or nothing if all of it can be used. People and the hub write MemberClusters,
+// so there is nothing to salvage: report an invalid one and don't use it.
 func (m *MemberCluster) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if err := api.CheckClusterName(m.Name); err != nil {

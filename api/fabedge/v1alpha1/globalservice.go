@@ -5,25 +5,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ServiceType says what the endpoints of a GlobalService are.
+// ServiceType is the kind of a GlobalService's endpoints.
 type ServiceType string
 
 const (
-	// ClusterIP services have one endpoint per cluster, which holds that cluster's ClusterIPs.
+	// ClusterIP services have one endpoint per cluster, with that cluster's ClusterIPs.
 	ClusterIP ServiceType = "ClusterIP"
 	// Headless services have the backends themselves as endpoints, usually pods.
 	Headless ServiceType = "Headless"
 )
 
-// GlobalService is a service that one or more clusters offer to all of them, under its own namespace and name. The
-// importer writes it from the exports on the hub; users may write their own, for backends outside any cluster too.
+// GlobalService is a service that one or more clusters offer to all of them, under its own namespace and name. The importer
+// writes it from the exports on the hub. Users may write their own, also for backends outside any cluster.
 //
 // +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
 // +kubebuilder:resource:shortName=gsvc,categories=clusterset
 // +kubebuilder:printcolumn:name="Type",type="string",JSONPath=".spec.type",description="ClusterIP or Headless"
-// +kubebuilder:printcolumn:name="Truncated",type="integer",JSONPath=".status.truncatedEndpoints",description="Endpoints left out for want of room"
+// +kubebuilder:printcolumn:name="Truncated",type="integer",JSONPath=".status.truncatedEndpoints",description="Endpoints that did not fit"
 // +kubebuilder:printcolumn:name="Age",type="date",JSONPath=".metadata.creationTimestamp",description="Time since creation"
 type GlobalService struct {
 	metav1.TypeMeta `json:",inline"`
@@ -34,81 +34,81 @@ type GlobalService struct {
 	// +optional
 	Spec GlobalServiceSpec `json:"spec,omitempty"`
 
-	// status is what the importer says about a GlobalService it wrote (clusterset: an addition to FabDNS's schema). DNS
+	// status is what the importer reports about a GlobalService that it wrote (clusterset: an addition to FabDNS's schema). DNS
 	// doesn't read it.
 	// +optional
 	Status GlobalServiceStatus `json:"status,omitempty"`
 }
 
-// GlobalServiceSpec describes a service and where to reach it.
+// GlobalServiceSpec describes a service and how to reach it.
 type GlobalServiceSpec struct {
-	// type is ClusterIP or Headless. Left out, it means ClusterIP.
+	// type is ClusterIP or Headless. Defaults to ClusterIP.
 	// +kubebuilder:validation:Enum=ClusterIP;Headless
 	// +optional
 	Type ServiceType `json:"type,omitempty"`
 
-	// ports the service listens on. Those that have a name get SRV records.
+	// ports the service listens on. Named ports get SRV records.
 	// +optional
 	Ports []ServicePort `json:"ports,omitempty"`
 
-	// endpoints to choose from, in no particular order. At most 4096 of them serve.
+	// endpoints to choose from, in no particular order. At most 4096 of them are served.
 	// +optional
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 }
 
-// Endpoint is one cluster's service (type ClusterIP) or one backend (type Headless), with its place.
+// Endpoint is one cluster's service (type ClusterIP) or one backend (type Headless), with its location.
 type Endpoint struct {
-	// addresses of the endpoint, IPv4 or IPv6 or some of each; 1 to 100.
+	// addresses of the endpoint: IPv4, IPv6 or both; 1 to 100.
 	// +listType=set
 	Addresses []string `json:"addresses"`
 
 	// hostname, a DNS label, gives a headless endpoint the name <hostname>.<cluster>.<service>.<namespace>.svc.global.
-	// Endpoints that share a hostname share the name. Without one the address, with dashes, takes its place.
+	// Endpoints with the same hostname share the name. Without a hostname, the address with dashes takes its place.
 	// +optional
 	Hostname *string `json:"hostname,omitempty"`
 
-	// targetRef names the object behind the endpoint, in the endpoint's own cluster. For readers only.
+	// targetRef is the object behind the endpoint, in the endpoint's own cluster. For information only.
 	// +optional
 	TargetRef *corev1.ObjectReference `json:"targetRef,omitempty"`
 
-	// cluster the endpoint lies in. Empty: in none, so that it has no name below a cluster's and no cluster's health
-	// counts for it.
+	// cluster of the endpoint. Empty means none: the endpoint then has no name below a cluster's, and no cluster's health
+	// affects it.
 	// +optional
 	Cluster string `json:"cluster,omitempty"`
 
-	// zone the endpoint lies in. Empty: unknown, which matches no zone.
+	// zone of the endpoint. Empty means unknown, which matches no zone.
 	// +optional
 	Zone string `json:"zone,omitempty"`
 
-	// region the endpoint lies in. Empty: unknown, which matches no region.
+	// region of the endpoint. Empty means unknown, which matches no region.
 	// +optional
 	Region string `json:"region,omitempty"`
 
-	// ready says whether the endpoint takes traffic; left out, it does (clusterset: an addition to FabDNS's schema,
-	// meaning what an EndpointSlice's conditions.ready means).
+	// ready is whether the endpoint takes traffic, like an EndpointSlice's conditions.ready. Defaults to true (clusterset: an
+	// addition to FabDNS's schema).
 	// +optional
 	Ready *bool `json:"ready,omitempty"`
 
-	// ports that this endpoint listens on, where they differ from the service's: a headless client connects to the
-	// endpoint itself, so SRV has to give the endpoint's port (clusterset: an addition to FabDNS's schema). Left out,
-	// the service's ports are the endpoint's.
+	// ports that this endpoint listens on, if they differ from the service's: a headless client connects to the endpoint
+	// itself, so SRV records need the endpoint's port. Defaults to the service's ports (clusterset: an addition to FabDNS's
+	// schema).
 	// +kubebuilder:validation:MaxItems=100
 	// +listType=atomic
 	// +optional
 	Ports []EndpointPort `json:"ports,omitempty"`
 }
 
-// IsReady says whether the endpoint takes traffic. Nothing said means yes.
+// IsReady reports whether the endpoint takes traffic, which is the default.
 func (e *Endpoint) IsReady() bool { return e.Ready == nil || *e.Ready }
 
 // EndpointPort is a port that one endpoint listens on (clusterset: an addition to FabDNS's schema).
 type EndpointPort struct {
-	// name of the service's port that this is the endpoint's side of. Empty for a service with a single unnamed port.
+	// name of the service's port that this port belongs to. Empty for a service with a single unnamed port.
 	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// protocol is TCP, UDP or SCTP. Left out, it is TCP.
+	// protocol is TCP, UDP or SCTP. Defaults to TCP.
 	// +kubebuilder:validation:Enum=TCP;UDP;SCTP
 	// +kubebuilder:default=TCP
 	// +optional
@@ -126,12 +126,12 @@ type ServicePort struct {
 	// +optional
 	Name string `json:"name,omitempty"`
 
-	// protocol is TCP, UDP or SCTP. Left out, it is TCP.
+	// protocol is TCP, UDP or SCTP. Defaults to TCP.
 	// +kubebuilder:default=TCP
 	// +optional
 	Protocol corev1.Protocol `json:"protocol,omitempty"`
 
-	// appProtocol is a hint at the protocol spoken on the port, as in a Service. DNS doesn't read it.
+	// appProtocol is a hint at the application protocol of the port, as in a Service. DNS doesn't read it.
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
 
@@ -140,10 +140,10 @@ type ServicePort struct {
 	Port int32 `json:"port,omitempty"`
 }
 
-// GlobalServiceStatus is what the importer says about a GlobalService it wrote that has no room for all endpoints. Of any other it
-// says nothing: the spec has them all.
+// GlobalServiceStatus is set by the importer on a GlobalService that it wrote and that can't hold all endpoints. Otherwise it
+// is empty: the spec has all of them.
 type GlobalServiceStatus struct {
-	// clusters that at least one endpoint of the spec lies in.
+	// clusters that have at least one endpoint in the spec.
 	// +optional
 	Clusters int32 `json:"clusters,omitempty"`
 
@@ -155,7 +155,7 @@ type GlobalServiceStatus struct {
 	// +optional
 	ReadyEndpoints int32 `json:"readyEndpoints,omitempty"`
 
-	// truncatedEndpoints is how many endpoints were exported but found no room in the spec, which holds 4096.
+	// truncatedEndpoints is how many exported endpoints did not fit into the spec, which holds 4096.
 	// +optional
 	TruncatedEndpoints int32 `json:"truncatedEndpoints,omitempty"`
 
@@ -168,8 +168,8 @@ type GlobalServiceStatus struct {
 
 // Condition types and reasons of a GlobalService.
 const (
-	// ConditionTruncated is True while more endpoints are exported than the spec has room for. The importer shares the
-	// room fairly between the clusters, so that none of them vanishes.
+	// ConditionTruncated is True while more endpoints are exported than fit into the spec. The importer divides the room fairly
+	// between the clusters, so that none of them disappears.
 	ConditionTruncated = "Truncated"
 
 	// ReasonTooManyEndpoints is the reason for Truncated=True.

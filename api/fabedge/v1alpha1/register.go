@@ -13,10 +13,10 @@ var (
 	// GroupVersion is the group and version of this package's types.
 	GroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha1"}
 
-	// SchemeBuilder collects what AddToScheme does.
+	// SchemeBuilder collects the functions that AddToScheme calls.
 	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
 
-	// AddToScheme makes this package's types known to a scheme.
+	// AddToScheme adds this package's types to a scheme.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
 

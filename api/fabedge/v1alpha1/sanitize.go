@@ -10,29 +10,28 @@ import (
 	"github.com/clusterset/clusterset/api/internal/sanitize"
 )
 
-// Validate returns what is wrong with the object, nothing if it can be served whole. It finds more than the schema does:
-// FabDNS's is lax, and YAML files read from a directory have met no API server at all.
+// Validate returns what is wrong with the object, or nothing if all of it can be served. It finds more than the schema does:
+// FabDNS's is lax, and files in a directory have passed no API server.
 func (g *GlobalService) Validate() field.ErrorList {
 	_, errs := g.Sanitized()
 	return errs
 }
 
-// Sanitized returns a copy of the object that answers can be built from, and what had to be left out for that. The copy is
-// nil where nothing can be served: the object's own name is no DNS name, or its type is unknown. Otherwise what is wrong
-// goes and the rest stays:
+// Sanitized returns a copy of the object that can be served, and what had to be left out. The copy is nil if nothing can be
+// served: the object's name isn't a DNS label, or its type is unknown. Otherwise it leaves out only what is invalid:
 //
-//   - ports with a bad number, name or protocol, or with the name or the (protocol, port) of an earlier one;
-//   - addresses that api.ParseAddress refuses, and endpoints with none left;
-//   - endpoints with a bad cluster name, since nobody could tell whose health counts for them;
-//   - bad hostnames, zones and regions, but not their endpoints: without a hostname the address stands in, and an unknown
-//     place matches nothing;
-//   - what goes beyond the limits of package api, from the end.
+//   - ports with an invalid number, name or protocol, or with the name or the (protocol, port) of an earlier one;
+//   - addresses that api.ParseAddress rejects, and endpoints without any other;
+//   - endpoints with an invalid cluster name, because nobody could tell whose health affects them;
+//   - invalid hostnames, zones and regions, but not their endpoints: without a hostname the address is used instead, and an
+//     unknown location matches nothing;
+//   - what exceeds the limits of package api, from the end.
 //
-// Some things are not wrong, just several ways to say the same, and come out as one: a type or protocol left out is filled
-// in, cluster, hostname and port names become lower case (RFC 4343), addresses take their canonical form and appear once.
+// Equivalent values are made equal: a missing type or protocol is filled in, cluster, hostname and port names are lower-cased
+// (RFC 4343), addresses are in canonical form and occur once.
 //
 // The copy's own Validate finds nothing. The object itself, which may belong to an informer's cache, is not changed. The copy
-// shares what is not sanitized with it: don't change either.
+// shares memory with it, so neither may be changed afterwards.
 func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 	if errs := g.validateIdentity(); len(errs) > 0 {
 		return nil, errs
@@ -56,7 +55,7 @@ func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 	return &out, errs
 }
 
-// validateIdentity returns what is wrong with the name, namespace and type, without which there is nothing to serve.
+// validateIdentity returns what is wrong with the name, namespace and type. If any of them is invalid, nothing can be served.
 func (g *GlobalService) validateIdentity() field.ErrorList {
 	var errs field.ErrorList
 	if err := api.CheckLabel(g.Name); err != nil {

@@ -1,5 +1,5 @@
-// Package sanitize holds what the Sanitized methods of our API types share. Each function keeps of a list what is right and
-// appends what is wrong, and what would be right, to an error list.
+// Package sanitize has the functions that the Sanitized methods of our API types share. Each keeps the valid part of a list and
+// appends an error, saying what would be valid, for the rest.
 package sanitize
 
 import (
@@ -79,7 +79,7 @@ func Hostname(s *string, at At, errs *field.ErrorList) *string {
 	return s
 }
 
-// AppProtocol returns a port's application protocol as it is, or nil where the API server would refuse it.
+// AppProtocol returns a port's application protocol unchanged, or nil if the API server would reject it.
 func AppProtocol(s *string, path *field.Path, errs *field.ErrorList) *string {
 	if s == nil || len(validation.IsQualifiedName(*s)) == 0 {
 		return s
@@ -97,11 +97,11 @@ func Limit[T any](list []T, limit int, path *field.Path, errs *field.ErrorList) 
 	return list[:limit]
 }
 
-// Ports is the ports kept so far of one list. Its zero value is an empty one.
+// Ports are the ports kept so far of one list. The zero value is empty.
 type Ports struct {
-	// NumbersRepeat allows a (protocol, port) several times. Two ports of a service may lead to one port of a backend.
+	// NumbersRepeat allows a (protocol, port) to occur several times. Two ports of a service may lead to one port of a backend.
 	NumbersRepeat bool
-	// NamesRequired refuses an empty name, as a Service of several ports does.
+	// NamesRequired rejects an empty name, like a Service with several ports.
 	NamesRequired bool
 
 	names   map[string]bool
@@ -113,8 +113,8 @@ type portNumber struct {
 	port     int32
 }
 
-// Keep checks one port against the rules and against those kept before it, and says whether it can be kept. A name has to
-// be unique, since SRV is asked by name.
+// Keep checks a port, also against those kept before it, and reports whether it can be kept. Names must be unique, because SRV
+// queries have names.
 func (p *Ports) Keep(name string, protocol corev1.Protocol, port int32, path *field.Path, errs *field.ErrorList) bool {
 	if err := p.check(name, protocol, port, path); err != nil {
 		*errs = append(*errs, err)
@@ -152,7 +152,7 @@ func (p *Ports) check(name string, protocol corev1.Protocol, port int32, path *f
 	return nil
 }
 
-// Printable shortens a value for an error message: what a stranger sent can be as long as an object.
+// Printable shortens a value for an error message: untrusted values may be as long as an object.
 func Printable(s string) string {
 	const limit = 80
 	if len(s) <= limit {
