@@ -1,6 +1,6 @@
 {{/*
-What values.schema.json can't say: values that contradict each other or the cluster, and texts of the wrong form, for which a
-schema has nothing but a regular expression to show. Each message says what to do.
+Checks that values.schema.json can't make: values that contradict each other or the cluster, and invalid strings, for which a
+schema could only show a regular expression. Each message says what to do.
 */}}
 
 {{- define "clusterset.validate" -}}
@@ -10,7 +10,7 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- end }}
 {{- include "clusterset.validate.texts" $ }}
 {{- if and (has "none" .prefer) (gt (len .prefer) 1) }}
-{{- fail (printf "prefer is %s; none stands alone, or name tiers" (toJson .prefer)) }}
+{{- fail (printf "prefer is %s; none can't be combined with tiers" (toJson .prefer)) }}
 {{- end }}
 {{- if .dns.enabled }}
 {{- include "clusterset.validate.zones" $ }}
@@ -18,11 +18,11 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- if eq .dns.mode "clusterDNS" }}
 {{- include "clusterset.validate.clusterDNS" $ }}
 {{- else if not .dns.service.create }}
-{{- fail "dns.service.create is false, but in mode standalone there is no other Service: the cluster DNS needs an address to forward to" }}
+{{- fail "dns.service.create is false, but mode standalone has no other Service: the cluster DNS needs an address to forward to" }}
 {{- end }}
 {{- end }}
 {{- if and .member.enabled .member.skipGlobalServices (eq .member.dataPath "none") }}
-{{- fail "member.dataPath is none, which gives services no ClusterSetIP, and member.skipGlobalServices leaves nothing else with their addresses: no name would have one; set member.dataPath to pods or clusterips, or member.skipGlobalServices=false" }}
+{{- fail "with member.dataPath none and member.skipGlobalServices no name would have an address; set member.dataPath to pods or clusterips, or member.skipGlobalServices=false" }}
 {{- end }}
 {{- if .hub.enabled }}
 {{- include "clusterset.validate.hub" $ }}
@@ -71,12 +71,12 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- define "clusterset.validate.zones" -}}
 {{- range .Values.dns.zones }}
 {{- if not (regexMatch "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$" .) }}
-{{- fail (printf "dns.zones has %q; want DNS names in lower case and without a dot at the end, such as clusterset.local" .) }}
+{{- fail (printf "dns.zones has %q; want lower-case DNS names without a trailing dot, such as clusterset.local" .) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- /* CoreDNS doesn't start with a boundary that nothing lies within. */}}
+{{- /* CoreDNS doesn't start with a boundary that no endpoint is within. */}}
 {{- define "clusterset.validate.location" -}}
 {{- $location := .Values.location }}
 {{- $wanted := .Values.prefer }}
@@ -84,7 +84,7 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- $wanted = append $wanted . }}
 {{- if and (ne . "cluster") (not (index $location .)) }}
 {{- if not $location.fromNode }}
-{{- fail (printf "boundary is %s, but location.%s is empty and location.fromNode is false: nothing would lie within; set one of them" . .) }}
+{{- fail (printf "boundary is %s, but location.%s is empty and location.fromNode is false, so no endpoint would be within it; set one of them" . .) }}
 {{- end }}
 {{- if semverCompare "<1.35.0-0" $.Capabilities.KubeVersion.Version }}
 {{- fail (printf "boundary is %s, but location.%s is empty and Kubernetes %s doesn't copy topology labels to pods (1.35 does); set location.%s" . . $.Capabilities.KubeVersion.Version .) }}
@@ -92,14 +92,14 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- end }}
 {{- end }}
 {{- if and (has "cluster" $wanted) (not $location.cluster) }}
-{{- fail "prefer or boundary says cluster, but the servers don't know theirs; set location.cluster to this cluster's name in the set" }}
+{{- fail "prefer or boundary contains cluster, but location.cluster is empty; set it to this cluster's name in the set" }}
 {{- end }}
 {{- end }}
 
 {{- define "clusterset.validate.clusterDNS" -}}
 {{- with .Values.dns }}
 {{- if and .service.create (not .service.clusterIP) }}
-{{- fail "dns.mode is clusterDNS, which needs dns.service.clusterIP: the address that kubelets give to pods (kubectl -n kube-system get service kube-dns -o jsonpath={.spec.clusterIP}); or set dns.service.create=false to join the Service that is there" }}
+{{- fail "dns.mode is clusterDNS, which needs dns.service.clusterIP: the address that kubelets give to pods (kubectl -n kube-system get service kube-dns -o jsonpath={.spec.clusterIP}); or set dns.service.create=false to join the existing Service" }}
 {{- end }}
 {{- if and (not .service.create) (ne $.Release.Namespace "kube-system") }}
 {{- fail (printf "dns.service.create is false, but the Service kube-dns finds its pods in kube-system only, not in %s; install with --namespace kube-system" $.Release.Namespace) }}
@@ -117,20 +117,20 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- $expire := mustDateModify .expireAfter $t }}
 {{- $forget := mustDateModify .forgetAfter $t }}
 {{- if not (and ($suspect.Before $expire) ($expire.Before $forget)) }}
-{{- fail (printf "hub.suspectAfter (%s), hub.expireAfter (%s) and hub.forgetAfter (%s) have to grow in this order" .suspectAfter .expireAfter .forgetAfter) }}
+{{- fail (printf "hub.suspectAfter (%s), hub.expireAfter (%s) and hub.forgetAfter (%s) must increase in this order" .suspectAfter .expireAfter .forgetAfter) }}
 {{- end }}
-{{- /* An API server takes a CEL library into policies one version after it is introduced, and that of addresses came with 1.30. */}}
+{{- /* Policies can use a CEL library one version after its introduction, and the one for IP addresses came with 1.30. */}}
 {{- if and .admissionPolicy.enabled (semverCompare "<1.31.0-0" $.Capabilities.KubeVersion.Version) }}
-{{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies know networks; this is %s. Leave it off: importers leave out addresses outside of a member's networks all the same" $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is %s. Disable it: importers still drop addresses outside a member's networks" $.Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if and .manageMembers (semverCompare "<1.30.0-0" $.Capabilities.KubeVersion.Version) }}
-{{- fail (printf "hub.manageMembers needs Kubernetes 1.30, whose admission policies confine the rights that it takes; this is %s. Use clusterset join" $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "hub.manageMembers needs Kubernetes 1.30, whose admission policies limit the rights that it needs; this is %s. Use clusterset join instead" $.Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if and .manageMembers (not (regexMatch "^https://[^/ ]+" .server)) }}
 {{- fail (printf "hub.manageMembers needs hub.server, the URL at which members reach the hub's API server, such as https://hub.example.com:6443; it is %q" .server) }}
 {{- end }}
 {{- if and .members (not .manageMembers) }}
-{{- fail "hub.members says nothing without hub.manageMembers; set that too" }}
+{{- fail "hub.members requires hub.manageMembers" }}
 {{- end }}
 {{- $seen := dict }}
 {{- range .members }}
@@ -148,7 +148,7 @@ schema has nothing but a regular expression to show. Each message says what to d
 {{- end }}
 {{- end }}
 {{- if and .admissionPolicy.requireCIDRs (not .admissionPolicy.enabled) }}
-{{- fail "hub.admissionPolicy.requireCIDRs says nothing without hub.admissionPolicy.enabled; set that too" }}
+{{- fail "hub.admissionPolicy.requireCIDRs requires hub.admissionPolicy.enabled" }}
 {{- end }}
 {{- end }}
 {{- end }}
