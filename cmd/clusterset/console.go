@@ -49,9 +49,9 @@ kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the 
 	})
 	flags := cmd.Flags()
 	c.addHubFlags(flags, "whose records are shown (it, --hub-context or --manifests is required)")
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the members (default: as kubectl has it)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the members (default: as for kubectl)")
 	flags.StringSliceVar(&c.contexts, "context", nil, "`contexts` of that file whose clusters are read as well (default: none)")
-	flags.StringVar(&c.manifests, "manifests", "", "read what the hub has from the files in this `directory`, or from one file, and no cluster")
+	flags.StringVar(&c.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file, and no cluster")
 	c.addAssumedFlags(flags)
 	flags.Uint16Var(&c.port, "port", 0, "`port` of the page at 127.0.0.1; 0: any that is free")
 	flags.BoolVar(&c.noOpen, "no-open", false, "only print the address, and open no browser")
@@ -109,7 +109,7 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 	all := live.NewSources(page)
 	if c.manifests != "" {
 		if c.hasHub() || len(c.contexts) > 0 {
-			return nil, usagef("--manifests and %s exclude each other: records come from one source", hubFlags)
+			return nil, usagef("--manifests and %s cannot be used together", hubFlags)
 		}
 		_, found, err := readState(c.manifests)
 		if err != nil {

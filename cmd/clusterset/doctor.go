@@ -30,13 +30,14 @@ func newDoctor() *cobra.Command {
 	var d doctorCommand
 	cmd := configured(&cobra.Command{
 		Use:   "doctor",
-		Short: "Find what keeps cross-cluster names from working, and say how to mend it",
-		Long: `Looks at the cluster, at the hub with --hub-kubeconfig, and at a DNS server with --dns, for what is known to keep names
-from working: kinds that aren't served or are outdated, rights that an account lacks, cluster DNS and NodeLocal DNSCache
-without a stanza for the set's zones, search paths that get in the way, clocks that disagree, servers that don't answer, a
-token that runs out, services that lead only to silent or drained clusters. With --dns it also tells whether the server has its express path on. Each problem comes with its cure. Nothing is changed.
+		Short: "Find what keeps cross-cluster names from working, and how to fix it",
+		Long: `Checks the cluster, the hub with --hub-kubeconfig, and a DNS server with --dns for known problems: kinds that aren't served
+or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, search paths that get
+in the way, clocks that differ, servers that don't answer, a token that is about to expire, services that lead only to silent or
+drained clusters. With --dns it also tells whether the server's express path is on. Each problem comes with its cure. Nothing is
+changed.
 
-The rights looked at are those of the account in the kubeconfig, or with --as of another, for the parts named with --for.
+It checks the rights of the kubeconfig's account, or of another with --as, for the parts given with --for.
 
 Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 		Example: `  clusterset doctor --hub-kubeconfig hub.yaml --dns 10.96.0.10
@@ -46,15 +47,15 @@ Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
 	flags := cmd.Flags()
 	d.clusters.addFlags(flags)
 	d.addFlag(cmd, "table", "json", "yaml")
-	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to ask, with a port unless that is 53 (default: none)")
+	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to query, with a port unless that is 53 (default: none)")
 	flags.StringVar(&d.metrics, "dns-metrics", "", "`address` of that server's metrics, which tell whether its express path is on (default: its port 9153)")
-	flags.StringSliceVar(&d.zones, "zones", []string{"clusterset.local", "svc.global"}, "`zones` that clients are to be answered in")
-	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to look at: "+strings.Join(doctor.Roles, ", "))
-	flags.StringVar(&d.as, "as", "", "`user` to look at the rights of, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
+	flags.StringSliceVar(&d.zones, "zones", []string{"clusterset.local", "svc.global"}, "`zones` that clients query")
+	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to check: "+strings.Join(doctor.Roles, ", "))
+	flags.StringVar(&d.as, "as", "", "`user` whose rights to check, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
 	flags.StringVar(&d.clusterDNS, "dns-configmap", "kube-system/coredns", "`namespace/name` of the cluster DNS's ConfigMap")
 	flags.StringVar(&d.nodeLocal, "nodelocaldns-configmap", "kube-system/node-local-dns", "`namespace/name` of NodeLocal DNSCache's ConfigMap")
 	flags.StringVar(&d.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret with the member agent's credentials")
-	flags.StringVar(&d.resolvConf, "resolv-conf", "", "`file` that a pod's resolver goes by (default: in a pod its own, else none)")
+	flags.StringVar(&d.resolvConf, "resolv-conf", "", "resolv.conf `file` of a pod (default: in a pod its own, else none)")
 	return cmd
 }
 
@@ -71,12 +72,12 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 problem was found; its cure stands beside it")
+		return fmt.Errorf("1 problem was found; its cure is shown with it")
 	}
-	return fmt.Errorf("%d problems were found; their cures stand beside them", diagnosis.Problems)
+	return fmt.Errorf("%d problems were found; their cures are shown with them", diagnosis.Problems)
 }
 
-// gatherer reads what was typed.
+// gatherer returns the Gatherer for the flags.
 func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	if err := d.check(); err != nil {
 		return nil, err
@@ -121,7 +122,7 @@ func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
 	return g, nil
 }
 
-// withPort adds the port of DNS to an address that has none.
+// withPort adds the DNS port to an address without one.
 func withPort(address string) (string, error) {
 	if address == "" {
 		return "", nil
@@ -131,12 +132,12 @@ func withPort(address string) (string, error) {
 	}
 	host := strings.Trim(address, "[]")
 	if net.ParseIP(host) == nil && strings.ContainsAny(host, ":/ ") {
-		return "", fmt.Errorf("%q is no address: want 10.96.0.10, [fd00::10]:53 or the like", address)
+		return "", fmt.Errorf("%q is not an address; use one like 10.96.0.10 or [fd00::10]:53", address)
 	}
 	return net.JoinHostPort(host, "53"), nil
 }
 
-// readResolvConf reads a pod's resolv.conf: only there it says anything about pods.
+// readResolvConf reads resolv.conf in a pod. Elsewhere it says nothing about pods.
 func (d *doctorCommand) readResolvConf() (string, error) {
 	if d.resolvConf == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
 		return "", nil
@@ -145,7 +146,7 @@ func (d *doctorCommand) readResolvConf() (string, error) {
 	return string(content), err
 }
 
-// memberNamespace returns the namespace on the hub that its kubeconfig is for, where that is a member's as join makes it.
+// memberNamespace returns the namespace that the hub's kubeconfig is for, if it is a member's as join creates it.
 func (d *doctorCommand) memberNamespace() string {
 	if !d.hasHub() {
 		return ""

@@ -26,12 +26,12 @@ type drainCommand struct {
 func newDrain() *cobra.Command {
 	return (&drainCommand{drain: true}).command(&cobra.Command{
 		Use:   "drain CLUSTER",
-		Short: "Have a cluster used only as a last resort",
+		Short: "Use a cluster only as a last resort",
 		Long: `Sets spec.drain of the cluster's MemberCluster on the hub. Within seconds every member ranks the cluster's endpoints behind
-all others, whatever the distance, in DNS and behind ClusterSetIPs: they serve only services that are ready nowhere else.
-Connections that exist stay. Before, it says in a line what that changes, as clusterset preview drain shows it.
+all others, whatever the distance, in DNS and behind ClusterSetIPs: they are used only for services that are ready nowhere else.
+Existing connections stay. It first prints in one line what that changes; clusterset preview drain shows the details.
 
-To drain a cluster that is drained changes nothing. clusterset undrain takes it back.` + exitHelp,
+Draining a drained cluster changes nothing. clusterset undrain undoes it.` + exitHelp,
 		Example: `  clusterset drain beijing --hub-kubeconfig hub.yaml
   clusterset drain beijing --hub-context hub`,
 	})
@@ -40,9 +40,9 @@ To drain a cluster that is drained changes nothing. clusterset undrain takes it 
 func newUndrain() *cobra.Command {
 	return (&drainCommand{}).command(&cobra.Command{
 		Use:   "undrain CLUSTER",
-		Short: "Use a cluster again that was drained",
-		Long: `Takes back what clusterset drain did: the cluster's endpoints are ranked by their distance again, as soon as its phase is
-Ready. To undrain a cluster that is not drained changes nothing.` + exitHelp,
+		Short: "Use a drained cluster again",
+		Long: `Undoes clusterset drain: the cluster's endpoints are ranked by their distance again as soon as its phase is Ready.
+Undraining a cluster that is not drained changes nothing.` + exitHelp,
 		Example: `  clusterset undrain beijing --hub-kubeconfig hub.yaml`,
 	})
 }
@@ -76,23 +76,23 @@ func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.W
 	}
 	mc := &members[at]
 	if mc.Labels[api.LabelManagedBy] == api.ManagedByImporter {
-		// The importer would undo it, after members had answered by it for a while.
-		return fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; give the hub's kubeconfig with %s", hub.Server, name, hubFlags)
+		// The importer would undo it, after members had used it for a while.
+		return fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
 	}
 	if mc.Spec.Drain == d.drain {
 		_, err = fmt.Fprintf(stdout, "%s is %s; nothing changed.\n", name, d.state())
 		return err
 	}
 	if d.drain {
-		if _, err := before(ctx, hub, preview.Change{Drain: []string{name}}, stdout); err != nil { // who drains may be in a hurry
-			_, _ = fmt.Fprintf(stderr, "clusterset: warning: what this changes can't be told: %v\n", err)
+		if _, err := before(ctx, hub, preview.Change{Drain: []string{name}}, stdout); err != nil { // a drain may be urgent, so it doesn't ask
+			_, _ = fmt.Fprintf(stderr, "clusterset: warning: can't tell what this changes: %v\n", err)
 		}
 	}
 	if err := d.patch(ctx, hub, mc); err != nil {
 		return err
 	}
 	if d.drain && !othersServe(members, name) {
-		_, _ = fmt.Fprintf(stderr, "clusterset: warning: no other cluster is healthy and undrained, so %s goes on being answered\n", name)
+		_, _ = fmt.Fprintf(stderr, "clusterset: warning: no other cluster is healthy and undrained, so %s is still answered\n", name)
 	}
 	_, err = io.WriteString(stdout, d.done(mc))
 	return err
@@ -109,7 +109,7 @@ func (d *drainCommand) open() (*objects.Cluster, error) {
 	return objects.Open(config, "hub", hubFlags)
 }
 
-// patch changes the one field, whatever else someone changes at the same time.
+// patch changes only this field, whatever else someone changes at the same time.
 func (d *drainCommand) patch(ctx context.Context, hub *objects.Cluster, mc *clustersetv1alpha1.MemberCluster) error {
 	before := mc.DeepCopy()
 	mc.Spec.Drain = d.drain
@@ -123,12 +123,12 @@ func (d *drainCommand) state() string {
 	return "not drained"
 }
 
-// done says what changed, and what comes of it.
+// done says what changed, and what follows.
 func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 	if d.drain {
-		return fmt.Sprintf("%s is drained: spec.drain of its MemberCluster was false and is true. Its endpoints now rank last; clusterset undrain %s takes it back.\n", mc.Name, mc.Name)
+		return fmt.Sprintf("%s is drained: spec.drain of its MemberCluster was false and is true. Its endpoints now rank last; clusterset undrain %s undoes it.\n", mc.Name, mc.Name)
 	}
-	text := fmt.Sprintf("%s is not drained any more: spec.drain of its MemberCluster was true and is false.", mc.Name)
+	text := fmt.Sprintf("%s is no longer drained: spec.drain of its MemberCluster was true and is false.", mc.Name)
 	switch mc.Status.Phase {
 	case clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired:
 		return text + fmt.Sprintf(" But its phase is %s: it is used when it is Ready again.\n", mc.Status.Phase)
@@ -136,7 +136,7 @@ func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
 	return text + " Its endpoints rank by their distance again.\n"
 }
 
-// othersServe reports whether another cluster takes what one doesn't.
+// othersServe reports whether another cluster is healthy and undrained.
 func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
 	return slices.ContainsFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool {
 		silent := mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
@@ -146,9 +146,9 @@ func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
 
 func unknownMember(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) error {
 	if len(members) == 0 {
-		return fmt.Errorf("the hub at %s has no members, so none called %s; is it the right hub? Check %s", hub.Server, name, hubFlags)
+		return fmt.Errorf("the hub at %s has no members, so there is no %s; is it the right hub? Check %s", hub.Server, name, hubFlags)
 	}
-	return fmt.Errorf("%s is no member of the hub at %s; its members are %s", name, hub.Server, strings.Join(memberNames(members), ", "))
+	return fmt.Errorf("%s is not a member of the hub at %s; its members are %s", name, hub.Server, strings.Join(memberNames(members), ", "))
 }
 
 func memberNames(members []clustersetv1alpha1.MemberCluster) []string {
@@ -160,7 +160,7 @@ func memberNames(members []clustersetv1alpha1.MemberCluster) []string {
 	return names
 }
 
-// complete offers a shell the clusters that can be drained, or undrained.
+// complete completes the clusters that can be drained, or undrained.
 func (d *drainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {

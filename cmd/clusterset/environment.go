@@ -14,7 +14,7 @@ const environmentHelp = `
 Every flag can also be set in the environment (--hub-kubeconfig as CLUSTERSET_HUB_KUBECONFIG). A flag takes precedence. An
 empty variable counts as unset.`
 
-// configured sets a command's flags that its command line doesn't set from the environment, before it runs.
+// configured makes a command read the flags that aren't on its command line from the environment.
 func configured(cmd *cobra.Command) *cobra.Command {
 	cmd.Long += environmentHelp
 	cmd.Args = noArgs
@@ -22,7 +22,7 @@ func configured(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// fillIn sets the flags that the command line doesn't.
+// fillIn sets the flags that aren't on the command line.
 func fillIn(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 	var first error
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -34,7 +34,7 @@ func fillIn(flags *pflag.FlagSet, lookup func(string) (string, bool)) error {
 		if !ok || value == "" {
 			return
 		}
-		if err := flags.Set(f.Name, value); err != nil { // which marks it as changed
+		if err := flags.Set(f.Name, value); err != nil { // this marks it as changed
 			first = usagef("environment variable %s: %w", name, err)
 		}
 	})

@@ -32,17 +32,17 @@ func newExplain() *cobra.Command {
 	var e explainCommand
 	cmd := configured(&cobra.Command{
 		Use:   "explain NAME",
-		Short: "Say why a name has the addresses that it has",
-		Long: `Says what DNS answers for a name, and why: which object answers, which tier of nearness won, what became of each endpoint,
-how its clusters are, and over what those that export it disagree. The answer is found by the code that the DNS server uses.
+		Short: "Show which addresses a name has, and why",
+		Long: `Shows what DNS answers for a name, and why: which object answers, which tier was chosen, which endpoints are used, the state
+of their clusters, and what the exports disagree about. The DNS server's own code finds the answer.
 
 NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.svc.clusterset.local or
 db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does.
 
-The answer depends on where the server stands. --from says it as the server's Corefile does: cluster, zone and region, "-"
-for one that is unknown. After a cluster alone its MemberCluster says the rest, as far as it lies in one zone. Without --from it is the local cluster. A
-server that has the options prefer, boundary or dialect is asked for with the flags of these names. Of its options namespaces,
-max_answers, fallthrough and snapshot explain knows nothing: it says what is answered without them.` + exitHelp,
+The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
+if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
+local cluster. If the server has the options prefer, boundary or dialect, use the flags of the same names. explain doesn't know
+the options namespaces, max_answers, fallthrough and snapshot: it shows the answer without them.` + exitHelp,
 		Example: `  clusterset explain shop/web
   clusterset explain nginx.default.svc.global --from xicheng/beijing/north
   clusterset explain db.shop --manifests examples/manifests --from tianjin/tianjin/north -o wide`,
@@ -53,17 +53,17 @@ max_answers, fallthrough and snapshot explain knows nothing: it says what is ans
 	cmd.Args = oneArg("a service, such as shop/web or web.shop.svc.clusterset.local")
 	cmd.ValidArgsFunction = e.complete
 	flags := cmd.Flags()
-	flags.StringVar(&e.from, "from", "", "`place` of the server that is asked: cluster/zone/region (default: the local cluster's)")
-	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, as the server's option of that name does, or from one file, such as what a server keeps by its option snapshot, and no cluster")
+	flags.StringVar(&e.from, "from", "", "`location` of the server: cluster/zone/region (default: the local cluster's)")
+	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, like the server's option manifests, or from one file, such as a server's snapshot, instead of a cluster")
 	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region, or none (default: zone,region)")
-	flags.StringVar(&e.boundary, "boundary", "", "`tier` outside of which the server answers nothing: cluster, zone or region (default: none)")
+	flags.StringVar(&e.boundary, "boundary", "", "`tier` that limits which endpoints are answered: cluster, zone or region (default: none)")
 	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global below svc.global, else mcs)")
 	e.clusters.addFlags(flags)
 	e.addFlag(cmd, "table", "wide", "json", "yaml")
 	return cmd
 }
 
-// oneArg wants one argument.
+// oneArg requires exactly one argument.
 func oneArg(what string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		switch len(args) {
@@ -94,7 +94,7 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 		q.From = facts.Locate(q.From.Cluster)
 	}
 	if b := q.Policy.Boundary; !q.From.Has(b) {
-		return usagef("--boundary %s: the server's %s is unknown, so that nothing would lie within; --from CLUSTER/ZONE/REGION gives it", b, b)
+		return usagef("--boundary %s: the server's %s is unknown, so no endpoint would be within it; set --from CLUSTER/ZONE/REGION", b, b)
 	}
 	explanation, err := explain.Explain(*q, *facts)
 	if err != nil {
@@ -105,7 +105,7 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	})
 }
 
-// query reads what needs no cluster.
+// query returns the part of the query that needs no cluster.
 func (e *explainCommand) query(name string) (*explain.Query, error) {
 	if err := e.check(); err != nil {
 		return nil, err
@@ -136,11 +136,11 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 	return &q, nil
 }
 
-// fetch reads the objects, and the local cluster's name where that is known.
+// fetch reads the objects, and the local cluster's name if known.
 func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, self string, err error) {
 	if e.manifests != "" {
 		if e.hasLocal() {
-			return nil, "", usagef("--manifests and --kubeconfig exclude each other: objects come from one source")
+			return nil, "", usagef("--manifests and --kubeconfig cannot be used together")
 		}
 		located, notes, err := manifests.Read(e.manifests)
 		if err != nil {
@@ -176,12 +176,12 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 	return facts, self, nil
 }
 
-// parsePlace reads cluster/zone/region.
+// parsePlace parses cluster/zone/region.
 func parsePlace(s string) (topology.Location, error) {
 	var l topology.Location
 	parts := strings.Split(s, "/")
 	if len(parts) > 3 {
-		return l, fmt.Errorf("%q is no place: want cluster/zone/region, - for one that is unknown", s)
+		return l, fmt.Errorf("%q is not a location; use cluster/zone/region, with - for one that is unknown", s)
 	}
 	for i, to := range []*string{&l.Cluster, &l.Zone, &l.Region} {
 		if i < len(parts) && parts[i] != "-" {
@@ -200,7 +200,7 @@ func parsePlace(s string) (topology.Location, error) {
 	return l, nil
 }
 
-// complete offers the services of the local cluster to a shell.
+// complete completes the services of the local cluster.
 func (e *explainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp

@@ -22,8 +22,8 @@ Most commands read the flags that are not on the command line from the environme
 A shell completes them with ` + "`source <(clusterset completion bash)`" + `, and those of ` + "`kubectl clusterset`" + ` where the program
 is in the PATH as ` + "`kubectl_complete-clusterset`" + ` too, which can be a link.
 
-Exit codes: 0 success; 1 failure; 2 usage error; 3, of preview alone, a name would lose its last endpoint. An error is
-one line on stderr.
+Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one
+line on stderr.
 `
 
 // docs/flags.md is what the commands say. UPDATE=1 rewrites it.

@@ -34,19 +34,18 @@ func newHub() *cobra.Command {
 	cmd := configured(&cobra.Command{
 		Use:   "hub",
 		Short: "Watch the members' heartbeats, on the hub",
-		Long: `Runs beside the hub's API server, once.
+		Long: `Runs once, beside the hub's API server.
 
-It watches the Lease that each member renews and writes into the member's MemberCluster what it finds: Ready, then Suspect
-(its endpoints rank behind healthy ones), then Expired (they are not answered). A member that returns is Ready again at its
-next renewal. When more than half of the members fall silent together, none expires: it is more likely the hub that is cut
-off.
+It watches the Lease that each member renews and sets the phase of the member's MemberCluster: Ready, then Suspect (its
+endpoints rank behind healthy ones), then Expired (they are not answered). A member that returns is Ready again at its next
+renewal. If more than half of the members fall silent together, none expires: more likely the hub is cut off.
 
-Where MemberClusters name communities, it keeps the rights by which members read only the exports of those that they share one with.
+If MemberClusters name communities, it maintains the rights by which members read only the exports of members with a common one.
 
-With --manage-members it also makes clusters members by their MemberClusters alone, so that kubectl apply or a GitOps controller
-can add one; it needs more rights for that.
+With --manage-members, a MemberCluster alone makes a cluster a member, so that kubectl apply or a GitOps controller can add one.
+This needs more rights.
 
-Nothing depends on this process. While it is down every member stays as it was.`,
+Nothing depends on this process. While it is down, every member stays as it was.`,
 		Example: `  clusterset hub --kubeconfig hub-admin.kubeconfig
   clusterset hub --leader-elect --suspect-after 20s --expire-after 2m`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -97,21 +96,21 @@ Nothing depends on this process. While it is down every member stays as it was.`
 	flags := cmd.Flags()
 	h.addFlags(flags, "the hub")
 	flags.DurationVar(&h.options.Suspect, "suspect-after", liveness.DefaultThresholds.Suspect, "how long a member may be silent before others are preferred")
-	flags.DurationVar(&h.options.Expire, "expire-after", liveness.DefaultThresholds.Expire, "how long a member may be silent before it is not answered any more")
-	flags.DurationVar(&h.options.Forget, "forget-after", liveness.DefaultThresholds.Forget, "how long a member may be silent before what it exported is deleted")
-	flags.IntVar(&h.options.MaxServices, "max-services", hub.DefaultMaxServices, "how many services a member may have on the hub; its API server refuses more (ResourceQuota). Agents import as many of one by default")
-	flags.BoolVar(&h.manageMembers, "manage-members", false, "make every cluster a member that has a MemberCluster, without clusterset join: its namespace, its account, and a Secret with its agent's kubeconfig until the first heartbeat")
+	flags.DurationVar(&h.options.Expire, "expire-after", liveness.DefaultThresholds.Expire, "how long a member may be silent before it is no longer answered")
+	flags.DurationVar(&h.options.Forget, "forget-after", liveness.DefaultThresholds.Forget, "how long a member may be silent before its exports are deleted")
+	flags.IntVar(&h.options.MaxServices, "max-services", hub.DefaultMaxServices, "how many services a member may have on the hub; its API server refuses more (ResourceQuota). By default, agents import as many from one cluster")
+	flags.BoolVar(&h.manageMembers, "manage-members", false, "make every cluster with a MemberCluster a member, without clusterset join: create its namespace, its account, and a Secret with its agent's kubeconfig, which is deleted at the first heartbeat")
 	flags.StringVar(&h.members.Server, "hub-server", "", "with --manage-members: `address` of the hub as members reach it (default: the one in --kubeconfig; in a pod it is required)")
-	flags.BoolVar(&h.installCRDs, "install-crds", false, "install or update our CRDs on the hub at the start")
+	flags.BoolVar(&h.installCRDs, "install-crds", false, "install or update clusterset's CRDs on the hub at the start")
 	return cmd
 }
 
-// checkMembers says what is wrong with the flags about members.
+// checkMembers returns what is wrong with the flags about members.
 func (h *hubCommand) checkMembers() error {
 	server := h.members.Server
 	switch u, err := url.Parse(server); {
 	case server != "" && !h.manageMembers:
-		return usagef("--hub-server says nothing without --manage-members; set that too")
+		return usagef("--hub-server requires --manage-members")
 	case server != "" && (err != nil || u.Scheme != "https" || u.Host == ""):
 		return usagef("--hub-server is %q; want a URL such as https://hub.example.com:6443", server)
 	case server == "" && h.manageMembers && h.kubeconfig == "" && os.Getenv("KUBERNETES_SERVICE_HOST") != "":

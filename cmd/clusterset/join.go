@@ -49,31 +49,31 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
 	flags.StringVar(&j.options.Cluster, "name", "", "the cluster's `name` in the set: a DNS label (required)")
-	flags.StringVar(&j.options.Zone, "zone", "", "`zone` the cluster lies in, for endpoints that don't say their own (default: unknown)")
-	flags.StringVar(&j.options.Region, "region", "", "`region` the cluster lies in (default: unknown)")
+	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
+	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
 	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
-	flags.StringSliceVar(&j.options.Communities, "community", nil, "a community that the cluster is in, a DNS `label`; it imports from the clusters that it shares one with. Give it again for several (default: the community default)")
-	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", join.DefaultTokenLifetime, "how long the member's token is good for; its agent renews it at half of that")
-	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "take up a membership that exists, and give it a new token")
-	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: end every token that the member was given before, as after a theft. Its agent is cut off from the hub until it has the new one; names stay answered")
+	flags.StringSliceVar(&j.options.Communities, "community", nil, "a community of the cluster, a DNS `label`; it imports from clusters with a common community. Repeat it for several (default: the community default)")
+	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", join.DefaultTokenLifetime, "how long the member's token is valid; its agent renews it after half of that")
+	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "reuse an existing membership, and give it a new token")
+	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: revoke all earlier tokens of the member, for example after a theft. Its agent is cut off from the hub until it has the new one; names are still answered")
 	flags.StringVar(&j.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to install the Secret there (default: print the agent's kubeconfig)")
 	flags.StringVar(&j.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
 	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
-	flags.BoolVar(&j.installCRDs, "install-crds", false, "install our CRDs on the hub and, with --kubeconfig, in the member, where also those of the Multi-Cluster Services API if they are missing")
+	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
 	return cmd
 }
 
 func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
-	log.SetLogger(logr.Discard()) // what there is to say is printed
+	log.SetLogger(logr.Discard()) // everything worth saying is printed
 	if j.hubKubeconfig == "" && j.hubContext == "" {
-		return usagef("--hub-kubeconfig or --hub-context is required: the way in of an administrator of the hub")
+		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
 	}
 	if j.options.Cluster == "" {
 		return usagef("--name is required: the cluster's name in the set, a DNS label such as beijing")
 	}
 	if j.options.Revoke && !j.options.Rejoin {
-		return usagef("--revoke is for a membership that exists; set --rejoin as well")
+		return usagef("--revoke requires --rejoin")
 	}
 	if err := j.options.Validate(); err != nil {
 		return usageError{err}
@@ -89,7 +89,7 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 		return err
 	}
 	if member != nil {
-		// Before the hub's side is made: a cluster that can't be reached would be a member without an agent.
+		// Before anything is created on the hub: a cluster that can't be reached would become a member without an agent.
 		if err := checkMember(ctx, member, secret, j.options.Cluster); err != nil {
 			return err
 		}
@@ -112,7 +112,7 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	}
 	kubeconfig, err := join.Join(ctx, hub.config, j.options)
 	if errors.Is(err, join.ErrNameInUse) {
-		return fmt.Errorf("%w; if it is this very cluster's, join with --rejoin", err)
+		return fmt.Errorf("%w; if this is that cluster, use --rejoin", err)
 	}
 	if err != nil {
 		return hub.explain(err)
@@ -128,12 +128,12 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	if err := j.writeProperties(ctx, hub, member); err != nil {
 		_, _ = fmt.Fprintf(stderr, "clusterset: warning: %v\n", err)
 	}
-	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, good until %s and renewed before, in Secret %s.\n",
+	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, valid until %s and renewed before that, in Secret %s.\n",
 		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), secret)
 	return err
 }
 
-// writeProperties is a courtesy to whoever reads ClusterProperties; nothing of ours does.
+// writeProperties is for other programs that read ClusterProperties; ours don't.
 func (j *joinCommand) writeProperties(ctx context.Context, hub, member *reached) error {
 	set := j.set
 	if set == "" {

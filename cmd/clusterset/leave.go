@@ -31,15 +31,15 @@ func newLeave() *cobra.Command {
 	var l leaveCommand
 	cmd := configured(&cobra.Command{
 		Use:   "leave",
-		Short: "Take a member off its hub",
-		Long: `Undoes join: takes the member's account, records, namespace and MemberCluster off the hub, so that the other members stop
+		Short: "Remove a member from its hub",
+		Long: `Undoes join: deletes the member's account, records, namespace and MemberCluster on the hub, so that the other members stop
 answering with its endpoints.
 
 With the member's own kubeconfig it also deletes the agent's Secret there, and what the agent imported: stop the agent
-first. It can be repeated, and is also for clusters that are gone for good.
+first. It can be repeated, and works for clusters that are gone for good.
 
-Before, it says in a line what that changes, as clusterset preview leave shows it. Where a name would lose its last endpoint it
-asks, and without a terminal to ask at it refuses.`,
+It first prints in one line what that changes; clusterset preview leave shows the details. If a name would lose its last
+endpoint it asks for confirmation, and without a terminal it refuses.`,
 		Example: `  clusterset leave --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing
   clusterset leave --hub-kubeconfig hub.yaml --name burnt-down`,
 		RunE: func(cmd *cobra.Command, _ []string) error { return l.run(cmd.Context(), cmd.OutOrStdout()) },
@@ -51,15 +51,15 @@ asks, and without a terminal to ask at it refuses.`,
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
 	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
-	flags.BoolVar(&l.yes, "yes", false, "leave without asking, whatever loses its last endpoint")
-	flags.BoolVar(&l.keepImports, "keep-imports", false, "leave what the agent imported as it is; names stay answered with what was known last")
+	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
+	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
 	return cmd
 }
 
 func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
-	log.SetLogger(logr.Discard()) // what there is to say is printed
+	log.SetLogger(logr.Discard()) // everything worth saying is printed
 	if l.hubKubeconfig == "" && l.hubContext == "" {
-		return usagef("--hub-kubeconfig or --hub-context is required: the way in of an administrator of the hub")
+		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
 	}
 	if l.cluster == "" {
 		return usagef("--name is required: the cluster's name in the set; clusterset status lists them")
@@ -78,7 +78,7 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 		return err
 	}
 	if member != nil {
-		// Before anything is undone: with another member's kubeconfig it would be that one whose imports go.
+		// Before anything is deleted: with another member's kubeconfig, that member's imports would be deleted.
 		if err := checkMember(ctx, member, secret, l.cluster); err != nil {
 			return err
 		}
@@ -92,21 +92,21 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	}
 	if member != nil {
 		if err := l.cleanUp(ctx, member, secret); err != nil {
-			return fmt.Errorf("%s has left the hub, but clean up of the member broke off: %w", l.cluster, err)
+			return fmt.Errorf("%s has left the hub, but the member was not cleaned up completely: %w", l.cluster, err)
 		}
 	}
 	switch {
 	case found:
 		_, err = fmt.Fprintf(stdout, "%s has left.\n", l.cluster)
 	case member != nil:
-		_, err = fmt.Fprintf(stdout, "%s is no member of this hub; the member itself is cleaned up.\n", l.cluster)
+		_, err = fmt.Fprintf(stdout, "%s is not a member of this hub; the member itself is cleaned up.\n", l.cluster)
 	default:
-		return fmt.Errorf("%s is no member of this hub; kubectl get memberclusters lists those that are", l.cluster)
+		return fmt.Errorf("%s is not a member of this hub; kubectl get memberclusters lists its members", l.cluster)
 	}
 	return err
 }
 
-// ask says what changes, and returns nil if that is meant.
+// ask shows what changes, and returns nil if the user agrees.
 func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, stdout io.Writer) error {
 	r, err := before(ctx, hub, preview.Change{Leave: []string{l.cluster}}, stdout)
 	switch {
@@ -120,7 +120,7 @@ func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, stdout io.
 	return nil
 }
 
-// cleanUp takes what join and the agent have put into the member.
+// cleanUp deletes what join and the agent wrote in the member.
 func (l *leaveCommand) cleanUp(ctx context.Context, member client.Client, secret types.NamespacedName) error {
 	if err := join.RemoveSecret(ctx, member, secret); err != nil {
 		return err

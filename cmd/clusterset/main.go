@@ -1,7 +1,7 @@
-// Command clusterset is the control plane of a set of clusters: the agent of each member, the hub's watch over their
-// heartbeats, and what a person types to join and leave.
+// Command clusterset is the control plane of a cluster set: the agent of each member, the hub process that watches their
+// heartbeats, and the commands for people.
 //
-// This package turns flags, environment and a file into the options of the packages that do the work, and nothing else.
+// This package only turns flags, the environment and files into the options of the packages that do the work.
 package main
 
 import (

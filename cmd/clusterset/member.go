@@ -56,10 +56,10 @@ func newMember() *cobra.Command {
 
 It exports the Services that have a ServiceExport, or ` + api.KeyGlobalService + `: "true" as a label or annotation, to the hub;
 imports what all members export as ServiceImports, EndpointSlices and GlobalServices; and renews a Lease on the hub every
-few seconds, so that the others know that this cluster is there.
+few seconds, so that the others know that this cluster is alive.
 
-It starts with the hub down and connects when it comes. While the hub is away everything stays as it is, and names are
-answered. clusterset join makes the kubeconfig for the hub.`,
+It can start while the hub is down, and connects once it is up. While the hub is down everything stays as it is, and names
+are answered. clusterset join creates the kubeconfig for the hub.`,
 		Example: `  clusterset member --hub-kubeconfig hub.kubeconfig --cluster beijing
   clusterset member --hub-kubeconfig hub.kubeconfig --data-path clusterips --exclude-namespaces 'kube-*,default'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -74,34 +74,34 @@ answered. clusterset join makes the kubeconfig for the hub.`,
 	})
 	flags := cmd.Flags()
 	m.addFlags(flags, "this cluster")
-	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` for the hub (required). It is read again as it changes")
+	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` for the hub (required). It is read again when it changes")
 	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: in the file itself)")
 	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
 	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
-	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export at a time")
-	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import at a time")
+	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel")
+	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import in parallel")
 	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
-		"how long Services stay exported whose ServiceExports went with most others within seconds, or with their CustomResourceDefinition; 0: not at all")
-	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused, and say so")
-	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; they count before --export-namespaces")
+		"how long Services stay exported if most ServiceExports are deleted within seconds, or their CustomResourceDefinition is; 0: not at all")
+	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused and report it")
+	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
-		"which endpoints ClusterSetIPs lead to where a service doesn't say: `tiers` from the most to the least wanted, cluster, zone and region, or none. Give the DNS servers the same")
-	flags.StringVar(&m.boundary, "boundary", "", "the `tier` (cluster, zone or region) outside of which ClusterSetIPs lead to no endpoint where a service doesn't say (default: no limit)")
+		"preferred `tiers` of endpoints behind ClusterSetIPs if a service doesn't say, the most preferred first: cluster, zone and region, or none. Use the DNS servers' value")
+	flags.StringVar(&m.boundary, "boundary", "", "`tier` that limits which endpoints ClusterSetIPs lead to if a service doesn't say: cluster, zone or region (default: no limit)")
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
-	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", namespaces.System, "`namespaces` not to import into; they count before --import-namespaces")
+	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", namespaces.System, "`namespaces` not to import into; overrides --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
-	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import of one cluster, the first by when the hub got them: a stolen token mustn't fill this cluster. Give all members the same")
-	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep what clusters exported that the hub has lost, as one does that is restored from a backup, and that haven't joined it again")
+	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import from one cluster, in the order in which the hub received them, so that a stolen token can't fill this cluster. Use the same value in all members")
+	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep the exports of clusters that the hub has lost, for example because it was restored from a backup, and that haven't rejoined")
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
 	return cmd
 }
 
-// complete checks what can be checked without the network, so that a wrong value fails at once and not when the hub comes.
+// complete checks what can be checked without the network, so that a wrong value fails at once and not when the hub answers.
 func (m *member) complete() error {
 	if m.hubKubeconfig == "" {
-		return usagef("--hub-kubeconfig is required; clusterset join makes such a file")
+		return usagef("--hub-kubeconfig is required; clusterset join creates such a file")
 	}
 	if m.hubSecret != "" {
 		if _, err := parseKey(m.hubSecret); err != nil {
@@ -138,16 +138,16 @@ func (m *member) complete() error {
 		}
 	}
 	if m.heartbeat < time.Second {
-		return usagef("--heartbeat-interval is %s; want a second at least", m.heartbeat)
+		return usagef("--heartbeat-interval is %s; it must be at least 1s", m.heartbeat)
 	}
 	if m.imports.MaxServices < 1 {
-		return usagef("--max-services is %d; want 1 at least", m.imports.MaxServices)
+		return usagef("--max-services is %d; it must be at least 1", m.imports.MaxServices)
 	}
 	if m.imports.Concurrency < 1 {
-		return usagef("--import-workers is %d; want 1 at least", m.imports.Concurrency)
+		return usagef("--import-workers is %d; it must be at least 1", m.imports.Concurrency)
 	}
 	if m.workers < 1 {
-		return usagef("--workers is %d; want 1 at least", m.workers)
+		return usagef("--workers is %d; it must be at least 1", m.workers)
 	}
 	return nil
 }
@@ -192,7 +192,7 @@ func (m *member) run(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// set puts the parts of a member together.
+// set sets up the parts of a member.
 func (m *member) set(config *rest.Config, connection *connect.Connection, options exporter.Options) (manager.Manager, error) {
 	scheme := connect.NewScheme()
 	if err := importer.AddToScheme(scheme); err != nil {
@@ -208,7 +208,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	hubConfig.Wrap(m.imports.Reach.Wrap)
 	selection := narrow.NewSelection()
 	hubConfig.Wrap(selection.Wrap)
-	// Around the selection, which ends watches whose informers go on: these are the same watches then, under whatever selector.
+	// Outside the selection, which ends watches whose informers continue: these stay the same watches, whatever the selector.
 	watches := hubwatch.New()
 	hubConfig.Wrap(watches.Wrap)
 	options.HubBack, options.ReadAnew = watches.Back(), watches.Anew
@@ -222,7 +222,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	}
 	m.imports.Cluster, m.imports.Exported, m.imports.HubWatched, m.imports.Unread = m.cluster, exported, watches.Open, selection.Unread
 	if err := importer.Setup(mgr, hub, m.imports); err != nil {
-		return nil, usageError{err} // it has only looked at its options yet
+		return nil, usageError{err} // so far it has only checked its options
 	}
 	if err := importer.Narrow(mgr, hub, m.imports, selection); err != nil {
 		return nil, usageError{err}
@@ -232,7 +232,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return nil, fmt.Errorf("set up client: %w", err)
 	}
 	for _, r := range []manager.Runnable{
-		// Not hub itself: the manager would start nothing else before its caches have synced, and the hub may be down.
+		// Not hub itself: the manager would wait for its caches before starting anything else, and the hub may be down.
 		manager.RunnableFunc(hub.Start),
 		everywhere(connection.Watch),
 		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
@@ -257,11 +257,11 @@ func (m *member) store(member client.Client) connect.Store {
 	return connect.FileStore(m.hubKubeconfig)
 }
 
-// parseKey reads "namespace/name".
+// parseKey parses "namespace/name".
 func parseKey(s string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(s, "/")
 	if !ok || api.CheckLabel(namespace) != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {
-		return types.NamespacedName{}, fmt.Errorf("%q is no namespace/name", s)
+		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// previewCommand is `clusterset preview` and each of its own commands.
+// previewCommand is `clusterset preview` and its subcommands.
 type previewCommand struct {
 	clusters
 	output
@@ -54,9 +54,9 @@ func newPreview() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
-		Long: `Shows what would change for clients if clusters went down, were drained or left, if a service was exported or no longer, if a
-cluster lay elsewhere, or a service had another policy. Each has a command of its own; --file has several changes at once, one after
-the other:
+		Long: `Shows what would change for clients if clusters went down, were drained or left, if a Service were exported or no longer
+exported, if a cluster were elsewhere, or if a service had another policy. Each change has its own command; --file takes several
+and applies them in order:
 
   - drain: [beijing]
   - down: [shanghai, guangzhou]
@@ -74,25 +74,25 @@ There are undrain, leave and unexport as well.` + previewHelp,
 		return p.fromFile()
 	})
 	cmd.Flags().StringVarP(&p.file, "file", "f", "", "YAML `file` with the changes (- for the standard input)")
-	p.addLocalFlags(cmd.Flags(), "whose Service an export without a context means")
+	p.addLocalFlags(cmd.Flags(), "that exports without a context refer to")
 	p.placeFlag(cmd.Flags())
 	for _, c := range []struct {
 		verb, short string
 		change      func(clusters []string) preview.Change
 	}{
 		{"down", "Show what the loss of clusters would do", func(c []string) preview.Change { return preview.Change{Down: c} }},
-		{"drain", "Show what it would do to drain clusters", func(c []string) preview.Change { return preview.Change{Drain: c} }},
-		{"undrain", "Show what it would do to use drained clusters again", func(c []string) preview.Change { return preview.Change{Undrain: c} }},
-		{"leave", "Show what it would do to take clusters off the hub", func(c []string) preview.Change { return preview.Change{Leave: c} }},
+		{"drain", "Show what draining clusters would do", func(c []string) preview.Change { return preview.Change{Drain: c} }},
+		{"undrain", "Show what undraining clusters would do", func(c []string) preview.Change { return preview.Change{Undrain: c} }},
+		{"leave", "Show what removing clusters from the hub would do", func(c []string) preview.Change { return preview.Change{Leave: c} }},
 	} {
 		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
 	}
-	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what it would do to end an export"),
+	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what ending an export would do"),
 		previewPlace(), previewPolicy())
 	return cmd
 }
 
-// command makes a command that previews the changes.
+// command completes a command that previews the changes.
 func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string) ([]preview.Change, error)) *cobra.Command {
 	configured(cmd)
 	cmd.Args = cobra.ArbitraryArgs
@@ -105,7 +105,7 @@ func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string)
 	}
 	flags := cmd.Flags()
 	p.addHubFlags(flags, "whose records are read (it, --hub-context or --manifests is required)")
-	flags.StringVar(&p.manifests, "manifests", "", "read what the hub has from the files in this `directory`, or from one file")
+	flags.StringVar(&p.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file")
 	flags.StringSliceVar(&p.services, "for", nil, "`namespace/name` of services to show (default: all)")
 	p.addAssumedFlags(flags)
 	p.addFlag(cmd, "table", "wide", "json", "yaml")
@@ -114,7 +114,7 @@ func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string)
 
 // addAssumedFlags adds the flags for settings that the hub has no record of.
 func (p *previewCommand) addAssumedFlags(flags *pflag.FlagSet) {
-	flags.StringVar(&p.dataPath, "data-path", string(desired.DataPathPods), "what ClusterSetIPs lead to, as the agents have it: pods, clusterips or none")
+	flags.StringVar(&p.dataPath, "data-path", string(desired.DataPathPods), "what ClusterSetIPs lead to, as set for the agents: pods, clusterips or none")
 	flags.StringSliceVar(&p.prefer, "default-prefer", nil, "`tiers` that servers and agents prefer where a service states none: cluster, zone, region, or none (default: zone,region)")
 }
 
@@ -180,8 +180,8 @@ func previewPlace() *cobra.Command {
 		}
 		return []preview.Change{{Place: &preview.Move{Cluster: args[0], Zones: p.zones, Region: p.region}}}, nil
 	})
-	cmd.Flags().StringSliceVar(&p.zones, "zone", nil, "`zones` that it lies in, - for unknown (default: as now)")
-	cmd.Flags().StringVar(&p.region, "region", "", "`region` that it lies in, - for unknown (default: as now)")
+	cmd.Flags().StringSliceVar(&p.zones, "zone", nil, "`zones` of the cluster, - for unknown (default: as now)")
+	cmd.Flags().StringVar(&p.region, "region", "", "`region` of the cluster, - for unknown (default: as now)")
 	cmd.ValidArgsFunction = p.completeClusters
 	p.placeFlag(cmd.Flags())
 	return cmd
@@ -201,9 +201,9 @@ func previewPolicy() *cobra.Command {
 		p.policy.Prefer = strings.Join(p.tiers, " ")
 		return []preview.Change{{Policy: &p.policy}}, nil
 	})
-	cmd.Flags().StringSliceVar(&p.tiers, "prefer", nil, "`tiers`, the most wanted first: cluster, zone, region, or none (default: as now)")
-	cmd.Flags().StringVar(&p.policy.Boundary, "boundary", "", "`tier` outside of which nothing is used: cluster, zone or region (default: as now)")
-	cmd.Flags().Int32Var(&p.policy.MinReady, "min-ready", 0, "`number` of ready endpoints that make a tier enough (default: as now)")
+	cmd.Flags().StringSliceVar(&p.tiers, "prefer", nil, "`tiers`, the most preferred first: cluster, zone, region, or none (default: as now)")
+	cmd.Flags().StringVar(&p.policy.Boundary, "boundary", "", "`tier` that limits which endpoints are used: cluster, zone or region (default: as now)")
+	cmd.Flags().Int32Var(&p.policy.MinReady, "min-ready", 0, "`number` of ready endpoints that a tier needs (default: as now)")
 	p.placeFlag(cmd.Flags())
 	return cmd
 }
@@ -241,7 +241,7 @@ func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
 	return changes, nil
 }
 
-// options reads what is asked for.
+// options returns the options for the flags.
 func (p *previewCommand) options() (o preview.Options, err error) {
 	if err := p.check(); err != nil {
 		return o, err
@@ -275,7 +275,7 @@ func (p *previewCommand) assumed() (o preview.Options, err error) {
 	return o, nil
 }
 
-// lostError says that a name would lose its last endpoint.
+// lostError means that a name would lose its last endpoint.
 type lostError struct{ services int }
 
 func (e lostError) Error() string {
@@ -318,7 +318,7 @@ func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview
 	return err
 }
 
-// completeClusters offers the set's clusters to a shell.
+// completeClusters completes the set's clusters.
 func (p *previewCommand) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	const none = cobra.ShellCompDirectiveNoFileComp
 	if fillIn(cmd.Flags(), os.LookupEnv) != nil {

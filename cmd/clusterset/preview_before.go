@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/internal/preview"
 )
 
-// before says in a line what a change is about to do, and returns it; nil where there is nothing to say.
+// before prints in one line what a change is about to do, and returns it, or nil if there is nothing to print.
 func before(ctx context.Context, hub *objects.Cluster, change preview.Change, stdout io.Writer) (*preview.Result, error) {
 	state, err := fetchState(ctx, hub)
 	if err != nil {
@@ -26,7 +26,7 @@ func before(ctx context.Context, hub *objects.Cluster, change preview.Change, st
 	return result, err
 }
 
-// agreed asks a person at a terminal whether to go on with what loses names.
+// agreed asks a person at a terminal whether to go on if names are lost.
 func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) error {
 	for i, svc := range r.Services {
 		if svc.Effects[0] != preview.Lost {
@@ -39,7 +39,7 @@ func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) er
 		_, _ = fmt.Fprintf(stdout, "  %s/%s\n", svc.Namespace, svc.Name)
 	}
 	if !isTerminal(stdin) {
-		return fmt.Errorf("%s has not left: %s; clusterset preview leave %s shows where; --yes has it leave all the same", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
+		return fmt.Errorf("%s has not left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
 	}
 	_, _ = fmt.Fprintf(stdout, "Take %s off the hub all the same? [y/N] ", name)
 	answer, _ := bufio.NewReader(stdin).ReadString('\n')

@@ -24,11 +24,11 @@ import (
 	"github.com/clusterset/clusterset/internal/preview"
 )
 
-// state reads what the hub has. found are the objects of --manifests, which may be more.
+// state reads the hub's records. found are the objects of --manifests, which may contain others.
 func (p *previewCommand) state(ctx context.Context) (state *preview.State, found []runtime.Object, err error) {
 	if p.manifests != "" {
 		if p.hasHub() {
-			return nil, nil, usagef("--manifests and %s exclude each other: records come from one source", hubFlags)
+			return nil, nil, usagef("--manifests and %s cannot be used together", hubFlags)
 		}
 		return readState(p.manifests)
 	}
@@ -37,7 +37,7 @@ func (p *previewCommand) state(ctx context.Context) (state *preview.State, found
 		return nil, nil, err
 	}
 	if config == nil {
-		return nil, nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: a preview goes by what the hub has")
+		return nil, nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: a preview needs the hub's records")
 	}
 	hub, err := objects.Open(config, "hub", hubFlags)
 	if err != nil {
@@ -47,7 +47,7 @@ func (p *previewCommand) state(ctx context.Context) (state *preview.State, found
 	return state, nil, err
 }
 
-// readState reads what a hub has from files.
+// readState reads a hub's records from files.
 func readState(path string) (*preview.State, []runtime.Object, error) {
 	scheme := connect.NewScheme()
 	utilruntime.Must(mcsv1beta1.Install(scheme))
@@ -62,7 +62,7 @@ func readState(path string) (*preview.State, []runtime.Object, error) {
 	return state, found, nil
 }
 
-// fetchState reads what the hub has.
+// fetchState reads the hub's records.
 func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, error) {
 	members, err := hub.MemberClusters(ctx)
 	if err != nil {
@@ -70,7 +70,7 @@ func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, erro
 	}
 	for i := range members {
 		if members[i].Labels[api.LabelManagedBy] == api.ManagedByImporter {
-			return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; give the hub's kubeconfig with %s", hub.Server, members[i].Name, hubFlags)
+			return nil, fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, members[i].Name, hubFlags)
 		}
 	}
 	lists := []client.ObjectList{&clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}}
@@ -101,7 +101,7 @@ func membersOf(ctx context.Context, config *rest.Config) ([]clustersetv1alpha1.M
 	return hub.MemberClusters(ctx)
 }
 
-// read fills in the records that a Service would have if it was exported. It returns what else there is to say.
+// read fills in the records that a Service would have if it were exported. It returns further notes.
 func (p *previewCommand) read(ctx context.Context, e *preview.Export, found []runtime.Object, now metav1.Time) (notes []string, err error) {
 	key, err := preview.ParseService(e.Service)
 	if err != nil {
@@ -127,7 +127,7 @@ func (p *previewCommand) read(ctx context.Context, e *preview.Export, found []ru
 	return notes, nil
 }
 
-// takeFrom finds a Service and what belongs to it among the objects of files.
+// takeFrom finds a Service and the objects that belong to it among the objects of files.
 func takeFrom(found []runtime.Object, src *exporter.Source) {
 	for _, o := range found {
 		switch o := o.(type) {
@@ -147,7 +147,7 @@ func takeFrom(found []runtime.Object, src *exporter.Source) {
 	}
 }
 
-// fetchService reads a Service and what belongs to it in its cluster.
+// fetchService reads a Service and the objects that belong to it from its cluster.
 func (p *previewCommand) fetchService(ctx context.Context, e *preview.Export, src *exporter.Source) (notes []string, err error) {
 	at := p.clusters
 	if e.Context != "" {

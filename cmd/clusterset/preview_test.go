@@ -82,7 +82,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"--for: ":                                          with("down", "beijing", "--for", "web"),
 		"want table, wide, json, yaml":                     with("down", "beijing", "-o", "xml"),
 		"--hub-kubeconfig, --hub-context or --manifests":   {"preview", "down", "beijing"},
-		"exclude each other":                               with("down", "beijing", "--hub-context", "hub"),
+		"cannot be used together":                          with("down", "beijing", "--hub-context", "hub"),
 		"there is no ExportedService and no MemberCluster": {"preview", "down", "beijing", "--manifests", "testdata/preview/down.txt.none"},
 	} {
 		if strings.HasPrefix(want, "there is no ExportedService") {

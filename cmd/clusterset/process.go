@@ -30,7 +30,7 @@ import (
 
 func init() { metrics.Registry.MustRegister(version.Metric("clusterset")) }
 
-// process is what member and hub have in common: they run until they are stopped.
+// process is what member and hub share: they run until they are stopped.
 type process struct {
 	kubeconfig      string
 	metrics, probes string
@@ -42,15 +42,15 @@ type process struct {
 
 func (p *process) addFlags(flags *pflag.FlagSet, whose string) {
 	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig `file` of "+whose+" (default: the pod's own account, else $KUBECONFIG or ~/.kube/config)")
-	flags.StringVar(&p.metrics, "metrics-bind-address", ":8080", "`address` to serve /metrics on; 0: don't")
-	flags.StringVar(&p.probes, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0: don't")
-	flags.BoolVar(&p.elect, "leader-elect", false, "let one of several replicas work at a time; the others wait to take over")
+	flags.StringVar(&p.metrics, "metrics-bind-address", ":8080", "`address` to serve /metrics on; 0 disables it")
+	flags.StringVar(&p.probes, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 disables it")
+	flags.BoolVar(&p.elect, "leader-elect", false, "let only one of several replicas work; the others wait to take over")
 	flags.StringVar(&p.electIn, "leader-elect-namespace", "", "`namespace` of the leader's Lease (default: the pod's own, else "+api.SystemNamespace+")")
 	flags.StringVar(&p.logFormat, "log-format", "text", "text or json")
 	flags.StringVar(&p.logLevel, "log-level", "info", "debug, info, warn or error")
 }
 
-// setUpLogs has our own logs, controller-runtime's and client-go's go to w.
+// setUpLogs sends our own logs, controller-runtime's and client-go's to w.
 func (p *process) setUpLogs(w io.Writer) error {
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
@@ -81,13 +81,13 @@ func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.
 		LeaderElection:                p.elect,
 		LeaderElectionID:              lease,
 		LeaderElectionNamespace:       cmp.Or(p.electIn, ownNamespace(), api.SystemNamespace),
-		LeaderElectionReleaseOnCancel: true, // the process ends right after
+		LeaderElectionReleaseOnCancel: true, // the process exits right after
 	})
 	if err != nil {
 		return nil, fmt.Errorf("set up: %w", err)
 	}
-	// Both only say that the process runs. A hub that is away is no reason to restart an agent or to hold up its rollout;
-	// the metrics tell of it.
+	// Both only mean that the process runs. A hub that is down is no reason to restart an agent or to block its rollout;
+	// metrics report it.
 	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", func(*http.Request) error { return nil })); err != nil {
 		return nil, fmt.Errorf("set up probes: %w", err)
 	}
@@ -100,7 +100,7 @@ type everywhere func(context.Context) error
 func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
 func (everywhere) NeedLeaderElection() bool          { return false }
 
-// restConfig loads a kubeconfig: the file and context given, or what kubectl or a pod would use.
+// restConfig loads a kubeconfig: the file and context given, or the one that kubectl or a pod would use.
 func restConfig(file, contextName string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules()
 	rules.ExplicitPath = file
@@ -109,14 +109,14 @@ func restConfig(file, contextName string) (*rest.Config, error) {
 	if err != nil {
 		return nil, usagef("load kubeconfig: %w", err)
 	}
-	// The API server's priority and fairness is the limit; client-go's own 5 requests a second would make a restart of a
-	// large member take minutes.
+	// The API server's priority and fairness limits requests; with client-go's default of 5 per second, a restart of a large
+	// member would take minutes.
 	config.QPS = -1
 	config.UserAgent = "clusterset/" + version.String()
 	return config, nil
 }
 
-// ownNamespace is the pod's, empty outside of one.
+// ownNamespace returns the pod's namespace, or "" outside a pod.
 func ownNamespace() string {
 	content, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 	if err != nil {

@@ -13,13 +13,13 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// reached is a cluster that join or leave changes, with the words for what may go wrong there.
+// reached is a cluster that join or leave changes, with what error messages say about it.
 type reached struct {
 	*objects.Cluster
 	config *rest.Config
 }
 
-// openBoth returns the hub, and the member if the command is to do something there too. It asks neither for anything yet.
+// openBoth returns the hub, and the member if the command changes it too. It contacts neither yet.
 func openBoth(c clusters) (hub, member *reached, err error) {
 	c.timeout = 30 * time.Second
 	config, err := c.hub()
@@ -48,22 +48,22 @@ func reach(config *rest.Config, what, flags, rights string) (*reached, error) {
 	return &reached{cluster, config}, nil
 }
 
-// explain says what to do about an error of the hub.
+// explain adds what to do about an error of the hub.
 func (r *reached) explain(err error) error {
 	if errors.Is(err, join.ErrNotTheHub) {
-		return fmt.Errorf("the hub at %s can't be one: %w; check %s", r.Server, join.ErrNotTheHub, r.Flags)
+		return fmt.Errorf("the cluster at %s can't be the hub: %w; check %s", r.Server, join.ErrNotTheHub, r.Flags)
 	}
 	return r.Explain(err)
 }
 
-// checkMember makes sure that a member can be reached, and isn't another than the one that is meant.
+// checkMember checks that a member can be reached and is the intended one.
 func checkMember(ctx context.Context, member *reached, secret types.NamespacedName, name string) error {
 	is, err := join.MemberName(ctx, member, secret)
 	if err != nil {
 		return member.Words(err)
 	}
 	if is != "" && is != name {
-		return fmt.Errorf("the member at %s is %s, not %s, by its Secret %s; check %s, or have it leave under that name first", member.Server, is, name, secret, member.Flags)
+		return fmt.Errorf("the member at %s is %s, not %s, by its Secret %s; check %s, or leave with that name first", member.Server, is, name, secret, member.Flags)
 	}
 	return nil
 }

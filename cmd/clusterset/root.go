@@ -18,7 +18,7 @@ const (
 	exitLost    = 3 // a preview: a name would lose its last endpoint
 )
 
-// usageError is an error that the command's author can mend: a wrong flag, variable or file.
+// usageError is an error that the user can fix on the command line: a wrong flag, variable or file.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
@@ -49,7 +49,7 @@ func newRoot() *cobra.Command {
 	root := &cobra.Command{
 		Use:   "clusterset",
 		Short: "Service names across clusters",
-		Long: `clusterset keeps the service names of a set of clusters in step.
+		Long: `clusterset resolves Service names across a set of clusters.
 
 Each cluster of the set is a member: it exports Services to a hub, which is any Kubernetes API server, and imports what
 the others export. CoreDNS with the clusterset plugin answers the names from what is imported.
@@ -59,18 +59,18 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
   clusterset hub      runs beside the hub's API server: watches the heartbeats
   clusterset leave    undoes join
 
-  clusterset status   shows the clusters, the hub, and the services that need a look
-  clusterset explain  says why a name has the addresses that it has
+  clusterset status   shows the clusters, the hub, and the services that need attention
+  clusterset explain  shows which addresses a name has, and why
   clusterset preview  shows what a change would do, without doing it
   clusterset console  shows the set in a browser, and what changes would do
-  clusterset drain    has a cluster used only as a last resort; undrain takes it back
-  clusterset doctor   finds what keeps names from working, and says how to mend it
+  clusterset drain    uses a cluster only as a last resort; undrain undoes that
+  clusterset doctor   finds what keeps names from working, and how to fix it
 
-As kubectl-clusterset in the PATH it is kubectl clusterset as well, and as kubectl_complete-clusterset it completes what is
-typed after that. Both can be links.
+Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset. As kubectl_complete-clusterset it completes
+that command line.
 
-Exit codes: 0 success; 1 failure; 2 usage error; 3, of preview alone, a name would lose its last endpoint. An error is
-one line on stderr.`,
+Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one
+line on stderr.`,
 		SilenceErrors: true, // run prints them
 		SilenceUsage:  true, // a wrong flag shouldn't scroll its own error off the screen
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -95,7 +95,7 @@ one line on stderr.`,
 	return root
 }
 
-// noArgs refuses arguments that aren't flags, which are mostly flags that lost their dashes.
+// noArgs refuses arguments, which are mostly flags without their dashes.
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())

@@ -26,15 +26,15 @@ func newStatus() *cobra.Command {
 	var s statusCommand
 	cmd := configured(&cobra.Command{
 		Use:   "status",
-		Short: "Show the clusters, the hub, and the services that need a look",
-		Long: `Shows on one screen the clusters of the set with their phase, place, last heartbeat and number of exports, the hub, and
-the services over which clusters disagree, that don't work, or that at present lead only to silent or drained clusters.
+		Short: "Show the clusters, the hub, and the services that need attention",
+		Long: `Shows on one screen the clusters of the set with their phase, location, last heartbeat and number of exports, the hub, and
+the services that clusters disagree about, that don't work, or that currently lead only to silent or drained clusters.
 
-It reads the local cluster, which has a copy of each cluster's place and phase. With
---hub-kubeconfig it also asks the hub: whether it answers, the heartbeats as they are, and the conflicts of all services
-rather than those of this cluster's exports. Without any local cluster it asks the hub alone.
+It reads the local cluster, which has a copy of each cluster's location and phase. With --hub-kubeconfig it also reads the
+hub: whether it answers, the current heartbeats, and the conflicts of all services instead of only this cluster's exports.
+Without a local cluster it reads only the hub.
 
-A hub that was to be asked and doesn't answer is shown, and is a failure.` + exitHelp,
+If the hub is given and doesn't answer, that is shown, and the exit code is 1.` + exitHelp,
 		Example: `  clusterset status
   clusterset status --context beijing --hub-context hub --watch
   clusterset status -o json`,
@@ -43,8 +43,8 @@ A hub that was to be asked and doesn't answer is shown, and is a failure.` + exi
 	flags := cmd.Flags()
 	s.clusters.addFlags(flags)
 	s.addFlag(cmd, "table", "wide", "json", "yaml")
-	flags.BoolVarP(&s.watch, "watch", "w", false, "show it again and again, until interrupted")
-	flags.DurationVar(&s.interval, "interval", 2*time.Second, "how long to wait between two looks with --watch")
+	flags.BoolVarP(&s.watch, "watch", "w", false, "refresh until interrupted")
+	flags.DurationVar(&s.interval, "interval", 2*time.Second, "how long to wait between refreshes with --watch")
 	return cmd
 }
 
@@ -53,7 +53,7 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 		return err
 	}
 	if s.watch && s.interval < 100*time.Millisecond {
-		return usagef("--interval is %s; want 100ms at least", s.interval)
+		return usagef("--interval is %s; it must be at least 100ms", s.interval)
 	}
 	look, err := s.prepare()
 	if err != nil {
@@ -66,7 +66,7 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 	defer tick.Stop()
 	for {
 		var text strings.Builder
-		// A cluster that doesn't answer is what one watches for: the error is a part of what is seen.
+		// Watching is for clusters that may stop answering: show the error and continue.
 		if err := s.show(ctx, &text, look); err != nil && ctx.Err() == nil {
 			fmt.Fprintf(&text, "clusterset: %v\n", err)
 		}
@@ -89,7 +89,7 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// prepare returns what reads the clusters that there are.
+// prepare returns a function that reads the clusters that there are.
 func (s *statusCommand) prepare() (func(context.Context) (status.Facts, error), error) {
 	hubConfig, err := s.hub()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *statusCommand) prepare() (func(context.Context) (status.Facts, error), 
 	case hubConfig == nil || s.hasLocal():
 		return nil, err
 	default:
-		notes = append(notes, "only the hub is looked at: "+err.Error())
+		notes = append(notes, "only the hub is read: "+err.Error())
 	}
 	if hubConfig != nil {
 		if hub, err = objects.Open(hubConfig, "hub", hubFlags); err != nil {

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// clusters are the local cluster and the hub as the commands of a person reach them: status, explain, drain, doctor.
+// clusters are the local cluster and the hub, as status, explain, drain and doctor connect to them.
 type clusters struct {
 	kubeconfig, context       string
 	hubKubeconfig, hubContext string
@@ -34,7 +34,7 @@ func (c *clusters) addFlags(flags *pflag.FlagSet) {
 }
 
 func (c *clusters) addLocalFlags(flags *pflag.FlagSet, what string) {
-	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster "+what+" (default: as kubectl has it)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster "+what+" (default: as for kubectl)")
 	flags.StringVar(&c.context, "context", "", "`context` of that file (default: its current one)")
 }
 
@@ -49,12 +49,12 @@ const (
 	hubFlags   = "--hub-kubeconfig and --hub-context"
 )
 
-// local is how to reach the local cluster.
+// local returns the configuration of the local cluster.
 func (c *clusters) local() (*rest.Config, error) {
 	return c.load(c.kubeconfig, c.context, "--kubeconfig", "--context")
 }
 
-// hub is how to reach the hub, nil where nobody said.
+// hub returns the configuration of the hub, or nil if none is given.
 func (c *clusters) hub() (*rest.Config, error) {
 	if !c.hasHub() {
 		return nil, nil
@@ -64,7 +64,7 @@ func (c *clusters) hub() (*rest.Config, error) {
 
 func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext != "" }
 
-// hasLocal reports whether someone said which cluster is the local one.
+// hasLocal reports whether the local cluster is given.
 func (c *clusters) hasLocal() bool { return c.kubeconfig != "" || c.context != "" }
 
 func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.Config, error) {
@@ -73,11 +73,11 @@ func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.
 	rules.ExplicitPath = file
 	if known, err := rules.Load(); err == nil && contextName != "" && known.Contexts[contextName] == nil {
 		names := slices.Sorted(maps.Keys(known.Contexts))
-		return nil, usagef("there is no context %q; for %s there are: %s", contextName, contextFlag, cmp.Or(strings.Join(names, ", "), "none, without a kubeconfig"))
+		return nil, usagef("there is no context %q; %s can be: %s", contextName, contextFlag, cmp.Or(strings.Join(names, ", "), "none, without a kubeconfig"))
 	}
 	config, err := restConfig(file, contextName)
 	if clientcmd.IsEmptyConfig(err) || err != nil && strings.Contains(err.Error(), "no configuration has been provided") {
-		return nil, usagef("no kubeconfig is found; %s FILE gives one, as do KUBECONFIG and ~/.kube/config", fileFlag)
+		return nil, usagef("no kubeconfig found; set %s FILE or KUBECONFIG, or create ~/.kube/config", fileFlag)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w; check %s", err, fileFlag)
@@ -86,7 +86,7 @@ func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.
 	return config, nil
 }
 
-// quiet has client libraries say nothing: what there is to say is printed, in a line.
+// quiet silences client libraries: everything worth saying is printed, in one line.
 func quiet() {
 	log.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

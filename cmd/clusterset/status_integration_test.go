@@ -53,8 +53,8 @@ func testStatus(t *testing.T, s lookedAt) {
 		t.Errorf("-o json: %v\n%s", err, stdout)
 	}
 	fails(t, exitUsage, "want table, wide, json, yaml", "status", "-o", "xml")
-	fails(t, exitUsage, "100ms at least", "status", "--watch", "--interval", "1ms")
-	fails(t, exitUsage, `there is no context "nope"; for --context there are: default`, "status", "--kubeconfig", s.member.Kubeconfig(), "--context", "nope")
+	fails(t, exitUsage, "at least 100ms", "status", "--watch", "--interval", "1ms")
+	fails(t, exitUsage, `there is no context "nope"; --context can be: default`, "status", "--kubeconfig", s.member.Kubeconfig(), "--context", "nope")
 
 	// --watch shows changes until it is interrupted, which is no failure.
 	ctx, cancel := context.WithCancel(t.Context())
@@ -91,7 +91,7 @@ func testExplain(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "zone is unknown", append(member, "explain", "shop/web", "--boundary", "zone", "--from", "x")...)
 	fails(t, exitUsage, "want a service", "explain")
 	fails(t, exitUsage, `unexpected argument "b"`, "explain", "a", "b")
-	fails(t, exitUsage, "exclude each other", append(member, "explain", "shop/web", "--manifests", ".")...)
+	fails(t, exitUsage, "cannot be used together", append(member, "explain", "shop/web", "--manifests", ".")...)
 	fails(t, exitUsage, "--manifests", "explain", "shop/web", "--manifests", "nowhere")
 	// The hub knows no services: it is the wrong context.
 	fails(t, exitFailure, "NXDOMAIN", "explain", "shop/web", "--kubeconfig", s.hub.Kubeconfig())
@@ -178,7 +178,7 @@ func testDoctor(t *testing.T, s lookedAt) {
 	}
 	fails(t, exitUsage, "want cli, dns, member, hub", "doctor", "--for", "world")
 	fails(t, exitUsage, "no namespace/name", "doctor", "--dns-configmap", "coredns")
-	fails(t, exitUsage, "is no address", "doctor", "--dns", "a:b:c")
+	fails(t, exitUsage, "is not an address", "doctor", "--dns", "a:b:c")
 }
 
 func testWithoutRights(t *testing.T, s lookedAt) {

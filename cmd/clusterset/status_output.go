@@ -33,7 +33,7 @@ func (o *output) check() error {
 
 func (o *output) wide() bool { return o.format == "wide" }
 
-// write writes the value as data, or for people as text says.
+// write writes the value as data, or as text for people.
 func (o *output) write(w io.Writer, value any, text func() string) error {
 	switch o.format {
 	case "json":
@@ -53,7 +53,7 @@ func (o *output) write(w io.Writer, value any, text func() string) error {
 	return err
 }
 
-// colours reports whether what is written there comes before someone's eyes in colours (https://no-color.org).
+// colours reports whether w is a terminal that shows colours (https://no-color.org).
 func colours(w io.Writer) bool {
 	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }

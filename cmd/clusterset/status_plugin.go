@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// asPlugin has the help speak of `kubectl clusterset` where the program was started as kubectl's plugin, by the name that
-// kubectl finds plugins by.
+// asPlugin makes the help say `kubectl clusterset` if the program was started as kubectl's plugin, that is by the plugin's file
+// name.
 func asPlugin(root *cobra.Command, started string) {
 	if programName(started) != "kubectl-clusterset" {
 		return
@@ -26,7 +26,7 @@ func asPlugin(root *cobra.Command, started string) {
 	}
 }
 
-// commandLine returns the arguments of a program that was started with args, its own name first. To complete what is typed after
+// commandLine returns the arguments of a program that was started with args, its own name first. To complete a command line of
 // `kubectl clusterset`, kubectl runs a program kubectl_complete-clusterset with it
 // (https://kubernetes.io/docs/tasks/extend-kubectl/kubectl-plugins/), which can be a link to this one.
 func commandLine(args []string) []string {

@@ -7,7 +7,7 @@ import (
 )
 
 var (
-	tokenRE     = regexp.MustCompile(`good until \d{4}-\d\d-\d\d`)
+	tokenRE     = regexp.MustCompile(`valid until \d{4}-\d\d-\d\d`)
 	hubRE       = regexp.MustCompile(`https://127\.0\.0\.1:\d+`)
 	latencyRE   = regexp.MustCompile(`reachable \(\d+ms\)`)
 	queryRE     = regexp.MustCompile(`, id: \d+`)
@@ -24,7 +24,7 @@ func (t *tour) normal(text string) string {
 		text = strings.ReplaceAll(text, ".:"+m.DNS.Port+" {", ".:"+port(i)+" {")
 	}
 	text = strings.ReplaceAll(text, t.base+"/", "")
-	text = tokenRE.ReplaceAllString(text, "good until 2027-01-15")
+	text = tokenRE.ReplaceAllString(text, "valid until 2027-01-15")
 	text = hubRE.ReplaceAllString(text, "https://127.0.0.1:6443")
 	text = latencyRE.ReplaceAllString(text, "reachable (3ms)")
 	text = queryRE.ReplaceAllString(text, ", id: 4711")

@@ -94,7 +94,7 @@ func (t *tour) nearest() {
 
 func (t *tour) why() {
 	t.title("Why this address?")
-	t.say(`'clusterset explain' says why a name has the addresses that it has, by the code that the DNS server itself uses.`)
+	t.say(`'clusterset explain' shows which addresses a name has, and why, by the code that the DNS server itself uses.`)
 	xicheng, minhang := t.web(t.xicheng), t.web(t.minhang)
 	t.look("explain "+webGlobal+" --context shijiazhuang", answer(xicheng),
 		line("+", "xicheng", "beijing", "north", "region", xicheng), line("-", "minhang", "shanghai", "south", "any", minhang),

@@ -50,7 +50,7 @@ func silent(mc *clustersetv1alpha1.MemberCluster) {
 	}}
 }
 
-// answers is what an agent says of the hub on its own cluster's MemberCluster.
+// answers returns the condition in which an agent reports whether the hub answers.
 func answers(status metav1.ConditionStatus, since time.Duration) func(*clustersetv1alpha1.MemberCluster) {
 	return func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
@@ -179,7 +179,7 @@ func facts() map[string]Facts {
 		"held":                  {Now: now, Local: held},
 		"local":                 {Now: now, Local: local(members()...)},
 		"hub":                   {Now: now, Local: local(old), Hub: hub},
-		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is looked at: no kubeconfig is found"}},
+		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
 		"hub-down":              {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
 		"quiet":                 {Now: now, Local: local(old)},
 		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
@@ -242,7 +242,7 @@ func TestManyProblemsAreCutOff(t *testing.T) {
 	}
 }
 
-// What other clusters wrote is no escape sequence when it gets to the terminal.
+// Text that other clusters wrote has no escape sequences on the terminal.
 func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
 	for name, f := range facts() {
 		for _, wide := range []bool{false, true} {
