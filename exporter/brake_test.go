@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// braked is a member that exports some services, of which it loses ServiceExports.
+// braked is a member that exports some services and loses ServiceExports.
 type braked struct {
 	*testing.T
 	brake

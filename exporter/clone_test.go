@@ -174,8 +174,8 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 	}
 }
 
-// The earlier one keeps the name over a restart, though it is then the later. The clone takes it only where the other is gone for long, and
-// yields from the start where it is restarted itself.
+// The earlier one keeps the name over a restart, although it is then the later one. The clone takes it only if the other is
+// gone for long, and yields from the start if it is restarted itself.
 func TestRestartsBesideAClone(t *testing.T) {
 	inClonesHub(t, func(t *testing.T, h *leaseHub) {
 		a := h.start(t, "a", 0)
@@ -251,7 +251,7 @@ func TestNoClones(t *testing.T) {
 			elapse(time.Minute)
 			old.stop()
 			fresh := h.start(t, "new", 0)
-			elapse(time.Second / 2) // between two ticks: a heartbeat that is under way writes over what it has just read
+			elapse(time.Second / 2) // between two ticks: a heartbeat that is under way overwrites what it has just read
 			for range 10 {
 				elapse(time.Minute)
 				h.write(func() { h.lease = backup.DeepCopy() })

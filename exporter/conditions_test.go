@@ -67,7 +67,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// The service that fails says why, in the hub's words; that the hub is away is no service's matter.
+// The service that fails reports why, in the hub's words. A hub that is unreachable is not a service's problem.
 func TestFailingServicesSayWhy(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	message := func(err error) string {
@@ -203,8 +203,8 @@ func TestMarkOfANamespace(t *testing.T) {
 	}
 }
 
-// The count of clusters in a conflict's message is no reason to write: one that exports a thousand shared services would have all
-// the others patch a thousand ServiceExports each.
+// A changed number of clusters in a conflict's message is no reason to write: otherwise one cluster that exports a thousand
+// shared services would make all others patch a thousand ServiceExports each.
 func TestCountsAreNoReasonToWrite(t *testing.T) {
 	export := &mcsv1beta1.ServiceExport{}
 	say := func(reason mcsv1beta1.ServiceExportConditionReason, message string) bool {

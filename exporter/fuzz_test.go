@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice of any JSON. What goes to the hub lies in
-// the member's own namespace, is valid there and is written once: the next pass over the same finds nothing to do.
+// FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice of any JSON. What it writes to the hub
+// is in the member's own namespace, is valid there and is written once: the next pass over the same objects writes nothing.
 func FuzzMemberRecords(f *testing.F) {
 	text := func(o any) []byte {
 		b, err := json.Marshal(o)

@@ -56,7 +56,7 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	})
 }
 
-// A cluster that returns has written what changed before it says that it is there.
+// A cluster that returns writes what changed before its heartbeat.
 func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ready := time.Now(), make(chan struct{})

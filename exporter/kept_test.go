@@ -8,8 +8,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A hub of an older version drops what it doesn't know. That is written once, and again now and then, in case it was upgraded; what
-// somebody changes by hand is put right at once.
+// A hub of an older version drops fields that it doesn't know. They are written once, and again now and then, in case it was
+// upgraded. What someone changes by hand is restored at once.
 func TestWhatAnOlderHubDropsIsNotWrittenForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k kept

@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A hub of before there were policies serves on. The ServiceExport says what is lost, and that the hub is to be upgraded.
+// A hub from before policies still works. The ServiceExport says what is lost, and that the hub should be upgraded.
 func TestAHubThatDoesNotKnowPolicies(t *testing.T) {
 	w := newWorld(t, kube.MCSCRDs()...)
 	known, err := crds.FS.ReadFile("clusterset.dev_exportedservices.yaml")

@@ -22,7 +22,7 @@ func TestPolicyTravels(t *testing.T) {
 		export, service annotations
 		marked          bool
 		want            *clustersetv1alpha1.ServicePolicy
-		// said is what the Ready condition says of it, "" for nothing.
+		// said is what the Ready condition says about it, or "".
 		said string
 	}{
 		{name: "nothing stated"},

@@ -140,7 +140,7 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 		}
 		return nil
 	})
-	// b is back, so c alone is silent. It gets its time anew, and then expires.
+	// b is back, so only c is silent. Its time starts again, and then it expires.
 	w.beating <- []string{"a", "b"}
 	w.awaitPhase(clustersetv1alpha1.MemberReady, "b")
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
@@ -186,7 +186,7 @@ func TestMemberThatLeaves(t *testing.T) {
 			t.Errorf("%T of the one who left: %v", o, err)
 		}
 	}
-	// Two of three are gone, and the brake doesn't count them: a, alone and alive, is no majority's silence.
+	// Two of three are gone, and the brake doesn't count them: a, alone and alive, doesn't make a majority silent.
 	if mc, err := w.member("a"); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady ||
 		meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil {
 		t.Errorf("a: %+v, %v", mc.Status, err)

@@ -119,8 +119,8 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	}
 }
 
-// A kube-controller-manager, which most hubs have, fills in the quota's limits at once and counts only minutes later. Until somebody has
-// counted, the API server refuses all records.
+// A kube-controller-manager, which most hubs have, fills in the quota's limits at once and counts only minutes later. Until
+// someone has counted, the API server refuses all records.
 func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 	t.Parallel()
 	w := newWorldOn(t, kube.Start(t, kube.WithControllerManager()), "a")
@@ -149,7 +149,7 @@ func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 	kube.Eventually(t, time.Minute, func() error { return w.admin.Create(t.Context(), record) })
 }
 
-// The networks that an administrator declares come to where the admission policy looks for them.
+// The networks that an administrator declares are copied to where the admission policy looks for them.
 func TestNetworksAreKeptInStep(t *testing.T) {
 	w := newWorld(t)
 	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "a", CIDRs: []string{"10.1.0.0/16"}}); err != nil {

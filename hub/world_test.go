@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// world is a hub's API server with some members, of which those in beating renew their Leases.
+// world is a hub's API server with some members. Those in beating renew their Leases.
 type world struct {
 	*testing.T
 	plane   *kube.ControlPlane
@@ -67,7 +67,7 @@ func newWorldOn(t *testing.T, plane *kube.ControlPlane, members ...string) *worl
 	return w
 }
 
-// beat renews the Leases of whoever is alive, ten times as often as the hub in these tests loses patience.
+// beat renews the Leases of all that are alive, ten times per threshold of the hub in these tests.
 func (w *world) beat(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// TestZonesOfNodes has a member say what zones its nodes lie in. What is no zone's name isn't taken, and a Lease that says nothing
-// changes nothing.
+// TestZonesOfNodes makes a member report the zones of its nodes. Invalid names are dropped, and a Lease without zones changes
+// nothing.
 func TestZonesOfNodes(t *testing.T) {
 	var many []string
 	for i := range 100 {

@@ -314,7 +314,7 @@ func (c *changes) ownService() string {
 	return "own Service"
 }
 
-// meddling has somebody change or delete what is ours.
+// meddling changes or deletes an object of ours, as someone else might.
 func (c *changes) meddling() string {
 	all := c.here.all()
 	o := all[c.IntN(len(all))]

@@ -2,5 +2,5 @@
 
 package importer
 
-// raced says that the race detector is on, under which everything allocates more and takes longer.
+// raced is set if the race detector is on, which makes everything allocate more and take longer.
 const raced = true

@@ -24,7 +24,7 @@ func node(name, zone string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {topology.kubernetes.io/zone: %q}}}", name, zone)
 }
 
-// steered says of each of a service's clusters how kube-proxy is told to use its endpoints.
+// steered returns, for each of a service's clusters, how kube-proxy is told to use its endpoints.
 func (w *world) steered(ns, name string) string {
 	var all []string
 	for _, s := range w.objects(ns, name).slices {

@@ -211,8 +211,8 @@ func TestLimitsInTheSchemasAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// FabDNS's schema requires an endpoint's addresses, knows two types, and restricts nothing else. Were ours stricter in any
-// of its fields, objects that serve today would not apply.
+// FabDNS's schema requires an endpoint's addresses, knows two types, and restricts nothing else. If ours were stricter in any
+// of its fields, objects that are served today could not be applied.
 func TestGlobalServiceTakesWhateverFabDNSTook(t *testing.T) {
 	schema := schemaOf(load(t)["GlobalService"])
 	if len(schema.Required) > 0 || len(at(t, schema, "spec").Required) > 0 || len(at(t, schema, "spec", "ports", "[]").Required) > 0 {

@@ -32,7 +32,7 @@ type pod struct {
 	ready         bool
 }
 
-// state is a service of some clusters, of which the first is the one that looks.
+// state is a service of some clusters, as seen from the first.
 type state struct {
 	sites      []site
 	nodes      []desired.NodePlace
@@ -131,7 +131,8 @@ func (s *state) rule(zone string, isAddress bool) []string {
 	return nil
 }
 
-// near says whether a pod is as near to a zone of the first cluster as the tier asks (A26, A27). No tier asks nothing.
+// near reports whether a pod is as near to a zone of the first cluster as the tier requires (A26, A27). No tier requires
+// nothing.
 func (s *state) near(zone, tier string, of *site, p pod) bool {
 	switch tier {
 	case "cluster":
@@ -157,12 +158,12 @@ func (s *state) regionHere() string {
 	return s.nodes[0].Region
 }
 
-// zoned says whether every node has a zone, without which kube-proxy minds no hints (D24).
+// zoned reports whether every node has a zone; otherwise kube-proxy ignores hints (D24).
 func (s *state) zoned() bool {
 	return len(s.nodes) > 0 && !slices.ContainsFunc(s.nodes, func(n desired.NodePlace) bool { return n.Zone == "" })
 }
 
-// places are where kube-proxies choose as far as it can be told: each node's zone, or where the cluster lies.
+// places are the locations from which kube-proxies choose, as far as known: each node's zone, or the cluster's location.
 func (s *state) places() []desired.NodePlace {
 	if s.zoned() {
 		return s.nodes

@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// FuzzHubRecords has a member write JSON of its choice as its records, metadata and all, beside an honest member's. What is
-// made of them is valid, the honest member's part is in it, and the DNS servers take all of it.
+// FuzzHubRecords makes a member write any JSON as its records, including metadata, beside an honest member's. The result is
+// valid, contains the honest member's part, and DNS servers accept all of it.
 func FuzzHubRecords(f *testing.F) {
 	for _, pair := range [][2]string{
 		{

@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// steered says how kube-proxy is told to use each endpoint: "10.1.0.1 a,b" with its hints, "-" in front where it isn't in a slice
-// that kube-proxy reads. An endpoint in several slices comes with the ports of each.
+// steered returns how kube-proxy is told to use each endpoint: "10.1.0.1 a,b" with its hints, with "-" in front if it isn't in
+// a slice that kube-proxy reads. An endpoint in several slices is listed with the ports of each.
 func steered(out desired.Output) []string {
 	ports := map[string]int{}
 	for _, s := range out.Slices {
@@ -58,7 +58,7 @@ func member(name, zone, region, phase, more string) string {
 		name, zone, region, more, phase)
 }
 
-// endpoints adds to a cluster's record endpoints "<address>@<zone>", with "!" in front where they aren't ready.
+// endpoints adds endpoints "<address>@<zone>" to a cluster's record, with "!" in front if they aren't ready.
 func endpoints(in *desired.Input, cluster string, of ...string) {
 	for _, e := range in.Endpoints {
 		if e.Namespace != api.MemberNamespace(cluster) {
@@ -78,7 +78,7 @@ func endpoints(in *desired.Input, cluster string, of ...string) {
 	}
 }
 
-// TestSteering has a, whose nodes lie in zones a1 and a2, import from itself, b beside it in the region, and c far away.
+// TestSteering makes a, with nodes in zones a1 and a2, import from itself, from b in the same region, and from c far away.
 func TestSteering(t *testing.T) {
 	base := func(t *testing.T, more ...string) desired.Input {
 		in := records.Input(t, desired.DataPathPods, append([]string{

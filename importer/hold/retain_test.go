@@ -125,7 +125,7 @@ func TestAllCanBeRetained(t *testing.T) {
 	}
 }
 
-// ownOf is what a cluster's own objects say where they say what its records do.
+// ownOf returns a cluster's own objects if they say the same as its records.
 func ownOf(in desired.Input, cluster string) *desired.Own {
 	own := &desired.Own{}
 	for _, s := range in.Services {

@@ -74,7 +74,7 @@ func healthy() *Facts {
 func TestRender(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
 		"healthy": func(*Facts) {},
-		"bare": func(f *Facts) { // of a cluster where nothing was done yet, by someone who gave no flags
+		"bare": func(f *Facts) { // a cluster where nothing was done yet, checked without flags
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = nil
 			}
@@ -168,7 +168,7 @@ func TestCorefiles(t *testing.T) {
 		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
 		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
 
-		// .global is a public top-level domain, of which only svc.global is ours.
+		// .global is a public top-level domain; only svc.global is ours.
 		"all of global forwarded":       {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
 		"all of it from the root":       {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
 		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},

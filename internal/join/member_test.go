@@ -108,7 +108,7 @@ func TestWhatIsPutIntoAMember(t *testing.T) {
 	})
 }
 
-// property returns a ClusterProperty's value, empty where there is none.
+// property returns a ClusterProperty's value, or "" if there is none.
 func property(t *testing.T, c client.Client, name string) string {
 	t.Helper()
 	o := &unstructured.Unstructured{}

@@ -39,7 +39,7 @@ spec:
 
 const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterProperty, metadata: {name: clusterset.k8s.io}, spec: {value: theirs}}`
 
-// A member's name and its set's are in its ClusterProperties from join to leave, where it has that kind.
+// A member's name and its set's are in its ClusterProperties from join to leave, if it has that kind.
 func TestClusterProperties(t *testing.T) {
 	t.Parallel()
 	plane := kube.Start(t)

@@ -18,7 +18,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// endpoint is written "address zone,zone", "-" in front where it isn't ready. Without zones it has no hints.
+// endpoint is written "address zone,zone", with "-" in front if it isn't ready. Without zones it has no hints.
 func slice(service, cluster, port string, endpoints ...string) discoveryv1.EndpointSlice {
 	s := discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "imported-" + cluster + "-" + service + "-" + port, Labels: map[string]string{
