@@ -54,7 +54,7 @@ func TestPreviewOfAFile(t *testing.T) {
 		t.Errorf("exit code %d, %v, %s\n%s", code, err, stderr, stdout)
 	}
 	for text, want := range map[string]string{
-		"- drain: [paris]\n":                    "paris is no member; the members are beijing, shanghai, tianjin",
+		"- drain: [paris]\n":                    "paris is not a member; the members are beijing, shanghai, tianjin",
 		"- {drain: [beijing], down: [beijing]}": "not 2 of them",
 		"- drian: [beijing]\n":                  `unknown field "drian"`,
 		"":                                      "has no changes",
@@ -71,7 +71,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"want a change: down":                              with(),
 		`unknown command "dorwn"`:                          with("dorwn"),
 		"want a cluster":                                   with("down"),
-		"paris is no member":                               with("down", "paris"),
+		"paris is not a member":                               with("down", "paris"),
 		"want one service as NAMESPACE/NAME":               with("policy"),
 		`"web" is no service`:                              with("unexport", "web", "--from", "beijing"),
 		"--from is required":                               with("export", "shop/web"),

@@ -86,7 +86,7 @@ func testExplain(t *testing.T, s lookedAt) {
 	}
 	fails(t, exitFailure, "did you mean shop/web?", append(member, "explain", "shop/webs")...)
 	fails(t, exitUsage, "is no service's name", append(member, "explain", "a.b.c")...)
-	fails(t, exitUsage, "no place", append(member, "explain", "shop/web", "--from", "a/b/c/d")...)
+	fails(t, exitUsage, "not a location", append(member, "explain", "shop/web", "--from", "a/b/c/d")...)
 	fails(t, exitUsage, "unknown tier \"continent\": want one or more of cluster, zone and region", append(member, "explain", "shop/web", "--prefer", "continent")...)
 	fails(t, exitUsage, "zone is unknown", append(member, "explain", "shop/web", "--boundary", "zone", "--from", "x")...)
 	fails(t, exitUsage, "want a service", "explain")
@@ -177,7 +177,7 @@ func testDoctor(t *testing.T, s lookedAt) {
 		t.Errorf("doctor on a hub: exit code %d\n%s", code, stdout)
 	}
 	fails(t, exitUsage, "want cli, dns, member, hub", "doctor", "--for", "world")
-	fails(t, exitUsage, "no namespace/name", "doctor", "--dns-configmap", "coredns")
+	fails(t, exitUsage, "not of the form namespace/name", "doctor", "--dns-configmap", "coredns")
 	fails(t, exitUsage, "is not an address", "doctor", "--dns", "a:b:c")
 }
 

@@ -121,9 +121,9 @@ func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 	m := a.members[name]
 	if m == nil {
 		if len(a.members) == 0 {
-			return nil, fmt.Errorf("%s is no member: there is no MemberCluster at all", name)
+			return nil, fmt.Errorf("%s is not a member: there is no MemberCluster at all", name)
 		}
-		return nil, fmt.Errorf("%s is no member; the members are %s", name, strings.Join(a.Clusters(), ", "))
+		return nil, fmt.Errorf("%s is not a member; the members are %s", name, strings.Join(a.Clusters(), ", "))
 	}
 	m = m.DeepCopy()
 	a.members[name] = m

@@ -207,8 +207,8 @@ func TestRefused(t *testing.T) {
 		what Change
 		want string
 	}{
-		{Change{Drain: []string{"paris"}}, "paris is no member; the members are beijing, shanghai, tianjin"},
-		{Change{Down: []string{"hangzhou"}}, "hangzhou is no member"},
+		{Change{Drain: []string{"paris"}}, "paris is not a member; the members are beijing, shanghai, tianjin"},
+		{Change{Down: []string{"hangzhou"}}, "hangzhou is not a member"},
 		{Change{Unexport: &Export{Service: "shop/web", From: "hangzhou"}}, "shop/web is not exported from hangzhou, but from beijing, shanghai, tianjin"},
 		{Change{Unexport: &Export{Service: "shop/only", From: "tianjin"}}, "shop/only is not exported from tianjin, but from beijing"},
 		{Change{Unexport: &Export{Service: "shop/else", From: "beijing"}}, "no cluster exports shop/else"},
