@@ -39,7 +39,7 @@ type reconciler struct {
 	exports exports
 	hub     client.Client // reads from the cache of the hub
 	onHub   indexes
-	synced  func() bool // whether both caches have synced and the name is ours
+	synced  func() bool  // whether both caches have synced and the name is ours
 	unheard func() error // why it can't or isn't
 	events  events.EventRecorder
 	pass    *pass
