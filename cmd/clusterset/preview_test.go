@@ -71,7 +71,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"want a change: down":                              with(),
 		`unknown command "dorwn"`:                          with("dorwn"),
 		"want a cluster":                                   with("down"),
-		"paris is not a member":                               with("down", "paris"),
+		"paris is not a member":                            with("down", "paris"),
 		"want one service as NAMESPACE/NAME":               with("policy"),
 		`"web" is no service`:                              with("unexport", "web", "--from", "beijing"),
 		"--from is required":                               with("export", "shop/web"),
