@@ -30,7 +30,7 @@ func TestEndpointChangeAllocates(t *testing.T) {
 				if c.endpoints > 10 {
 					t.Skip("the race detector makes it take minutes; the smaller sizes show the same")
 				}
-				c.compute, c.reconciles = 25*c.compute, 15*c.reconciles // still less than all anew
+				c.compute, c.reconciles = 25*c.compute, 20*c.reconciles // still less than all anew
 			}
 			g := large(t, c.kind, 250, c.endpoints)
 			compute, reconciles := ^uint64(0), ^uint64(0)

@@ -6,7 +6,11 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"sync"
 )
+
+// handedOut are the ports that FreePort returned. The one who asked may not listen yet when the next one asks.
+var handedOut sync.Map
 
 // FreePort returns a port of 127.0.0.1 that is free for UDP and TCP: the first of those wanted that is, else any. It looks
 // below the range from which the kernel takes ports for outgoing connections, of which the control planes have hundreds.
@@ -29,6 +33,9 @@ func FreePort(wanted ...string) (string, error) {
 			continue
 		}
 		_ = tcp.Close()
+		if _, before := handedOut.LoadOrStore(port, true); before && !slices.Contains(wanted, port) {
+			continue
+		}
 		return port, nil
 	}
 	return "", fmt.Errorf("find a free port: %w", err)
