@@ -26,8 +26,8 @@ CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
 # Packages whose tests start our programs and run nothing of ours themselves. They run uncached and without the race detector, for the
 # same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build. The longest come first.
-PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/docs ./test/load ./hack/benchsync ./hack/demo
-OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(datapath|docs|e2e|load))$$')
+PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs ./test/load ./hack/benchsync ./hack/demo
+OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(console|datapath|docs|e2e|load))$$')
 
 # Tests wait more than they compute, so that two packages don't keep two processors busy.
 PARALLEL := -p 4

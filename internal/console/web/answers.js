@@ -1,0 +1,85 @@
+// What is used from one place, and why; its endpoints on demand.
+import { html, useState } from "./html.js";
+import { go, here } from "./address.js";
+import { useApi } from "./live.js";
+import { Effects, Icon, Outcome, Tag, Toggle } from "./parts.js";
+import { compare } from "./matrix.js";
+import { count, phases, placeName, placeText, tiers, ways } from "./words.js";
+
+const step = 100; // endpoints shown at first, and more at each press
+
+export function Answers({ row, place, column, service, parameter, params }) {
+  const open = params.get("ends") === "1";
+  return html`<section class="panel answers" aria-label="Answers in a place">
+    <div class="panelhead"><h2>From ${placeName(place)}${column && html`, to ${column.name}`}</h2><a class="close" data-close href=${here({ at: null, by: null, ends: null })} aria-label="Close the answers"><${Icon} name="cross" /></a></div>
+    <dl class="ways">${Object.keys(ways).filter((w) => row.before?.[w] || row.after?.[w]).map((w) => html`<div key=${w}>
+      <dt>${ways[w].name} <${Effects} list=${row.effects?.[w] ?? []} /></dt>
+      <dd>${row.after && sentence(row.after[w]) !== sentence(row.before?.[w]) ? html`<s>${sentence(row.before?.[w])}</s><br /><ins>${sentence(row.after[w])}</ins>` : sentence(row.before?.[w])}</dd>
+    </div>`)}</dl>
+    ${column && html`<p><b>Why:</b> ${why(row, column)}</p>`}
+    ${row.places.length > 1 && html`<p class="faint">The same from ${row.places.filter((p) => p !== place).slice(0, 20).map(placeName).join("; ")}${row.places.length > 21 && ` and ${row.places.length - 21} more`}.</p>`}
+    <p><${Toggle} on=${open} values=${{ ends: open ? null : "1" }}>Endpoints and the reason of each<//></p>
+    ${open && html`<${Endpoints} service=${service} place=${place} column=${column} parameter=${parameter} params=${params} />`}
+  </section>`;
+}
+
+/** sentence says where an answer leads. */
+function sentence(a) {
+  if (!a) return "no ClusterSetIP";
+  if (a.byClusterSetIP) return "the ClusterSetIP";
+  if (a.result === "NXDOMAIN") return "no such name (NXDOMAIN)";
+  if (!a.clusters?.length) return a.result === "NODATA" ? "no address (NODATA)" : "nowhere";
+  const by = a.clusters.map((c) => `${c.cluster} ${c.ready}${c.down ? " (off)" : ""}`).join(", ");
+  return `${count(a.ready, "ready endpoint")}: ${by}; ${a.degraded ? "only drained and silent clusters are left" : tiers[a.tier] ?? ""}${a.ports?.length ? `; ports ${a.ports.join(", ")}` : ""}`;
+}
+
+/** why says why the place uses a cluster or not, from its state and the tier that is used. */
+function why(row, column) {
+  const { is } = compare(row, column.name);
+  const at = column.after ?? column;
+  const answers = row.after ?? row.before;
+  const used = Object.keys(ways).map((w) => answers?.[w]).filter((a) => a && !a.byClusterSetIP && a.clusters?.length);
+  const tier = used[0]?.tier;
+  if (is.by.length) {
+    if (is.down) return `${column.name} is off, and for the hub it isn't silent long enough yet, or nothing else is left.`;
+    if (is.degraded) return `${column.name} is ${at.drain ? "drained" : at.phase}, and nothing better is left.`;
+    return `It is ${tiers[tier] ?? "used"}, and its state is ${column.phase}.`;
+  }
+  if (column.leaves) return "It would no longer export the service.";
+  if (at.phase === "Expired") return `It is Expired: ${phases.Expired.text}.`;
+  if (at.ready === 0) return "It has no ready endpoint.";
+  if (at.drain) return "It is drained: it is used only where nothing else is left.";
+  if (at.phase === "Suspect") return `It is Suspect: ${phases.Suspect.text}.`;
+  if (tier && tier !== "any") return `What is ${tiers[tier]} is enough, so that nothing farther is used.`;
+  return "The endpoints below say it one by one.";
+}
+
+function Endpoints({ service, place, column, parameter, params }) {
+  const zone = params.get("zone") ?? "mcs";
+  const [limit, setLimit] = useState(step);
+  const url = `api/endpoints?service=${encodeURIComponent(service)}&place=${encodeURIComponent(placeText(place))}&zone=${zone}` + (parameter && "&" + parameter);
+  const got = useApi(url, { on: ["clusters", "services"], key: service + placeText(place) + zone });
+  const names = { mcs: "clusterset.local", global: "svc.global" };
+  const pick = html`<span class="segments" role="group" aria-label="Name">${Object.entries(names).map(([id, text]) => html`<a key=${id} role="button" aria-pressed=${zone === id ? "true" : "false"} href=${here({ zone: id === "mcs" ? null : id })}>${text}</a>`)}</span>`;
+  if (!got.data) return html`${pick}<${Outcome} got=${got} what="the endpoints" />`;
+  const { before, after } = got.data;
+  const e = after ?? before;
+  if (!e) return html`${pick}<p class="notice">No such name there.</p>`;
+  const was = new Map((before?.endpoints ?? []).map((x) => [x.cluster + x.address, x.answered]));
+  const all = (e.endpoints ?? []).filter((x) => !column || x.cluster === column.name);
+  return html`${pick}
+    <p>${e.because}</p>
+    ${e.notes?.map((n) => html`<p class="faint">${n}</p>`)}
+    <p class="faint">${count(all.length, "endpoint")}${column && html` of ${column.name}; <a href=${here({ by: null })}>of all clusters</a>`}</p>
+    <div class="scroll" tabindex="0" role="region" aria-label="Endpoints"><table>
+      <thead><tr><th scope="col">Endpoint</th><th scope="col">Used</th><th scope="col">Reason</th></tr></thead>
+      <tbody>${all.slice(0, limit).map((x, i) => {
+        const changed = parameter && (was.get(x.cluster + x.address) ?? false) !== x.answered;
+        return html`<tr key=${i} class=${changed ? "changed" : ""}>
+          <th scope="row"><code>${x.address}</code>${x.hostname && html` <span class="faint">${x.hostname}</span>`}<div class="faint small">${[x.cluster, x.zone, x.region].filter(Boolean).join(" / ")}</div></th>
+          <td>${x.answered ? html`<${Tag} icon=${changed ? "plus" : "check"} tone=${changed ? "what" : "good"}>yes<//>` : html`<${Tag} icon=${changed ? "minus" : ""} tone=${changed ? "what" : "calm"}>no<//>`}</td>
+          <td class="small">${x.reason}</td></tr>`;
+      })}</tbody>
+    </table></div>
+    ${all.length > limit && html`<p><button onClick=${() => setLimit(limit + step)}>Show ${Math.min(step, all.length - limit)} more of ${all.length}</button></p>`}`;
+}

@@ -1,0 +1,42 @@
+// A cluster's details beside the map, and what could be done with it.
+import { html } from "./html.js";
+import { go, here, to } from "./address.js";
+import { has, toWords, withCluster } from "./changes.js";
+import { Age, Icon, Phase, Tag } from "./parts.js";
+import { count } from "./words.js";
+
+export function Cluster({ c, map, changes }) {
+  const at = c.after ?? c;
+  const source = map.sources.find((s) => s.role === "member" && s.cluster === c.name);
+  const toggle = (kind) => here({ if: withCluster(changes, kind, c.name).map(toWords) });
+  const actions = [
+    ["down", "power", "Switch it off"], c.drain ? ["undrain", "undrain", "End its drain"] : ["drain", "drain", "Drain it"], ["leave", "left", "Take it out of the set"],
+  ];
+  return html`<aside class="panel" aria-label=${`Cluster ${c.name}`}>
+    <div class="panelhead"><h2>${c.name}</h2><a class="close" data-close href=${here({ cluster: null })} aria-label="Close the details"><${Icon} name="cross" /></a></div>
+    <p class="tags"><${Phase} phase=${c.phase} />${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${c.cloned && html`<${Tag} icon="conflict" tone="bad">cloned<//>`}${c.limited && html`<${Tag} icon="limited" tone="warn">limited<//>`}</p>
+    ${c.message && html`<p>${c.message}</p>`}
+    <dl class="facts">
+      <${Fact} name="Last heartbeat">${c.lastHeartbeat ? html`<${Age} time=${c.lastHeartbeat} />` : c.phase === "Unknown" ? "never" : "unknown"}<//>
+      <${Fact} name="Region" was=${c.region || "unknown"} is=${at.region || "unknown"} />
+      <${Fact} name="Zones" was=${zones(c)} is=${zones(at)} />
+      <${Fact} name="Clients in zones">${c.places.filter(Boolean).join(", ") || "unknown"}<//>
+      <${Fact} name="Exports"><a href=${to("services", [], { cluster: c.name })}>${count(c.exports ?? 0, "service")}</a><//>
+      <${Fact} name="Agent">${c.agentVersion ?? "version unknown"}<//>
+      ${c.weight !== undefined && html`<${Fact} name="Weight">${c.weight}<//>`}
+      ${c.cidrs?.length > 0 && html`<${Fact} name="Networks">${c.cidrs.join(", ")}<//>`}
+      ${source && html`<${Fact} name="Read from">context ${source.context} (${source.state})<//>`}
+    </dl>
+    <h3>What if</h3>
+    <div class="actions">
+      ${actions.map(([kind, icon, text]) => html`<a key=${kind} class="button" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} href=${toggle(kind)}><${Icon} name=${icon} /> ${text}</a>`)}
+      <a class="button" href=${to("whatif", [], { kind: "place", cluster: c.name })}><${Icon} name="move" /> Move it…</a>
+    </div>
+  </aside>`;
+}
+
+const zones = (c) => (c.zones?.length ? c.zones.join(", ") : c.zone) || "unknown";
+
+function Fact({ name, was, is, children }) {
+  return html`<div><dt>${name}</dt><dd>${was === undefined ? children : was === is ? is : html`<s>${was}</s> <ins>${is}</ins>`}</dd></div>`;
+}

@@ -1,0 +1,133 @@
+// What the server says: JSON on request, and by server-sent events when to ask again.
+import { useEffect, useState } from "./html.js";
+
+const everything = ["sources", "clusters", "services"];
+const listeners = new Set(); // of changes
+const watchers = new Set(); // of the connection
+
+/** connection: whether the server is there, since when it isn't, and whether it no longer knows us. */
+let connection = { up: true, since: Date.now(), ended: false };
+
+/** skew is the server's clock less ours, in ms. */
+let skew = 0;
+export const serverNow = () => Date.now() + skew;
+export function setServerTime(time) {
+  const at = Date.parse(time);
+  if (!Number.isNaN(at)) skew = at - Date.now();
+}
+
+function connect(next) {
+  if (next.up === connection.up && next.ended === connection.ended) return;
+  connection = { ...next, since: Date.now() };
+  for (const f of watchers) f(connection);
+}
+
+export function useConnection() {
+  const [now, set] = useState(connection);
+  useEffect(() => {
+    watchers.add(set);
+    set(connection);
+    return () => watchers.delete(set);
+  }, []);
+  return now;
+}
+
+let source;
+export function listen() {
+  source = new EventSource("api/events");
+  let seen = false;
+  source.addEventListener("change", (event) => {
+    let { changed } = JSON.parse(event.data);
+    if (!connection.up) changed = everything; // what was missed
+    connect({ up: true, ended: false });
+    if (seen || changed.length) for (const f of listeners) f(new Set(changed));
+    seen = true;
+  });
+  source.onopen = () => {
+    if (!connection.up) for (const f of listeners) f(new Set(everything));
+    connect({ up: true, ended: false });
+  };
+  source.onerror = async () => {
+    const closed = source.readyState === EventSource.CLOSED;
+    const ended = closed && (await refused());
+    connect({ up: false, ended });
+    if (closed && !ended) setTimeout(listen, 2000);
+  };
+}
+
+/** refused says whether the server is there and doesn't know this session. */
+async function refused() {
+  try {
+    return (await fetch("api/map")).status === 401;
+  } catch {
+    return false;
+  }
+}
+
+async function get(url, signal) {
+  const response = await fetch(url, { signal });
+  if (response.status === 401) connect({ up: false, ended: true });
+  const body = await response.json().catch((error) => {
+    if (response.ok) throw error; // cut off
+    return { error: `${response.status} ${response.statusText}` };
+  });
+  if (!response.ok) throw Object.assign(new Error(body.error ?? response.statusText), { status: response.status });
+  return body;
+}
+
+/**
+ * useApi asks for a URL (null: nothing), again when what it depends on changes, and keeps the last answer while it asks, as long as
+ * the key stays the same. A request for another URL ends the one before.
+ */
+export function useApi(url, { on = everything, key = "" } = {}) {
+  const [got, set] = useState({});
+  useEffect(() => {
+    if (!url) return set({});
+    const aborter = new AbortController();
+    let busy = false, again = false, timer;
+    const load = async () => {
+      busy = true;
+      again = false;
+      set((was) => ({ ...(was.key === key ? was : { key }), busy: true }));
+      try {
+        const data = await get(url, aborter.signal);
+        set({ key, url, data });
+      } catch (error) {
+        if (aborter.signal.aborted) return;
+        if (error.status === 429) timer = setTimeout(load, 1000);
+        else {
+          // Without a server or a session the last answer stays; the banner says how old it is.
+          const gone = !error.status || error.status === 401;
+          set((was) => ({ key, url, data: gone ? was.data : undefined, error: error.message }));
+        }
+      }
+      busy = false;
+      if (again) load();
+    };
+    const changed = (what) => {
+      if (!on.some((o) => what.has(o))) return;
+      if (busy) again = true;
+      else load();
+    };
+    listeners.add(changed);
+    load();
+    return () => {
+      aborter.abort();
+      listeners.delete(changed);
+      clearTimeout(timer);
+    };
+  }, [url, key]);
+  return got.key === key ? got : {};
+}
+
+/** useTick renders again when one of these changes, and returns how often that was. */
+export function useTick(on) {
+  const [n, set] = useState(0);
+  useEffect(() => {
+    const f = (what) => on.some((o) => what.has(o)) && set((was) => was + 1);
+    listeners.add(f);
+    return () => listeners.delete(f);
+  }, []);
+  return n;
+}
+export { get };

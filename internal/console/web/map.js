@@ -1,0 +1,158 @@
+// The map: regions, in them zones, in them clusters.
+import { html, useMemo, useRef } from "./html.js";
+import { go, here, to } from "./address.js";
+import { Age, Icon, Outcome, Search, Tag } from "./parts.js";
+import { useRoving } from "./rows.js";
+import { count, phases, sourceName } from "./words.js";
+import { Cluster } from "./cluster.js";
+
+const many = 60; // clusters from which on a tile has one line
+
+export function MapView({ address, map, changes, parameter }) {
+  const { params } = address;
+  const find = (params.get("find") ?? "").toLowerCase();
+  const only = params.get("only") ?? "";
+  const clusters = map.data?.clusters ?? [];
+  const shown = useMemo(() => clusters.filter((c) => c.name.includes(find) && is(c, only)), [map.data, find, only]);
+  const regions = useMemo(() => arrange(shown), [shown]);
+  const usual = useMemo(() => mostCommon(clusters.map((c) => c.agentVersion)), [map.data]);
+  const ref = useRef();
+  const roving = useRoving(ref, shown.length);
+  if (!map.data) return html`<h1 tabindex="-1">Map</h1><${Outcome} got=${map} what="the clusters" />`;
+
+  const chosen = clusters.find((c) => c.name === params.get("cluster"));
+  const dense = clusters.length > many;
+  let i = -1;
+  const zones = new Set(clusters.flatMap((c) => c.places.filter(Boolean)));
+  return html`
+    <div class="viewhead">
+      <h1 tabindex="-1">Map</h1>
+      <p class="lead">${count(clusters.length, "cluster")} in ${count(new Set(clusters.map((c) => c.region).filter(Boolean)).size, "region")} and ${count(zones.size, "zone")},
+        ${" "}<a href=${to("services")}>${count(map.data.services.total, "service")}</a>${map.data.services.conflicts > 0 && html`, <a href=${to("services", [], { conflicts: "1" })}>${map.data.services.conflicts} in conflict</a>`}${usual && html`. Usual version: ${usual}`}</p>
+    </div>
+    <div class="bar">
+      <${Search} label="Find a cluster" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      <${Filters} clusters=${clusters} only=${only} />
+    </div>
+    <div class=${"split" + (chosen ? " open" : "")}>
+      <div class=${"regions" + (dense ? " dense" : "")} ref=${ref} onKeyDown=${(e) => sideways(e, roving)}>
+        ${shown.length === 0 && html`<p class="notice">${clusters.length ? "No cluster matches." : "The set has no clusters yet. clusterset join makes a cluster a member."}</p>`}
+        ${regions.map(([region, zones]) => html`<section class="region" key=${region} aria-label=${region ? `Region ${region}` : "Region unknown"}>
+          <h2>${region || html`<span class="faint">Region unknown</span>`} <span class="faint">${count(zones.reduce((n, [, all]) => n + all.length, 0), "cluster")}</span></h2>
+          <div class="zones">${zones.map(([zone, all]) => html`<div class="zone" key=${zone} style=${{ "--n": Math.min(all.length, 4) }}>
+            <h3>${zone || html`<span class="faint">zone unknown</span>`}</h3>
+            <ul class="tiles">${all.map((c) => {
+              i++;
+              return html`<li key=${c.name}><${Tile} c=${c} dense=${dense} usual=${usual} chosen=${c === chosen} rove=${roving.rove(i)} /></li>`;
+            })}</ul>
+          </div>`)}</div>
+        </section>`)}
+        <${Sources} sources=${map.data.sources} open=${params.get("sources") === "1"} />
+      </div>
+      ${chosen && html`<${Cluster} key=${chosen.name} c=${chosen} map=${map.data} changes=${changes} parameter=${parameter} />`}
+    </div>`;
+}
+
+function sideways(e, roving) {
+  const key = { ArrowRight: "ArrowDown", ArrowLeft: "ArrowUp" }[e.key];
+  roving.onKeyDown(key ? { key, preventDefault: () => e.preventDefault() } : e);
+}
+
+/** is says whether a cluster passes a filter. */
+function is(c, only) {
+  switch (only) {
+    case "": return true;
+    case "drained": return !!(c.after ?? c).drain;
+    case "changed": return changed(c);
+    default: return c.phase === only;
+  }
+}
+
+const changed = (c) => !!(c.after || c.down || c.leaves);
+
+/** place is where a cluster lies: with changes, after them. */
+function place(c) {
+  const at = c.after ?? c;
+  const zones = at.zones?.length ? at.zones : at.zone ? [at.zone] : [];
+  return { region: at.region ?? "", zone: zones.join(" + ") };
+}
+
+/** arrange sorts clusters into regions and zones. Unknown ones are last. */
+function arrange(clusters) {
+  const regions = new Map();
+  for (const c of clusters) {
+    const { region, zone } = place(c);
+    if (!regions.has(region)) regions.set(region, new Map());
+    const zones = regions.get(region);
+    if (!zones.has(zone)) zones.set(zone, []);
+    zones.get(zone).push(c);
+  }
+  const sorted = (m) => [...m].sort(([a], [b]) => (a === "") - (b === "") || a.localeCompare(b, "en", { numeric: true }));
+  return sorted(regions).map(([region, zones]) => [region, sorted(zones)]);
+}
+
+function mostCommon(all) {
+  const n = new Map();
+  for (const v of all) if (v) n.set(v, (n.get(v) ?? 0) + 1);
+  return [...n].sort((a, b) => b[1] - a[1])[0]?.[0];
+}
+
+function Filters({ clusters, only }) {
+  const n = (f) => clusters.filter((c) => is(c, f)).length;
+  const filters = [
+    ...Object.keys(phases).map((p) => [p, html`<${Icon} name=${phases[p].icon} /> ${p}`, phases[p].tone]),
+    ["drained", html`<${Icon} name="drain" /> drained`, "warn"], ["changed", html`<${Icon} name="what" /> changed`, "what"],
+  ].map((f) => [...f, n(f[0])]).filter(([id, , , k]) => k > 0 || id === only);
+  return html`<div class="filters" role="group" aria-label="Show only">${filters.map(([id, text, tone, k]) => html`
+    <a key=${id} class=${"tag filter " + tone} role="button" aria-pressed=${id === only ? "true" : "false"} href=${here({ only: id === only ? null : id })}><b>${k}</b> ${text}</a>`)}</div>`;
+}
+
+/** Tile is a cluster in one look. In a dense map what is usual is left out. */
+function Tile({ c, dense, usual, chosen, rove }) {
+  const at = c.after ?? c;
+  const p = phases[c.phase] ?? phases.Unknown;
+  const tone = c.down || c.leaves ? "what" : c.phase === "Ready" && at.drain ? "warn" : p.tone;
+  const odd = usual && c.agentVersion && c.agentVersion !== usual;
+  const heard = c.lastHeartbeat ? html`<span>heartbeat <${Age} time=${c.lastHeartbeat} /></span>` : c.phase === "Unknown" && html`<span>no heartbeat yet</span>`;
+  return html`<a class=${`tile ${tone}${chosen ? " chosen" : ""}${changed(c) ? " changed" : ""}`} href=${here({ cluster: chosen ? null : c.name })} aria-current=${chosen ? "true" : undefined} ...${rove}>
+    <span class="tilename"><${Icon} name=${p.icon} label=${c.phase} /><b>${c.name}</b></span>
+    <span class="tilefacts">
+      ${c.down && html`<${Tag} icon="power" tone="what">off<//>`}
+      ${c.leaves && html`<${Tag} icon="left" tone="what">leaves<//>`}
+      ${!c.drain && at.drain && html`<${Tag} icon="drain" tone="what">would be drained<//>`}
+      ${c.drain && !at.drain && html`<${Tag} icon="undrain" tone="what">no longer drained<//>`}
+      ${c.drain && at.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}
+      ${moved(c) && html`<${Tag} icon="move" tone="what">moved<//>`}
+      ${c.phase !== "Ready" ? html`<${Tag} tone=${p.tone} title=${p.text}>${c.phase}<//>` : !dense && html`<span class="faint">Ready</span>`}
+      ${c.cloned && html`<${Tag} icon="conflict" tone="bad" title="Two clusters use this name">cloned<//>`}
+      ${c.limited && html`<${Tag} icon="limited" tone="warn" title="The hub refuses more services of this cluster">limited<//>`}
+      ${dense && odd && html`<span class="faint">${c.agentVersion}</span>`}
+      ${dense && html`<span class="faint" title="exported services">${c.exports ?? 0}</span>`}
+    </span>
+    ${!dense && html`<span class="tilemore">${heard}<span>${count(c.exports ?? 0, "export")}</span><span class=${odd ? "odd" : ""} title=${odd ? "not the usual version" : "version of the agent"}>${c.agentVersion ?? "version unknown"}</span></span>`}
+  </a>`;
+}
+
+function moved(c) {
+  if (!c.after) return false;
+  const text = (x) => [x.zone, ...(x.zones ?? []), "|", x.region].join(" ");
+  return text(c) !== text(c.after);
+}
+
+function Sources({ sources, open }) {
+  const state = { Live: ["ready", "good"], Loading: ["unknown", "calm"], Away: ["expired", "bad"], Refused: ["cross", "bad"] };
+  return html`<details class="sources" open=${open || sources.length <= 4}>
+    <summary>What this page reads: ${count(sources.length, "source")}</summary>
+    <div class="scroll" tabindex="0" role="region" aria-label="Sources"><table>
+      <thead><tr><th scope="col">Source</th><th scope="col">State</th><th scope="col">Since</th><th scope="col">Last answer</th><th scope="col">Services</th><th scope="col">Server</th></tr></thead>
+      <tbody>${sources.map((s, i) => html`<tr key=${i}>
+        <th scope="row">${sourceName(s)}</th>
+        <td><${Tag} icon=${state[s.state]?.[0] ?? "unknown"} tone=${state[s.state]?.[1] ?? "calm"}>${s.state}<//>${s.error && html`<div class="faint">${s.error}</div>`}</td>
+        <td>${s.since && html`<${Age} time=${s.since} />`}</td>
+        <td>${s.lastAnswer && html`<${Age} time=${s.lastAnswer} />`}</td>
+        <td>${s.services && html`${s.services.imported} imported, ${s.services.exported} exported${s.services.conflicts > 0 && `, ${s.services.conflicts} in conflict`}${s.services.lastResort > 0 && `, ${s.services.lastResort} at the last resort`}${s.services.problems > 0 && `, ${count(s.services.problems, "problem")}`}`}</td>
+        <td class="faint">${s.server}</td>
+      </tr>`)}</tbody>
+    </table></div>
+  </details>`;
+}

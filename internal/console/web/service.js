@@ -1,0 +1,112 @@
+// A service: who exports it, and from which place what is used.
+import { html, useMemo } from "./html.js";
+import { go, here, to } from "./address.js";
+import { has, toWords, withCluster } from "./changes.js";
+import { useApi } from "./live.js";
+import { Age, Effects, Icon, Outcome, Phase, Search, Tag, Toggle } from "./parts.js";
+import { count, placeName, placeText, severity, ways } from "./words.js";
+import { Matrix } from "./matrix.js";
+import { Answers } from "./answers.js";
+
+export function ServiceView({ address, changes, parameter }) {
+  const { params, rest } = address;
+  const [namespace = "", name = ""] = rest;
+  const service = namespace + "/" + name;
+  const got = useApi("api/service?service=" + encodeURIComponent(service) + (parameter && "&" + parameter), { on: ["clusters", "services"], key: service });
+  const data = got.data && { ...got.data, rows: got.data.rows ?? [], columns: got.data.columns ?? [] };
+  const fold = params.get("fold") === "1";
+  const find = (params.get("place") ?? "").toLowerCase();
+  const rows = useMemo(() => (data ? arrange(data.rows, fold).filter((r) => r.places.some((p) => placeName(p).toLowerCase().includes(find))) : []), [got.data, fold, find]);
+  const title = html`<h1 tabindex="-1"><span class="faint">${namespace}/</span>${name}</h1>`;
+  if (!data) return html`<nav class="crumbs" aria-label="Above"><a href=${to("services")}>Services</a></nav>${title}<${Outcome} got=${got} what="the service" />`;
+
+  const item = data.itemAfter ?? data.item;
+  const at = params.get("at"), by = params.get("by");
+  const chosen = rows.find((r) => r.places.some((p) => placeText(p) === at));
+  const places = data.rows.reduce((n, r) => n + r.places.length, 0);
+  return html`
+    <nav class="crumbs" aria-label="Above"><a href=${to("services")}>Services</a></nav>
+    <div class="viewhead">${title}
+      <p class="tags">
+        ${data.effects?.length > 0 && html`<${Effects} list=${data.effects} />`}
+        ${!data.item && html`<${Tag} icon="plus" tone="what">nobody exports it now<//>`}
+        ${data.item && data.changes?.length > 0 && !data.itemAfter && html`<${Tag} icon="minus" tone="what">nobody would export it<//>`}
+      </p>
+    </div>
+    ${item && html`<dl class="facts across">
+      <div><dt>Type</dt><dd>${item.type}</dd></div>
+      <div><dt>Ports</dt><dd>${item.ports?.join(", ") || "none"}</dd></div>
+      <div><dt>Ready endpoints</dt><dd>${item.ready} of ${item.clusters.reduce((n, c) => n + c.endpoints, 0)}</dd></div>
+      <div><dt>Policy</dt><dd>${item.policy || "the default"}</dd></div>
+      <div><dt>Oldest export</dt><dd>${item.winner}${item.exportedAt && html`, <${Age} time=${item.exportedAt} />`}</dd></div>
+    </dl>`}
+    <${Conflicts} list=${data.conflicts} />
+    ${data.problems?.length > 0 && html`<ul class="notices">${data.problems.map((p, i) => html`<li key=${i} class="notice warn"><${Icon} name="alert" /> ${p.cluster || p.context}: ${p.what}: ${p.reason}: ${p.message}</li>`)}</ul>`}
+    ${data.notes?.map((n) => html`<p class="notice">${n}</p>`)}
+
+    <section aria-labelledby="matrix">
+      <h2 id="matrix">From where, to where</h2>
+      <div class="bar">
+        <${Search} label="Find a place" value=${params.get("place") ?? ""} onChange=${(v) => go(here({ place: v }), { replace: true })} />
+        <${Toggle} on=${fold} values=${{ fold: fold ? null : "1" }} title="One row for all places with the same answers">fold alike<//>
+        <a class="toggle" href=${to("whatif", [], { kind: "policy", service })}><${Icon} name="policy" /> try another policy…</a>
+        <span class="faint">${count(places, "place")} × ${count(data.columns.length, "cluster")}</span>
+      </div>
+      <${Legend} changes=${changes} />
+      <div class=${"split wide" + (chosen ? " open" : "")}>
+        ${rows.length === 0 ? html`<p class="notice">${places ? "No place matches." : "No place has clients."}</p>`
+          : html`<${Matrix} rows=${rows} columns=${data.columns} at=${at} by=${by} />`}
+        ${chosen && html`<${Answers} key=${at} row=${chosen} place=${chosen.places.find((p) => placeText(p) === at)} column=${data.columns.find((c) => c.name === by)}
+          service=${service} parameter=${parameter} params=${params} />`}
+      </div>
+    </section>
+
+    <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} changes=${changes} service=${service} /></section>`;
+}
+
+/** arrange makes a row of each place, by region, zone and cluster, or leaves places with the same answers in one. */
+function arrange(rows, fold) {
+  const key = (p) => [p.region || "\uffff", p.zone || "\uffff", p.cluster].join("\0");
+  const worst = (r) => Math.min(severity.length, ...Object.values(r.effects ?? {}).flat().map((e) => severity.indexOf(e)));
+  if (fold) return [...rows].sort((a, b) => worst(a) - worst(b));
+  return rows.flatMap((r) => r.places.map((p) => ({ ...r, places: [p], key: key(p) }))).sort((a, b) => (a.key < b.key ? -1 : 1));
+}
+
+function Conflicts({ list = [] }) {
+  if (!list.length) return null;
+  return html`<ul class="notices">${list.map((c, i) => html`<li key=${i} class=${"notice " + (c.ends ? "good" : "warn")}><${Icon} name=${c.ends ? "check" : "conflict"} />
+    <span>${c.begins && html`<b>Would come into conflict. </b>`}${c.ends && html`<b>Would no longer conflict. </b>`}${c.message}</span></li>`)}</ul>`;
+}
+
+function Exporters({ columns, changes, service }) {
+  return html`<div class="scroll" tabindex="0" role="region" aria-label="Exporting clusters"><table>
+    <thead><tr><th scope="col">Cluster</th><th scope="col">State</th><th scope="col">Where</th><th scope="col">Ready</th><th scope="col">Exported</th><th scope="col">ClusterIP</th><th scope="col">What if</th></tr></thead>
+    <tbody>${columns.slice(0, 50).map((c) => {
+      const at = c.after ?? c, off = c.down || at.down;
+      const links = [["down", "power", "off"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"]];
+      const un = { unexport: { service, from: c.name } };
+      const unexported = changes.some((x) => x.unexport?.service === service && x.unexport.from === c.name);
+      return html`<tr key=${c.name}>
+        <th scope="row"><a href=${to("map", [], { cluster: c.name })}>${c.name}</a>${c.winner && html` <${Tag} icon="check" title="The oldest export wins where exports differ">oldest<//>`}${c.conflicts && html` <${Tag} icon="conflict" tone="warn">differs<//>`}</th>
+        <td><${Phase} phase=${c.phase} />${" "}${c.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}${at.drain && !c.drain && html`<${Tag} icon="drain" tone="what">would be drained<//>`}
+          ${off && html`<${Tag} icon="power" tone="what">off<//>`}${c.leaves && html`<${Tag} icon="minus" tone="what">no longer<//>`}${c.joins && html`<${Tag} icon="plus" tone="what">new<//>`}</td>
+        <td>${[at.zones?.join(", "), at.region].filter(Boolean).join(" / ") || html`<span class="faint">unknown</span>`}</td>
+        <td>${c.ready} of ${c.endpoints}</td>
+        <td>${c.exportedAt && html`<${Age} time=${c.exportedAt} />`}</td>
+        <td>${c.clusterIPs?.join(", ") ?? ""}</td>
+        <td class="links">${links.map(([kind, icon, text]) => html`<a key=${kind} class="toggle" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} aria-label=${`${text} ${c.name}`} href=${here({ if: withCluster(changes, kind, c.name).map(toWords) })}><${Icon} name=${icon} /> ${text}</a>`)}
+          <a class="toggle" role="button" aria-pressed=${unexported ? "true" : "false"} aria-label=${`unexport from ${c.name}`} href=${here({ if: (unexported ? changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name)) : [...changes, un]).map(toWords) })}><${Icon} name="minus" /> unexport</a></td>
+      </tr>`;
+    })}</tbody>
+  </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix below</p>`}`;
+}
+
+function Legend({ changes }) {
+  const all = [
+    ["used", html`3`, "used: ready endpoints"], ["some", html`3<small>IP</small>`, "used by some ways only, named"], ["last", html`<${Icon} name="alert" />3`, "used as the last resort"],
+    ["dead", html`<${Icon} name="power" />3`, "used, but off"], ["", "·", "not used"],
+  ];
+  if (changes.length) all.push(["used new", html`<${Icon} name="plus" />3`, "would be used"], ["gone", html`<${Icon} name="minus" />3`, "would no longer be used"]);
+  return html`<ul class="legend" aria-label="What cells mean">${all.map(([kind, mark, text]) => html`<li key=${text}><span class=${"mark " + kind} aria-hidden="true">${mark}</span> ${text}</li>`)}
+    <li class="faint">Ways: ${Object.values(ways).map((w) => `${w.short} = ${w.name}`).join(", ")}</li></ul>`;
+}

@@ -1,0 +1,97 @@
+// What if: a change is put together, and what it would do is listed, the worst first.
+import { html, useMemo, useRef, useState } from "./html.js";
+import { go, here, to } from "./address.js";
+import { title, toWords, withCluster } from "./changes.js";
+import { useApi } from "./live.js";
+import { Effect, Effects, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
+import { between, rem, useMedia, useRoving, useRows } from "./rows.js";
+import { count, severity } from "./words.js";
+
+const kinds = {
+  down: ["Switch off", "power"], drain: ["Drain", "drain"], undrain: ["End a drain", "undrain"], leave: ["Take out of the set", "left"], place: ["Move", "move"],
+  policy: ["Set a policy", "policy"], unexport: ["End an export", "minus"], export: ["Export", "plus"],
+};
+
+export function WhatIfView({ address, map, changes, whatif }) {
+  return html`
+    <div class="viewhead"><h1 tabindex="-1">What if</h1>
+      <p class="lead">Switch a cluster off, drain it, move it, or set a policy: every view shows the difference. Nothing is changed.</p></div>
+    <${Builder} key=${address.params.get("kind") + "|" + address.params.get("cluster") + "|" + address.params.get("service")} params=${address.params} clusters=${map.data?.clusters ?? []} changes=${changes} />
+    ${changes.length > 0 && html`<${Result} params=${address.params} changes=${changes} whatif=${whatif} />`}`;
+}
+
+/** Builder puts one change together. What is wrong with it the server says. */
+function Builder({ params, clusters, changes }) {
+  const kind = kinds[params.get("kind")] ? params.get("kind") : "down";
+  const ofService = ["policy", "export", "unexport"].includes(kind);
+  const [service, setService] = useState(params.get("service") ?? "");
+  const offers = useApi(ofService && service.length > 0 ? "api/services?limit=20&q=" + encodeURIComponent(service) : null, { on: [], key: "offers" });
+  const submit = (e) => {
+    e.preventDefault();
+    const f = Object.fromEntries(new FormData(e.target));
+    let next;
+    const list = (text) => text.split(",").map((w) => w.trim()).filter(Boolean);
+    switch (kind) {
+      case "place": next = [...changes, { place: { cluster: f.cluster, ...(f.zones && { zones: list(f.zones) }), ...(f.region && { region: f.region }) } }]; break;
+      case "policy": next = [...changes, { policy: { service: f.service, ...(f.prefer && { prefer: f.prefer }), ...(f.boundary && { boundary: f.boundary }), ...(f.minReady && { minReady: Number(f.minReady) }) } }]; break;
+      case "export": case "unexport": next = [...changes, { [kind]: { service: f.service, from: f.cluster } }]; break;
+      default: next = changes.some((c) => c[kind]?.includes(f.cluster)) ? changes : withCluster(changes, kind, f.cluster);
+    }
+    go(here({ if: next.map(toWords), cluster: null, service: null }));
+  };
+  const cluster = html`<label>Cluster <input name="cluster" required list="clusters" autocomplete="off" spellcheck="false" defaultValue=${params.get("cluster") ?? ""} /></label>`;
+  return html`<form class="builder" onSubmit=${submit} aria-label="A change">
+    <div class="segments wrap" role="group" aria-label="Kind of change">${Object.entries(kinds).map(([id, [text, icon]]) => html`
+      <a key=${id} role="button" aria-pressed=${kind === id ? "true" : "false"} href=${here({ kind: id })}><${Icon} name=${icon} /> ${text}</a>`)}</div>
+    <datalist id="clusters">${clusters.map((c) => html`<option key=${c.name} value=${c.name}></option>`)}</datalist>
+    <datalist id="services">${offers.data?.items?.map((s) => html`<option key=${s.namespace + s.name} value=${s.namespace + "/" + s.name}></option>`)}</datalist>
+    <div class="fields">
+      ${ofService && html`<label>Service <input name="service" required list="services" placeholder="namespace/name" autocomplete="off" spellcheck="false" value=${service} onInput=${(e) => setService(e.target.value)} /></label>`}
+      ${kind !== "policy" && cluster}
+      ${kind === "place" && html`<label>Zones <input name="zones" placeholder="as now; - for unknown" autocomplete="off" /></label><label>Region <input name="region" placeholder="as now; - for unknown" autocomplete="off" /></label>`}
+      ${kind === "policy" && html`<label>Prefer <input name="prefer" list="prefers" placeholder="as now" autocomplete="off" /></label>
+        <datalist id="prefers">${["zone region", "region", "cluster zone region", "cluster", "none"].map((v) => html`<option key=${v} value=${v}></option>`)}</datalist>
+        <label>Boundary <select name="boundary"><option value="">as now</option><option>cluster</option><option>zone</option><option>region</option></select></label>
+        <label>Min-ready <input name="minReady" type="number" min="1" max="1000000" placeholder="as now" /></label>`}
+      <button class="primary" type="submit"><${Icon} name="plus" /> Add the change</button>
+    </div>
+  </form>`;
+}
+
+function Result({ params, changes, whatif }) {
+  const find = (params.get("find") ?? "").toLowerCase();
+  const only = params.get("effect");
+  const all = whatif.data?.services ?? [];
+  const shown = useMemo(() => all.filter((s) => (!only || s.effects.includes(only)) && (s.namespace + "/" + s.name).includes(find)), [whatif.data, find, only]);
+  const ref = useRef();
+  const narrow = useMedia("(max-width: 52rem)");
+  const height = (narrow ? 4.25 : 2.75) * rem();
+  const range = useRows(ref, shown.length, height);
+  const roving = useRoving(ref, shown.length, height);
+  if (!whatif.data) return html`<${Outcome} got=${whatif} what="what would change" />`;
+  const { summary, notes } = whatif.data;
+  return html`<section aria-labelledby="result" aria-busy=${whatif.busy ? "true" : "false"}>
+    <h2 id="result">${summary.text}</h2>
+    ${notes?.map((n) => html`<p class="notice" key=${n}>${n}</p>`)}
+    <div class="bar">
+      <${Search} label="Find a service" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      <div class="filters" role="group" aria-label="Show only">${severity.filter((e) => summary.effects[e]).map((e) => html`
+        <${Toggle} key=${e} on=${only === e} values=${{ effect: only === e ? null : e }}><${Effect} effect=${e} n=${summary.effects[e]} /><//>`)}</div>
+    </div>
+    ${shown.length > 0 && html`<div class=${"list changes" + (narrow ? " narrow" : "")} role="grid" aria-label="Services that change, the worst first" aria-rowcount=${shown.length + 1} onKeyDown=${roving.onKeyDown}>
+      <div class="row head" role="row" aria-rowindex="1"><span role="columnheader">Service</span><span role="columnheader">Effects</span><span role="columnheader">Places that change</span></div>
+      <div class="rows" role="rowgroup" ref=${ref} style=${{ height: shown.length * height + "px" }}>
+        ${between(range.from, Math.min(range.to, shown.length), roving.current, shown.length).map((i) => {
+          const s = shown[i];
+          return html`<div class="row" key=${s.namespace + "/" + s.name} role="row" aria-rowindex=${i + 2} style=${{ transform: `translateY(${i * height}px)`, height: height + "px" }}>
+            <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${roving.rove(i)}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
+            <span role="gridcell" class="state"><${Effects} list=${s.effects} />${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn">${count(s.conflicts, "conflict")}<//>`}</span>
+            <span role="gridcell">${s.places === undefined ? "" : count(s.places, "place")}</span>
+          </div>`;
+        })}
+      </div>
+    </div>`}
+    ${shown.length === 0 && html`<p class="notice">${all.length ? "No service matches." : "No service changes."}</p>`}
+    <details class="cli"><summary>The same on the command line</summary><p>Write this to <code>changes.yaml</code>, and run <code>clusterset preview --file changes.yaml --hub-context …</code></p><pre tabindex="0">${changes.map((c) => "- " + JSON.stringify(c)).join("\n")}</pre></details>
+  </section>`;
+}

@@ -1,0 +1,183 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// clusters are a hub with its process and two members with their agents, on real API servers. The kubeconfig has the contexts hub, beijing and
+// shanghai, whose ways can be cut.
+type clusters struct {
+	hub        *fleet.Hub
+	members    map[string]*fleet.Member
+	links      map[string]*faultproxy.Link
+	kubeconfig string
+}
+
+var running struct {
+	sync.Once
+	*clusters
+	err error
+}
+
+// theFleet returns the clusters of all tests, and starts them for the first.
+func theFleet(t testing.TB) *clusters {
+	t.Helper()
+	chromium(t)
+	bin := binaries(t)
+	running.Do(func() {
+		running.clusters = &clusters{members: map[string]*fleet.Member{}, links: map[string]*faultproxy.Link{}}
+		running.err = running.clusters.launch(context.Background(), bin) // it outlives the test
+	})
+	if running.err != nil {
+		t.Fatal(running.err)
+	}
+	f := running.clusters
+	t.Cleanup(func() {
+		for _, l := range f.links {
+			l.Set(faultproxy.Condition{})
+		}
+		if t.Failed() {
+			for _, p := range []*fleet.Program{f.hub.Process, f.members["beijing"].Agent, f.members["shanghai"].Agent} {
+				t.Log(fleet.LogSince(p.Log, 0, 10))
+			}
+		}
+	})
+	return f
+}
+
+func (f *clusters) launch(ctx context.Context, bin fleet.Binaries) error {
+	dir := filepath.Join(workDir, "fleet")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	f.hub = fleet.NewHub(dir, bin)
+	for _, at := range []fleet.Location{{Cluster: "beijing", Zone: "cn-north-1a", Region: "cn-north"}, {Cluster: "shanghai", Zone: "cn-east-1a", Region: "cn-east"}} {
+		f.members[at.Cluster] = fleet.NewMember(dir, bin, at)
+	}
+	var group errgroup.Group
+	group.Go(func() error { return f.hub.Launch(ctx) })
+	for _, m := range f.members {
+		group.Go(func() error { return m.Launch(ctx) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for _, m := range f.members {
+		if err := m.Join(ctx, f.hub); err != nil {
+			return err
+		}
+		group.Go(func() error {
+			if err := m.Plane.ApplyContext(ctx, fleet.Rights("member")); err != nil {
+				return err
+			}
+			return m.Agent.Start(ctx)
+		})
+	}
+	group.Go(func() error {
+		if err := f.hub.Plane.ApplyContext(ctx, fleet.Rights("hub")); err != nil {
+			return err
+		}
+		return f.hub.Process.Start(ctx)
+	})
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	return f.writeKubeconfig(filepath.Join(dir, "kubeconfig"))
+}
+
+func (f *clusters) writeKubeconfig(path string) error {
+	all := clientcmdapi.NewConfig()
+	planes := map[string]*kube.ControlPlane{"hub": f.hub.Plane, "beijing": f.members["beijing"].Plane, "shanghai": f.members["shanghai"].Plane}
+	for name, plane := range planes {
+		server, err := url.Parse(plane.URL())
+		if err != nil {
+			return err
+		}
+		link, err := faultproxy.NewLink(server.Host, 1)
+		if err != nil {
+			return err
+		}
+		f.links[name] = link
+		one, err := clientcmd.LoadFromFile(plane.Kubeconfig())
+		if err != nil {
+			return err
+		}
+		c := one.Contexts[one.CurrentContext]
+		all.Clusters[name], all.AuthInfos[name] = one.Clusters[c.Cluster], one.AuthInfos[c.AuthInfo]
+		all.Clusters[name].Server = "https://" + link.Addr()
+		all.Contexts[name] = &clientcmdapi.Context{Cluster: name, AuthInfo: name}
+	}
+	f.kubeconfig = path
+	return clientcmd.WriteToFile(*all, path)
+}
+
+func stopFleet() {
+	f := running.clusters
+	if f == nil {
+		return
+	}
+	for _, l := range f.links {
+		l.Close()
+	}
+	var group errgroup.Group
+	for _, m := range f.members {
+		m.Agent.Kill()
+		group.Go(func() error { m.Stop(); return nil })
+	}
+	f.hub.Process.Kill()
+	f.hub.Stop()
+	_ = group.Wait()
+}
+
+// console starts a console of the fleet.
+func (f *clusters) console(t testing.TB, contexts ...string) *process {
+	t.Helper()
+	args := []string{"--hub-kubeconfig", f.kubeconfig, "--hub-context", "hub"}
+	for _, c := range contexts {
+		args = append(args, "--kubeconfig", f.kubeconfig, "--context", c)
+	}
+	return start(t, args...)
+}
+
+// exported is a Service with ready endpoints, exported or not.
+func service(ns, name string, ready int, export bool) []byte {
+	endpoints := ""
+	for i := range ready {
+		endpoints += fmt.Sprintf("- {addresses: [10.1.0.%d]}\n", i+1)
+	}
+	text := fmt.Sprintf(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: %[1]s}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: %[2]s, namespace: %[1]s}
+spec: {ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: %[2]s-1, namespace: %[1]s, labels: {kubernetes.io/service-name: %[2]s}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints:
+%[3]s`, ns, name, endpoints)
+	if export {
+		text += fmt.Sprintf("---\napiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: %s, namespace: %s}\n", name, ns)
+	}
+	return []byte(text)
+}

@@ -1,0 +1,103 @@
+package console
+
+import (
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+)
+
+// What changes on the API servers, the page shows.
+func TestLive(t *testing.T) {
+	f := theFleet(t)
+	p := open(t, f.console(t, "beijing", "shanghai"), "#/map")
+	p.until(found(".tile", "beijing") + `?.innerText.includes("Ready")`)
+	p.until(found(".tile", "shanghai") + `?.innerText.includes("heartbeat")`)
+	p.sees("The cluster beijing (context beijing)")
+	p.accessible()
+	f.hub.Plane.Apply(t, []byte("apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: beijing}\nspec: {drain: true}\n"))
+	p.until(found(".tile", "beijing") + `?.innerText.includes("drained")`)
+	p.until(`document.querySelector("[aria-live=polite]").textContent === "beijing is Ready, drained"`)
+	f.hub.Plane.Apply(t, []byte("apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: beijing}\nspec: {drain: false}\n"))
+	p.until(found(".tile", "beijing") + `?.innerText.includes("drained") === false`)
+
+	p.goTo("#/services")
+	beijing, shanghai := f.members["beijing"].Plane, f.members["shanghai"].Plane
+	beijing.Apply(t, service("live", "web", 2, true))
+	p.until(found(".rows .row", "live/web") + `?.innerText.includes("2 of 2")`)
+	p.goTo("#/service/live/web")
+	cell := `document.querySelector('.mrow:nth-child(2) [title^="beijing:"]')?.title`
+	p.until(cell + `.includes("2 ready")`)
+	beijing.Apply(t, service("live", "web", 3, true))
+	p.until(cell + `.includes("3 ready")`)
+
+	// An export that is only thought of is read from the cluster's own context.
+	shanghai.Apply(t, service("live", "web", 1, false))
+	p.goTo("#/whatif?kind=export&service=live%2Fweb&cluster=shanghai")
+	p.click("button", "Add the change")
+	p.sees("export live/web from shanghai", "1 of 1 services change")
+	p.click(".rows .name a", "web")
+	p.until(`document.querySelector('.mhead')?.innerText.includes("new")`)
+	beijing.Delete(t, []byte("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web, namespace: live}\n"))
+	p.goTo("#/services")
+	p.sees("No service matches.")
+}
+
+// What can't be reached or may not be read is named, and what was known of it stays.
+func TestAway(t *testing.T) {
+	f := theFleet(t)
+	p := open(t, f.console(t), "#/map")
+	p.until(found(".tile", "beijing"))
+	f.links["hub"].Set(faultproxy.Condition{Refused: true})
+	f.links["hub"].Reset()
+	p.sees("The hub (context hub) doesn't answer. What is shown of it is", "Partly live")
+	p.until(found(".tile", "beijing"))
+	p.accessible()
+	f.links["hub"].Set(faultproxy.Condition{})
+	p.seesNot("doesn't answer")
+	p.until(`document.querySelector(".liveness").innerText === "Live"`)
+}
+
+func TestHalfOfTheContextsUnreachable(t *testing.T) {
+	f := theFleet(t)
+	f.links["shanghai"].Set(faultproxy.Condition{Refused: true})
+	p := open(t, f.console(t, "beijing", "shanghai"), "#/map")
+	p.sees("(context shanghai) doesn't answer. Nothing is known of it.", "The cluster beijing (context beijing) Live")
+	p.until(found(".tile", "shanghai") + `?.innerText.includes("Ready")`) // by the hub
+	p.seesNot("The hub (context hub) doesn't answer", "(context beijing) doesn't answer")
+	p.accessible()
+}
+
+func TestForbidden(t *testing.T) {
+	f := theFleet(t)
+	kubeconfig, err := f.hub.Plane.KubeconfigFor("nobody-in-particular")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, start(t, "--hub-kubeconfig", kubeconfig), "#/map")
+	p.sees("The hub refuses us. Nothing is known of it.", "forbidden", "The set has no clusters yet")
+	p.accessible()
+}
+
+// Without its server the page says so and keeps what it shows. It goes on where the same session is back, and says where it isn't.
+func TestServerAway(t *testing.T) {
+	c := theSet(t)
+	dir := files(t, records(cities[:2], nil))
+	p := open(t, c, "#/map")
+	p.sees("12 clusters")
+	p.mayFail()
+	c.stop()
+	p.sees("The console's server doesn't answer. What you see is", "12 clusters", "Stopped")
+	p.accessible()
+	u, err := url.Parse(strings.SplitN(c.url, "?", 2)[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	again := start(t, "--manifests", dir, "--port", u.Port())
+	p.sees("The console has been started again, and doesn't know this window any more.", "12 clusters")
+	p.accessible()
+	p.visit(again.url + "#/map")
+	p.sees("2 clusters")
+	p.seesNot("doesn't know this window")
+}

@@ -1,0 +1,327 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	cdpruntime "github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// soon bounds how long anything may take to come about. It is far more than it takes, for machines that compile beside.
+const soon = time.Minute
+
+// tab is a tab of the browser that shows a console.
+type tab struct {
+	testing.TB
+	ctx  context.Context
+	base string // the console's address, http://127.0.0.1:PORT
+
+	mu       sync.Mutex
+	wrong    []string // what the page may not do
+	offline  bool     // requests may fail
+	requests int
+}
+
+// open opens the page of a console at a fragment, and waits until it shows its data.
+func open(t testing.TB, c *process, fragment string) *tab {
+	t.Helper()
+	p := blank(t, c)
+	p.visit(c.url + fragment)
+	p.until(`!document.querySelector("main .loading") && !!document.querySelector("main h1")`)
+	return p
+}
+
+// blank opens an empty tab.
+func blank(t testing.TB, c *process) *tab {
+	t.Helper()
+	ctx, cancel := chromedp.NewContext(browser(t))
+	p := &tab{TB: t, ctx: ctx, base: strings.TrimSuffix(c.url[:strings.Index(c.url, "?")], "/")}
+	if err := chromedp.Listen(ctx, p.watch); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s shows: %s", p.address(), strings.Join(strings.Fields(p.text()), " "))
+		}
+		cancel()
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, w := range p.wrong {
+			t.Error(w)
+		}
+		if p.requests == 0 {
+			t.Error("no request was seen: what leaves isn't watched")
+		}
+	})
+	_, network := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	_, logs := chromedp.Call(ctx, log.Enable, cdp.Empty{})
+	_, errs := chromedp.Call(ctx, cdpruntime.Enable, cdp.Empty{})
+	if err := errors.Join(network, logs, errs); err != nil {
+		t.Fatal(err)
+	}
+	p.size(1360, 900)
+	return p
+}
+
+// watch notes what the page may not do.
+func (p *tab) watch(event any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	bad := func(format string, args ...any) { p.wrong = append(p.wrong, fmt.Sprintf(format, args...)) }
+	switch e := event.(type) {
+	case *network.EventRequestWillBeSent:
+		p.requests++
+		if !strings.HasPrefix(e.Request.URL, p.base+"/") && !strings.HasPrefix(e.Request.URL, "data:") {
+			bad("the page asks for %s, which is not of the console", e.Request.URL)
+		}
+	case *cdpruntime.EventExceptionThrown:
+		details, _ := json.Marshal(e.ExceptionDetails)
+		bad("the page throws: %s", details)
+	case *cdpruntime.EventConsoleAPICalled:
+		if slices.Contains([]string{"error", "warning", "assert"}, string(e.Type)) {
+			args, _ := json.Marshal(e.Args)
+			bad("the page logs: %s", args)
+		}
+	case *log.EventEntryAdded:
+		if p.offline && e.Entry.Source == log.EntrySourceNetwork {
+			return
+		}
+		if e.Entry.Level == log.EntryLevelError || e.Entry.Level == log.EntryLevelWarning || e.Entry.Source == log.EntrySourceSecurity || e.Entry.Source == log.EntrySourceViolation {
+			bad("the browser logs (%s): %s %s", e.Entry.Source, e.Entry.Text, e.Entry.URL)
+		}
+	}
+}
+
+// mayFail says that requests of the page may fail from here on, as where the server is away.
+func (p *tab) mayFail() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.offline = true
+}
+
+func (p *tab) run(actions ...chromedp.Action[chromedp.Void]) {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, soon)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *tab) visit(address string) {
+	p.Helper()
+	p.run(chromedp.Navigate(address))
+}
+
+// goTo changes the fragment, as a person does who edits the address.
+func (p *tab) goTo(fragment string) {
+	p.Helper()
+	p.do("location.hash = " + quote(fragment))
+}
+
+// do runs a script in the page.
+func (p *tab) do(script string) {
+	p.Helper()
+	p.run(chromedp.Evaluate[chromedp.Void]("void (" + script + ")"))
+}
+
+// eval returns the value of an expression in the page, or of a promise.
+func eval[T any](p *tab, expression string) T {
+	p.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, soon)
+	defer cancel()
+	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.Fatal(err)
+	}
+	return value
+}
+
+// until waits until an expression is true in the page.
+func (p *tab) until(expression string) {
+	p.Helper()
+	kube.Eventually(p, soon, func() error {
+		is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
+		if err != nil {
+			return err
+		}
+		if !is {
+			return fmt.Errorf("%s: not %s", p.address(), expression)
+		}
+		return nil
+	})
+}
+
+const visible = `(document.querySelector("dialog[open]") ?? document.body).innerText.replace(/\s+/g, " ")`
+
+// sees waits until the page shows each text.
+func (p *tab) sees(texts ...string) {
+	p.Helper()
+	for _, text := range texts {
+		p.until(fmt.Sprintf("%s.includes(%s)", visible, quote(text)))
+	}
+}
+
+// seesNot waits until the page shows none of the texts.
+func (p *tab) seesNot(texts ...string) {
+	p.Helper()
+	for _, text := range texts {
+		p.until(fmt.Sprintf("!%s.includes(%s)", visible, quote(text)))
+	}
+}
+
+// found is an expression for the first element of a selector with a text, or an accessible name.
+func found(selector, text string) string {
+	return fmt.Sprintf(`[...document.querySelectorAll(%s)].find((e) => (e.innerText ?? "").replace(/\s+/g, " ").includes(%[2]s) || (e.ariaLabel || e.title || "").includes(%[2]s))`, quote(selector), quote(text))
+}
+
+// click waits for an element with a text, and presses it with the mouse.
+func (p *tab) click(selector, text string) {
+	p.Helper()
+	var at struct {
+		X, Y  float64
+		Wrong string
+	}
+	kube.Eventually(p, soon, func() (err error) {
+		at, err = chromedp.Run(p.ctx, chromedp.Evaluate[struct {
+			X, Y  float64
+			Wrong string
+		}](fmt.Sprintf(`(() => {
+			const e = %s;
+			if (!e) return { Wrong: "there is none" };
+			e.scrollIntoView({ block: "center", inline: "center" });
+			const r = e.getBoundingClientRect(), X = r.x + r.width / 2, Y = r.y + r.height / 2;
+			const top = document.elementFromPoint(X, Y);
+			return { X, Y, Wrong: e.contains(top) || top?.contains(e) ? "" : "it is covered by " + top?.outerHTML.slice(0, 200) };
+		})()`, found(selector, text))))
+		if err == nil && at.Wrong != "" {
+			err = fmt.Errorf("click %s %q at %s: %s", selector, text, p.address(), at.Wrong)
+		}
+		return err
+	})
+	p.run(chromedp.MouseClickXY(at.X, at.Y))
+}
+
+// press sends keys, as kb has them.
+func (p *tab) press(keys ...string) {
+	p.Helper()
+	for _, k := range keys {
+		p.run(chromedp.KeyEvent(k))
+	}
+}
+
+// shortcut presses a key with a character, which the page may keep from becoming text.
+func (p *tab) shortcut(key string) {
+	p.Helper()
+	for _, typ := range []input.DispatchKeyEventType{"keyDown", "keyUp"} {
+		params := input.DispatchKeyEventParams{Type: typ, Key: key}
+		if typ == "keyDown" {
+			params.Text = key
+		}
+		if _, err := chromedp.Call(p.ctx, input.DispatchKeyEvent, params); err != nil {
+			p.Fatal(err)
+		}
+	}
+}
+
+// write puts a text into the field that has the focus, key by key.
+func (p *tab) write(text string) {
+	p.Helper()
+	p.run(chromedp.KeyEvent(text))
+}
+
+// fill puts a text into a field.
+func (p *tab) fill(selector, text string) {
+	p.Helper()
+	p.until(fmt.Sprintf("document.querySelector(%s)", quote(selector)))
+	p.do(fmt.Sprintf("document.querySelector(%[1]s).focus(), document.querySelector(%[1]s).select?.()", quote(selector)))
+	if _, err := chromedp.Call(p.ctx, input.InsertText, input.InsertTextParams{Text: text}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// choose chooses an option of a select.
+func (p *tab) choose(selector, value string) {
+	p.Helper()
+	p.until(fmt.Sprintf("document.querySelector(%s)", quote(selector)))
+	p.do(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("change", { bubbles: true })); })(document.querySelector(%s))`, quote(value), quote(selector)))
+}
+
+// focused is what has the focus: its text or accessible name.
+func (p *tab) focused() string {
+	p.Helper()
+	return eval[string](p, `((e) => (e.ariaLabel || e.innerText || e.placeholder || e.tagName).replace(/\s+/g, " ").trim())(document.activeElement)`)
+}
+
+// fragment is the address's.
+func (p *tab) fragment() string {
+	_, fragment, _ := strings.Cut(p.address(), "#")
+	text, err := url.QueryUnescape(fragment)
+	if err != nil {
+		return fragment
+	}
+	return text
+}
+
+func (p *tab) address() string {
+	address, err := chromedp.Run(p.ctx, chromedp.Location())
+	if err != nil {
+		return err.Error()
+	}
+	return address
+}
+
+func (p *tab) text() string {
+	text, err := chromedp.Run(p.ctx, chromedp.Evaluate[string]("document.body.innerText"))
+	if err != nil {
+		return err.Error()
+	}
+	return text
+}
+
+// dark says what the person's system prefers.
+func (p *tab) dark(dark bool) {
+	p.Helper()
+	scheme := "light"
+	if dark {
+		scheme = "dark"
+	}
+	if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}}); err != nil {
+		p.Fatal(err)
+	}
+}
+
+// size sets the window's size in CSS pixels. At 200 % zoom a window has half of its pixels.
+func (p *tab) size(width, height int64) {
+	p.Helper()
+	p.run(chromedp.EmulateViewport(width, height))
+}
+
+func quote(text string) string {
+	b, err := json.Marshal(text)
+	if err != nil {
+		panic(err) // a string
+	}
+	return string(b)
+}
+
+func quoteInt(n int) string { return strconv.Itoa(n) }

@@ -1,0 +1,161 @@
+package console
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// The examples can be looked at without a cluster, as docs/console.md says.
+func TestExample(t *testing.T) {
+	p := open(t, start(t, "--manifests", filepath.Join(root, "examples", "preview")), "#/map")
+	p.sees("3 clusters in 2 regions")
+}
+
+// The map shows each cluster's phase, drain, exports and version, filters, and opens a cluster.
+func TestMap(t *testing.T) {
+	p := open(t, theSet(t), "#/map")
+	p.sees("12 clusters in 3 regions and 10 zones, 14 services, 1 in conflict. Usual version: v0.12.0", "cn-south-1a + cn-south-1b", "6 exports")
+	tile := func(name string, words ...string) {
+		t.Helper()
+		for _, w := range words {
+			p.until(found(".tile", name) + `.innerText.includes(` + quote(w) + `)`)
+		}
+	}
+	tile("nanjing", "Suspect", "ago")
+	tile("nanning", "Expired")
+	tile("tianjin", "drained", "Ready", "2 exports")
+	tile("xiamen", "v0.11.4")
+	p.until(`document.querySelector(".tile .odd").innerText === "v0.11.4"`)
+	p.accessible()
+
+	p.click(".filter", "Suspect")
+	p.until(`document.querySelectorAll(".tile").length === 1`)
+	p.click(".filter", "Suspect")
+	p.fill("#search", "beijing")
+	p.until(`document.querySelectorAll(".tile").length === 2`)
+	p.click(".tile", "beijing-2")
+	p.sees("Clients in zones cn-north-1b", "Exports 4 services", "Agent v0.12.0")
+	p.accessible()
+	p.click(".close", "Close")
+	p.seesNot("Clients in zones")
+
+	p.sees("What this page reads: 1 source", "The manifests")
+}
+
+// The list of services searches, filters and sorts, and opens a service.
+func TestServices(t *testing.T) {
+	p := open(t, theSet(t), "#/services")
+	p.sees("14 services", "shop/web", "prefer cluster zone region")
+	p.accessible()
+	rows := func(names ...string) {
+		t.Helper()
+		p.until(`[...document.querySelectorAll(".rows .name")].map((e) => e.innerText.replace(/\s/g, "")).join() === ` + quote(strings.Join(names, ",")))
+	}
+	p.shortcut("/")
+	p.write("search")
+	rows("search/index", "search/query")
+	p.sees("2 of 14 services")
+	p.goTo("#/services?q=nothing-like-it")
+	p.sees("No service matches.")
+	p.accessible()
+	p.goTo("#/services")
+	p.choose("select[name=cluster]", "tianjin")
+	rows("infra/traces", "shop/web")
+	p.goTo("#/services")
+	p.click(".toggle", "conflict")
+	rows("infra/metrics")
+	p.click(".toggle", "conflict")
+	p.click(".toggle", "no ready endpoint")
+	rows("infra/queue")
+	p.goTo("#/services?policy=1")
+	rows("media/images", "payments/api", "shop/cart")
+	p.goTo("#/services?type=Headless&sort=ready&desc=1")
+	rows("search/index", "payments/fraud", "infra/queue")
+	p.click(".rows .name a", "fraud")
+	p.until(`document.querySelector("h1").innerText.replace(/\s/g, "") === "payments/fraud"`)
+}
+
+// A service shows who exports it, its conflicts, and what each place uses, and why.
+func TestService(t *testing.T) {
+	p := open(t, theSet(t), "#/service/shop/web")
+	p.sees("18 of 25", "12 places × 7 clusters", "Exported by", "cn-north-1a / cn-north")
+	cell := func(place, cluster, words string) {
+		t.Helper()
+		p.until(`[...document.querySelectorAll(".mrow")].find((e) => e.querySelector(".mplace b")?.innerText === ` + quote(place) + `)?.querySelector('[title^="` + cluster + `:"]')?.title === ` + quote(cluster+": "+words))
+	}
+	cell("beijing-1", "beijing-1", "used by svc.global and ClusterSetIP, 3 ready")
+	cell("beijing-1", "beijing-2", "not used")
+	cell("tianjin", "beijing-2", "used by svc.global and ClusterSetIP, 2 ready")
+	cell("tianjin", "tianjin", "not used")
+	p.accessible()
+
+	p.click(`.mrow:has(.mplace b) [title^="tianjin: not used"]`, "tianjin")
+	p.sees("Why:", "drained: it is used only where nothing else is left", "clusterset.local the ClusterSetIP")
+	p.click(".toggle", "Endpoints and the reason of each")
+	p.sees("3 endpoints of tianjin")
+	p.click("a", "of all clusters")
+	p.sees("25 endpoints")
+	p.click(".answers .segments a", "svc.global")
+	p.until(`location.hash.includes("zone=global")`)
+	p.accessible()
+	p.press(kb.Escape)
+	p.seesNot("Endpoints and the reason of each")
+
+	p.click(".toggle", "fold alike")
+	p.until(`[...document.querySelectorAll(".mplace")].some((e) => e.innerText.includes("and 1 more"))`)
+	p.fill("#search", "shenzhen")
+	p.until(`document.querySelectorAll(".mrow").length === 3`) // the head, and a row for each of its zones
+
+	p.goTo("#/service/infra/metrics")
+	p.sees("differs", "oldest")
+	p.until(`document.querySelector(".notice.warn").innerText.includes("9090")`)
+	p.goTo("#/service/search/index")
+	cell("shanghai-2", "hangzhou", "used by clusterset.local and svc.global, 3 ready")
+	p.mayFail() // the browser logs each 404
+	p.goTo("#/service/shop/nothing")
+	p.until(`document.querySelector("[role=alert]")?.innerText.includes("shop/nothing")`)
+	p.accessible()
+}
+
+// All state is in the address: it is opened elsewhere as it is, and the back button takes back.
+func TestAddress(t *testing.T) {
+	c := theSet(t)
+	p := open(t, c, "#/map")
+	p.click(".tile", "beijing-1")
+	p.sees("Switch it off")
+	p.click(".button", "Switch it off")
+	p.sees("6 of 14 services change")
+	p.click("nav a", "Services")
+	p.sees("14 services")
+	p.click(".rows .name a", "api")
+	p.until(`document.querySelector("h1")?.innerText.includes("api")`)
+	p.click(`[title^="beijing-1: would no longer be used"]`, "beijing-1")
+	p.sees("Why:")
+	p.click(".segments a", "Dark")
+	p.until(`document.documentElement.dataset.theme === "dark" && getComputedStyle(document.body).colorScheme === "dark"`)
+
+	shared := open(t, c, p.address()[strings.Index(p.address(), "#"):])
+	for _, tab := range []*tab{p, shared} {
+		tab.sees("switch off beijing-1", "6 of 14 services change", "Why:")
+	}
+	shared.until(`document.documentElement.dataset.theme === "dark"`)
+	main := `document.querySelector("main").innerText`
+	if got, want := eval[string](shared, main), eval[string](p, main); got != want {
+		t.Errorf("the shared address shows\n%s\nand not\n%s", got, want)
+	}
+
+	for _, was := range []string{
+		`document.documentElement.dataset.theme === ""`,
+		`!document.body.innerText.includes("Why:")`,
+		`document.querySelector("h1").innerText === "Services"`,
+		`document.querySelector(".panel h2").innerText === "beijing-1"`,
+	} {
+		p.do("history.back()")
+		p.until(was)
+	}
+	p.do("history.forward()")
+	p.until(`document.querySelector("h1").innerText === "Services"`)
+}
