@@ -259,9 +259,9 @@ func (s *Services) everywhere(hub *HubFacts) {
 	}
 }
 
-// views returns the exports of a service as each cluster sees them, by its communities, once for all that see the same.
+// views returns the exports of a service as each cluster sees them, by its communities and by what they are exported to, once for all that see the same.
 func views(set communities.Set, exports []merge.Export) [][]merge.Export {
-	if !set.On() {
+	if !set.On() && !slices.ContainsFunc(exports, func(e merge.Export) bool { return len(e.Service.Spec.ExportTo) > 0 }) {
 		return [][]merge.Export{exports}
 	}
 	var all [][]merge.Export
@@ -270,7 +270,7 @@ func views(set communities.Set, exports []merge.Export) [][]merge.Export {
 		var seen []merge.Export
 		var clusters []string
 		for _, e := range exports {
-			if set.Sees(viewer, e.Cluster) {
+			if set.Sees(viewer, e.Cluster) && (viewer == e.Cluster || communities.Allows(e.Service.Spec.ExportTo, viewer, set[viewer])) {
 				seen, clusters = append(seen, e), append(clusters, e.Cluster)
 			}
 		}
