@@ -134,11 +134,11 @@ const (
 	ReasonClusterCloned = "ClusterCloned"
 	ReasonNameTaken     = "NameTaken"
 
-	// ConditionVisible says, on a ServiceExport, which other clusters can import the service, where not all can: because of communities,
-	// ReasonSharedCommunity with True and ReasonNoPeers with False.
-	ConditionVisible      = Domain + "/Visible"
-	ReasonSharedCommunity = "SharedCommunity"
-	ReasonNoPeers         = "NoPeers"
+	// ConditionVisible says, on a ServiceExport, which other clusters can import the service, where not all can, because of
+	// communities or AnnotationExportTo: ReasonPeers with True and ReasonNoPeers with False.
+	ConditionVisible = Domain + "/Visible"
+	ReasonPeers      = "Peers"
+	ReasonNoPeers    = "NoPeers"
 
 	// AnnotationZones lists, on the heartbeat Lease, the zones of the cluster's nodes, separated by commas. It is absent if these aren't
 	// known.

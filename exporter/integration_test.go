@@ -77,7 +77,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 		put("nice", "[x]")
 		w.awaitCondition("web", "clusterset.dev/Visible=False/NoPeers")
 		put("beijing", "[x, z]")
-		w.awaitCondition("web", "clusterset.dev/Visible=True/SharedCommunity")
+		w.awaitCondition("web", "clusterset.dev/Visible=True/Peers")
 		put("beijing", "[default]")
 		put("nice", "[default]")
 		kube.Eventually(t, 30*time.Second, func() error {

@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -33,6 +34,7 @@ type visibility struct {
 type peers struct {
 	limited bool // some cluster is in another community than the default one
 	names   []string
+	of      communities.Set
 }
 
 func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
@@ -42,10 +44,8 @@ func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
 			set[m.Name] = m.Spec.Communities
 		}
 	}
-	if !set.On() {
-		return &peers{}
-	}
-	return &peers{limited: true, names: slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })}
+	names := slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })
+	return &peers{limited: set.On(), names: names, of: set}
 }
 
 // watch keeps the peers, and calls changed when they have changed. It returns when ctx ends.
@@ -79,41 +79,45 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(co
 		}
 		now := peersOf(members.Items, v.own)
 		was := v.peers.Swap(now)
-		if was == nil && now.limited || was != nil && (was.limited != now.limited || !slices.Equal(was.names, now.names)) {
+		if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) {
 			changed(ctx)
 		}
 	}
 }
 
-// put sets the condition Visible, and reports whether it changed. A set without communities needs none, since all may import all; nor
-// does what isn't exported.
-func (v *visibility) put(export *mcsv1beta1.ServiceExport, exported bool) (changed bool) {
+// put sets the condition Visible, and reports whether it changed. What all may import needs none, nor does what isn't exported.
+func (v *visibility) put(export *mcsv1beta1.ServiceExport, service *clustersetv1alpha1.ExportedService) (changed bool) {
 	p := v.peers.Load()
 	switch {
 	case p == nil:
 		return false
-	case !p.limited || !exported:
+	case service == nil || !p.limited && len(service.Spec.ExportTo) == 0:
 		return meta.RemoveStatusCondition(&export.Status.Conditions, api.ConditionVisible)
 	}
-	c := p.condition()
+	c := p.condition(service.Spec.ExportTo)
 	c.ObservedGeneration = export.Generation
 	return meta.SetStatusCondition(&export.Status.Conditions, c)
 }
 
-func (p *peers) condition() metav1.Condition {
+func (p *peers) condition(exportTo []string) metav1.Condition {
 	const shown = 10
-	if len(p.names) == 0 {
-		return metav1.Condition{
-			Type: api.ConditionVisible, Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
-			Message: "no other cluster shares a community with this one, so none imports it",
+	var all []string
+	for _, name := range p.names {
+		if communities.Allows(exportTo, name, p.of[name]) {
+			all = append(all, name)
 		}
 	}
-	names := strings.Join(p.names[:min(len(p.names), shown)], ", ")
-	if more := len(p.names) - shown; more > 0 {
+	if len(all) == 0 {
+		return metav1.Condition{
+			Type: api.ConditionVisible, Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
+			Message: "no other cluster imports it: none shares a community with this one, or " + api.AnnotationExportTo + " names none that does",
+		}
+	}
+	names := strings.Join(all[:min(len(all), shown)], ", ")
+	if more := len(all) - shown; more > 0 {
 		names += fmt.Sprintf(" and %d more", more)
 	}
 	return metav1.Condition{
-		Type: api.ConditionVisible, Status: metav1.ConditionTrue, Reason: api.ReasonSharedCommunity,
-		Message: "the clusters that share a community with this one can import it: " + names,
+		Type: api.ConditionVisible, Status: metav1.ConditionTrue, Reason: api.ReasonPeers, Message: "these other clusters can import it: " + names,
 	}
 }

@@ -97,7 +97,7 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	}
 	export := src.Export.DeepCopy()
 	transitions, changed := setConditions(export, conditions(src.Export, want, out, conflict))
-	if r.visible.put(export, want.Refused == nil) {
+	if r.visible.put(export, want.Service) {
 		changed = true
 	}
 	if !changed {

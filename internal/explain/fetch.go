@@ -132,6 +132,10 @@ func (f *Facts) exported(all []clustersetv1alpha1.ExportedService, members []clu
 			hidden = append(hidden, cluster)
 			continue
 		}
+		if ok && byName[self] != nil && cluster != self && !communities.Allows(all[i].Spec.ExportTo, self, byName[self].Spec.Communities) {
+			f.Hidden = append(f.Hidden, fmt.Sprintf("%s exports it, but not to %s (%s)", cluster, self, api.AnnotationExportTo))
+			continue
+		}
 		records = append(records, &all[i])
 	}
 	exports, drops := merge.Sanitize(records, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }))

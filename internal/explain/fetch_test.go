@@ -30,8 +30,14 @@ func TestExportsOfOtherCommunities(t *testing.T) {
 			},
 		}
 	}
+	oslosOwn := export("oslo", "https")
+	oslosOwn.Spec.ExportTo = []string{"paris"}
 	members := []clustersetv1alpha1.MemberCluster{member("beijing", "x"), member("lyon", "y"), member("oslo", "x", "y")}
 	exports := []clustersetv1alpha1.ExportedService{export("lyon", "http"), export("oslo", "https"), export("lost", "https")}
+	var f Facts
+	if f.exported([]clustersetv1alpha1.ExportedService{oslosOwn}, members, "beijing"); len(f.Hidden) != 1 || !strings.Contains(f.Hidden[0], "oslo exports it, but not to beijing") {
+		t.Errorf("an export to others: %v", f.Hidden)
+	}
 	for self, want := range map[string]struct {
 		hidden    []string
 		conflicts int
