@@ -30,6 +30,8 @@ func TestLookingAtASet(t *testing.T) {
 	t.Run("doctor", func(t *testing.T) { testDoctor(t, s) })
 	t.Run("rights", func(t *testing.T) { testWithoutRights(t, s) })
 	t.Run("errors", func(t *testing.T) { testErrors(t, s) })
+	t.Run("console", func(t *testing.T) { testConsole(t, s) })
+	t.Run("console, hub down", func(t *testing.T) { testConsoleHubDown(t, s) })
 	t.Run("hub down", func(t *testing.T) { testHubDown(t, s) })
 }
 
@@ -204,7 +206,7 @@ func testWithoutRights(t *testing.T, s lookedAt) {
 }
 
 func testHubDown(t *testing.T, s lookedAt) {
-	s.hub.StopAPIServer()
+	s.hub.StopAPIServer() // if the console's test hasn't
 	fails(t, exitFailure, "the hub at "+s.hub.URL()+" can't be reached", "drain", "beijing", "--hub-kubeconfig", s.hub.Kubeconfig())
 	fails(t, exitFailure, "check --hub-kubeconfig", "explain", "shop/web", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
 	code, stdout, stderr := cli(t, "status", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
 	"github.com/clusterset/clusterset/internal/explain"
 	"github.com/clusterset/clusterset/internal/preview"
 )
@@ -50,13 +52,23 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 		return nil, err
 	}
 	var out Endpoints
-	if out.Before, err = explained(ask, explain.FromObjects(is.set.state.Objects(key, from.Cluster, s.options.Preview))); err != nil {
+	if out.Before, err = s.predicted(ask, is.set.state, key); err != nil {
 		return nil, err
 	}
 	if after != is.set.state {
-		out.After, err = explained(ask, explain.FromObjects(after.Objects(key, from.Cluster, s.options.Preview)))
+		out.After, err = s.predicted(ask, after, key)
 	}
 	return &out, err
+}
+
+// predicted explains what would be answered for the objects that the importer there writes.
+func (s *Server) predicted(q explain.Query, state *preview.State, key types.NamespacedName) (*explain.Explanation, error) {
+	e, err := explained(q, explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview)))
+	if e != nil && e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn) {
+		e.Addresses = nil
+		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")
+	}
+	return e, err
 }
 
 // explained returns an explanation, or nil if the name doesn't exist.
@@ -68,10 +80,6 @@ func explained(q explain.Query, f *explain.Facts) (*explain.Explanation, error) 
 	}
 	if err != nil {
 		return nil, badRequest("%w", err)
-	}
-	if slices.ContainsFunc(e.Addresses, preview.IsStandIn) {
-		e.Addresses = nil
-		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")
 	}
 	return e, nil
 }

@@ -1,6 +1,7 @@
 package console
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -130,4 +131,13 @@ func TestATokenBeginsASession(t *testing.T) {
 	if other := New(Options{}); other.Token() == s.Token() || other.guard.session == s.guard.session || len(s.Token()) < 26 {
 		t.Error("tokens can be guessed")
 	}
+}
+
+func read(t testing.TB, r *http.Response) string {
+	t.Helper()
+	content, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
 }

@@ -50,7 +50,7 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 		}
 		m.Clusters = append(m.Clusters, cluster)
 	}
-	for _, i := range s.list.get(is.set) {
+	for _, i := range is.set.items {
 		if i.Conflicts > 0 {
 			m.Services.Conflicts++
 		}

@@ -43,7 +43,6 @@ type Server struct {
 	changed chan struct{}   // closed at the next change
 
 	streams, work, whole chan struct{} // places for requests of a kind
-	list                 list
 	last                 memory
 }
 
@@ -66,14 +65,15 @@ const (
 // New returns a Server that knows nothing yet.
 func New(o Options) *Server {
 	return &Server{
-		options: o, guard: newGuard(), set: newSet(nil), news: map[Topic]int64{}, changed: make(chan struct{}),
+		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}),
 		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
 	}
 }
 
-// SetRecords replaces the hub's objects. It is expensive for large sets, so callers shouldn't call it for each change.
+// SetRecords replaces the hub's objects. It reads all of them, so callers shouldn't call it for each change. Only one goroutine may
+// call it.
 func (s *Server) SetRecords(objects []kruntime.Object) {
-	next := newSet(objects)
+	next := newSet(objects, s.current().set)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	topics := next.differs(s.set)

@@ -41,10 +41,9 @@ func (s *Server) services(_ context.Context, q query) (any, error) {
 		return nil, badRequest("sort is %q; want name, namespace, clusters or ready", q.Get("sort"))
 	}
 	is := s.current()
-	items := s.list.get(is.set)
-	found := make([]*Item, 0, len(items))
+	found := []*Item{}
 	for _, key := range is.set.keys { // by namespace and name
-		if i := items[key]; i != nil && q.wants(key, i) {
+		if i := is.set.items[key]; q.wants(key, i) {
 			found = append(found, i)
 		}
 	}
@@ -57,7 +56,7 @@ func (s *Server) services(_ context.Context, q query) (any, error) {
 		})
 	}
 	page := found[min(offset, len(found)):]
-	return &Services{Version: is.version, Total: len(items), Matched: len(found), Offset: offset, Items: page[:min(limit, len(page))]}, nil
+	return &Services{Version: is.version, Total: len(is.set.items), Matched: len(found), Offset: offset, Items: page[:min(limit, len(page))]}, nil
 }
 
 // wants reports whether the query wants a service.

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -18,15 +17,16 @@ import (
 // set is the hub's records at one time.
 type set struct {
 	state   *preview.State
-	keys    []types.NamespacedName // of all services, sorted
 	members []*clustersetv1alpha1.MemberCluster
 	// exports is the number of services that a cluster exports.
 	exports map[string]int
+	items   map[types.NamespacedName]*Item
+	keys    []types.NamespacedName // of the items, sorted
 }
 
-func newSet(objects []runtime.Object) *set {
-	s := &set{state: preview.NewState(objects), exports: map[string]int{}}
-	s.keys = s.state.Services()
+// newSet returns the set of a hub's objects. It takes items that haven't changed from an earlier set.
+func newSet(objects []runtime.Object, earlier *set) *set {
+	s := &set{state: preview.NewState(objects), exports: map[string]int{}, items: map[types.NamespacedName]*Item{}}
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *clustersetv1alpha1.MemberCluster:
@@ -37,6 +37,16 @@ func newSet(objects []runtime.Object) *set {
 		}
 	}
 	slices.SortFunc(s.members, func(a, b *clustersetv1alpha1.MemberCluster) int { return cmp.Compare(a.Name, b.Name) })
+	for _, key := range s.state.Services() {
+		i := earlier.items[key]
+		if i == nil || !s.state.SameExported(earlier.state, key) {
+			i = item(s.state.Exported(key))
+		}
+		if i != nil {
+			s.items[key] = i
+			s.keys = append(s.keys, key)
+		}
+	}
 	return s
 }
 
@@ -45,38 +55,10 @@ func (s *set) differs(earlier *set) (topics []Topic) {
 	if !slices.Equal(s.members, earlier.members) || !maps.Equal(s.exports, earlier.exports) {
 		topics = append(topics, TopicClusters)
 	}
-	if !slices.Equal(s.keys, earlier.keys) || slices.ContainsFunc(s.keys, func(key types.NamespacedName) bool { return !s.state.SameExported(earlier.state, key) }) {
+	if !maps.Equal(s.items, earlier.items) {
 		topics = append(topics, TopicServices)
 	}
 	return topics
-}
-
-// list is the list of all services, for the set that was last asked for.
-type list struct {
-	mu    sync.Mutex
-	of    *set
-	items map[types.NamespacedName]*Item
-}
-
-// get returns the services of a set. What hasn't changed since the last call is not computed again.
-func (l *list) get(s *set) map[types.NamespacedName]*Item {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.of == s {
-		return l.items
-	}
-	items := make(map[types.NamespacedName]*Item, len(s.keys))
-	for _, key := range s.keys {
-		i := l.items[key]
-		if i == nil || !s.state.SameExported(l.of.state, key) {
-			i = item(s.state.Exported(key))
-		}
-		if i != nil {
-			items[key] = i
-		}
-	}
-	l.of, l.items = s, items
-	return items
 }
 
 // item returns a service as it is listed, or nil if there is none.

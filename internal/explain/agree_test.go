@@ -1,4 +1,4 @@
-package explain
+package explain_test
 
 import (
 	"fmt"
@@ -12,6 +12,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/explain"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/preview"
@@ -62,16 +63,20 @@ func (a *agreement) services() []index.ServiceKey {
 	return keys
 }
 
-// explained compares explain with preview, for one place.
+// agreedZones are the zones of the names that are compared.
+var agreedZones = map[index.Dialect]string{index.MCS: explain.DefaultZone, index.Global: "global"}
+
+// explained compares explain with preview and with the console, for one place.
 func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 	a.Helper()
+	b := a.console(policy)
 	for _, key := range a.services() {
 		said, err := preview.Imported(a.objects, key.Namespace()+"/"+key.Name(), preview.Place(from), preview.Options{Policy: policy, Addresses: true})
 		if err != nil {
 			a.Fatalf("%s: %s: %v", a.name, key, err)
 		}
 		for dialect, answer := range map[index.Dialect]*preview.Answer{index.MCS: &said.DNS, index.Global: &said.Global} {
-			e, err := Explain(Query{Name: Name{Key: key, Dialect: dialect, Zone: "test"}, From: from, Policy: policy}, *FromManifests(a.located, nil))
+			e, err := explain.Explain(explain.Query{Name: explain.Name{Key: key, Dialect: dialect, Zone: agreedZones[dialect]}, From: from, Policy: policy}, *explain.FromManifests(a.located, nil))
 			if err != nil {
 				a.Fatalf("%s: %s: %v", a.name, key, err)
 			}
@@ -80,10 +85,11 @@ func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 			if string(e.Result) != string(answer.Result) {
 				a.Errorf("%s: explain has %s, preview %s", where, e.Result, answer.Result)
 			}
-			if vip := e.Result == Answer && e.Tier == ""; vip != answer.ByClusterSetIP {
+			b.shows(where, key, from, e)
+			if vip := e.Result == explain.Answer && e.Tier == ""; vip != answer.ByClusterSetIP {
 				a.Errorf("%s: by explain it has ClusterSetIPs: %v, by preview: %v", where, vip, answer.ByClusterSetIP)
 			}
-			if answer.ByClusterSetIP || e.Result != Answer {
+			if answer.ByClusterSetIP || e.Result != explain.Answer {
 				a.proxied(where, e, said)
 				continue
 			}
@@ -95,7 +101,7 @@ func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 }
 
 // proxied compares the endpoints that kube-proxy uses in the zone according to explain with those of preview.
-func (a *agreement) proxied(where string, e *Explanation, said *preview.Answers) {
+func (a *agreement) proxied(where string, e *explain.Explanation, said *preview.Answers) {
 	a.Helper()
 	if said.ClusterSetIP == nil || e.Dialect != index.MCS || !said.DNS.ByClusterSetIP {
 		return
@@ -126,7 +132,7 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 			at[p.Namespace+"/"+p.Name] = true
 		}
 	}
-	f := FromManifests(a.located, nil)
+	f := explain.FromManifests(a.located, nil)
 	place := preview.Place(f.Locate(cluster))
 	for _, key := range a.services() {
 		service := key.Namespace() + "/" + key.Name()
@@ -152,8 +158,8 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 	}
 }
 
-// For the golden corpus, from every place and with every policy in it, explain, status and preview agree.
-func TestExplainStatusAndPreviewAgree(t *testing.T) {
+// For the golden corpus, from every place and with every policy in it, explain, status, preview and the console agree.
+func TestExplainStatusPreviewAndConsoleAgree(t *testing.T) {
 	cases := readCorpus(t)
 	places := map[topology.Location]topology.Policy{}
 	for _, c := range cases {

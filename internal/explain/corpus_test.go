@@ -1,4 +1,4 @@
-package explain
+package explain_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/tools/txtar"
 
+	"github.com/clusterset/clusterset/internal/explain"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -31,7 +32,7 @@ type stanza struct {
 type corpusCase struct {
 	name    string
 	located []manifests.Located
-	facts   *Facts
+	facts   *explain.Facts
 	stanzas []*stanza
 	queries string
 	// others: another plugin affects the answers.
@@ -69,7 +70,7 @@ func readCorpus(t *testing.T) []*corpusCase {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.located, c.facts = located, FromManifests(located, notes)
+		c.located, c.facts = located, explain.FromManifests(located, notes)
 		cases = append(cases, c)
 	}
 	return cases
@@ -240,9 +241,9 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 		return nil
 	}
 	origin := strings.TrimSuffix(strings.TrimPrefix(zone+".", "svc."), ".") // the part after svc in the names of services
-	q := Query{From: s.from, Policy: s.policy}
+	q := explain.Query{From: s.from, Policy: s.policy}
 	var err error
-	if q.Name, err = ParseName(strings.TrimSuffix(strings.TrimSuffix(name, zone), ".") + "." + zone + "."); err != nil {
+	if q.Name, err = explain.ParseName(strings.TrimSuffix(strings.TrimSuffix(name, zone), ".") + "." + zone + "."); err != nil {
 		if len(want.addrs) > 0 {
 			return err
 		}
@@ -255,15 +256,15 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 		return nil
 	}
 	q.Name.Dialect = s.dialects[zone]
-	var e *Explanation
+	var e *explain.Explanation
 	if s.namespaces == nil || slices.Contains(s.namespaces, q.Name.Key.Namespace()) {
-		e, err = Explain(q, *c.facts)
+		e, err = explain.Explain(q, *c.facts)
 	} else {
-		err = &NotFoundError{Name: q.Name}
+		err = &explain.NotFoundError{Name: q.Name}
 	}
 	got := reply{rcode: "NXDOMAIN"}
 	if err == nil {
-		if e.Result != NXDomain {
+		if e.Result != explain.NXDomain {
 			got.rcode = "NOERROR"
 		}
 		for _, a := range e.Addresses {
@@ -272,7 +273,7 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 				got.addrs = append(got.addrs, addr)
 			}
 		}
-	} else if _, none := err.(*NotFoundError); !none { //nolint:errorlint // made just above
+	} else if _, none := err.(*explain.NotFoundError); !none { //nolint:errorlint // made just above
 		return err
 	}
 	slices.SortFunc(want.addrs, netip.Addr.Compare)
@@ -291,10 +292,10 @@ func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 		prefer   string
 		boundary topology.Tier
 	}
-	stands := map[stand]Query{}
+	stands := map[stand]explain.Query{}
 	for _, c := range cases {
 		for _, s := range c.stanzas {
-			stands[stand{s.from, fmt.Sprintf("%v", s.policy.Prefer), s.policy.Boundary}] = Query{From: s.from, Policy: s.policy}
+			stands[stand{s.from, fmt.Sprintf("%v", s.policy.Prefer), s.policy.Boundary}] = explain.Query{From: s.from, Policy: s.policy}
 		}
 	}
 	n := 0
@@ -307,8 +308,8 @@ func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 				for _, dialect := range []index.Dialect{index.MCS, index.Global} {
 					set := svc.Set(dialect)
 					n++
-					q.Name = Name{Key: svc.Key(), Zone: "test", Dialect: dialect}
-					e, err := Explain(q, *c.facts)
+					q.Name = explain.Name{Key: svc.Key(), Zone: "test", Dialect: dialect}
+					e, err := explain.Explain(q, *c.facts)
 					if err != nil {
 						t.Errorf("%s: %s: %v", c.name, q.Name, err)
 						continue
@@ -333,7 +334,7 @@ func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 }
 
 // saidToBeAnswered returns the addresses of the endpoints that an explanation reports as answered, in the order of an answer.
-func saidToBeAnswered(e *Explanation) (texts []string) {
+func saidToBeAnswered(e *explain.Explanation) (texts []string) {
 	var addrs []netip.Addr
 	for i := range e.Endpoints {
 		if e.Endpoints[i].Answered {

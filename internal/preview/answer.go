@@ -154,12 +154,16 @@ func (l *look) named(p Place, x *index.Index, svc *index.Service, d index.Dialec
 func (l *look) proxied(p Place, s *seen, svc *index.Service) *Answer {
 	g := l.gather(p)
 	view := topology.View{Self: topology.Location(p), Policy: svc.Policy(index.MCS).Or(l.options.Policy), UseExpired: true}
-	last, degraded, behind := topology.Rank(0), false, svc.ReadyIn()
+	last, degraded := topology.Rank(0), false
 	var ports []string
+	var behind map[string]int // which is only needed for ClusterIPs
 	for port, ready := range s.behind {
 		alive, best := false, topology.Gone
 		for _, e := range kubeproxy.In(ready, p.Zone) {
 			at := l.endpoint(e)
+			if e.ClusterIP && behind == nil {
+				behind = svc.ReadyIn()
+			}
 			if e.ClusterIP {
 				g.add(at, behind)
 			} else {

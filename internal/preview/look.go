@@ -37,6 +37,7 @@ type look struct {
 	key     types.NamespacedName
 	records *records // nil: no cluster exports it
 	seen    map[string]*seen
+	memory  desired.Memory // so that the exports are merged once for all clusters
 }
 
 // seen is what clusters of one kind import of the service.
@@ -85,7 +86,7 @@ func (l *look) compute(cluster string, exports bool) *seen {
 	if exports {
 		in.Own = l.records.own(cluster)
 	}
-	out := desired.Compute(in)
+	out := l.memory.Compute(in, desired.Current{})
 	s.resolved = out.Resolved
 	if out.ServiceImport == nil {
 		return s

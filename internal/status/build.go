@@ -228,25 +228,23 @@ func (s *Services) everywhere(hub *HubFacts) {
 	for _, p := range s.Conflicts {
 		known[p.Namespace+"/"+p.Name] = true
 	}
-	all := make([]*clustersetv1alpha1.ExportedService, len(hub.Exports))
+	services := map[string][]*clustersetv1alpha1.ExportedService{}
 	for i := range hub.Exports {
-		all[i] = &hub.Exports[i]
+		e := &hub.Exports[i]
+		key := e.Spec.ServiceNamespace + "/" + e.Spec.ServiceName
+		services[key] = append(services[key], e)
 	}
 	members := map[string]*clustersetv1alpha1.MemberCluster{}
 	for i := range hub.Members {
 		members[hub.Members[i].Name] = &hub.Members[i]
 	}
-	exports, _ := merge.Sanitize(all, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] }))
-	services := map[string][]merge.Export{}
-	for _, e := range exports {
-		key := e.Service.Spec.ServiceNamespace + "/" + e.Service.Spec.ServiceName
-		services[key] = append(services[key], e)
-	}
+	joined := merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
 	set := communities.Set{}
 	for name, mc := range members {
 		set[name] = mc.Spec.Communities
 	}
-	for key, exports := range services {
+	for key, records := range services {
+		exports, _ := merge.Sanitize(records, joined) // which takes one record of each cluster
 		for _, seen := range views(set, exports) {
 			resolved := merge.Resolve(seen)
 			if len(resolved.Conflicts) == 0 || known[key] {

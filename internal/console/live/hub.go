@@ -3,6 +3,8 @@ package live
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -46,13 +48,13 @@ type objectKey struct {
 }
 
 // NewHub returns a Hub for a kubeconfig context. It isn't asked anything yet, and may be down.
-func NewHub(config *rest.Config, context, flags string, all *Sources) (*Hub, error) {
+func NewHub(config *rest.Config, context, flags string, to *Sources) (*Hub, error) {
 	c, err := objects.Open(config, "hub", flags)
 	if err != nil {
 		return nil, err
 	}
 	return &Hub{
-		console: all.console, cluster: c, config: config, source: all.add(console.Source{Role: console.RoleHub, Context: context, Server: c.Server}),
+		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: context, Server: c.Server}),
 		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
 	}, nil
 }
@@ -88,13 +90,17 @@ func (h *Hub) run(ctx context.Context) error {
 	}
 	var workers sync.WaitGroup
 	workers.Go(func() { _ = watches.AnewWhenBack(ctx) })
-	workers.Go(func() { h.pass(ctx) })
+	workers.Go(func() { h.pass(ctx, synced) })
 	workers.Go(func() {
 		each(ctx, ask, func() { h.ask(ctx, synced) })
 	})
 	err = hub.Start(ctx)
 	workers.Wait()
 	return err
+}
+
+func all(synced []toolscache.InformerSynced) bool {
+	return !slices.ContainsFunc(synced, func(done toolscache.InformerSynced) bool { return !done() })
 }
 
 func kinds() map[string]client.Object {
@@ -131,8 +137,14 @@ func (h *Hub) handler(kind string) toolscache.ResourceEventHandler {
 	}
 }
 
-// pass passes the objects on when they have changed.
-func (h *Hub) pass(ctx context.Context) {
+// pass passes the objects on when they have changed. At first it waits until all are there, unless some can't be read: half of the
+// records would look like services without endpoints.
+func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
+	for !all(synced) && h.source.get().State == console.Loading {
+		if !sleep(ctx, settle/10) {
+			return
+		}
+	}
 	for {
 		select {
 		case <-ctx.Done():
@@ -140,12 +152,9 @@ func (h *Hub) pass(ctx context.Context) {
 		case <-h.changed:
 		}
 		h.mu.Lock()
-		all := make([]runtime.Object, 0, len(h.objects))
-		for _, o := range h.objects {
-			all = append(all, o)
-		}
+		objects := slices.Collect(maps.Values(h.objects))
 		h.mu.Unlock()
-		h.console.SetRecords(all)
+		h.console.SetRecords(objects)
 		if !sleep(ctx, settle) {
 			return
 		}
@@ -163,10 +172,8 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 		return
 	}
 	state := console.Live
-	for _, done := range synced {
-		if !done() {
-			state = console.Loading
-		}
+	if !all(synced) {
+		state = console.Loading
 	}
 	h.source.set(state, err, nil)
 	if err == nil {

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/test/page"
+)
+
+// hub returns a console of the objects in testdata/hub.yaml, and the objects.
+func hub(t testing.TB) (*Server, []runtime.Object) {
+	t.Helper()
+	objects, _, err := manifests.Objects("testdata/hub.yaml", connect.NewScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(Options{})
+	s.SetRecords(objects)
+	s.SetRenewed(map[string]time.Time{"beijing": time.Date(2026, 2, 3, 0, 2, 0, 0, time.UTC)})
+	s.SetSources([]Source{{Role: RoleHub, Context: "hub", Server: "https://hub", State: Live, Since: time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)}})
+	return s, objects
+}
+
+var volatile = regexp.MustCompile(`"(time|program)": "[^"]*"`)
+
+// Each address answers what is written in testdata, by UPDATE=1 if asked to.
+func TestViews(t *testing.T) {
+	s, _ := hub(t)
+	after := "&changes=" + url.QueryEscape(`[{"down":["beijing"]},{"undrain":["tianjin"]},{"place":{"cluster":"lyon","region":"cn-north-1"}},{"unexport":{"service":"shop/web","from":"shanghai"}}]`)
+	for name, target := range map[string]string{
+		"map":              "/api/map",
+		"map-after":        "/api/map?" + after,
+		"services":         "/api/services",
+		"services-search":  "/api/services?q=shop/&conflicts=1&cluster=tianjin&sort=ready&desc=1&limit=1",
+		"service":          "/api/service?service=shop/web",
+		"service-headless": "/api/service?service=shop/db&from=tianjin",
+		"service-after":    "/api/service?service=shop/web" + after,
+		"endpoints":        "/api/endpoints?service=shop/web&place=tianjin/cn-north-1c/cn-north-1",
+		"endpoints-global": "/api/endpoints?service=shop/web&zone=global&place=beijing/cn-north-1a/cn-north-1" + after,
+		"whatif":           "/api/whatif?" + after,
+	} {
+		got := ask(t, s, target, nil)
+		body := read(t, got)
+		if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("%s: status %d, %v\n%s", name, got.StatusCode, got.Header, body)
+		}
+		if strings.ContainsAny(body, "<>&") {
+			t.Errorf("%s: what objects say can be read as HTML:\n%s", name, body)
+		}
+		var indented bytes.Buffer
+		if err := json.Indent(&indented, []byte(body), "", "  "); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		page.Fresh(t, "testdata/"+name+".json", volatile.ReplaceAllString(indented.String(), `"$1": "…"`))
+	}
+}
+
+func TestAnAnswerStopsWithItsRequest(t *testing.T) {
+	s := New(Options{})
+	s.SetRecords(large())
+	whole := &url.URL{Path: "/api/whatif", RawQuery: "changes=" + url.QueryEscape(`[{"drain":["c007"]}]`)}
+	got := ask(t, s, whole.String(), func(r *http.Request) {
+		ctx, cancel := context.WithCancel(r.Context())
+		cancel()
+		*r = *r.WithContext(ctx)
+	})
+	if body := read(t, got); body != "" {
+		t.Errorf("a request that was taken back is answered with %d bytes", len(body))
+	}
+	if len(s.whole) != 0 {
+		t.Error("its place is still taken")
+	}
+}
