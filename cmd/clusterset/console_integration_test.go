@@ -184,7 +184,7 @@ func testConsole(t *testing.T, s lookedAt) {
 	})
 	fails(t, exitUsage, "--hub-kubeconfig, --hub-context or --manifests is required", "console")
 	fails(t, exitUsage, "there is no context", "console", "--hub-context", "hub", "--context", "paris")
-	fails(t, exitUsage, "exclude each other", "console", "--hub-context", "hub", "--manifests", ".")
+	fails(t, exitUsage, "--manifests and", "console", "--hub-context", "hub", "--manifests", ".")
 }
 
 // testConsoleHubDown stops the hub. What was known stays.

@@ -2,6 +2,9 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -53,6 +56,7 @@ func (t *tour) keepsake() string {
 	fmt.Fprintf(&b, "  export KUBECONFIG=%s/kubeconfig       # contexts: hub, xicheng, shijiazhuang, minhang\n", folder)
 	b.WriteString("  bin/clusterset status --context xicheng --hub-context hub --watch\n")
 	b.WriteString("  bin/clusterset explain shop/web --context minhang\n")
+	b.WriteString("  bin/" + consoleArgs + "\n")
 	b.WriteString("  kubectl --context minhang get serviceimports,globalservices,endpointslices -A\n")
 	b.WriteString("  kubectl --context hub get memberclusters,exportedservices -A\n\n")
 	for _, m := range []*fleet.Member{t.xicheng, t.shijiazhuang, t.minhang} {
@@ -60,4 +64,14 @@ func (t *tour) keepsake() string {
 	}
 	fmt.Fprintf(&b, "\nThe logs are %s/*.log and %s/*/*.log. Ctrl-C ends everything and removes %s.\n", folder, folder, folder)
 	return b.String()
+}
+
+const consoleArgs = "clusterset console --hub-context hub --context xicheng,shijiazhuang,minhang"
+
+// console runs the console, which prints its address, until the demo ends.
+func (t *tour) console(w io.Writer) error {
+	cmd := t.bin.Command(t.ctx, t.base, append(strings.Fields(consoleArgs)[1:], "--no-open")...)
+	cmd.Dir, cmd.Env = t.base, append(cmd.Env, "KUBECONFIG="+filepath.Join(folder, "kubeconfig"))
+	cmd.Stdout, cmd.Stderr = w, os.Stderr
+	return cmd.Run()
 }

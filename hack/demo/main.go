@@ -77,6 +77,9 @@ func run(ctx context.Context, o options) (err error) {
 	}
 	if o.keep {
 		fmt.Fprint(os.Stdout, t.keepsake())
+		if err := t.console(os.Stdout); err != nil && ctx.Err() == nil {
+			return err
+		}
 		<-ctx.Done()
 	}
 	fmt.Fprintln(os.Stdout, "\nEnding everything and removing "+folder+".")
