@@ -53,7 +53,7 @@ kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the 
 	flags.StringSliceVar(&c.contexts, "context", nil, "`contexts` of that file whose clusters are read as well (default: none)")
 	flags.StringVar(&c.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file, and no cluster")
 	c.addAssumedFlags(flags)
-	flags.Uint16Var(&c.port, "listen", 0, "`port` of the page at 127.0.0.1; 0: any that is free")
+	flags.Uint16Var(&c.port, "port", 0, "`port` of the page at 127.0.0.1; 0: any that is free")
 	flags.BoolVar(&c.noOpen, "no-open", false, "only print the address, and open no browser")
 	return cmd
 }
@@ -83,7 +83,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
 	}
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(c.port))))
 	if err != nil {
-		return fmt.Errorf("--listen %d: %w", c.port, err)
+		return fmt.Errorf("--port %d: %w", c.port, err)
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
