@@ -155,7 +155,9 @@ func (in *Input) joined(cluster string, record *clustersetv1alpha1.ExportedServi
 	return merge.JoinedBy(in.memberCluster)(cluster, record)
 }
 
-func (in *Input) memberCluster(name string) *clustersetv1alpha1.MemberCluster { return in.Members[name] }
+func (in *Input) memberCluster(name string) *clustersetv1alpha1.MemberCluster {
+	return in.Members[name]
+}
 
 // localFirst replaces the hub's addresses of this cluster with the local ones.
 func (in *Input) localFirst() {
