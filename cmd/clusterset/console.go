@@ -53,7 +53,7 @@ kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the 
 	flags.StringSliceVar(&c.contexts, "context", nil, "`contexts` of that file whose clusters are read as well (default: none)")
 	flags.StringVar(&c.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file, and no cluster")
 	c.addAssumedFlags(flags)
-	flags.Uint16Var(&c.port, "port", 0, "`port` of the page at 127.0.0.1; 0: any that is free")
+	flags.Uint16Var(&c.port, "port", 0, "`port` of the page at 127.0.0.1 (default: any free port)")
 	flags.BoolVar(&c.noOpen, "no-open", false, "only print the address, and open no browser")
 	return cmd
 }
