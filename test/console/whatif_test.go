@@ -71,7 +71,7 @@ func TestWhatIf(t *testing.T) {
 	// What can't be is said.
 	p.mayFail() // the browser logs each 400
 	p.goTo("#/whatif?if=drain+nowhere")
-	p.until(`document.querySelector(".whatifbar [role=alert]")?.innerText.includes("nowhere is no member; the members are")`)
+	p.until(`document.querySelector(".whatifbar [role=alert]")?.innerText.includes("nowhere is not a member; the members are")`)
 	p.goTo("#/map?if=bogus")
 	p.until(`!!document.querySelector(".whatifbar [role=alert]")`)
 	p.accessible()
