@@ -49,8 +49,10 @@ var services = []exported{
 	{name: "search/index", kind: "Headless", by: map[string]int{"hangzhou": 3, "nanjing": 3}},
 	{name: "media/images", by: map[string]int{"guangzhou": 2, "shenzhen": 3}, policy: "{prefer: none}"},
 	{name: "media/transcode", by: map[string]int{"nanjing": 2}},
-	{name: "infra/metrics", by: map[string]int{"beijing-1": 1, "shanghai-1": 1, "guangzhou": 1, "xiamen": 1},
-		more: map[string]string{"shanghai-1": "ports: [{name: http, protocol: TCP, port: 9090}]"}},
+	{
+		name: "infra/metrics", by: map[string]int{"beijing-1": 1, "shanghai-1": 1, "guangzhou": 1, "xiamen": 1},
+		more: map[string]string{"shanghai-1": "ports: [{name: http, protocol: TCP, port: 9090}]"},
+	},
 	{name: "infra/traces", by: map[string]int{"tianjin": 2, "beijing-2": 0}},
 	{name: "infra/queue", kind: "Headless", by: map[string]int{"xiamen": 0}},
 }

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -52,7 +51,8 @@ func open(t testing.TB, c *process, fragment string) *tab {
 func blank(t testing.TB, c *process) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser(t))
-	p := &tab{TB: t, ctx: ctx, base: strings.TrimSuffix(c.url[:strings.Index(c.url, "?")], "/")}
+	base, _, _ := strings.Cut(c.url, "/?")
+	p := &tab{TB: t, ctx: ctx, base: base}
 	if err := chromedp.Listen(ctx, p.watch); err != nil {
 		t.Fatal(err)
 	}
@@ -70,10 +70,10 @@ func blank(t testing.TB, c *process) *tab {
 			t.Error("no request was seen: what leaves isn't watched")
 		}
 	})
-	_, network := chromedp.Call(ctx, network.Enable, network.EnableParams{})
+	_, requests := chromedp.Call(ctx, network.Enable, network.EnableParams{})
 	_, logs := chromedp.Call(ctx, log.Enable, cdp.Empty{})
 	_, errs := chromedp.Call(ctx, cdpruntime.Enable, cdp.Empty{})
-	if err := errors.Join(network, logs, errs); err != nil {
+	if err := errors.Join(requests, logs, errs); err != nil {
 		t.Fatal(err)
 	}
 	p.size(1360, 900)
@@ -268,16 +268,6 @@ func (p *tab) choose(selector, value string) {
 func (p *tab) focused() string {
 	p.Helper()
 	return eval[string](p, `((e) => (e.ariaLabel || e.innerText || e.placeholder || e.tagName).replace(/\s+/g, " ").trim())(document.activeElement)`)
-}
-
-// fragment is the address's.
-func (p *tab) fragment() string {
-	_, fragment, _ := strings.Cut(p.address(), "#")
-	text, err := url.QueryUnescape(fragment)
-	if err != nil {
-		return fragment
-	}
-	return text
 }
 
 func (p *tab) address() string {

@@ -137,7 +137,8 @@ func TestAddress(t *testing.T) {
 	p.click(".segments a", "Dark")
 	p.until(`document.documentElement.dataset.theme === "dark" && getComputedStyle(document.body).colorScheme === "dark"`)
 
-	shared := open(t, c, p.address()[strings.Index(p.address(), "#"):])
+	_, fragment, _ := strings.Cut(p.address(), "#")
+	shared := open(t, c, "#"+fragment)
 	for _, tab := range []*tab{p, shared} {
 		tab.sees("switch off beijing-1", "6 of 14 services change", "Why:")
 	}
