@@ -109,7 +109,7 @@ func TestLargeSet(t *testing.T) {
 		{"a service with changes", get("/api/service?service=ns07/svc0007&changes=" + url.QueryEscape(`[{"drain":["c000"]}]`)), 64 * MB, 512 * kB},
 	} {
 		sent = 0
-		if got := allocated(c.do); got > uint64(c.bytes) {
+		if got := allocated(c.do); got > uint64(c.bytes) && !raced {
 			t.Errorf("%s: %d kB allocated, want %d at most", c.name, got/kB, c.bytes/kB)
 		} else {
 			t.Logf("%s: %d kB allocated, %d kB sent", c.name, got/kB, sent/kB)
