@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/url"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -40,7 +41,6 @@ type stream struct {
 	to        *io.PipeWriter
 
 	mu      sync.Mutex      // held while an event is written
-	ended   bool            // the reader has everything
 	awaited map[string]bool // namespaces whose first events aren't all there
 	came    bool            // one of these
 	end     []byte          // of the first events, from this cluster's own namespace, held back until nobody is awaited
@@ -74,7 +74,7 @@ func (t *transport) watchPeers(r *http.Request, l *list) (*http.Response, error)
 	from, s.to = io.Pipe()
 	go s.run(ctx, first.Body)
 	merged := *first
-	merged.ContentLength, merged.Body = -1, &reading{from, s}
+	merged.ContentLength, merged.Body = -1, &reading{PipeReader: from, stream: s}
 	return &merged, nil
 }
 
@@ -82,18 +82,25 @@ func (t *transport) watchPeers(r *http.Request, l *list) (*http.Response, error)
 type reading struct {
 	*io.PipeReader
 	stream *stream
+	ended  atomic.Bool // the reader has come to the end
+}
+
+// Read implements io.Reader.
+func (r *reading) Read(p []byte) (int, error) {
+	n, err := r.PipeReader.Read(p)
+	if err != nil {
+		r.ended.Store(true)
+	}
+	return n, err
 }
 
 // Close implements io.Closer. Of what the reader hasn't read to its end nobody knows how much it has: it has to list anew.
 func (r *reading) Close() error {
-	err := r.PipeReader.Close() // before the lock, which is held by who writes
-	r.stream.cancel()
-	r.stream.mu.Lock()
-	defer r.stream.mu.Unlock()
-	if !r.stream.ended {
+	if !r.ended.Load() {
 		r.stream.selection.spoil(r.stream.list)
 	}
-	return err
+	r.stream.cancel()
+	return r.PipeReader.Close()
 }
 
 func (s *stream) run(ctx context.Context, own io.ReadCloser) {
@@ -108,14 +115,14 @@ func (s *stream) run(ctx context.Context, own io.ReadCloser) {
 	}
 	others.Go(func() { s.waitNoLonger(ctx) })
 	err := s.copy(s.list.peers[0], own)
+	if ctx.Err() != nil { // not the hub has ended it, but the reader, who may not have handled what it has read; or expire
+		s.selection.spoil(s.list)
+	}
 	s.cancel()
 	others.Wait() // so that what is noted of each is what the reader has
 	if s.selection.spoiled(s.list) {
 		err = io.EOF // after an error the informer would wait
 	}
-	s.mu.Lock()
-	s.ended = true
-	s.mu.Unlock()
 	_ = s.to.CloseWithError(err)
 }
 
