@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -86,8 +87,9 @@ func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.
 	return config, nil
 }
 
-// quiet silences client libraries: everything worth saying is printed, in one line.
-func quiet() {
+// quiet silences client libraries, once and for all: everything worth saying is printed, in one line. klog's logger may be set only while
+// nothing logs.
+var quiet = sync.OnceFunc(func() {
 	log.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-}
+})
