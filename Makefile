@@ -29,8 +29,10 @@ CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs ./test/load ./hack/benchsync ./hack/demo
 OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(console|datapath|docs|e2e|load))$$')
 
-# Tests wait more than they compute, so that two packages don't keep two processors busy.
+# Tests wait more than they compute, so that two packages don't keep two processors busy. The programs' tests start control planes by the
+# dozen: with four packages at a time even kube-proxy gave up waiting for its API server.
 PARALLEL := -p 4
+PROGRAMS_PARALLEL := -p 2
 
 .DEFAULT_GOAL := help
 
@@ -79,7 +81,7 @@ test: kube ## Run every test, on a real etcd and kube-apiserver
 
 .PHONY: test-programs test-image
 test-programs:
-	$(GO) test $(PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
+	$(GO) test $(PROGRAMS_PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
 
 test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...
