@@ -148,7 +148,7 @@ func (t *tour) drain() {
 		other.`)
 	t.dig(t.xicheng, "db-0.shijiazhuang."+dbSet, dns.TypeA, near["db-0"])
 	t.status("Ready, drained")
-	t.clusterset("undrain shijiazhuang --hub-context hub", line("shijiazhuang", "is", "not", "drained", "any", "more:"))
+	t.clusterset("undrain shijiazhuang --hub-context hub", line("shijiazhuang", "is", "no", "longer", "drained:"))
 	t.dig(t.xicheng, dbSet, dns.TypeA, slices.Collect(maps.Values(near))...)
 }
 
