@@ -18,16 +18,17 @@ import (
 
 const root = "../.."
 
-// long is set by make test-long, where tests take their time: more rounds, and another seed in each run.
+// long is set by make test-long: tests then run more rounds, with another seed in each run.
 var long = os.Getenv("CLUSTERSET_LONG") != ""
 
-// workDir holds the binaries and what shared fleets write. It goes with the run.
+// workDir holds the binaries and the files of shared fleets. It is removed after the run.
 var workDir string
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard())                    // controller-runtime's, which else complains
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // of FQDN slices, at every write
-	// Tests wait for their fleet with a slot in hand, so that there must be one for each. How many run follows from the fleets.
+	log.SetLogger(logr.Discard())                    // controller-runtime complains if it has no logger
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the API server warns of FQDN slices at every write
+	// A test that waits for its fleet occupies a slot, so there must be one for each. The number of fleets limits how many
+	// run.
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("1000")
@@ -46,7 +47,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the two binaries, once for all tests, without debug information, which halves the time.
+// build builds the two binaries once for all tests, without debug information, which halves the time.
 var build = sync.OnceValue(func() error {
 	_, err := testfleet.Build(context.Background(), root, workDir, "-s -w")
 	return err

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// crdsOf returns the CRDs of a cluster that are ours.
+// crdsOf returns a cluster's CRDs of this project.
 func (c *chaos) crdsOf(of *cluster) []unstructured.Unstructured {
 	c.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -33,8 +33,8 @@ func (c *chaos) crdsOf(of *cluster) []unstructured.Unstructured {
 	return ours
 }
 
-// upgradeCRDs does to each CRD what the next version of ours may: it has one more optional field. The API server ends all
-// watches of a kind that changes. Then it takes them back, as a downgrade does.
+// upgradeCRDs adds an optional field to each CRD, as the next version may. The API server ends all watches of a kind that
+// changes. Then upgradeCRDs removes the fields, as a downgrade does.
 func (c *chaos) upgradeCRDs(of *cluster) {
 	c.Helper()
 	for _, crd := range c.crdsOf(of) {
@@ -59,7 +59,7 @@ func (c *chaos) installCRDs(of *cluster) error {
 	return join.InstallMemberCRDs(context.Background(), of.plane.Config())
 }
 
-// deleteHubCRD deletes a CRD of ours on the hub, and with it every object of its kind, and installs it again.
+// deleteHubCRD deletes one of our CRDs on the hub, and with it every object of its kind, and installs it again.
 func (c *chaos) deleteHubCRD(resource string) {
 	c.Helper()
 	var crd *unstructured.Unstructured

@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// expireToken puts a token into the agent's file that was good until a minute ago. The hub would have to be asked for one an
-// hour ago, so it is signed here, with the hub's key.
+// expireToken writes a token into the agent's file that expired a minute ago. It is signed here with the hub's key, because
+// the hub issues no expired tokens.
 func (m *member) expireToken(h *hub) error {
 	content, err := os.ReadFile(filepath.Join(h.dir, "pki", "service-account.key"))
 	if err != nil {

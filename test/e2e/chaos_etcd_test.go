@@ -11,14 +11,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// chaosQuota is how many bytes each etcd of a chaos fleet holds: more than the fleet needs, and filled in a moment.
+// chaosQuota is the size limit in bytes of each etcd of a chaos fleet: more than the fleet needs, and quickly filled.
 const chaosQuota = 40 << 20
 
-// ballast is what fills an etcd.
+// ballast is the data that fills an etcd.
 var ballast = client.MatchingLabels{"clusterset-test/ballast": "true"}
 
-// fill writes to a cluster until its etcd takes no more, which raises etcd's NOSPACE alarm: nothing can be written then,
-// however small, until somebody makes room and disarms it.
+// fill writes to a cluster until its etcd is full, which raises etcd's NOSPACE alarm: every write is refused until somebody
+// makes room and disarms it.
 func (c *chaos) fill(of *cluster) {
 	c.Helper()
 	for i := 0; ; i++ {
@@ -37,7 +37,7 @@ func (c *chaos) fill(of *cluster) {
 	}
 }
 
-// empty does what etcd's handbook says: make room, compact, defragment, disarm.
+// empty follows etcd's maintenance guide: delete, compact, defragment, disarm.
 func (c *chaos) empty(of *cluster) {
 	c.Helper()
 	ctx := context.Background()

@@ -6,7 +6,7 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 )
 
-// linkFaults are what happens on the way between a process and an API server.
+// linkFaults happen between a process and an API server.
 var linkFaults = []fault{
 	{group: "partition", name: "member from hub, connections refused", promise: goesAndReturns, silent: true, does: func(c *chaos) {
 		c.cutFromHub(faultproxy.Condition{Refused: true})
@@ -68,7 +68,7 @@ var linkFaults = []fault{
 	}},
 }
 
-// cutFromHub cuts a member off for so long that it expires.
+// cutFromHub cuts a member off until it expires.
 func (c *chaos) cutFromHub(condition faultproxy.Condition) {
 	c.Helper()
 	w := places[0].wire(c)

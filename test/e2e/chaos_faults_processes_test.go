@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// processFaults are what happens to processes and the machines they run on.
+// processFaults happen to processes and the machines they run on.
 var processFaults = []fault{
 	{group: "agent", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) {
 		c.victim.stopAgent()
@@ -91,9 +91,9 @@ var processFaults = []fault{
 }
 
 const (
-	// goesAndReturns is the promise where a cluster falls silent.
+	// goesAndReturns is the promise for a cluster that falls silent.
 	goesAndReturns = "the cluster's endpoints rank last (Suspect), go (Expired), and are back with its first heartbeat; no other answer changes"
-	// silentOnly is the promise where a DNS server is down.
+	// silentOnly is the promise for a DNS server that is down.
 	silentOnly = "that server is silent or answers SERVFAIL, never anything wrong; no answer changes elsewhere"
 )
 
@@ -143,7 +143,7 @@ func (c *chaos) pauseEtcd(of *cluster) {
 	c.must(of.plane.ResumeEtcd())
 }
 
-// resumePlane starts or lets go on what of a control plane doesn't run.
+// resumePlane starts the stopped parts of a control plane and continues the paused ones.
 func (c *chaos) resumePlane(of *cluster) {
 	c.Helper()
 	ctx := context.Background()

@@ -9,8 +9,8 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 )
 
-// requestFaults are what API servers, and what stands before them, answer in bad times. Each is for one client: an agent on
-// its hub or at home, a DNS server, the hub process.
+// requestFaults are bad answers of API servers, and of proxies before them. Each affects one client: an agent on its hub or
+// in its cluster, a DNS server, or the hub process.
 var requestFaults = []fault{
 	{group: "API server", name: "500 Internal Server Error", promise: noChange, does: answering(faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError))},
 	{group: "API server", name: "429 Too Many Requests, Retry-After: 1", promise: noChange, does: answering(faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1"))},
@@ -62,7 +62,7 @@ var requestFaults = []fault{
 	}},
 }
 
-// answering gives every request of one client an answer of its own.
+// answering answers every request of one client itself.
 func answering(answer http.HandlerFunc) func(*chaos) {
 	return func(c *chaos) {
 		w := c.anyPlace().wire(c)
@@ -74,7 +74,7 @@ func answering(answer http.HandlerFunc) func(*chaos) {
 	}
 }
 
-// duringAnswers ends the watches, so that every client has to ask anew, and lets time pass.
+// duringAnswers ends the watches, so that every client has to ask again, and waits.
 func (c *chaos) duringAnswers(api *faultproxy.API, last func(string) ([]byte, error)) {
 	c.Helper()
 	c.must(api.End(last))

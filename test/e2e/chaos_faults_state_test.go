@@ -18,7 +18,7 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// stateFaults are what happens to what is stored, to clocks and to names.
+// stateFaults happen to stored objects, clocks and names.
 var stateFaults = []fault{
 	{group: "credentials", name: "revoked: the member's account is deleted on the hub; joined again later", promise: goesAndReturns, silent: true, does: func(c *chaos) {
 		c.hub.remove(fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: %s, name: %s}}", api.MemberNamespace(c.victim.name), api.MemberServiceAccount))
@@ -99,7 +99,7 @@ var stateFaults = []fault{
 	}},
 }
 
-// rejoinVictim gives the member new credentials. Its agent finds them in its file without being restarted.
+// rejoinVictim gives the member new credentials. Its agent reads them from its file without a restart.
 func (c *chaos) rejoinVictim() {
 	c.Helper()
 	c.must(c.victim.join(context.Background(), c.hub, "--rejoin"))
@@ -108,8 +108,8 @@ func (c *chaos) rejoinVictim() {
 
 var renewTime = regexp.MustCompile(`"renewTime":"([^"]+)"`)
 
-// shiftRenewTime has a heartbeat say another time, as one does whose cluster's clock is wrong. Nothing else that a member
-// tells the hub comes from its clock.
+// shiftRenewTime changes the time in a heartbeat, as a cluster with a wrong clock would. It is the only time of a member's
+// clock that the hub sees.
 func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
 	if r.Body == nil || !strings.Contains(r.URL.Path, "/leases/") {
 		return

@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 )
 
-// wires are the connections of a fleet: from each process to each API server that it uses. Nothing else connects a fleet;
-// between two members in particular there is no connection that could be cut.
+// wires are the connections of a fleet: from each process to each API server that it uses. There are no others; no
+// connection between two members exists that could be cut.
 type wires struct {
 	seed uint64
 
@@ -20,19 +20,19 @@ type wires struct {
 	all map[wireEnds]*wire
 }
 
-// wireEnds are a cluster whose API server is used, by its folder, and who uses it.
+// wireEnds are a cluster whose API server is used, by its folder, and its user.
 type wireEnds struct{ cluster, client string }
 
-// wire is one client's way to one API server.
+// wire is one client's connection to one API server.
 type wire struct {
 	*faultproxy.Link
 	of     *cluster
 	client string
-	// api is what answers in place of the API server, when it is to; made at first use.
+	// api answers in place of the API server. It is made at first use.
 	api *faultproxy.API
 }
 
-// wireUp has every process of a fleet, which isn't launched yet, reach its API servers through a link.
+// wireUp makes every process of a fleet that isn't launched yet reach its API servers through a link.
 func wireUp(f *fleet, seed uint64) *wires {
 	w := &wires{seed: seed, all: map[wireEnds]*wire{}}
 	f.hub.address = func(client string) (string, error) { return w.address(&f.hub.cluster, client) }
@@ -68,7 +68,7 @@ func (w *wires) get(c *cluster, client string) (*wire, error) {
 // host is where the API server listens.
 func (c *cluster) host() string { return strings.TrimPrefix(c.plane.URL(), "https://") }
 
-// close ends all wires.
+// close closes all wires.
 func (w *wires) close() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -80,7 +80,7 @@ func (w *wires) close() {
 	}
 }
 
-// mend makes every wire a good one.
+// mend removes every fault from the wires.
 func (w *wires) mend() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -90,7 +90,7 @@ func (w *wires) mend() {
 	}
 }
 
-// direct ends what is done to requests.
+// direct stops intercepting requests.
 func (w *wire) direct() {
 	if w.api != nil {
 		w.api.Begin(nil)
@@ -99,10 +99,10 @@ func (w *wire) direct() {
 	w.Lead(w.of.host())
 }
 
-// intercept has requests pass through an API that can answer in place of the API server.
+// intercept sends requests through an API that can answer in place of the API server.
 func (w *wire) intercept() (*faultproxy.API, error) {
 	if w.api == nil {
-		// It has the API server's certificate, or the client would have nothing to do with it.
+		// It has the API server's certificate, because clients would refuse any other.
 		pki := func(file string) string { return filepath.Join(w.of.dir, "pki", file) }
 		certificate, err := tls.LoadX509KeyPair(pki("apiserver.crt"), pki("apiserver.key"))
 		if err != nil {
@@ -116,8 +116,8 @@ func (w *wire) intercept() (*faultproxy.API, error) {
 	return w.api, nil
 }
 
-// identity is as whom intercepted requests reach the API server. A member's agent brings its token along to the hub; all
-// others have certificates, which end at whom they are shown to.
+// identity is the user as whom intercepted requests reach the API server. A member's agent sends its token to the hub. All
+// others have client certificates, which a proxy can't forward.
 func (w *wire) identity() *rest.Config {
 	if strings.HasPrefix(w.client, "clusterset-") {
 		return w.of.plane.ConfigFor(w.client)

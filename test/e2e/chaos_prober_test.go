@@ -17,19 +17,20 @@ import (
 const (
 	// probeEvery is how often each server is asked.
 	probeEvery = 8 * time.Millisecond
-	// probePatience is what a stub resolver gives a server before it asks again (resolv.conf's timeout). Later is late.
+	// probePatience is how long a stub resolver waits for a server before it asks again (resolv.conf's timeout). A later
+	// answer counts as late.
 	probePatience = 5 * time.Second
 )
 
-// answers are what one server is to answer, by question.
+// answers are the expected answers of one server, by question.
 type answers map[question]string
 
 type question struct{ name, qtype string }
 
 func (q question) String() string { return q.name + " " + q.qtype }
 
-// prober asks every server every exported name, over and over. What each is to answer can change with the phase of a
-// cluster; then the answers have to come in the order of the phases, and never again one of an earlier.
+// prober asks every server every exported name, over and over. The expected answers can change with the phase of a cluster.
+// They must then come in the order of the phases, and never return to an earlier one.
 type prober struct {
 	servers []*probed
 	stop    context.CancelFunc
@@ -44,17 +45,17 @@ type probed struct {
 	addr      string
 	questions []question
 	stages    []answers        // one for each phase, in order
-	reached   map[question]int // the stage a question's answers are at
+	reached   map[question]int // the stage that a question's answers have reached
 	excused   bool             // it may be silent, or answer SERVFAIL
 	counts    probeCounts
 }
 
-// probeCounts is what became of the questions.
+// probeCounts says how the questions were answered.
 type probeCounts struct {
 	asked, unanswered int // unanswered by servers that are excused
 	wrong, missing    int
 	late              int
-	examples          []string // of what shouldn't have been
+	examples          []string // wrong answers
 }
 
 func (c *probeCounts) add(o probeCounts) {
@@ -68,7 +69,7 @@ func (c *probeCounts) add(o probeCounts) {
 
 func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late }
 
-// startProber begins to ask what the first stage has.
+// startProber starts asking the questions of the first stage.
 func startProber(servers []randomServer, stage []answers, seed uint64) *prober {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &prober{stop: stop}
@@ -93,7 +94,7 @@ func (p *prober) end() {
 	p.done.Wait()
 }
 
-// expect has the answers of each server go through stages from now on.
+// expect sets the stages of each server's answers from now on.
 func (p *prober) expect(stages ...[]answers) {
 	for i, s := range p.servers {
 		s.mu.Lock()
@@ -106,7 +107,7 @@ func (p *prober) expect(stages ...[]answers) {
 	}
 }
 
-// excuse says whether a server may be silent.
+// excuse sets whether a server may be silent.
 func (p *prober) excuse(server int, excused bool) {
 	s := p.servers[server]
 	s.mu.Lock()
@@ -114,7 +115,7 @@ func (p *prober) excuse(server int, excused bool) {
 	s.mu.Unlock()
 }
 
-// moved says where a server is that was started anew.
+// moved sets the address of a server that was restarted.
 func (p *prober) moved(server int, addr string) {
 	s := p.servers[server]
 	s.mu.Lock()
@@ -122,7 +123,7 @@ func (p *prober) moved(server int, addr string) {
 	s.mu.Unlock()
 }
 
-// collect returns what became of the questions since the last time.
+// collect returns the counts since its last call.
 func (p *prober) collect() probeCounts {
 	var all probeCounts
 	for _, s := range p.servers {
@@ -148,7 +149,7 @@ func (s *probed) run(ctx context.Context) {
 		s.mu.Unlock()
 		patience := probePatience
 		if excused {
-			patience /= 5 // nothing hangs on it
+			patience /= 5 // an excused server may not answer
 		}
 		got, err := askOnce(ctx, addr, q, patience)
 		if ctx.Err() == nil {
@@ -193,7 +194,7 @@ func (s *probed) judge(q question, addr, got string, err error) {
 	}
 }
 
-// askOnce asks over UDP, one time, and again over TCP only what was cut short.
+// askOnce asks once over UDP, and over TCP if the reply was truncated.
 func askOnce(ctx context.Context, addr string, q question, patience time.Duration) (string, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(q.name), dns.StringToType[q.qtype])
 	query.SetEdns0(4096, false)

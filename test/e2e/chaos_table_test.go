@@ -9,29 +9,29 @@ import (
 	"time"
 )
 
-// chaosPage is where the table of faults is published, between these marks.
+// chaosPage is the page that publishes the table of faults, between these marks.
 const (
 	chaosPage  = "../../docs/reliability.md"
 	chaosBegin = "<!-- faults: written by make chaos -->\n"
 	chaosEnd   = "<!-- end of faults -->\n"
 )
 
-// chaosTable gathers what a run did.
+// chaosTable collects the results of a run.
 type chaosTable struct {
 	seed uint64
 	rows []*chaosRow
 }
 
-// chaosRow is one fault, over all times it was injected.
+// chaosRow is one fault, summed over all its injections.
 type chaosRow struct {
 	fault     fault
 	times     int
-	lasted    time.Duration // in all
+	lasted    time.Duration // the sum
 	recovered time.Duration // the longest
 	counts    probeCounts
 }
 
-// newChaosTable returns a table that is printed when the test ends, and written to the page if that is wanted.
+// newChaosTable returns a table that is printed when the test ends, and written to the page if asked.
 func newChaosTable(t *testing.T, seed uint64) *chaosTable {
 	t.Helper()
 	table := &chaosTable{seed: seed}
@@ -62,7 +62,7 @@ func (t *chaosTable) add(f fault, lasted, recovered time.Duration, counts probeC
 	r.counts.add(counts)
 }
 
-// String is the table in Markdown, in the order in which the faults are written down.
+// String returns the table in Markdown, in the order in which the faults are declared.
 func (t *chaosTable) String() string {
 	var b strings.Builder
 	b.WriteString("| fault | times | seconds of it | questions | wrong / missing / late | promised, and seen |\n|---|---|---|---|---|---|\n")
@@ -83,7 +83,7 @@ func (t *chaosTable) String() string {
 	return b.String()
 }
 
-// String is how many answers were not as they should be.
+// String returns how many answers were wrong.
 func (c probeCounts) String() string { return fmt.Sprintf("%d / %d / %d", c.wrong, c.missing, c.late) }
 
 // publish puts the table into a page.
@@ -101,7 +101,7 @@ func (t *chaosTable) publish(page string) error {
 	return os.WriteFile(page, []byte(head+chaosBegin+table+chaosEnd+tail), 0o644) //nolint:gosec // a page of the documentation
 }
 
-// The page tells of every fault there is, and of no other.
+// The page must list every fault, and no other.
 func TestFaultsAreDocumented(t *testing.T) {
 	content, err := os.ReadFile(chaosPage)
 	if err != nil {

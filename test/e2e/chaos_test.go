@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// chaosTimeEnv is how long to go on with faults, "10m". Unset, the short form is run: a few faults, once each.
+	// chaosTimeEnv is how long to inject faults, such as "10m". Unset, the short form runs: a few faults, once each.
 	chaosTimeEnv = "CLUSTERSET_CHAOS"
-	// chaosFaultEnv picks faults by parts of their names, separated by semicolons.
+	// chaosFaultEnv selects faults by parts of their names, separated by semicolons.
 	chaosFaultEnv = "CLUSTERSET_CHAOS_FAULT"
-	// chaosTableEnv is the page whose table of faults is to be replaced by this run's.
+	// chaosTableEnv is the page whose table of faults this run replaces.
 	chaosTableEnv = "CLUSTERSET_CHAOS_TABLE"
 )
 
-// TestChaos does to a fleet of a hub and three members what happens to fleets, one fault after the other, while every name
-// that is exported is asked in every cluster. Of healthy exporters no answer may change, be missing or be late; those of a
-// faulty one have to go and come in the order that is promised. After each fault every answer has to be as the random runs'
-// oracle computes it from what users made, some of it during the fault.
+// TestChaos injects one fault after the other into a fleet of a hub and three members, while every exported name is asked in
+// every cluster. No answer of a healthy exporter may change, be missing or be late; those of a faulty one must go and come
+// in the promised order. After each fault every answer must be the one that the random runs' oracle computes from the users'
+// objects, some of which changed during the fault.
 //
-// What is done to whom, for how long, and what users do meanwhile follows from the seed.
+// The seed decides the faults, their victims and durations, and what users do meanwhile.
 func TestChaos(t *testing.T) {
 	seed, _ := randomSeeds(t)
 	c := newChaos(t, seed)
@@ -39,14 +39,14 @@ func TestChaos(t *testing.T) {
 	began := time.Now()
 	for round := 0; ; round++ {
 		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-		// Those that need the hub process to be impatient follow one another.
+		// Faults that need a hub process with short times follow one another.
 		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
 		for _, f := range faults {
 			if round > 0 && time.Since(began) > budget {
 				return
 			}
 			if !c.inject(f) {
-				return // what follows would begin with what this one left
+				return // the next fault would begin with what this one left
 			}
 		}
 		if time.Since(began) >= budget {
@@ -70,32 +70,32 @@ type chaos struct {
 	table  *chaosTable
 	short  bool
 
-	// Of the fault under way:
+	// The fault under way:
 	fault  fault
 	victim *member
-	phases map[chaosPhase][]answers // what is answered with the victim in each phase
+	phases map[chaosPhase][]answers // the expected answers with the victim in each phase
 	began  time.Time
 }
 
-// fault is one thing that happens.
+// fault is one kind of fault.
 type fault struct {
 	group, name string
-	// promise is what is to be seen, in the table's words.
+	// promise is the expected effect, in the table's words.
 	promise string
-	// short has it be part of the short form.
+	// short includes it in the short form.
 	short bool
-	// silent has the hub process suspect the silent within seconds.
+	// silent makes the hub process suspect silent members within seconds.
 	silent bool
-	// does makes it happen, and ends it.
+	// does injects it, and ends it.
 	does func(*chaos)
 }
 
 func (f fault) String() string { return f.group + ": " + f.name }
 
-// noChange is the promise of most.
+// noChange is the promise of most faults.
 const noChange = "no answer changes"
 
-// selected returns the faults to inject and for how long to go on.
+// selected returns the faults to inject and how long to continue.
 func (c *chaos) selected() ([]fault, time.Duration) {
 	c.Helper()
 	all := allFaults()
@@ -121,12 +121,13 @@ func (c *chaos) selected() ([]fault, time.Duration) {
 
 func allFaults() []fault { return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults) }
 
-// newChaos starts a fleet, has it export services, and begins to ask for them. Before it starts the fleet can be changed.
+// newChaos starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it
+// starts.
 func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	t.Helper()
 	skipIfShort(t)
 	alone(t)
-	// Small enough to be filled in a moment.
+	// Small, so that it is quickly filled.
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(chaosQuota))}
 	f := assemble(t.TempDir(), []clusterSpec{
 		{name: "xicheng", zone: "beijing", region: "north", dualStack: true, options: quota},
@@ -164,7 +165,7 @@ func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	return c
 }
 
-// inject lets a fault happen, and waits until all is as it should be. It returns whether it came to be so.
+// inject injects a fault and waits until every answer is right again. It returns whether that happened.
 func (c *chaos) inject(f fault) (mended bool) {
 	outer := c.randomRun
 	defer func() { c.randomRun = outer }()
@@ -195,7 +196,7 @@ func (c *chaos) inject(f fault) (mended bool) {
 	return mended
 }
 
-// mend undoes whatever a fault has left, starts what is down, and waits until every answer is right.
+// mend undoes a fault, starts what is down, and waits until every answer is right.
 func (c *chaos) mend() {
 	c.Helper()
 	c.wires.mend()
@@ -217,14 +218,14 @@ func (c *chaos) mend() {
 	for i := range c.servers {
 		c.prober.excuse(i, false)
 	}
-	// Once around, so that each question has been asked with all well again.
+	// One full round, so that each question has been asked after the recovery.
 	c.watch(c.round())
 }
 
-// watch lets time pass while the prober asks. There is nothing to poll for: it is about what doesn't happen.
+// watch waits while the prober asks. There is nothing to poll for: the test is about what doesn't happen.
 func (c *chaos) watch(d time.Duration) { <-time.After(d) }
 
-// between returns a time at random; a shorter one in the short form.
+// between returns a random duration; a shorter one in the short form.
 func (c *chaos) between(from, to time.Duration) time.Duration {
 	if c.short {
 		to = from + (to-from)/4
@@ -232,7 +233,7 @@ func (c *chaos) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(c.Int64N(int64(to-from)))
 }
 
-// IntN and its like draw from the script's source, so that a seed decides all.
+// IntN and the other draws use the script's source, so that the seed decides everything.
 func (c *chaos) IntN(n int) int                  { return c.script.IntN(n) }
 func (c *chaos) Int64N(n int64) int64            { return c.script.Int64N(n) }
 func (c *chaos) Shuffle(n int, f func(i, j int)) { c.script.Shuffle(n, f) }
@@ -247,8 +248,8 @@ const (
 	chaosExpire  = 16 * time.Second
 )
 
-// impatient has the hub process suspect and expire members within seconds, or by its defaults. It is restarted where that
-// differs from what it does.
+// impatient sets whether the hub process suspects and expires members within seconds, or by its defaults. It restarts the
+// process if that changes its flags.
 func (c *chaos) impatient(yes bool) {
 	c.Helper()
 	var flags []string
@@ -261,7 +262,7 @@ func (c *chaos) impatient(yes bool) {
 	}
 }
 
-// fallsSilent waits until the victim has gone through the phases of silence, and looks at them for a while.
+// fallsSilent waits until the victim has gone through the phases of silence, and watches for a while.
 func (c *chaos) fallsSilent() {
 	c.Helper()
 	c.prober.expect(c.phases[chaosReady], c.phases[chaosSuspected], c.phases[chaosExpired], c.phases[chaosReady])
@@ -287,7 +288,7 @@ type place struct {
 	wire func(*chaos) *wire
 }
 
-// places are where a connection can be disturbed.
+// places are the connections that can be disturbed.
 var places = []place{
 	{"agent to hub", func(c *chaos) *wire { return c.wire(&c.hub.cluster, c.victim.name) }},
 	{"agent to its own API server", func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-member") }},
@@ -295,7 +296,7 @@ var places = []place{
 	{"hub process to its API server", func(c *chaos) *wire { return c.wire(&c.hub.cluster, "clusterset-hub") }},
 }
 
-// good is a wire's condition when all is well.
+// good is a wire without faults.
 var good faultproxy.Condition
 
 // until waits until f returns nil.
@@ -304,7 +305,7 @@ func (c *chaos) until(f func() error) {
 	kube.Eventually(c, soon, f)
 }
 
-// resume starts a program, or lets one go on that stands still.
+// resume starts a program, or continues a paused one.
 func (c *chaos) resume(p *program) error {
 	p.Resume()
 	if err := p.Start(context.Background()); err != nil {

@@ -14,15 +14,15 @@ import (
 )
 
 const (
-	// previousEnv is the commit of the version before this one.
+	// previousEnv is the commit of the previous version.
 	previousEnv = "CLUSTERSET_PREVIOUS"
 	previous    = "3562fc1"
 )
 
-// TestUpgrade runs the version before and this one side by side, of the hub process, the agents and the DNS servers, while
-// every exported name is asked in every cluster. The hub is upgraded first, with its CRDs, then the members; then all goes
-// back in the order of "members first", and forth again in the same. No answer may change, and what users change meanwhile
-// has to come out right at every step.
+// TestUpgrade runs the previous version and this one side by side (hub process, agents and DNS servers) while every exported
+// name is asked in every cluster. It upgrades the hub first, with its CRDs, then the members. It then downgrades and
+// upgrades again, members first both times. No answer may change, and what users change meanwhile must be right at every
+// step.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv(chaosTimeEnv) == "" {
 		t.Skipf("compiles another version: part of make chaos, which sets %s", chaosTimeEnv)
@@ -85,7 +85,7 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// rightOfPrevious is what the agent of the version before needs besides, where owner references are guarded.
+// rightOfPrevious is the additional right of the previous version's agent where owner references are guarded.
 const rightOfPrevious = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -99,7 +99,7 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: previous
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-member}]
 `
 
-// replace stops a program in good order and starts another version of it.
+// replace stops a program gracefully and starts another version of it.
 func (c *chaos) replace(p *program, bin string) {
 	c.Helper()
 	p.Stop()
@@ -107,7 +107,7 @@ func (c *chaos) replace(p *program, bin string) {
 	c.must(p.Start(context.Background()))
 }
 
-// programs are all of a fleet's that are ours.
+// programs are all of a fleet's programs of this project.
 func (f *fleet) programs() []*program {
 	all := []*program{f.hub.process}
 	for _, m := range f.members {
@@ -116,7 +116,7 @@ func (f *fleet) programs() []*program {
 	return all
 }
 
-// oldCRDs gives a hub the kinds as the version before had them.
+// oldCRDs gives a hub the previous version's CRDs.
 func (c *chaos) oldCRDs(of *cluster, old string) {
 	c.Helper()
 	files, err := filepath.Glob(filepath.Join(old, "crds", "clusterset.dev_*.yaml"))
@@ -131,9 +131,9 @@ func (c *chaos) oldCRDs(of *cluster, old string) {
 	}
 }
 
-// buildPrevious builds both programs of the version before, once for this machine, and returns their folder. They are
-// compiled from the history; without it there is nothing to compile, and the test is skipped. That what an earlier version
-// stored can be read holds without history: TestStoredObjects.
+// buildPrevious builds both programs of the previous version, once for this machine, and returns their folder. They are
+// compiled from the git history; without it the test is skipped. TestStoredObjects needs no history: it reads what earlier
+// versions stored.
 func buildPrevious(t *testing.T) string {
 	t.Helper()
 	commit := os.Getenv(previousEnv)

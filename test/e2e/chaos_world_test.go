@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// chaosPhase is what the clusters take the victim for.
+// chaosPhase is the phase in which the clusters see the victim.
 type chaosPhase = clustersetv1alpha1.MemberClusterPhase
 
 const (
@@ -20,10 +20,10 @@ const (
 	chaosExpired   = clustersetv1alpha1.MemberExpired
 )
 
-// chaosScript makes the services of a run. Those of the first two namespaces stay as they are, so that it is known what they
-// have to answer; those of the last, see churn, change under way.
+// chaosScript makes the services of a run. Those of the first two namespaces stay as they are, so that their answers are
+// known; those of the last change during the run (see churn).
 func chaosScript(seed uint64) *script {
-	s := newScript(seed, 0, 4) // for its place in the world; what it does is replaced
+	s := newScript(seed, 0, 4) // only for its place in the world; its steps are replaced
 	s.operations, s.cells, s.missing = nil, map[randomCell]*randomState{}, map[randomPlace]bool{}
 	s.namespaces = []string{"shop", "bank", "lab"}
 	for cluster := range randomClusters {
@@ -34,7 +34,7 @@ func chaosScript(seed uint64) *script {
 	for _, ns := range s.namespaces[:2] {
 		for n := range randomNames {
 			for cluster := range randomClusters {
-				// The first names are of one cluster each: they go with it.
+				// The first names are exported by one cluster each: they go with it.
 				if n < randomClusters && n != cluster || n >= randomClusters && s.IntN(4) == 0 {
 					continue
 				}
@@ -53,8 +53,8 @@ func chaosScript(seed uint64) *script {
 	return s
 }
 
-// churn does what users do, in the namespace that nobody asks about until all is well again, and in clusters that are not
-// the victim, whose API server may be down.
+// churn changes services in the namespace that nobody asks about until the recovery, in clusters other than the victim,
+// whose API server may be down.
 func (c *chaos) churn(steps int) {
 	c.Helper()
 	s := c.script
@@ -70,7 +70,7 @@ func (c *chaos) churn(steps int) {
 	s.namespaces = standing
 	for _, op := range s.operations {
 		if strings.HasPrefix(op.text, "drain") {
-			continue // which would change what all names answer
+			continue // it would change what all names answer
 		}
 		if err := op.do(c.randomRun); err != nil {
 			c.Fatalf("%s: %v", op.text, err)
@@ -78,7 +78,7 @@ func (c *chaos) churn(steps int) {
 	}
 }
 
-// foresee works out what is to be answered with the victim in each phase.
+// foresee computes the expected answers with the victim in each phase.
 func (c *chaos) foresee() {
 	c.Helper()
 	var w *world
@@ -120,8 +120,7 @@ func (c *chaos) foresee() {
 	}
 }
 
-// recorded returns nil once everything that is exported is on the hub. Names alone don't tell: importers keep what a hub has
-// lost.
+// recorded returns nil once every export is on the hub. Answers alone don't show that: importers keep what a hub has lost.
 func (c *chaos) recorded() error {
 	w, err := c.observe()
 	if err != nil {
@@ -136,7 +135,7 @@ func (c *chaos) recorded() error {
 	return errors.Join(errs...)
 }
 
-// round is how long it takes to ask every question once.
+// round is the time to ask every question once.
 func (c *chaos) round() time.Duration {
 	return time.Duration(len(c.phases[chaosReady][0])) * probeEvery
 }

@@ -21,8 +21,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// cloned returns a second cluster with this one's past: an API server on a copy of its etcd, and an agent with its credentials that isn't
-// started.
+// cloned returns a second cluster with this one's past: an API server on a copy of its etcd, and an agent with its
+// credentials that isn't started yet.
 func (m *member) cloned() *member {
 	m.Helper()
 	c := *m
@@ -56,7 +56,7 @@ func (m *member) wrote() float64 {
 	return n
 }
 
-// nameTaken returns nil if the agent's metric says so.
+// nameTaken returns nil if the agent's metric says that its name is taken.
 func (m *member) nameTaken(want float64) error {
 	taken, err := m.metric("clusterset_exporter_name_taken")
 	if err == nil && taken != want {
@@ -65,7 +65,7 @@ func (m *member) nameTaken(want float64) error {
 	return err
 }
 
-// diagnosed returns nil if `clusterset doctor` says so in the member.
+// diagnosed returns nil if `clusterset doctor` in the member reports it.
 func (m *member) diagnosed(what string) error {
 	out, err := exec.Command(binary("clusterset"), "doctor", "--kubeconfig", m.plane.Kubeconfig()).CombinedOutput()
 	if !strings.Contains(string(out), what) {
@@ -74,8 +74,9 @@ func (m *member) diagnosed(what string) error {
 	return nil
 }
 
-// A cluster is restored from another's backup while that one runs: the same identity, name and credentials twice. The one that was there
-// first goes on, over a restart of its agent too; the other exports nothing. Both say so, and nobody writes for the other's sake.
+// A cluster is restored from another's backup while that one runs: the same identity, name and credentials twice. The older
+// one continues, also after a restart of its agent; the clone exports nothing. Both report it, and neither writes on behalf
+// of the other.
 func TestClonedCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("cloned")
@@ -86,7 +87,7 @@ func TestClonedCluster(t *testing.T) {
 	clone := beijing.cloned()
 	clone.apply(only("10.200.17.66"), exported(ns, "more", httpPort))
 
-	// What either has that the other doesn't is written by the one and removed by the other, until they have told who is who.
+	// Until they have detected each other, each writes its own records and removes the other's.
 	beat := func(want *member) error {
 		return errors.Join(
 			want.nameTaken(0), f.hub.holds("beijing", ns, "only", "10.200.17.1"),
@@ -118,7 +119,7 @@ func TestClonedCluster(t *testing.T) {
 		})
 	}
 
-	// The clone's ServiceExports say so, and doctor does on both sides.
+	// The clone's ServiceExports report it, and doctor reports it on both sides.
 	kube.Eventually(t, soon, func() error {
 		return errors.Join(
 			clone.exportIs(ns, "only", "Ready", "False", "ClusterCloned"), clone.exportIs(ns, "more", "Ready", "False", "ClusterCloned"),
@@ -127,7 +128,7 @@ func TestClonedCluster(t *testing.T) {
 		)
 	})
 
-	// From then on each heartbeat is one write, and the clone's word now and then. The records stay as they are.
+	// From then on the only writes are the heartbeats, and now and then the clone's claim. The records stay as they are.
 	k, err := kubernetes.NewForConfig(f.hub.plane.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +169,7 @@ func TestClonedCluster(t *testing.T) {
 		t.Errorf("after %d heartbeats, and %v writes of the clone, the records are\n%s, were\n%s", beats, clone.wrote()-wrote, now, records)
 	}
 
-	// Its agent is started anew, and is the later one by that.
+	// Its agent restarts, and by that becomes the later one.
 	beijing.restartAgent()
 	kube.Eventually(t, soon, func() error {
 		return errors.Join(clone.nameTaken(1), beat(beijing), f.hub.phaseIs("beijing", clustersetv1alpha1.MemberReady))

@@ -27,7 +27,7 @@ func TestExportConditions(t *testing.T) {
 	}
 	notImported := func(name string) {
 		t.Helper()
-		// Something exported later is imported, so that this had its chance.
+		// A service exported later is imported, so this one had its chance.
 		a.apply(exported(ns, "later-than-"+name, httpPort))
 		f.eventually(func(m *member) error {
 			i, err := m.imported(ns, "later-than-"+name)
@@ -88,7 +88,7 @@ spec: {policyName: not-today, validationActions: [Deny]}
 `, ns)
 		f.hub.apply(policy)
 		t.Cleanup(func() { f.hub.remove(policy) })
-		// A policy takes effect a moment after it was made.
+		// A policy takes effect a moment after its creation.
 		probe := fmt.Sprintf(`
 apiVersion: clusterset.dev/v1alpha1
 kind: ExportedService
@@ -107,7 +107,7 @@ spec: {serviceName: refused, serviceNamespace: %s, type: ClusterSetIP, exportedA
 		kube.Eventually(t, soon, func() error { return a.hasEvent("ServiceExport", ns, "refused", "Failed", "not today") })
 		notImported("refused")
 		f.hub.remove(policy)
-		a.apply(service(ns, "refused", "ports: [{name: http, port: 81}]")) // a change is a reason to try again
+		a.apply(service(ns, "refused", "ports: [{name: http, port: 81}]")) // a change makes the exporter try again
 		kube.Eventually(t, soon, func() error {
 			a.apply(service(ns, "refused", "ports: [{name: http, port: 80}]"))
 			a.apply(service(ns, "refused", "ports: [{name: http, port: 81}]"))

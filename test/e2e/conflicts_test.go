@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// conflictCase is two exports that disagree, and what the older one's makes of every import.
+// conflictCase is two exports that disagree, and the import that the older one decides.
 type conflictCase struct {
 	name                      string
 	older, younger            string // Services
@@ -30,7 +30,7 @@ var conflictCases = []conflictCase{
 		},
 	},
 	{
-		// Of a headless Service without a selector the API server says that it has all families, unless told.
+		// For a headless Service without a selector the API server sets all families, unless the spec says otherwise.
 		name: "type", older: "clusterIP: None, ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, younger: httpPort, reason: "TypeConflict",
 		won: func(s mcsv1beta1.ServiceImportSpec) bool { return s.Type == mcsv1beta1.Headless && len(s.IPs) == 0 },
 	},
@@ -50,7 +50,7 @@ var conflictCases = []conflictCase{
 	},
 	{
 		name: "labels", older: httpPort, younger: httpPort, olderExport: "exportedLabels: {team: a}", youngerOther: "exportedLabels: {team: b}", reason: "LabelsConflict",
-		won: func(mcsv1beta1.ServiceImportSpec) bool { return true }, // in the metadata; see TestServiceImport
+		won: func(mcsv1beta1.ServiceImportSpec) bool { return true }, // the metadata shows it; see TestServiceImport
 	},
 	{
 		name: "annotations", older: httpPort, younger: httpPort, olderExport: "exportedAnnotations: {note: a}", reason: "AnnotationsConflict",
@@ -71,7 +71,7 @@ var conflictCases = []conflictCase{
 	{
 		name: "families", older: "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], " + httpPort,
 		younger: "ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, reason: "IPFamilyConflict",
-		won: func(s mcsv1beta1.ServiceImportSpec) bool { // what all share
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { // the families that all share
 			return len(s.IPFamilies) == 1 && s.IPFamilies[0] == v4 && len(s.IPs) == 1 && familyOf(s.IPs[0]) == v4
 		},
 	},
@@ -87,8 +87,8 @@ var conflictCases = []conflictCase{
 	},
 }
 
-// Each reason there is, on both exports. The oldest wins: not the local one, not the majority (two of three disagree with
-// it), not the first by name.
+// Every conflict reason, on both exports. The oldest export wins: not the local one, not the majority (two of three disagree
+// with it), not the first by name.
 func TestConflicts(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("conflicts")
@@ -119,7 +119,7 @@ func TestConflicts(t *testing.T) {
 			})
 			event := c.reason
 			if strings.Contains(event, ",") {
-				event = "Conflict" // the API's limit on an Event's reason is shorter than all of them
+				event = "Conflict" // the reasons are longer than an Event's reason may be
 			}
 			for _, m := range []*member{older, younger, third} {
 				kube.Eventually(t, soon, func() error { return m.hasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
@@ -138,11 +138,11 @@ func TestConflicts(t *testing.T) {
 	}
 	took(t, "all conditions, from the last of these exports on,", began)
 
-	// Without the loser there is no conflict, and that too is said on all that are left.
+	// Without the loser there is no conflict, and the remaining exports say so.
 	began = time.Now()
 	for _, c := range conflictCases {
 		for _, m := range []*member{younger, third} {
-			m.remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too: exports that go alone and together are held
+			m.remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too: exports that are removed alone are held
 		}
 	}
 	kube.Eventually(t, soon, func() error {
@@ -155,11 +155,11 @@ func TestConflicts(t *testing.T) {
 	took(t, "the end of the conflicts", began)
 }
 
-// With the oldest gone the next oldest wins, and a newcomer never does.
+// When the oldest goes the next oldest wins, and a newcomer never does.
 func TestOldestExportWins(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("oldest")
-	order := []string{"shijiazhuang", "minhang", "chaoyang", "xicheng"} // against the alphabet
+	order := []string{"shijiazhuang", "minhang", "chaoyang", "xicheng"} // not alphabetical
 	for i, name := range order {
 		f.member(name).apply(exported(ns, "web", fmt.Sprintf("ports: [{name: http, port: %d}]", 81+i)))
 		f.member(name).letASecondPass(ns, "web")
@@ -175,14 +175,14 @@ func TestOldestExportWins(t *testing.T) {
 	f.eventually(func(m *member) error { return m.gone(ns, "web") })
 }
 
-// Exports of one second are told apart by their clusters' names, the same everywhere.
+// Exports of the same second are ordered by their clusters' names, the same everywhere.
 func TestTiesGoByName(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("ties")
 	a, z := f.member("chaoyang"), f.member("xicheng")
 	a.apply(service(ns, "web", "ports: [{name: http, port: 80}]"))
 	z.apply(service(ns, "web", "ports: [{name: http, port: 81}]"))
-	// The last is made first, until both carry the same stamp.
+	// The last is created first, until both have the same timestamp.
 	tied := false
 	for range 50 {
 		z.apply(export(ns, "web", ""))
@@ -210,7 +210,7 @@ func TestTiesGoByName(t *testing.T) {
 	})
 }
 
-// letASecondPass waits until what is exported from now on is younger than this export: stamps are of seconds.
+// letASecondPass waits until later exports are younger than this one: timestamps have a resolution of one second.
 func (m *member) letASecondPass(ns, name string) {
 	m.Helper()
 	kube.Eventually(m, soon, func() error {

@@ -24,7 +24,7 @@ type dnsServer struct {
 	*dnsPorts
 }
 
-// dnsPorts are those of a server's current life.
+// dnsPorts are the ports of a running server; each start has new ones.
 type dnsPorts struct {
 	addr string // host:port, UDP and TCP
 	scrape
@@ -58,7 +58,7 @@ func newDNS(c *cluster, at location, base string) *dnsServer {
 `, ports[0], d.scrape.Addr, kubeconfig, at), 0o600)
 		return []string{"-conf", corefile}, err
 	}
-	// It binds its port before it has read anything, and answers SERVFAIL until then.
+	// It binds its port before it has read its objects, and answers SERVFAIL until then.
 	d.program.Up = func(ctx context.Context) error {
 		r, err := exchange(ctx, d.addr, "clusterset.local", "SOA", "udp")
 		if err != nil {
@@ -78,7 +78,7 @@ func (d *dnsServer) of(t testing.TB) *dnsServer {
 	return &mine
 }
 
-// dnsAt starts one more CoreDNS beside a member's own, elsewhere, until the test ends.
+// dnsAt starts another CoreDNS for a member, with another location, until the test ends.
 func (m *member) dnsAt(at location) *dnsServer {
 	m.Helper()
 	d := newDNS(&m.cluster, at, filepath.Join(m.TempDir(), "dns")).of(m)
@@ -110,8 +110,8 @@ func (d *dnsServer) reply(name, qtype string) (*dns.Msg, error) {
 	return exchange(context.Background(), d.addr, name, qtype, "udp")
 }
 
-// ask asks the server once over UDP and returns what a client makes of the reply: the sorted data of its records, or the one
-// word why there are none, as NXDOMAIN, NODATA or SERVFAIL.
+// ask asks the server once over UDP and returns the reply as a client sees it: the sorted data of its records, or the reason
+// why there are none, such as NXDOMAIN, NODATA or SERVFAIL.
 func (d *dnsServer) ask(name, qtype string) ([]string, error) {
 	r, err := d.reply(name, qtype)
 	if err != nil {
@@ -131,7 +131,7 @@ func (d *dnsServer) ask(name, qtype string) ([]string, error) {
 	return data, nil
 }
 
-// answers returns nil if the answer is the one wanted, in any order.
+// answers returns nil if the answer has the wanted records, in any order.
 func (d *dnsServer) answers(name, qtype string, want ...string) error {
 	got, err := d.ask(name, qtype)
 	if err != nil {

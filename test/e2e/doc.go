@@ -1,6 +1,6 @@
-// Package e2e runs whole fleets: a hub and its members, each a real etcd and kube-apiserver (test/kube), the real clusterset
-// and coredns binaries as processes beside them, and questions over real UDP. It holds the tests of what only shows where
-// all parts meet; what one part does is tested beside that part.
+// Package e2e runs whole fleets: a hub and its members, each a real etcd and kube-apiserver (test/kube), with the real
+// clusterset and coredns binaries as processes beside them, and asks questions over real UDP. It holds the tests that need
+// all parts together; the tests of one part are in its package.
 //
 // A test asks for a fleet and describes the state it wants:
 //
@@ -9,16 +9,17 @@
 //	f.member("xicheng").apply(exported(ns, "web", httpPort))
 //	f.member("minhang").dns.eventually("web."+ns+".svc.global", "A", f.member("xicheng").clusterIP(ns, "web", v4))
 //
-// Fleets are shared where a namespace is isolation enough, because a control plane costs seconds and 255 MB; what kills
-// processes or API servers has "outages", or one of its own. Tests that share a fleet run one after the other, and leave it as
-// they found it. Tests with different fleets run at the same time.
+// Fleets are shared where a namespace isolates tests well enough, because a control plane costs seconds and 255 MB. Tests
+// that kill processes or API servers use "outages", or a fleet of their own. Tests that share a fleet run one after the
+// other, and leave it as they found it. Tests with different fleets run at the same time.
 //
-// With CLUSTERSET_LONG=1 random runs are longer and of another seed each time, and so are others that repeat themselves.
+// With CLUSTERSET_LONG=1 random runs are longer, with a different seed each time, and so are other tests that repeat their
+// steps.
 //
-// Every process has only the rights it is to have in production: the agents on the hub those that `clusterset join` gave
-// them, in their own clusters those of test/fleet/rbac/member.yaml; CoreDNS those of dns.yaml; the hub process those of
-// hub.yaml.
+// Every process has only the rights that it has in production: on the hub, the agents have those that `clusterset join` gave
+// them; in their own clusters, those of test/fleet/rbac/member.yaml. CoreDNS has those of dns.yaml, and the hub process
+// those of hub.yaml.
 //
-// Nothing here depends on speed. What is to come is polled for, with deadlines no working machine needs; how long it took
-// is logged (-v), not judged.
+// No test depends on speed. Results are polled for, with deadlines that every working machine meets; durations are logged
+// (-v), not judged.
 package e2e

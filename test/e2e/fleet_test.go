@@ -16,10 +16,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// soon bounds how long anything may take to come about. It is far more than it takes, for machines that compile beside.
+// soon bounds every wait. It is far more than needed, for machines that compile at the same time.
 const soon = 2 * time.Minute
 
-// clusterSpec says what a member of a fleet is like.
+// clusterSpec describes a member of a fleet.
 type clusterSpec struct {
 	name, zone, region string
 	// dualStack gives Services IPv4 and IPv6 addresses.
@@ -29,15 +29,15 @@ type clusterSpec struct {
 	controllers bool
 	// cidrs are passed to join.
 	cidrs []string
-	// agent are more flags of `clusterset member`.
+	// agent are additional flags of `clusterset member`.
 	agent []string
-	// more is applied beside the rights of the processes.
+	// more is applied in addition to the rights of the processes.
 	more string
-	// options are more of the API server's and its etcd's.
+	// options are additional options of the API server and its etcd.
 	options []kube.Option
 }
 
-// fleet is a hub and its members as one test sees them: what goes wrong fails that test.
+// fleet is a hub and its members as one test sees them: an error fails that test.
 type fleet struct {
 	testing.TB
 	hub     *hub
@@ -45,8 +45,8 @@ type fleet struct {
 	dir     string
 }
 
-// newFleet starts a fleet that ends with the test. Each member is joined, its agent and its CoreDNS run, and each knows all
-// others to be ready.
+// newFleet starts a fleet that ends with the test. Each member has joined, its agent and its CoreDNS run, and every member
+// sees all others as ready.
 func newFleet(t *testing.T, specs ...clusterSpec) *fleet {
 	t.Helper()
 	skipIfShort(t)
@@ -68,14 +68,14 @@ func skipIfShort(t testing.TB) {
 	}
 }
 
-// launch starts a fleet that belongs to no test yet. What was started is returned beside an error too.
+// launch starts a fleet that belongs to no test yet. On an error it also returns what it has started.
 func launch(ctx context.Context, dir string, specs []clusterSpec) (*fleet, error) {
 	f := assemble(dir, specs)
 	err := f.launch(ctx)
 	return f, err
 }
 
-// assemble puts a fleet together without starting anything.
+// assemble creates a fleet without starting anything.
 func assemble(dir string, specs []clusterSpec) *fleet {
 	f := &fleet{dir: dir, hub: newHub(dir)}
 	for i, spec := range specs {
@@ -108,7 +108,7 @@ func (f *fleet) launch(ctx context.Context) error {
 	return until(ctx, soon, func(context.Context) error { return f.allReady() })
 }
 
-// of returns the fleet as seen from a test, whose output gets the ends of the processes' logs if it fails.
+// of returns the fleet for a test. If the test fails, its output gets the ends of the processes' logs.
 func (f *fleet) of(t testing.TB) *fleet {
 	mine := &fleet{TB: t, dir: f.dir, hub: f.hub.of(t)}
 	programs := []*program{f.hub.process}
@@ -134,7 +134,7 @@ func (f *fleet) of(t testing.TB) *fleet {
 	return mine
 }
 
-// stop ends everything.
+// stop ends all processes.
 func (f *fleet) stop() {
 	var group errgroup.Group
 	for _, m := range f.members {
@@ -147,7 +147,7 @@ func (f *fleet) stop() {
 	_ = group.Wait()
 }
 
-// member returns the member of the name.
+// member returns the member of that name.
 func (f *fleet) member(name string) *member {
 	f.Helper()
 	for _, m := range f.members {
@@ -159,7 +159,7 @@ func (f *fleet) member(name string) *member {
 	return nil
 }
 
-// allReady returns nil once the hub and every member know every member as ready.
+// allReady returns nil once the hub and every member see every member as ready.
 func (f *fleet) allReady() error {
 	var errs []error
 	for _, of := range f.members {
@@ -171,7 +171,7 @@ func (f *fleet) allReady() error {
 	return errors.Join(errs...)
 }
 
-// settle waits until the hub and every member know every member as ready.
+// settle waits until the hub and every member see every member as ready.
 func (f *fleet) settle() {
 	f.Helper()
 	kube.Eventually(f, soon, f.allReady)
@@ -182,8 +182,8 @@ var namespaces struct {
 	n int
 }
 
-// namespace makes a namespace of this test's own in every member and returns its name, which begins with the one given. What
-// the test exports from it is un-exported when the test ends.
+// namespace makes a namespace for this test in every member and returns its name, which begins with the given one. What the
+// test exports from it is un-exported when the test ends.
 func (f *fleet) namespace(name string) string {
 	f.Helper()
 	name = numbered(name)
@@ -193,7 +193,7 @@ func (f *fleet) namespace(name string) string {
 	return name
 }
 
-// numbered returns a name that no other test has, nor the same one when it is run again.
+// numbered returns a name that no other test has, nor another run of this one.
 func numbered(name string) string {
 	namespaces.Lock()
 	defer namespaces.Unlock()
@@ -215,7 +215,7 @@ func (f *fleet) eventually(ok func(*member) error) {
 	})
 }
 
-// took logs how long something took, beside the 20 s that the Multi-Cluster Services conformance suite grants such things.
+// took logs how long a step took, beside the 20 s that the Multi-Cluster Services conformance suite allows for such steps.
 func took(t testing.TB, what string, since time.Time) {
 	t.Helper()
 	t.Logf("%s took %s", what, time.Since(since).Round(10*time.Millisecond))
@@ -224,9 +224,9 @@ func took(t testing.TB, what string, since time.Time) {
 // turns are the numbers of the fleets of a name that no test uses at the moment.
 var turns sync.Map
 
-// takeTurn waits until one of the fleets of that name, of which there are so many, isn't used by another test, and keeps it until the
-// test has ended. It returns the fleet's number. Tests that use different fleets run at the same time: most of what they do is wait.
-// What a test cleans up with its fleet it registers later, so that it happens before.
+// takeTurn waits until one of the n fleets of that name is free, reserves it until the test has ended, and returns its
+// number. Tests that use different fleets run at the same time, because they mostly wait. A test registers the cleanup of
+// its fleet later, so it runs before the fleet is released.
 func takeTurn(t *testing.T, name string, fleets int) int {
 	t.Helper()
 	t.Parallel()
@@ -249,7 +249,7 @@ func alone(t *testing.T) {
 	takeTurn(t, "", 1)
 }
 
-// shared are the fleets that several tests use, started by the first.
+// shared are the fleets that several tests use. The first test starts them.
 var shared sync.Map
 
 type sharedFleet struct {
@@ -258,8 +258,7 @@ type sharedFleet struct {
 	err   error
 }
 
-// sharedAs returns a fleet of that name, of which there are so many, once it is this test's turn. It starts the fleet if this is
-// the first call for it.
+// sharedAs returns one of the n fleets of that name once it is this test's turn. The first call for a fleet starts it.
 func sharedAs(t *testing.T, name string, fleets int, specs ...clusterSpec) *fleet {
 	t.Helper()
 	skipIfShort(t)

@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// What somebody else wrote stays as it is, to the resourceVersion, though it has the very name of what we would write; and
-// they are told. When it goes the import comes.
+// An object of another owner stays unchanged, down to its resourceVersion, even with the very name that we would use, and
+// its users are told. When it is deleted the import is created.
 func TestForeignObjectsAreLeftAlone(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("foreign")
@@ -64,7 +64,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 			t.Errorf("%v foreign %ss are counted, %v", n, kind, err)
 		}
 	}
-	// Their names still say what they said.
+	// Their names still answer the same.
 	b.dns.eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
 	b.dns.eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
 	// The rest of each service is imported.
@@ -72,7 +72,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 		i, err := b.imported(ns, "by-global")
 		return errors.Join(err, b.importedFrom(ns, "by-global", "shijiazhuang"), checkNotNil(i.derived != nil, "derived Service of by-global"))
 	})
-	// In a cluster where nothing is in the way all is as ever.
+	// Clusters without such an object import as always.
 	for _, name := range []string{"by-import", "by-global", "by-derived"} {
 		kube.Eventually(t, soon, func() error { return a.importedFrom(ns, name, "shijiazhuang") })
 	}

@@ -17,13 +17,13 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// cluster is an API server and the test's own, unlimited way to it.
+// cluster is an API server and the test's own unrestricted access to it.
 type cluster struct {
 	testing.TB // nil while the fleet is launched
 	dir        string
 	plane      *kube.ControlPlane
 	client     client.Client
-	// address, where set, is the URL at which a client is to find the API server. Nil: at its own.
+	// address returns the URL at which a client finds the API server. Nil: the server's own.
 	address func(client string) (string, error)
 }
 
@@ -62,7 +62,7 @@ func (c *cluster) stopPlane() error {
 	return nil
 }
 
-// apply applies manifests, each of one or many documents. Like all that follows it works in a cleanup too, when the test's
+// apply applies manifests, each of one or many documents. Like the methods below it also works in a cleanup, when the test's
 // context has ended.
 func (c *cluster) apply(manifests ...string) {
 	c.Helper()
@@ -87,7 +87,7 @@ func (c *cluster) startAPIServer() {
 	}
 }
 
-// get reads an object, by the admin's rights.
+// get reads an object with the admin's rights.
 func (c *cluster) get(namespace, name string, into client.Object) error {
 	err := c.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, into)
 	if err != nil {
@@ -96,8 +96,7 @@ func (c *cluster) get(namespace, name string, into client.Object) error {
 	return nil
 }
 
-// list reads objects, by the admin's rights. A list that fails counts as one that isn't as it should be, so the error can be
-// returned to kube.Eventually.
+// list reads objects with the admin's rights. It returns an error for kube.Eventually if that fails.
 func (c *cluster) list(into client.ObjectList, opts ...client.ListOption) error {
 	if err := c.client.List(context.Background(), into, opts...); err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
@@ -105,7 +104,7 @@ func (c *cluster) list(into client.ObjectList, opts ...client.ListOption) error 
 	return nil
 }
 
-// phaseIs returns nil if the MemberCluster, on the hub or its mirror, says so.
+// phaseIs returns nil if the MemberCluster, on the hub or its mirror, has that phase.
 func (c *cluster) phaseIs(name string, want clustersetv1alpha1.MemberClusterPhase) error {
 	var mc clustersetv1alpha1.MemberCluster
 	if err := c.get("", name, &mc); err != nil {
@@ -122,7 +121,7 @@ type hub struct {
 	cluster
 	*scrape // of the process's metrics
 	process *program
-	// flags of `clusterset hub`, for the next start of the process.
+	// flags of `clusterset hub` for the next start of the process
 	flags *[]string
 	// options of the API server and its etcd.
 	options []kube.Option
@@ -138,7 +137,7 @@ func newHub(dir string) *hub {
 	return h
 }
 
-// arguments runs a hub process with its own account's rights, for s to read the metrics of.
+// arguments runs a hub process with its own account's rights. s reads its metrics.
 func (h *hub) arguments(s *scrape, flags []string) ([]string, error) {
 	kubeconfig, err := h.kubeconfigFor("clusterset-hub")
 	if err != nil {
@@ -156,7 +155,7 @@ func (h *hub) arguments(s *scrape, flags []string) ([]string, error) {
 
 func (h *hub) launch(ctx context.Context) error { return h.launchPlane(ctx, h.options...) }
 
-// prepare installs what a hub needs to know.
+// prepare installs the CRDs and rights that a hub needs.
 func (h *hub) prepare(ctx context.Context) error {
 	if err := join.InstallHubCRDs(ctx, h.plane.Config()); err != nil {
 		return err
@@ -207,7 +206,7 @@ func (h *hub) records(member string) (names []string, err error) {
 	return names, err
 }
 
-// condition returns a condition of a MemberCluster, nil where it has none.
+// condition returns a condition of a MemberCluster, or nil.
 func condition(conditions []metav1.Condition, name string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == name {

@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// An agent that runs says when it can't read the hub any more, in the metric that the alert ClustersetHubAway goes by. The alert is
-// tried, by Prometheus's own program, with what the agent exported before and meanwhile.
+// A running agent reports in a metric that it can't read the hub any more. The alert ClustersetHubAway uses that metric;
+// Prometheus's promtool evaluates it with what the agent exported before and during the outage.
 func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 	f := outages(t)
 	tianjin := f.member("tianjin")
@@ -37,7 +37,7 @@ func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two minutes, twenty, and twenty.
+	// Two minutes, then twenty, then twenty.
 	rules := fmt.Sprintf(`
 rule_files: [%s]
 evaluation_interval: 30s

@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// importedFrom returns nil if a service is imported, ready, from exactly these clusters.
+// importedFrom returns nil if a service is imported, with a ready import, from exactly these clusters.
 func (m *member) importedFrom(ns, name string, clusters ...string) error {
 	var imp mcsv1beta1.ServiceImport
 	if err := m.get(ns, name, &imp); err != nil {
@@ -51,7 +51,7 @@ func (m *member) importHas(ns, name string, want func(mcsv1beta1.ServiceImportSp
 	return nil
 }
 
-// What the conformance suite looks at on a ServiceImport, in a cluster that exports and in those that don't.
+// The fields of a ServiceImport that the conformance suite checks, in a cluster that exports and in clusters that don't.
 func TestServiceImport(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("imports")
@@ -175,7 +175,7 @@ func TestServiceImport(t *testing.T) {
 		if err := a.get(ns, "db", &export); err != nil {
 			t.Fatal(err)
 		}
-		// Neither the Service's nor the ServiceExport's metadata travels.
+		// The Service's and the ServiceExport's own metadata isn't exported.
 		patched := export.DeepCopy()
 		patched.Labels = map[string]string{"own": "1"}
 		if err := a.client.Update(t.Context(), patched); err != nil {
@@ -204,7 +204,7 @@ func TestServiceImport(t *testing.T) {
 	})
 }
 
-// The addresses stay what they are for the life of the import, whatever happens around it.
+// An import keeps its addresses for its whole life, whatever changes around it.
 func TestClusterSetIPIsStable(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("stable")
@@ -242,7 +242,7 @@ func TestClusterSetIPIsStable(t *testing.T) {
 	f.eventually(func(m *member) error {
 		return m.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool { return len(s.Ports) == 2 })
 	})
-	a.remove(export(ns, "web", "")) // the winner and first exporter
+	a.remove(export(ns, "web", "")) // the oldest export, which wins
 	check(t, "minhang")
 	for _, m := range f.members {
 		m.killAgent()
@@ -250,7 +250,7 @@ func TestClusterSetIPIsStable(t *testing.T) {
 	}
 	f.settle()
 	check(t, "minhang")
-	// Somebody deletes what is ours.
+	// A user deletes our objects.
 	derived := api.DerivedServiceName(ns, "web")
 	i, err := a.imported(ns, "web")
 	if err != nil {

@@ -25,7 +25,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// verbs are what can be done to a resource, and how to try.
+// verbs are the possible requests for a resource, and how to make them.
 var verbs = map[string]func(context.Context, dynamic.ResourceInterface, *unstructured.Unstructured) error{
 	"get": func(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 		_, err := r.Get(ctx, o.GetName(), metav1.GetOptions{})
@@ -67,16 +67,16 @@ const (
 	nothing = ""
 )
 
-// What join gives a member is tried out, verb by verb, with the agent's own credentials: everything in another member's
-// namespace but reading our records, every other kind anywhere, and everything cluster-wide. internal/join asks the hub's
-// authorizer about all that it serves; here the requests are made.
+// The test tries every verb with the rights that join gives a member, with the agent's own credentials: on everything in
+// another member's namespace except reading our records, on every other kind anywhere, and on everything cluster-wide.
+// internal/join asks the hub's authorizer about every kind that the hub serves; here the requests are made.
 func TestCredentialsReachNothingElse(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("isolation")
 	victim := f.member("minhang")
 	victim.apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
 	kube.Eventually(t, soon, func() error { return f.recorded("minhang", ns, "web", true) })
-	kube.Eventually(t, soon, func() error { // its endpoints are a record of their own, and come after it
+	kube.Eventually(t, soon, func() error { // its endpoints are a separate record, written after it
 		if records := f.hub.versions("minhang", ns); !strings.Contains(records, "web."+ns+".") {
 			return fmt.Errorf("no endpoints of web.%s among %s", ns, records)
 		}
@@ -98,7 +98,7 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 		{"clusterset.dev", "v1alpha1", "exportedservices", "ExportedService", theirs, name, reading},
 		{"clusterset.dev", "v1alpha1", "exportedendpoints", "ExportedEndpoints", theirs, name + ".x-0", reading},
 		{"coordination.k8s.io", "v1", "leases", "Lease", theirs, api.HeartbeatLease, nothing},
-		{"coordination.k8s.io", "v1", "leases", "Lease", own, "another", "create"}, // a create has no name when it is authorized
+		{"coordination.k8s.io", "v1", "leases", "Lease", own, "another", "create"}, // the authorizer doesn't know the name of an object to be created
 		{"coordination.k8s.io", "v1", "leases", "Lease", "kube-system", "x", nothing},
 		{"clusterset.dev", "v1alpha1", "memberclusters", "MemberCluster", "", "minhang", reading},
 		{"clusterset.dev", "v1alpha1", "memberclusters", "MemberCluster", "", "xicheng", reading},
@@ -167,8 +167,8 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	}
 }
 
-// attack stops a member's agent, which would remove what isn't its own, and returns a function that writes manifests to the hub with
-// the agent's credentials. When the test ends the agent runs again, and sees to it that nothing of that stays.
+// attack stops a member's agent, which would remove foreign records, and returns a function that writes manifests to the hub
+// with the agent's credentials. When the test ends the agent runs again and removes what is left of them.
 func (f *fleet) attack(from string) func(manifests ...string) error {
 	f.Helper()
 	m := f.member(from)
@@ -219,8 +219,8 @@ spec: {serviceNamespace: %s, serviceName: %s, %s}
 `, api.MemberNamespace(in), name, ns, suffix, ns, ns, name, more)
 }
 
-// A member can say what it likes, but only in its own name: labels and payload that name another cluster change nothing of
-// what that cluster's part of a service is.
+// A member can only write records of its own name: labels and payload that name another cluster don't change that cluster's
+// part of a service.
 func TestForgedOriginChangesNothing(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("forged")
@@ -266,7 +266,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
 	}
 
-	// Where an administrator has said which networks a member has, it can't export other addresses either.
+	// Where an administrator has declared a member's networks, it can't export other addresses.
 	setCIDRs := func(cidrs string) {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cidrs":`+cidrs+`}}`))
 		if err := f.hub.client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
@@ -282,7 +282,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	}
 }
 
-// What the hub's CRDs let through and no cluster should believe is left out, counted and reported, and the rest of the record
+// Values that the hub's CRDs accept but no cluster should believe are left out, counted and reported. The rest of the record
 // is imported.
 func TestHostilePayloads(t *testing.T) {
 	f := cities(t)
@@ -382,7 +382,7 @@ func TestHostilePayloads(t *testing.T) {
 					size += len(k) + len(v)
 				}
 				if size > 100_000 || len(i.slices) != 1 || len(i.slices[0].Endpoints) != 100 || i.slices[0].Endpoints[0].Zone == nil ||
-					*i.slices[0].Endpoints[0].Zone != "beijing" { // its cluster's, in place of the nonsense
+					*i.slices[0].Endpoints[0].Zone != "beijing" { // its cluster's zone, in place of the invalid one
 					return fmt.Errorf("annotations of %d bytes, %d slices", size, len(i.slices))
 				}
 				return m.hasEvent("ServiceImport", ns, "large", "InvalidExport", "xicheng")
@@ -397,7 +397,7 @@ func TestHostilePayloads(t *testing.T) {
 			t.Errorf("%s: something died of it", m.name)
 		}
 	}
-	// The agent that returns to its namespace finds records that nobody here exports.
+	// The agent starts again and finds records in its namespace of services that its cluster doesn't export.
 	f.member("xicheng").startAgent()
 	for _, name := range []string{"web", "bare", "large"} {
 		kube.Eventually(t, soon, func() error { return f.recorded("xicheng", ns, name, false) })
@@ -405,7 +405,7 @@ func TestHostilePayloads(t *testing.T) {
 	f.eventually(func(m *member) error {
 		return errors.Join(m.importedFrom(ns, "web", "minhang"), m.gone(ns, "bare"), m.gone(ns, "large"))
 	})
-	// Its own user is told as well, by the exporter, before anything is sent.
+	// The exporter reports it to the cluster's own user before it sends anything.
 	a := f.member("xicheng")
 	a.apply(service(ns, "own", httpPort), export(ns, "own", `exportedLabels: {kubernetes.io/service-name: kubernetes}`))
 	kube.Eventually(t, soon, func() error {
@@ -421,8 +421,8 @@ func TestHostilePayloads(t *testing.T) {
 	})
 }
 
-// A member that joined after a service was exported claims 1970 for its own export of it, with another type. It wins nothing, and the
-// ServiceExport whose type it wanted to change names it, as does an Event.
+// A member that joined after a service was exported claims 1970 as the creation time of its own export of it, with another
+// type. It doesn't win, and the ServiceExport with the conflicting type names the member, as does an Event.
 func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("claims-1970")

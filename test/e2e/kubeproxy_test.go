@@ -18,10 +18,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// backends is what kube-proxy makes of a Service and its slices, for each port that it serves: "http 80/TCP" to the sorted
-// "address:port" of its backends. There is no kube-proxy here (it would change the machine's packet filter), so this is its
-// reading of them: slices by the label kubernetes.io/service-name, but for those marked headless or for another proxy;
-// ports by name and protocol; ready endpoints; the Service's families.
+// backends returns what kube-proxy makes of a Service and its slices, for each port that it serves: "http 80/TCP" to the
+// sorted "address:port" of its backends. No kube-proxy runs here, because it would change the machine's packet filter. The
+// function follows kube-proxy's rules: slices by the label kubernetes.io/service-name, except those marked headless or for
+// another proxy; ports by name and protocol; ready endpoints; the Service's families.
 func (m *member) backends(ns, name string) (map[string][]string, error) {
 	var svc corev1.Service
 	if err := m.get(ns, name, &svc); err != nil {
@@ -61,7 +61,7 @@ func (m *member) backends(ns, name string) (map[string][]string, error) {
 	return got, nil
 }
 
-// proxied returns nil if traffic to an import's ClusterSetIP is sent where it should be.
+// proxied returns nil if kube-proxy would send traffic for an import's ClusterSetIP to these backends.
 func (m *member) proxied(ns, name string, want map[string][]string) error {
 	got, err := m.backends(ns, api.DerivedServiceName(ns, name))
 	if err != nil {
@@ -76,13 +76,13 @@ func (m *member) proxied(ns, name string, want map[string][]string) error {
 	return nil
 }
 
-// changedNow adds to a slice when its endpoints changed, as the endpointslice controller does: now.
+// changedNow adds to a slice the time of its endpoints' last change, as the endpointslice controller does: now.
 func changedNow(slice string) string {
 	return strings.Replace(slice, "labels: {", fmt.Sprintf("annotations: {%s: %q}, labels: {",
 		corev1.EndpointsLastChangeTriggerTime, time.Now().UTC().Format(time.RFC3339Nano)), 1)
 }
 
-// changesMeasured is the number of changes whose way to the member's DNS server was measured.
+// changesMeasured is the number of changes whose delay until the member's DNS server was measured.
 func (m *member) changesMeasured() float64 {
 	m.Helper()
 	n, err := m.dns.metric("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
@@ -92,8 +92,8 @@ func (m *member) changesMeasured() float64 {
 	return n
 }
 
-// proxiedService is a service of two clusters for the tests below. Both listen on http, on different ports behind it; only
-// xicheng has admin, and minhang has another number under the name grpc, which loses.
+// proxiedService is a service of two clusters for the tests below. Both listen on http, with different target ports; only
+// xicheng has admin, and minhang has a port grpc with another number, which loses.
 func (f *fleet) proxiedService(ns string) {
 	f.Helper()
 	a, b := f.member("xicheng"), f.member("minhang")
@@ -107,12 +107,12 @@ func (f *fleet) proxiedService(ns string) {
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8888}, {name: grpc, port: 51}", endpoint("10.202.8.1"), endpoint("10.202.8.2", "zone: shanghai")))
 }
 
-// unranked makes all of an exported service's endpoints alike.
+// unranked gives all of an exported service's endpoints the same rank.
 func unranked(ns, name string) string {
 	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, annotations: {clusterset.dev/prefer: none}}}", ns, name)
 }
 
-// In a flat pod network the ClusterSetIP leads to the pods of every cluster that exposes exactly the port.
+// In a flat pod network the ClusterSetIP leads to the pods of every cluster that exposes the port with the same number.
 func TestDerivedService(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("proxy")
@@ -135,13 +135,13 @@ func TestDerivedService(t *testing.T) {
 			t.Errorf("%s: port %+v", m.name, g)
 		}
 		for _, s := range i.slices {
-			// The member's own endpointslice controller must let them be, and so must the mirroring one.
+			// The member's own endpointslice controller must leave them alone, and so must the mirroring controller.
 			if s.Labels[discoveryv1.LabelManagedBy] != api.EndpointSliceManagedBy {
 				t.Errorf("%s: slice %s is managed by %q", m.name, s.Name, s.Labels[discoveryv1.LabelManagedBy])
 			}
 		}
 	}
-	// Endpoints that come, go, and change their minds.
+	// Endpoints that appear, disappear and change.
 	measured := map[string]float64{}
 	for _, m := range f.members {
 		measured[m.name] = m.changesMeasured()
@@ -152,14 +152,14 @@ func TestDerivedService(t *testing.T) {
 	want["admin 9000/TCP"] = []string{"10.200.8.2:9000", "10.200.8.3:9000"}
 	want["grpc 50/TCP"] = []string{"10.200.8.2:50", "10.200.8.3:50"}
 	f.eventually(func(m *member) error { return m.proxied(ns, "web", want) })
-	// How long that took is a metric of every cluster's DNS servers.
+	// Every cluster's DNS servers export the delay as a metric.
 	f.eventually(func(m *member) error {
 		if m.changesMeasured() == measured[m.name] {
 			return fmt.Errorf("%s: the change's way was not measured", m.name)
 		}
 		return nil
 	})
-	// The winner goes, and the ports are the other's.
+	// The winner un-exports, and the ports are the other's.
 	f.member("xicheng").remove(export(ns, "web", ""))
 	f.eventually(func(m *member) error {
 		return m.proxied(ns, "web", map[string][]string{
@@ -190,7 +190,7 @@ func TestClusterIPsDataPath(t *testing.T) {
 		t.Errorf("the ClusterSetIP was %s and is %s", vip, now)
 	}
 	m.dns.eventually("web."+ns+".svc.clusterset.local", "A", vip)
-	// Who reads slices by the MCS labels still finds the pods.
+	// Readers that select slices by the MCS labels still find the pods.
 	i, err := m.imported(ns, "web")
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// leaderRights are what a user needs to elect a leader by a Lease, as the chart gives them.
+// leaderRights are the rights that a user needs for leader election by a Lease, as the chart grants them.
 func leaderRights(user, lease string) string {
 	return fmt.Sprintf(`
 apiVersion: v1
@@ -67,8 +67,8 @@ func leads(s *scrape, lease string) error {
 	return err
 }
 
-// Of two agents and of two hub processes one works and the other waits. The one that works is killed, and the other takes
-// over: exports and new members get through, and no name goes missing meanwhile.
+// Two agents run, and two hub processes; one of each works and the other waits. The working one is killed and the other
+// takes over: exports and new members get through, and no name disappears meanwhile.
 func TestReplicasTakeOver(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("replicas")
@@ -76,7 +76,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	beijing, tianjin := f.member("beijing"), f.member("tianjin")
 	beijing.apply(leaderRights("clusterset-member", api.MemberLeaderLease))
 	f.hub.apply(leaderRights("clusterset-hub", api.HubLeaderLease))
-	// The times a takeover may need on a slow machine are nobody's silence.
+	// No cluster falls silent in the time that a takeover may need on a slow machine.
 	patient := []string{"--leader-elect", "--suspect-after", "5m", "--expire-after", "10m"}
 	f.hub.restart(patient...)
 	beijing.restartAgent("--leader-elect")
@@ -109,7 +109,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	beijing.apply(exported(ns, "meanwhile", httpPort))
 	newcomer := "{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: newcomer}}"
 	f.hub.apply(newcomer)
-	t.Cleanup(func() { // it never joined, so that nobody waits for it
+	t.Cleanup(func() { // it never joined, so nobody waits for it
 		f.hub.remove(newcomer)
 		for _, m := range f.members {
 			kube.Eventually(t, soon, func() error {
@@ -136,7 +136,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	})
 	took(t, "taking over", began)
 
-	// One that ends in good order hands over at once: it gives its Lease back.
+	// A leader that ends gracefully hands over at once: it releases its Lease.
 	beijing.startAgent("--leader-elect")
 	began = time.Now()
 	secondAgent.stopAgent()

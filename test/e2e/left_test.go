@@ -18,8 +18,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// lose has the hub lose MemberClusters, as one that is restored from a backup of before they joined. The hub process, which would
-// put the finalizer on again, is away meanwhile, as it is where the API server is.
+// lose removes MemberClusters from the hub, as a restore from an older backup does. The hub process is stopped meanwhile,
+// because it would add the finalizer again.
 func (h *hub) lose(names ...string) {
 	h.Helper()
 	h.kill()
@@ -33,9 +33,9 @@ func (h *hub) lose(names ...string) {
 	h.start(*h.flags...)
 }
 
-// A cluster leaves, by the command and by somebody's hand: the others drop what it exported within seconds, and it keeps what it
-// knows. Its name can be taken up again. A cluster whose MemberCluster is missing has not left: everyone keeps what it exported, and
-// says so.
+// A cluster leaves, by the command or because somebody deletes its MemberCluster: the others drop its exports within
+// seconds, and it keeps what it knows. Its name can be used again. A cluster whose MemberCluster is only missing has not
+// left: all clusters keep its exports, and report it.
 func TestLeftAndLost(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("leaves")
@@ -50,7 +50,7 @@ func TestLeftAndLost(t *testing.T) {
 			return f.hub.client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
 		},
 	} {
-		// It is there all the time: nobody takes it for silent, and its agent would write anew what is taken away.
+		// The cluster is running: nobody sees it as silent, and its agent would write removed records again.
 		stop := f.throughout(map[*member]map[string]string{shanghai: want[shanghai]})
 		began := time.Now()
 		if err := leave(); err != nil {
@@ -82,7 +82,7 @@ func TestLeftAndLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, soon, func() error { // an API server knows a token for some seconds
+		kube.Eventually(t, soon, func() error { // an API server caches a token for some seconds
 			if err := as.List(t.Context(), &clustersetv1alpha1.MemberClusterList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 				return fmt.Errorf("with the token of a cluster that left: %w", err)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// recorded returns nil if the member has records of the service on the hub exactly if it should.
+// recorded returns nil if the hub has the member's records of the service exactly when it should.
 func (f *fleet) recorded(member, ns, service string, want bool) error {
 	names, err := f.hub.records(member)
 	if err != nil {
@@ -31,7 +31,7 @@ func (f *fleet) recorded(member, ns, service string, want bool) error {
 	return nil
 }
 
-// An import lives from the first export to the last un-export, in every cluster, and then nothing of it is left anywhere.
+// An import exists from the first export to the last un-export, in every cluster. Afterwards nothing of it is left anywhere.
 func TestLifetimeOfAnImport(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("lifetime")
@@ -82,7 +82,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 		f.eventually(func(m *member) error { return m.gone(ns, "web") })
 		took(t, "the deletion of an exported Service", began)
 		kube.Eventually(t, soon, func() error { return a.exportIs(ns, "web", "Valid", "False", "NoService") })
-		// With the Service comes the import: the export was there all the time.
+		// The ServiceExport exists already, so the Service alone causes the import.
 		a.apply(service(ns, "web", httpPort))
 		f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "xicheng") })
 	})
@@ -101,7 +101,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 	}
 }
 
-// A mark's ServiceExport belongs to the Service and goes with it: with the namespace too, where there are controllers.
+// A mark's ServiceExport belongs to the Service and is deleted with it, and with the namespace where controllers run.
 func TestNamespaceDeletion(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("deletion")
@@ -126,7 +126,7 @@ func TestNamespaceDeletion(t *testing.T) {
 		return nil
 	})
 	took(t, "the deletion of a namespace with an export", began)
-	// The others still have the namespace, and so may export.
+	// The others still have the namespace, so they may export.
 	f.member("minhang").apply(exported(ns, "web", httpPort))
 	f.eventually(func(m *member) error {
 		if m == a {
@@ -138,7 +138,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "minhang") })
 }
 
-// A service is imported as soon as its namespace is there.
+// A service is imported as soon as its namespace exists.
 func TestNamespaceThatAppearsLater(t *testing.T) {
 	f := cities(t)
 	ns := numbered("appears-later")

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// outages is one of the two shared fleets of those tests that kill: beijing's nearest is tianjin, by region.
+// outages is one of the two shared fleets of the tests that kill processes: beijing's nearest is tianjin, by region.
 func outages(t *testing.T) *fleet {
 	t.Helper()
 	f := sharedAs(t, "outages", 2,
@@ -23,7 +23,7 @@ func outages(t *testing.T) *fleet {
 		clusterSpec{name: "shanghai", zone: "shanghai", region: "south"},
 	)
 	f.settle()
-	t.Cleanup(func() { // whatever the test has left undone
+	t.Cleanup(func() { // a test may leave processes stopped
 		f.hub.startAPIServer()
 		for _, m := range f.members {
 			m.startAPIServer()
@@ -36,7 +36,7 @@ func outages(t *testing.T) *fleet {
 	return f
 }
 
-// everyone waits until the hub and every member take a member for what is wanted.
+// everyone waits until the hub and every member see a member in the wanted phase.
 func (f *fleet) everyone(member string, phase clustersetv1alpha1.MemberClusterPhase) {
 	f.Helper()
 	kube.Eventually(f, soon, func() error {
@@ -73,8 +73,8 @@ func (h *hub) versions(member, ns string) string {
 	return fmt.Sprint(all)
 }
 
-// A cluster that falls silent is ranked behind every other, then gone, and there again with its first heartbeat. The hub
-// process is killed at each step, and whoever takes over forgets nothing.
+// A cluster that falls silent is ranked behind every other, is then left out, and returns with its first heartbeat. The hub
+// process is killed at each step, and the next one forgets nothing.
 func TestSilentCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("silent")
@@ -95,7 +95,7 @@ func TestSilentCluster(t *testing.T) {
 	}
 	records := f.hub.versions("beijing", ns)
 
-	// Suspect, for as long as this test likes to look.
+	// The flags keep it Suspect for the rest of this part.
 	const suspect, expire = 4 * time.Second, 8 * time.Second
 	f.hub.restart("--suspect-after", suspect.String(), "--expire-after", "30m")
 	f.settle()
@@ -108,20 +108,20 @@ func TestSilentCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady)
-	if early := ready.LastTransitionTime.Sub(mc.Status.LastHeartbeatTime.Time); early < suspect-time.Second { // stamps are of seconds
+	if early := ready.LastTransitionTime.Sub(mc.Status.LastHeartbeatTime.Time); early < suspect-time.Second { // timestamps have a resolution of one second
 		t.Errorf("suspected %s after the last heartbeat, want %s", early, suspect)
 	}
 	for _, m := range []*member{tianjin, shanghai} {
 		m.dns.eventually(web, "A", ip[m.name])
 		m.dns.eventually(db, "A", pod(m))
-		m.dns.eventually(only, "A", pod(beijing)) // nothing else is left
+		m.dns.eventually(only, "A", pod(beijing)) // no other cluster exports it
 	}
-	// Asked from its own zone, by another cluster there: to itself no cluster is silent.
+	// Asked from its own zone, by another cluster there: no cluster sees itself as silent.
 	near := tianjin.dnsAt(location{Cluster: "daxing", Zone: "beijing", Region: "north"})
 	near.eventually(web, "A", ip["tianjin"])
 	near.eventually(db, "A", pod(tianjin))
 
-	// A hub process that is killed and started again: at no time is the silent one taken for healthy.
+	// The hub process is killed and started again. The silent cluster is never seen as healthy meanwhile.
 	stop := near.alongside(db, "A", pod(tianjin), pod(shanghai), pod(tianjin)+" "+pod(shanghai))
 	f.hub.kill()
 	f.hub.start("--suspect-after", suspect.String(), "--expire-after", expire.String())
@@ -139,7 +139,7 @@ func TestSilentCluster(t *testing.T) {
 	gone := tianjin.dns.alongside(only, "A", "NXDOMAIN")
 	f.hub.kill()
 	f.hub.start("--suspect-after", suspect.String(), "--expire-after", expire.String())
-	// It has written nothing worse of anyone once it has heard from the others.
+	// It has not given any other member a worse phase before their heartbeats arrived.
 	kube.Eventually(t, soon, func() error {
 		n, err := f.hub.metric("clusterset_hub_members", "phase", "Ready")
 		if err == nil && n != 2 {
@@ -154,7 +154,7 @@ func TestSilentCluster(t *testing.T) {
 			f.hub.hasEvent("MemberCluster", "", "beijing", clustersetv1alpha1.ReasonHeartbeatExpired))
 	})
 
-	// It returns, and nothing has to be exported anew.
+	// It returns, and nothing has to be exported again.
 	began = time.Now()
 	beijing.startAgent()
 	f.settle()
@@ -170,7 +170,7 @@ func TestSilentCluster(t *testing.T) {
 	}
 }
 
-// When most fall silent together the hub takes itself for the one that is cut off: none expires, for as long as that lasts.
+// When most members fall silent together the hub process assumes that it is cut off itself: none expires while that lasts.
 func TestBrake(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("brake")
@@ -206,8 +206,8 @@ func TestBrake(t *testing.T) {
 		}
 		return errors.Join(err, f.hub.hasEvent("MemberCluster", "", "shanghai", clustersetv1alpha1.ReasonMostMembersSilent))
 	})
-	// Their names are answered, since nobody else has them, through a restart of the hub process too, and well beyond the time
-	// to expire. There is nothing to poll for but time: it is about what doesn't happen.
+	// Their names are still answered, because no other cluster exports them, also after a restart of the hub process and
+	// long after the time to expire. There is nothing to poll for: the test is about what doesn't happen.
 	stopFirst := tianjin.dns.alongside("beijing."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", beijing.number))
 	stopSecond := tianjin.dns.alongside("shanghai."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", shanghai.number))
 	f.hub.kill()
@@ -225,7 +225,7 @@ func TestBrake(t *testing.T) {
 	stopSecond()
 	t.Logf("silent for %s, and not expired", time.Since(silent).Round(time.Second))
 
-	// One returns, so that the other is alone, and gets its own time.
+	// One returns, so only the other is silent, and it expires in its own time.
 	shanghai.startAgent()
 	f.everyone("shanghai", clustersetv1alpha1.MemberReady)
 	stopFirst()

@@ -15,7 +15,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// scheme knows every kind the tests read.
+// scheme knows every kind that the tests read.
 var scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -28,21 +28,21 @@ var scheme = func() *runtime.Scheme {
 
 func documents(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 
-// httpPort is the spec of a Service of one port.
+// httpPort is the spec of a Service with one port.
 const httpPort = "ports: [{name: http, port: 80, targetPort: 8080}]"
 
-// service is a Service without a selector, of the spec given in YAML's flow style without its braces.
+// service is a Service without a selector, with the given spec in YAML's flow style without its braces.
 func service(ns, name, spec string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
 }
 
-// annotated is a Service that carries FabDNS's mark as an annotation.
+// annotated is a Service with FabDNS's annotation.
 func annotated(ns, name, spec string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, annotations: {fabedge.io/global-service: "true"}}, spec: {%s}}`,
 		ns, name, spec)
 }
 
-// export is a ServiceExport of the spec given.
+// export is a ServiceExport with the given spec.
 func export(ns, name, spec string) string {
 	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
 }
@@ -66,7 +66,7 @@ endpoints: [%s]
 
 const port8080 = "{name: http, port: 8080}"
 
-// endpoint is one for slice: an address, and further fields.
+// endpoint is an endpoint for slice: an address, and further fields.
 func endpoint(address string, fields ...string) string {
 	return fmt.Sprintf("{%s}", strings.Join(append([]string{fmt.Sprintf("addresses: [%q]", address)}, fields...), ", "))
 }

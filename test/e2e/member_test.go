@@ -34,9 +34,9 @@ type member struct {
 	clusterSpec
 	number int
 	agent  *program
-	flags  *[]string // more flags for the agent's next start
+	flags  *[]string // additional flags for the agent's next start
 	dns    *dnsServer
-	// hubKubeconfig is the file that join made and the agent uses.
+	// hubKubeconfig is the file that join made and that the agent uses.
 	hubKubeconfig string
 }
 
@@ -50,7 +50,8 @@ func newMember(dir string, number int, spec clusterSpec) *member {
 	return m
 }
 
-// agentArgs runs the agent as its Deployment would: on the hub with what join made, here with its own account's rights.
+// agentArgs runs the agent as its Deployment would: on the hub with the credentials that join made, here with its own
+// account's rights.
 func (m *member) agentArgs() ([]string, error) {
 	kubeconfig, err := m.kubeconfigFor("clusterset-member")
 	if err != nil {
@@ -70,15 +71,15 @@ func (m *member) agentArgs() ([]string, error) {
 }
 
 func (m *member) launch(ctx context.Context) error {
-	// Ranges of its own, so that an address says whose it is.
+	// Each member has its own ranges, so an address shows its cluster.
 	cidrs := []string{fmt.Sprintf("10.%d.0.0/16", 100+m.number)}
 	if m.dualStack {
 		cidrs = append(cidrs, fmt.Sprintf("fd00:%d::/112", 100+m.number))
 	}
 	opts := []kube.Option{
 		kube.WithServiceCIDRs(cidrs...),
-		// As in OpenShift: who makes an object somebody's needs the right to delete it, or to update the owner's finalizers if
-		// that is to wait for it.
+		// As in OpenShift: an object's creator needs the right to delete its owner, or to update the owner's finalizers if
+		// the owner's deletion is to wait for it.
 		kube.WithAPIServerArgs("--enable-admission-plugins=OwnerReferencesPermissionEnforcement"),
 	}
 	if m.controllers {
@@ -101,7 +102,7 @@ func (m *member) prepare(ctx context.Context, h *hub) error {
 	return m.dns.program.Start(ctx)
 }
 
-// join runs `clusterset join`, and does what the kubelet does for the agent's pod: it puts the Secret's content into a file.
+// join runs `clusterset join`, and then copies the Secret's content into a file, as the kubelet does for the agent's pod.
 func (m *member) join(ctx context.Context, h *hub, flags ...string) error {
 	args := append([]string{
 		"join", "--hub-kubeconfig", h.plane.Kubeconfig(), "--kubeconfig", m.plane.Kubeconfig(), "--install-crds",
@@ -158,10 +159,10 @@ func (m *member) onHub() *rest.Config {
 	return config
 }
 
-// killAgent kills the agent as the kernel would for want of memory.
+// killAgent kills the agent with SIGKILL, as the kernel does when memory is short.
 func (m *member) killAgent() { m.agent.Kill() }
 
-// stopAgent ends the agent in good order.
+// stopAgent stops the agent gracefully.
 func (m *member) stopAgent() {
 	m.Helper()
 	running := m.agent.Running()
@@ -170,7 +171,8 @@ func (m *member) stopAgent() {
 	}
 }
 
-// startAgent starts the agent, with more flags. It returns once the process is up, which says nothing about its hub.
+// startAgent starts the agent with additional flags. It returns once the process is up, whether or not it has reached its
+// hub.
 func (m *member) startAgent(flags ...string) {
 	m.Helper()
 	*m.flags = flags
@@ -179,20 +181,20 @@ func (m *member) startAgent(flags ...string) {
 	}
 }
 
-// restartAgent stops the agent in good order and starts it, with more flags.
+// restartAgent stops the agent gracefully and starts it with additional flags.
 func (m *member) restartAgent(flags ...string) {
 	m.Helper()
 	m.stopAgent()
 	m.startAgent(flags...)
 }
 
-// namespace makes a namespace for the time of the test. At its end what it exports is un-exported; without a namespace
-// controller that is all that can be had.
+// namespace makes a namespace for the time of the test. When the test ends it un-exports everything in it; without a
+// namespace controller the namespace itself stays.
 func (m *member) namespace(name string) {
 	m.Helper()
 	m.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
 	m.Cleanup(func() {
-		// Services first: a mark would bring its ServiceExport back.
+		// Services first: their mark would create the ServiceExport again.
 		for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}} {
 			if err := m.client.DeleteAllOf(context.Background(), all, client.InNamespace(name), notImported); err != nil {
 				m.Errorf("clean up %s: %v", name, err)
@@ -201,7 +203,7 @@ func (m *member) namespace(name string) {
 	})
 }
 
-// notImported selects what the importer didn't write.
+// notImported selects the objects that the importer didn't write.
 var notImported = client.MatchingLabelsSelector{Selector: func() labels.Selector {
 	s, err := labels.Parse(api.LabelManagedBy + "!=" + api.ManagedByImporter)
 	if err != nil {
@@ -210,15 +212,15 @@ var notImported = client.MatchingLabelsSelector{Selector: func() labels.Selector
 	return s
 }()}
 
-// imported is what a member has of an imported service, each nil where it is not there.
+// imported is what a member has of an imported service. Fields are nil for missing objects.
 type imported struct {
 	serviceImport *mcsv1beta1.ServiceImport
 	derived       *corev1.Service
 	global        *fabedgev1alpha1.GlobalService
-	slices        []discoveryv1.EndpointSlice // ours, of this service, by name
+	slices        []discoveryv1.EndpointSlice // ours, for this service, by name
 }
 
-// imported reads what there is of an imported service.
+// imported reads a service's imported objects.
 func (m *member) imported(namespace, name string) (imported, error) {
 	i := imported{&mcsv1beta1.ServiceImport{}, &corev1.Service{}, &fabedgev1alpha1.GlobalService{}, nil}
 	derived := api.DerivedServiceName(namespace, name)
@@ -274,7 +276,7 @@ func (m *member) gone(namespace, name string) error {
 	return nil
 }
 
-// vip returns a service's ClusterSetIP of a family here.
+// vip returns a service's ClusterSetIP of a family in this cluster.
 func (m *member) vip(namespace, name string, family corev1.IPFamily) string {
 	m.Helper()
 	var ip string
@@ -293,7 +295,7 @@ func (m *member) vip(namespace, name string, family corev1.IPFamily) string {
 	return ip
 }
 
-// clusterIP returns the address of a family that a Service of this cluster has.
+// clusterIP returns the cluster IP of a family of a Service in this cluster.
 func (m *member) clusterIP(namespace, name string, family corev1.IPFamily) string {
 	m.Helper()
 	var svc corev1.Service
@@ -322,7 +324,7 @@ func (m *member) exportIs(namespace, name string, kind mcsv1beta1.ServiceExportC
 	return nil
 }
 
-// hasEvent returns nil if there is an Event with the reason about the object, whose note has the words.
+// hasEvent returns nil if there is an Event with the reason about the object, and its note contains the words.
 func (c *cluster) hasEvent(kind, namespace, name, reason string, words ...string) error {
 	var events eventsv1.EventList
 	if err := c.list(&events); err != nil {

@@ -13,8 +13,8 @@ import (
 // scrape reads the metrics of a process.
 type scrape struct{ testfleet.Metrics }
 
-// metric returns the sum over a metric's series that have all the labels, given as name and value in turn; 0 where there are
-// none.
+// metric returns the sum over a metric's series that have all the labels, given as alternating names and values; 0 if there
+// are none.
 func (s *scrape) metric(name string, labels ...string) (float64, error) {
 	text, err := s.Read(context.Background())
 	if err != nil {

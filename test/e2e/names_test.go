@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The README's first promise, in the default namespace: an annotation in one cluster, and both names answer in all.
+// The README's first promise, in the default namespace: one annotation in one cluster, and both names answer in all.
 func TestAnnotatedServiceAnswersInEveryMember(t *testing.T) {
 	f := cities(t)
 	web := annotated("default", "web", httpPort)
@@ -43,7 +43,8 @@ func TestAnnotatedServiceAnswersInEveryMember(t *testing.T) {
 	took(t, "its way out when the annotation goes", began)
 }
 
-// The same by the Multi-Cluster Services API, from a cluster that is not the first, and with a second exporter that joins in.
+// The same with the Multi-Cluster Services API, from a cluster that is not the first, and with a second exporter that
+// follows.
 func TestServiceExportAnswersInEveryMember(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("export")
@@ -67,7 +68,7 @@ func TestServiceExportAnswersInEveryMember(t *testing.T) {
 	}
 }
 
-// FabDNS's own example, to the letter, asked in each city and from two places that export nothing.
+// FabDNS's own example, unchanged, asked in each city and from two locations that export nothing.
 func TestFabDNSFourCities(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("cities")
@@ -102,13 +103,13 @@ func TestFabDNSFourCities(t *testing.T) {
 	west.eventually(name, "A", all...)
 	west.eventually(name, "AAAA", ip6["chaoyang"])
 
-	// A cluster's own name picks it, wherever one asks.
+	// A cluster's own name selects it, from every location.
 	for city, addr := range ip {
 		at.dns.eventually(city+"."+name, "A", addr)
 	}
 	at.dns.eventually("atlantis."+name, "A", "NXDOMAIN")
 
-	// The two in Beijing un-export: Beijing is served by its region, then by whoever is left.
+	// The two in Beijing un-export: Beijing is then served by its region, then by any remaining cluster.
 	f.member("xicheng").remove(service(ns, "nginx", ""))
 	f.member("chaoyang").remove(service(ns, "nginx", ""))
 	f.member("xicheng").dns.eventually(name, "A", ip["shijiazhuang"])
@@ -116,7 +117,7 @@ func TestFabDNSFourCities(t *testing.T) {
 	f.member("xicheng").dns.eventually(name, "A", ip["minhang"])
 }
 
-// A StatefulSet's pods have names of their own in every cluster. xicheng's are pods, with a real endpointslice controller;
+// A StatefulSet's pods have their own names in every cluster. xicheng has pods, with a real endpointslice controller;
 // minhang's slice is made by hand.
 func TestHeadlessHostnames(t *testing.T) {
 	f := cities(t)
@@ -148,7 +149,8 @@ func TestHeadlessHostnames(t *testing.T) {
 	f.member("chaoyang").dns.eventually("minhang.db."+ns+".svc.clusterset.local", "A", "NODATA")
 	f.member("chaoyang").dns.eventually("minhang.db."+ns+".svc.global", "A", "10.202.1.10", "10.202.1.12")
 
-	// A pod that is no longer ready goes, one that is deleted goes, and with the last of a tier the next answers.
+	// A pod that is no longer ready disappears, a deleted one disappears, and after the last of a tier the next tier
+	// answers.
 	name := "db." + ns + ".svc.clusterset.local"
 	began := time.Now()
 	a.podReady(ns, "db-0", false)
@@ -165,9 +167,9 @@ func TestSRV(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("srv")
 	a, b := f.member("xicheng"), f.member("shijiazhuang")
-	// The conformance suite's service: two protocols, one number.
+	// As in the conformance suite: two protocols with the same port number.
 	a.apply(exported(ns, "hello", "ports: [{name: tcp, port: 42}, {name: udp, port: 42, protocol: UDP}]"))
-	// Another port number behind than in front.
+	// The target port differs from the port.
 	ports := "{name: pg, port: 15432}"
 	headless := "clusterIP: None, ports: [{name: pg, port: 5432, targetPort: 15432}]"
 	a.apply(exported(ns, "db", headless), slice(ns, "db", "1", "IPv4", ports, endpoint("10.200.2.10", "hostname: db-0"), endpoint("10.200.2.11")))
@@ -185,7 +187,7 @@ func TestSRV(t *testing.T) {
 			switch m.name {
 			case "shijiazhuang": // in its own zone
 				want = []string{"0 100 15432 db-0.shijiazhuang." + db + "."}
-			case "minhang": // all are in another region
+			case "minhang": // all others are in another region
 				want = []string{
 					"0 33 15432 db-0.xicheng." + db + ".", "0 33 15432 10-200-2-11.xicheng." + db + ".",
 					"0 33 15432 db-0.shijiazhuang." + db + ".",
@@ -195,7 +197,7 @@ func TestSRV(t *testing.T) {
 			m.dns.eventually("_pg._tcp."+db, "SRV", want...)
 		}
 	}
-	// The addresses of the targets come along.
+	// The reply contains the targets' addresses.
 	r, err := b.dns.reply("_pg._tcp.db."+ns+".svc.clusterset.local", "SRV")
 	if err != nil {
 		t.Fatal(err)
@@ -233,7 +235,8 @@ func TestDualStack(t *testing.T) {
 		}
 	}
 
-	// What has IPv6 alone can't have a ClusterSetIP in a cluster without, which says so; its name leads to the exporter.
+	// A service with IPv6 alone can't have a ClusterSetIP in a cluster without IPv6, which reports it; its name leads to the
+	// exporter.
 	a.apply(exported(ns, "six", "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6], "+httpPort))
 	for _, m := range f.members {
 		if m.dualStack {
@@ -255,8 +258,8 @@ func TestDualStack(t *testing.T) {
 	}
 }
 
-// What is no pod (a VM, a database in the basement) joins by an EndpointSlice that somebody writes, zone and readiness
-// included.
+// An endpoint that is no pod (a VM, a database in the basement) is exported by an EndpointSlice that a user writes, with its
+// zone and readiness.
 func TestSelectorlessService(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("vm")
@@ -268,12 +271,12 @@ func TestSelectorlessService(t *testing.T) {
 			endpoint("192.0.2.12", "conditions: {ready: false}")))
 	name := "vm." + ns + ".svc.clusterset.local"
 	f.member("minhang").dns.eventually(name, "A", "192.0.2.10")
-	// An endpoint's own zone counts before its cluster's, but its region is its cluster's: hebei in the south is not the
-	// hebei of shijiazhuang, and neither is near.
+	// An endpoint's own zone takes precedence over its cluster's, but its region is always its cluster's: hebei in the south
+	// is not the hebei of shijiazhuang, and neither is near.
 	f.member("shijiazhuang").dns.eventually(name, "A", "192.0.2.10", "192.0.2.11")
 	f.member("xicheng").dns.eventually("basement.minhang."+name, "A", "192.0.2.11")
 
-	// As a ClusterSetIP service the same endpoints are what the VIP leads to; see TestDerivedService.
+	// As a ClusterIP service the same endpoints are the backends of the ClusterSetIP; see TestDerivedService.
 	began := time.Now()
 	a.apply(slice(ns, "vm", "1", "IPv4", port8080, endpoint("192.0.2.12"), endpoint("192.0.2.13", "conditions: {ready: true}")))
 	f.eventually(func(m *member) error { return m.dns.answers(name, "A", "192.0.2.12", "192.0.2.13") })

@@ -18,8 +18,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// everywhere exports services from all members and returns what each member's DNS answers, by question. "web" is of all,
-// "only" of beijing, which has pods.
+// everywhere exports services from all members and returns the answers of each member's DNS, by question. All members export
+// "web". Only beijing exports "only", which has pods.
 func (f *fleet) everywhere(ns string) map[*member]map[string]string {
 	f.Helper()
 	for _, m := range f.members {
@@ -53,7 +53,7 @@ func (f *fleet) stillAnswer(want map[*member]map[string]string) {
 	})
 }
 
-// throughout asks for all of that, over and over, until the returned function is called.
+// throughout asks all those questions, over and over, until the returned function is called.
 func (f *fleet) throughout(want map[*member]map[string]string) (stop func()) {
 	f.Helper()
 	var stops []func()
@@ -70,8 +70,8 @@ func (f *fleet) throughout(want map[*member]map[string]string) (stop func()) {
 	}
 }
 
-// With the hub's API server away every name keeps its answer in every member; DNS servers and agents can be started anew
-// meanwhile, and afterwards everyone catches up.
+// While the hub's API server is down every name keeps its answer in every member, and DNS servers and agents can be
+// restarted. Afterwards every member catches up.
 func TestHubAPIServerDown(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("down")
@@ -82,7 +82,7 @@ func TestHubAPIServerDown(t *testing.T) {
 	for round, end := range []func(){f.hub.plane.StopAPIServer, f.hub.plane.KillAPIServer} {
 		stop := f.throughout(want)
 		end()
-		// An agent that starts now is up, and waits. What is exported now waits too, and says so.
+		// An agent that starts now is up, and waits. New exports wait too, and report it.
 		name := fmt.Sprintf("meanwhile-%d", round)
 		tianjin.killAgent()
 		tianjin.startAgent()
@@ -95,7 +95,7 @@ func TestHubAPIServerDown(t *testing.T) {
 			t.Errorf("what is on the hub already is no longer said to be: %v", err)
 		}
 		stop()
-		// A DNS server that starts now needs its own cluster only.
+		// A DNS server that starts now needs only its own cluster.
 		beijing.dns.restart()
 		f.stillAnswer(want)
 		stop = f.throughout(want)
@@ -112,15 +112,15 @@ func TestHubAPIServerDown(t *testing.T) {
 	}
 }
 
-// Somebody empties the hub under running agents: its MemberClusters first, then every record. The agents put their records
-// back. While the hub doesn't know its own member no importer takes anything away; that is what state "held" counts and an
-// Event says.
+// Somebody empties the hub while agents run: its MemberClusters first, then every record. The agents write their records
+// again. While a member's own MemberCluster is missing on the hub, its importer removes nothing; the state "held" counts
+// those imports and an Event reports them.
 func TestHubEmptied(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("emptied")
 	want := f.everywhere(ns)
 	stop := f.throughout(want)
-	// Those that are stopped can't put anything back, so that something stays missing.
+	// Stopped agents can't write anything again, so their records stay missing.
 	f.member("beijing").stopAgent()
 	f.hub.lose("beijing", "tianjin", "shanghai")
 	for _, m := range f.members {
@@ -134,14 +134,14 @@ func TestHubEmptied(t *testing.T) {
 		}
 		kube.Eventually(t, soon, func() error {
 			n, err := m.metric("clusterset_importer_services", "state", "held")
-			if err == nil && n < 2 { // web, which lacks beijing, and only
+			if err == nil && n < 2 { // web without beijing, and only
 				err = fmt.Errorf("%v services are held", n)
 			}
 			return errors.Join(err, f.recorded(m.name, ns, "web", true),
 				m.hasEvent("MemberCluster", "", m.name, "HubIncomplete", "nothing is deleted"))
 		})
 	}
-	// An agent that starts now holds as well.
+	// An agent that starts now also holds its imports.
 	f.member("beijing").startAgent()
 	kube.Eventually(t, soon, func() error { return f.recorded("beijing", ns, "only", true) })
 	f.member("shanghai").restartAgent()
@@ -159,8 +159,8 @@ func TestHubEmptied(t *testing.T) {
 	kube.Eventually(t, soon, f.nothingHeld)
 }
 
-// Somebody deletes every record from the hub, while all members are there. Their agents write them anew at once, and no name
-// goes missing meanwhile. What a user un-exports at the same time goes, as fast as ever.
+// Somebody deletes every record from the hub while all MemberClusters stay. The agents write them again at once, and no name
+// disappears meanwhile. A service that a user un-exports at the same time is removed as fast as always.
 func TestRecordsDeletedByHand(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("byhand")
@@ -188,7 +188,7 @@ func TestRecordsDeletedByHand(t *testing.T) {
 	f.stillAnswer(want)
 }
 
-// nothingHeld returns nil where no importer waits for anything that the hub doesn't have.
+// nothingHeld returns nil if no importer holds anything that the hub doesn't have.
 func (f *fleet) nothingHeld() error {
 	var errs []error
 	for _, m := range f.members {
@@ -201,9 +201,9 @@ func (f *fleet) nothingHeld() error {
 	return errors.Join(errs...)
 }
 
-// The hub comes back with an empty etcd: no CRDs, no members, no accounts. Nothing changes anywhere until somebody joins the
-// members anew, one after the other, and while he does: who joins first waits for the others. Then everything is as it was,
-// down to the ClusterSetIPs of what a member exports itself.
+// The hub returns with an empty etcd: no CRDs, no members, no accounts. Nothing changes anywhere until somebody joins the
+// members again, one after the other: the first to join waits for the others. Then everything is as before, including the
+// ClusterSetIPs of what a member exports itself.
 func TestHubThatLosesItsData(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("lost")
@@ -219,7 +219,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.hub.startAPIServer()
-	// Running agents are refused: their accounts are gone. So is one that starts.
+	// Running agents are refused, because their accounts are gone. So is one that starts.
 	f.member("tianjin").killAgent()
 	f.member("tianjin").startAgent()
 	for _, m := range f.members {
@@ -228,7 +228,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.name == "tianjin" {
-			continue // sends none before it has read the hub
+			continue // it sends no heartbeat before it has read the hub
 		}
 		kube.Eventually(t, soon, func() error {
 			n, err := m.metric("clusterset_exporter_heartbeats_total", "result", "error")
@@ -238,7 +238,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 			return err
 		})
 	}
-	// The API server knows nobody's kinds until the first joins.
+	// The API server has no CRDs until the first member joins.
 	if err := f.hub.prepare(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 		if err := m.join(context.Background(), f.hub, "--rejoin"); err != nil {
 			t.Fatal(err)
 		}
-		m.restartAgent() // it would read the new token within half a minute
+		m.restartAgent() // it would read the new token within half a minute anyway
 		kube.Eventually(t, soon, func() error {
 			awaited, err := m.metric("clusterset_importer_awaited_clusters")
 			if missing := len(f.members) - 1 - i; err == nil && int(awaited) != missing {
@@ -261,7 +261,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 			})
 		}
 		if i == 0 {
-			// What it un-exports goes, though the others are away: nobody waits for that.
+			// A service that it un-exports is removed without waiting for the other members.
 			m.apply(exported(ns, "brief", httpPort))
 			kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "brief", m.name) })
 			m.remove(export(ns, "brief", ""))
@@ -274,7 +274,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 	f.stillAnswer(want)
 }
 
-// A member that doesn't join again is waited for no longer than --await-rejoin.
+// The importers stop waiting for a member that doesn't join again after --await-rejoin.
 func TestAwaitRejoinEnds(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("ends")
@@ -296,7 +296,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 		return tianjin.hasEvent("MemberCluster", "", "shanghai", "NotRejoined", "has not joined again")
 	})
 	kube.Eventually(t, soon, func() error { return beijing.importedFrom(ns, "web", "beijing", "tianjin") })
-	if after := time.Since(began); after < 8*time.Second { // creation times are cut to the second
+	if after := time.Since(began); after < 8*time.Second { // creation times have a resolution of one second
 		t.Errorf("beijing gave shanghai up after %s", after)
 	}
 	took(t, "giving a lost cluster up", began)
@@ -321,7 +321,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 	f.stillAnswer(want)
 }
 
-// rejoin joins every member again, all at once.
+// rejoin joins every member again, all at the same time.
 func (f *fleet) rejoin() {
 	f.Helper()
 	var group errgroup.Group

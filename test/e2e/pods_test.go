@@ -3,7 +3,7 @@ package e2e
 import "fmt"
 
 // pod makes a pod that looks to the endpointslice controller as if a kubelet ran it: a pod of a StatefulSet, behind a
-// headless Service. It needs a member with controllers, and lies on a node in the member's zone.
+// headless Service, on a node in the member's zone. It needs a member with controllers.
 func (m *member) pod(ns, name, service, ip string) {
 	m.Helper()
 	if !m.controllers {
@@ -28,7 +28,7 @@ spec:
 	pods[ns+"/"+name] = ip
 }
 
-// pods are the addresses of the pods made.
+// pods are the addresses of those pods.
 var pods = map[string]string{}
 
 // podReady changes a pod's readiness.

@@ -20,15 +20,15 @@ func exportWith(ns, name, annotations string) string {
 
 const headlessService = "clusterIP: None, ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort
 
-// policyCase is a policy that xicheng's export, the oldest, states, and what comes of it. Each city has one endpoint, 10.<its
-// number>.0.1: xicheng and chaoyang lie in zone beijing, shijiazhuang in their region, minhang far away.
+// policyCase is a policy on xicheng's export, the oldest, and its effects. Each city has one endpoint, 10.<its number>.0.1:
+// xicheng and chaoyang lie in zone beijing, shijiazhuang in their region, minhang far away.
 type policyCase struct {
 	name, annotations string
-	spec              string // of the Service, besides headlessService
-	marked            bool   // exported by a mark on the Service, which has the annotations
+	spec              string // of the Service, in addition to headlessService
+	marked            bool   // exported by a mark on the Service, which carries the annotations
 	want              map[string]string
-	fromBeijing       string // the cities that a server in Beijing answers
-	said              string // by the ServiceExport of what is garbage
+	fromBeijing       string // the cities in the answer of a server in Beijing
+	said              string // what the ServiceExport's condition says about invalid values
 }
 
 var policyCases = []policyCase{
@@ -56,8 +56,8 @@ var policyCases = []policyCase{
 	},
 }
 
-// A policy travels from the oldest export to everyone's ServiceImport and GlobalService, and DNS obeys it. Garbage is named, and
-// the rest holds.
+// The oldest export's policy arrives on every cluster's ServiceImport and GlobalService, and DNS follows it. Invalid values
+// are reported, and the rest applies.
 func TestPolicy(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("policy")
@@ -73,7 +73,7 @@ func TestPolicy(t *testing.T) {
 			oldest.apply(service(ns, c.name, c.spec+headlessService), exportWith(ns, c.name, c.annotations))
 		}
 	}
-	oldest.letASecondPass(ns, "marked") // which the agent makes in its own time
+	oldest.letASecondPass(ns, "marked") // the agent creates it when it gets to it
 	oldest.letASecondPass(ns, policyCases[len(policyCases)-1].name)
 	for _, c := range policyCases {
 		for _, m := range f.members {
@@ -107,7 +107,7 @@ func TestPolicy(t *testing.T) {
 			reason := "NoConflicts"
 			status := "False"
 			if len(c.want) > 0 && c.spec == "" {
-				status, reason = "True", "PolicyConflict" // the other cities state nothing
+				status, reason = "True", "PolicyConflict" // the other cities state no policy
 			}
 			kube.Eventually(t, soon, func() error {
 				var errs []error
@@ -127,7 +127,7 @@ func TestPolicy(t *testing.T) {
 		})
 	}
 
-	// What is stated no longer is gone everywhere.
+	// A removed policy is removed everywhere.
 	oldest.apply(exportWith(ns, "prefer-none", ""))
 	kube.Eventually(t, soon, func() error {
 		var errs []error
@@ -139,7 +139,7 @@ func TestPolicy(t *testing.T) {
 	})
 }
 
-// states returns nil if the ServiceImport and the GlobalService carry just that policy.
+// states returns nil if the ServiceImport and the GlobalService carry exactly that policy.
 func (m *member) states(ns, name string, want map[string]string) error {
 	var imp mcsv1beta1.ServiceImport
 	var global fabedgev1alpha1.GlobalService

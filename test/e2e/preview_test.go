@@ -32,8 +32,9 @@ import (
 
 const previewSteps = 12
 
-// TestPreviewComesTrue previews random changes of random services, makes each change, and compares every answer in every cluster with the
-// prediction: what a DNS server answers to both names, and which endpoints the cluster's own EndpointSlices put behind the ClusterSetIP.
+// TestPreviewComesTrue previews random changes of random services, makes each change, and compares every answer in every
+// cluster with the prediction: the DNS answers for both names, and the endpoints that the cluster's own EndpointSlices put
+// behind the ClusterSetIP.
 func TestPreviewComesTrue(t *testing.T) {
 	seed, _ := randomSeeds(t)
 	f := outages(t)
@@ -47,7 +48,7 @@ func TestPreviewComesTrue(t *testing.T) {
 	for i := range previewSteps {
 		p.step(i, p.pick(i))
 	}
-	// The hub has to take the cluster for Expired, which takes it some time.
+	// The hub process must first see the cluster as Expired, which takes some time.
 	f.hub.restart("--suspect-after", "4s", "--expire-after", "8s")
 	f.settle()
 	victim := f.members[p.IntN(len(f.members))]
@@ -61,7 +62,7 @@ type previewed struct {
 	ns string
 }
 
-// previewStep is a change, and how to make it.
+// previewStep is a change and the function that makes it.
 type previewStep struct {
 	change preview.Change
 	do     func()
@@ -69,7 +70,7 @@ type previewStep struct {
 
 var previewNames = []string{"vip", "two", "headless", "mixed"}
 
-// begin makes the services, and exports most of them.
+// begin creates the services, and exports most of them.
 func (p *previewed) begin() {
 	for i, m := range p.members {
 		for n, name := range previewNames {
@@ -105,7 +106,7 @@ func (p *previewed) exporters(name string) (exporting, others []*member) {
 	return exporting, others
 }
 
-// pick chooses a change, of each kind in turn as far as one can be made.
+// pick chooses a change, of each kind in turn where possible.
 func (p *previewed) pick(i int) previewStep {
 	m := p.members[p.IntN(len(p.members))]
 	name := previewNames[p.IntN(len(previewNames))]
@@ -140,7 +141,7 @@ func (p *previewed) pick(i int) previewStep {
 	}}
 }
 
-// records are what the exporter of a member makes of a Service.
+// records are the records that a member's exporter makes of a Service.
 func (p *previewed) records(m *member, name string) *preview.Records {
 	src := exporter.Source{Cluster: m.name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}}
 	var endpoints discoveryv1.EndpointSliceList
@@ -167,7 +168,7 @@ func (p *previewed) patch(cluster, patch string) {
 	}
 }
 
-// state reads what the hub has.
+// state reads the hub's records.
 func (p *previewed) state() (*preview.State, error) {
 	var objects []runtime.Object
 	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
@@ -183,11 +184,11 @@ func (p *previewed) state() (*preview.State, error) {
 	return preview.NewState(objects), nil
 }
 
-// step previews a change, makes it, and waits until all that was predicted is so.
+// step previews a change, makes it, and waits until every prediction is true.
 func (p *previewed) step(i int, s previewStep) {
 	p.Helper()
 	var now *preview.State
-	kube.Eventually(p, soon, func() (err error) { // what was done before has arrived everywhere
+	kube.Eventually(p, soon, func() (err error) { // the previous change has arrived everywhere
 		if now, err = p.state(); err != nil {
 			return err
 		}
@@ -208,7 +209,7 @@ func (p *previewed) step(i int, s previewStep) {
 	})
 }
 
-// is returns nil if every service is to every cluster what the State makes of it.
+// is returns nil if every service looks to every cluster as the State predicts.
 func (p *previewed) is(s *preview.State) error {
 	var errs []error
 	for _, place := range s.Places() {
@@ -230,7 +231,7 @@ func (p *previewed) is(s *preview.State) error {
 			if err != nil {
 				return err
 			}
-			// The endpoints of a cluster that is down are where they were. That it is down, nobody here knows.
+			// The endpoints in a cluster that is down are unchanged, because nobody there knows that it is down.
 			if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
 				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", place, name, a, b))
 			}
@@ -250,7 +251,7 @@ func behind(a *preview.Answer) string {
 	return fmt.Sprintf("%v %v tier %q degraded %v", clusters, a.Addresses, a.Tier, a.Degraded)
 }
 
-// asked compares what a DNS server answers.
+// asked compares the answer of a DNS server.
 func (p *previewed) asked(m *member, name string, want *preview.Answer) error {
 	answer := want.Addresses
 	switch {
@@ -266,7 +267,7 @@ func (p *previewed) asked(m *member, name string, want *preview.Answer) error {
 	return m.dns.answers(name, "A", answer...)
 }
 
-// importedObjects are what tells a member where a service leads.
+// importedObjects are the objects that tell a member where a service's endpoints are.
 func (m *member) importedObjects(ns, name string) (objects []runtime.Object, err error) {
 	i, err := m.imported(ns, name)
 	if err != nil {
@@ -291,7 +292,7 @@ func (m *member) importedObjects(ns, name string) (objects []runtime.Object, err
 	return objects, nil
 }
 
-// command has the command preview the change as well, which comes to the same.
+// command checks that the command's preview gives the same result.
 func (p *previewed) command(now *preview.State, change preview.Change) {
 	p.Helper()
 	file := filepath.Join(p.TempDir(), "changes.yaml")
@@ -338,7 +339,7 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 	for _, r := range []*preview.Result{&said, &want} {
 		for i := range r.Services {
 			for j := range r.Services[i].Conflicts {
-				r.Services[i].Conflicts[j].Message = "" // it has the time of an export that hasn't been made
+				r.Services[i].Conflicts[j].Message = "" // it contains the creation time of an export that doesn't exist yet
 			}
 		}
 	}

@@ -2,7 +2,7 @@ package e2e
 
 import testfleet "github.com/clusterset/clusterset/test/fleet"
 
-// What fleets of every kind are made of, under the names that are used here.
+// The building blocks of all kinds of fleets, under the names used in this package.
 type (
 	program  = testfleet.Program
 	location = testfleet.Location

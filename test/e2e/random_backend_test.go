@@ -8,14 +8,14 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// backend is one address with what counts for it.
+// backend is one address with everything that ranks it.
 type backend struct {
 	part     exportedPart
 	address  string
-	zone     string // its own, else its cluster's
+	zone     string // its own, or its cluster's
 	hostname string
 	ready    bool
-	// stands says that the address is a ClusterIP, which stands for the whole cluster.
+	// stands says that the address is a ClusterIP, which represents the whole cluster.
 	stands bool
 	ports  map[mergedPort]int32 // where the address listens, for the service's ports
 }
@@ -69,7 +69,7 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// best are the backends of the best tier, by the default policy, those of drained clusters behind all others (A22, A25).
+// best are the backends of the best tier, by the default policy, with drained clusters last (A22, A25).
 func (z *zoneFile) best(all []backend) []backend {
 	for _, drained := range []bool{false, true} {
 		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {

@@ -19,7 +19,8 @@ type doubt struct {
 
 var randomZones = []string{"clusterset.local", "global"}
 
-// check returns nil once every server answers every question as the oracle does, and nothing is left of what isn't exported.
+// check returns nil once every server answers every question as the oracle does, and no object of an un-exported service is
+// left.
 func (r *randomRun) check() error {
 	w, err := r.observe()
 	if err != nil {
@@ -46,7 +47,7 @@ func (r *randomRun) check() error {
 	return r.leftovers(w)
 }
 
-// everything is every question to every server.
+// everything is every question for every server.
 func (r *randomRun) everything(w *world) []doubt {
 	var all []doubt
 	for _, name := range r.questions(w) {
@@ -60,7 +61,7 @@ func (r *randomRun) everything(w *world) []doubt {
 }
 
 // compare asks questions and returns those with a wrong answer, with an error about the first few. It stops when it has
-// found as many as are of interest.
+// found enough of them.
 func (r *randomRun) compare(w *world, oracle []map[string]*zoneFile, all []doubt, enough int) ([]doubt, error) {
 	var mu sync.Mutex
 	var wrong []doubt
@@ -100,7 +101,7 @@ func (r *randomRun) compare(w *world, oracle []map[string]*zoneFile, all []doubt
 	return wrong, fmt.Errorf("%d wrong answers, or more:\n%w", len(wrong), errors.Join(errs...))
 }
 
-// ask asks over UDP and, as any client, again over TCP where the answer was cut short.
+// ask asks over UDP and, as any client does, again over TCP if the answer was truncated.
 func (r *randomRun) ask(q doubt) string {
 	s := r.servers[q.server]
 	reply, err := s.reply(q.name, q.qtype)
@@ -113,7 +114,7 @@ func (r *randomRun) ask(q doubt) string {
 	return replyText(reply)
 }
 
-// replyText puts a reply into the oracle's words.
+// replyText formats a reply as the oracle does.
 func replyText(reply *dns.Msg) string {
 	switch {
 	case reply.Rcode != dns.RcodeSuccess:

@@ -17,7 +17,8 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// leftovers returns an error about an object of ours that belongs to a service nobody exports (C5, C30 of docs/spec/control-plane.md).
+// leftovers returns an error about one of our objects that belongs to a service nobody exports (C5, C30 of
+// docs/spec/control-plane.md).
 func (r *randomRun) leftovers(w *world) error {
 	exported := map[types.NamespacedName]bool{}
 	for _, key := range w.keys() {

@@ -17,20 +17,20 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// The oracle says what every name has to answer in a random run. It is written from docs/spec/answers.md and
-// docs/spec/control-plane.md, whose rules the comments of these files cite. It knows nothing of internal/merge, internal/index and
-// their like, and reads only what users made in the members, never what travelled between them: if a record got lost on the way, the
-// oracle doesn't know of the way.
+// The oracle computes what every name must answer in a random run. It follows docs/spec/answers.md and
+// docs/spec/control-plane.md, whose rules the comments of these files cite. It uses nothing of internal/merge,
+// internal/index or similar packages, and reads only what users made in the members, never what was sent between them: so it
+// also notices a record that got lost on the way.
 //
-// The ClusterSetIP alone it can't compute, since the API server chooses it (D27 of docs/spec/data-path.md): that is the derived Service's, of the families
-// that it works out itself.
+// It can't compute the ClusterSetIP, because the API server chooses it (D27 of docs/spec/data-path.md). It reads it from the
+// derived Service, for the families that it computes itself.
 
-// world is what the users of all clusters have made.
+// world is everything that the users of all clusters have made.
 type world struct {
 	clusters []*clusterView
 }
 
-// clusterView is what the users of one cluster have made.
+// clusterView is everything that the users of one cluster have made.
 type clusterView struct {
 	clusterSpec
 	drained    bool // or suspected
@@ -39,7 +39,7 @@ type clusterView struct {
 	services   map[types.NamespacedName]*corev1.Service
 	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
 	slices     map[types.NamespacedName][]discoveryv1.EndpointSlice
-	// derived are the Services that carry ClusterSetIPs, by the service they stand for.
+	// derived are the Services that carry ClusterSetIPs, by the service they represent.
 	derived map[types.NamespacedName]*corev1.Service
 }
 
@@ -104,7 +104,8 @@ func (c *clusterView) read(m *member, ns string) error {
 	return nil
 }
 
-// marksHonoured returns an error while a mark on a Service hasn't got its ServiceExport, or one is left over from a mark (C1).
+// marksHonoured returns an error while a marked Service has no ServiceExport, or a ServiceExport is left over from a removed
+// mark (C1).
 func (w *world) marksHonoured() error {
 	const mark = "fabedge.io/global-service"
 	for _, c := range w.clusters {
@@ -139,7 +140,7 @@ type exportedPart struct {
 	slices  []discoveryv1.EndpointSlice
 }
 
-// parts returns who exports a service (C1, C2), the winner first (C10).
+// parts returns the exporting clusters of a service (C1, C2), the winner first (C10).
 func (w *world) parts(key types.NamespacedName) []exportedPart {
 	var all []exportedPart
 	for _, c := range w.clusters {
@@ -154,7 +155,7 @@ func (w *world) parts(key types.NamespacedName) []exportedPart {
 	return all
 }
 
-// keys returns every service that somebody exports.
+// keys returns every exported service.
 func (w *world) keys() []types.NamespacedName {
 	var all []types.NamespacedName
 	for _, c := range w.clusters {
@@ -169,12 +170,12 @@ func (w *world) keys() []types.NamespacedName {
 
 func (p exportedPart) headless() bool { return p.service.Spec.ClusterIP == "None" }
 
-// has says whether the cluster's own Service has exactly this port.
+// has says whether the cluster's own Service has this port with the same number.
 func (p exportedPart) has(port mergedPort) bool {
 	return slices.ContainsFunc(p.service.Spec.Ports, port.is)
 }
 
-// mergedPort is a port of the service that all parts make together.
+// mergedPort is a port of the service that all parts form together.
 type mergedPort struct {
 	name     string // in DNS
 	original string // in the clusters that have it

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// questions are all names that exist, and all that ever could have.
+// questions are all names that exist, and all that could ever have existed.
 func (r *randomRun) questions(w *world) []string {
 	names := map[string]bool{}
 	for _, zone := range randomZones {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// script is what happens in one run. It follows from the seed alone: nothing is looked up, so that a seed which failed does
-// the same again.
+// script is the sequence of steps of one run. It follows from the seed alone and doesn't look anything up, so a failed seed
+// repeats the same steps.
 type script struct {
 	*rand.Rand
 	seed       uint64
@@ -20,7 +20,7 @@ type script struct {
 	kills      int
 }
 
-// operation is one step of the script, and how to say it.
+// operation is one step of the script, and its description.
 type operation struct {
 	text string
 	do   func(*randomRun) error
@@ -43,7 +43,7 @@ func (c randomCell) String() string {
 	return fmt.Sprintf("%s/%s in cluster %d", c.namespace, c.name, c.cluster)
 }
 
-// newScript writes the script of a seed. The run's number keeps the namespaces of several runs in one fleet apart.
+// newScript writes the script of a seed. The run's number separates the namespaces of several runs in one fleet.
 func newScript(seed uint64, run, n int) *script {
 	s := &script{
 		Rand: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
@@ -53,7 +53,7 @@ func newScript(seed uint64, run, n int) *script {
 		s.namespaces = append(s.namespaces, fmt.Sprintf("%s-%d", ns, run))
 	}
 	lab, late := s.namespaces[2], s.namespaces[3]
-	s.missing[randomPlace{2, lab}] = true // for good
+	s.missing[randomPlace{2, lab}] = true // for the whole run
 	s.missing[randomPlace{1, late}] = true
 	for c := range randomClusters {
 		for _, ns := range s.namespaces {
@@ -96,14 +96,14 @@ func (s *script) appear(p randomPlace) {
 	}, "namespace %s appears in cluster %d", p.namespace, p.cluster)
 }
 
-// rest starts what is down and waits until all answers are right. Without it a script would be over before much of it is
-// done, and what changes and goes would be things that never were there.
+// rest starts what is down and waits until all answers are right. Without it the script would end before most of its changes
+// had any effect.
 func (s *script) rest() {
 	s.down = [randomProcesses]bool{}
 	s.add((*randomRun).rest, "rest until all answers are right")
 }
 
-// fate kills a process that runs, or starts one that was killed.
+// fate kills a running process, or starts one that was killed.
 func (s *script) fate() {
 	if s.IntN(100) >= 20 {
 		return

@@ -39,7 +39,7 @@ func (z *zoneFile) clusterSetIPs(key types.NamespacedName, parts []exportedPart)
 		if f == corev1.IPv6Protocol && !z.member.dualStack {
 			continue
 		}
-		found := "0.0.0.0" // never answered: there is to be an address
+		found := "0.0.0.0" // never answered: the address doesn't exist yet
 		if f == corev1.IPv6Protocol {
 			found = "::"
 		}
@@ -55,7 +55,7 @@ func (z *zoneFile) clusterSetIPs(key types.NamespacedName, parts []exportedPart)
 	return ips
 }
 
-// servicePorts writes the ports of a service that has its own addresses: they point at its name (A40, A42).
+// servicePorts writes the ports of a service with its own addresses: they point at its name (A40, A42).
 func (z *zoneFile) servicePorts(name string, ports []mergedPort) {
 	all := map[srvTarget]bool{}
 	for _, p := range ports {
@@ -67,7 +67,7 @@ func (z *zoneFile) servicePorts(name string, ports []mergedPort) {
 	z.addSRV(name, all)
 }
 
-// clusterIPs writes a service that is its exporters' ClusterIPs, the best tier's (A34).
+// clusterIPs writes a service whose addresses are the ClusterIPs of its best tier's exporters (A34).
 func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedPart) {
 	var all []backend
 	for _, p := range parts {
@@ -79,7 +79,8 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 			all = append(all, backend{part: p, address: ip, zone: p.zone, ready: ready, stands: true})
 		}
 	}
-	// A cluster without a ready endpoint gives way to one that has some, even to an Expired one (C34), which isn't answered (A21).
+	// A cluster without a ready endpoint yields to one that has some, even to an Expired one (C34), which isn't answered
+	// (A21).
 	if slices.ContainsFunc(all, func(b backend) bool { return b.ready }) {
 		all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
 	}
@@ -102,8 +103,8 @@ func (z *zoneFile) clusterIPs(name string, ports []mergedPort, parts []exportedP
 	}
 }
 
-// clusterPorts writes the ports that not all clusters behind a service's name have, in the zone where clusters have names: they point
-// at the best of those that have them. A port that none of them has stays at the service's name (A45).
+// clusterPorts writes the ports that only some clusters behind a service's name have, in the zone where clusters have names:
+// they point at the best clusters that have them. A port that no cluster has stays at the service's name (A45).
 func (z *zoneFile) clusterPorts(name string, ports []mergedPort, all []backend) {
 	behind := len(z.best(all))
 	union := map[srvTarget]bool{}
@@ -129,7 +130,7 @@ func (z *zoneFile) clusterPorts(name string, ports []mergedPort, all []backend) 
 	z.addSRV(name, union)
 }
 
-// withoutRecords leaves a name and what lies below it without records.
+// withoutRecords removes all records of a name and the names below it.
 func (z *zoneFile) withoutRecords(name string) {
 	for n := range z.names {
 		if n == name || strings.HasSuffix(n, "."+name) {
@@ -138,7 +139,7 @@ func (z *zoneFile) withoutRecords(name string) {
 	}
 }
 
-// headless writes a service that is its ready endpoints. Without any it doesn't exist (A11).
+// headless writes a service whose addresses are its ready endpoints. It doesn't exist without any (A11).
 func (z *zoneFile) headless(name string, ports []mergedPort, parts []exportedPart) {
 	var all []backend
 	for _, p := range parts {

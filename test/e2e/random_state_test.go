@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// randomLabel is on all that the users of a random run make.
+// randomLabel is on all objects that the users of a random run make.
 const randomLabel = "clusterset-test/random"
 
 const randomLabels = "labels: {" + randomLabel + `: "true"`
 
 // randomSlices is how many EndpointSlices a Service can have: of IPv4, of IPv6, another of IPv4, and one of FQDNs, which
-// nobody can import.
+// cannot be imported.
 const randomSlices = 4
 
 var randomSliceTypes = [randomSlices]string{"IPv4", "IPv6", "IPv4", "FQDN"}
 
-// randomState is what a user has made at one place.
+// randomState is what a user has made in one place.
 type randomState struct {
 	kind     string // ClusterIP, NodePort, None for headless, ExternalName; empty where there is no Service
 	families string // the spec's fields about IP families
@@ -33,10 +33,10 @@ type randomPort struct {
 
 func (p randomPort) String() string { return fmt.Sprintf("%s:%d/%s", p.name, p.number, p.protocol) }
 
-// randomSlice is an EndpointSlice's content in YAML's flow style; none where empty.
+// randomSlice is an EndpointSlice's content in YAML's flow style; empty: there is none.
 type randomSlice struct{ text string }
 
-// randomPortSets are what Services are made of. They agree, and disagree by name, by number and by protocol.
+// randomPortSets are the ports of Services. Some agree, and some differ by name, number or protocol.
 var randomPortSets = [][]randomPort{
 	{{"http", "TCP", 80}},
 	{{"http", "TCP", 80}},
@@ -49,11 +49,11 @@ var randomPortSets = [][]randomPort{
 	{{"http", "UDP", 80}},
 }
 
-// newService makes the Service at random.
+// newService makes a random Service.
 func (s *script) newService(c randomCell, state *randomState) {
 	state.kind = []string{"ClusterIP", "ClusterIP", "ClusterIP", "NodePort", "None", "None", "None", "ExternalName"}[s.IntN(8)]
 	families := []string{"", "ipFamilyPolicy: PreferDualStack", "ipFamilyPolicy: SingleStack"}
-	if c.cluster != 1 { // which has IPv4 alone, and would refuse these
+	if c.cluster != 1 { // it has IPv4 alone, and would refuse these
 		families = append(families, "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6]", "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4]")
 	}
 	state.families = families[s.IntN(len(families))]
@@ -78,12 +78,12 @@ func (s *script) newSlices(c randomCell, state *randomState) {
 	}
 }
 
-// newSlice makes the i'th EndpointSlice at random.
+// newSlice makes the i'th EndpointSlice.
 func (s *script) newSlice(c randomCell, state *randomState, i int) randomSlice {
 	var ports, endpoints []string
 	for _, p := range state.ports {
 		switch number := p.number; s.IntN(10) {
-		case 0: // the endpoints lack it
+		case 0: // the endpoints have no such port
 		case 1, 2, 3:
 			ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, number))
 		default:
@@ -123,7 +123,7 @@ func (s *script) newSlice(c randomCell, state *randomState, i int) randomSlice {
 
 var randomHostnames = []string{"pod-0", "pod-1", "db"}
 
-// randomAddresses are those of a cluster's endpoints. The first is everyone's.
+// randomAddresses are those of a cluster's endpoints. The first is the same in all clusters.
 func randomAddresses(cluster int, kind string) []string {
 	switch kind {
 	case "FQDN":

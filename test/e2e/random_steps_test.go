@@ -8,7 +8,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// cell returns a service's place at random, and what it holds.
+// cell chooses a service's place at random, and returns it with its state.
 func (s *script) cell() (randomCell, *randomState) {
 	for {
 		c := randomCell{randomPlace{s.IntN(randomClusters), s.namespaces[s.IntN(len(s.namespaces))]}, fmt.Sprintf("svc%d", s.IntN(randomNames))}
@@ -22,7 +22,7 @@ func (s *script) cell() (randomCell, *randomState) {
 	}
 }
 
-// step adds one thing that a user does. What makes no sense at a place becomes something that does.
+// step adds one user action. An action that makes no sense in a place is replaced by one that does.
 func (s *script) step() {
 	c, state := s.cell()
 	if state.kind == "" {
@@ -60,11 +60,11 @@ func (s *script) create(c randomCell, state *randomState) {
 
 func (s *script) export(c randomCell, state *randomState) {
 	if state.mark != "" {
-		s.scale(c, state) // it is exported as it is
+		s.scale(c, state) // it is exported already
 		return
 	}
-	// Whatever is there goes first. It may be the exporter's own for a mark that was there a moment ago; taken over, it would
-	// go with the mark.
+	// An existing ServiceExport is removed first. It may be the exporter's own for a mark of a moment ago, and would be
+	// removed with the mark.
 	s.add(func(r *randomRun) error {
 		if err := r.removeExport(c); err != nil {
 			return err
@@ -89,7 +89,7 @@ func (s *script) mark(c randomCell, state *randomState) {
 	s.add(apply(c, state.serviceManifest(c)), "mark %s: %q", c, state.mark)
 }
 
-// change gives a Service other ports, or makes it one of another kind, which takes a new one.
+// change gives a Service other ports, or another kind, which needs a new Service.
 func (s *script) change(c randomCell, state *randomState) {
 	if s.IntN(3) > 0 {
 		state.ports = s.newPorts(state.kind)
@@ -109,7 +109,7 @@ func (s *script) change(c randomCell, state *randomState) {
 	}, "replace %s: %s", c, state)
 }
 
-// remove deletes the Service, and often leaves behind what belongs to it.
+// remove deletes the Service, and often leaves its other objects.
 func (s *script) remove(c randomCell, state *randomState) {
 	gone := []string{state.serviceManifest(c)}
 	state.kind, state.mark = "", ""
@@ -132,7 +132,7 @@ func (s *script) scale(c randomCell, state *randomState) {
 	s.add(apply(c, state.slices[i].manifest(c, i)), "scale %s: slice %d: %s", c, i, state.slices[i].text)
 }
 
-// conflict exports the same name from two clusters, the second of which wants something else.
+// conflict exports the same name from two clusters with different specs.
 func (s *script) conflict(c randomCell) {
 	for range 2 {
 		state := s.cells[c]

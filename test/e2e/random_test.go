@@ -19,27 +19,28 @@ import (
 )
 
 const (
-	// fixedSeed is that of make test.
+	// fixedSeed is the seed of make test.
 	fixedSeed = 20261122
-	// seedEnv repeats a run: the same seed does the same operations and kills the same processes between the same two.
+	// seedEnv repeats a run: the same seed does the same operations and kills the same processes between the same
+	// operations.
 	seedEnv = "CLUSTERSET_SEED"
-	// runsEnv is how many runs to make, of this seed and those that follow it.
+	// runsEnv is the number of runs, of this seed and the following ones.
 	runsEnv = "CLUSTERSET_RUNS"
 
-	// converge bounds how long after the last operation the answers may take to be right. It is this long because of the
-	// pauses of those who were refused often, up to a minute.
+	// converge bounds the time from the last operation until the answers are right. It allows for the longest retry delays,
+	// up to a minute.
 	converge = 4 * time.Minute
 )
 
-// TestRandomRun does what users do to three clusters, in random order, while agents, the hub process and DNS servers are
-// killed with SIGKILL and started again. At the end every server has to answer every name that ever could have existed as
-// the oracle says (random_oracle_test.go), which has read nothing but the members' own objects. Then everything is taken
-// away, and nothing may be left.
+// TestRandomRun does what users do in three clusters, in random order, while agents, the hub process and DNS servers are
+// killed with SIGKILL and started again. At the end every server must answer every name that could ever have existed as the
+// oracle says (random_oracle_test.go), which reads only the members' own objects. Then everything is removed, and nothing
+// may be left.
 //
-// In make test it is a short run of one seed, in make test-long a run of 200 operations and of another seed each time.
+// make test runs a short script of one seed; make test-long runs 200 operations with another seed each time.
 //
-// The run goes on while processes start and writes are under way, so two runs of a seed do the same at other moments; what
-// must come out is the same.
+// The script continues while processes start and writes are under way, so the timing differs between two runs of a seed; the
+// result must not.
 func TestRandomRun(t *testing.T) {
 	seed, runs := randomSeeds(t)
 	operations := 60
@@ -55,7 +56,7 @@ func TestRandomRun(t *testing.T) {
 	for _, m := range f.members {
 		servers = append(servers, randomServer{m.dns, m, location{Cluster: m.name, Zone: m.zone, Region: m.region}})
 	}
-	// Where no cluster is: in a zone without saying of which region, and nowhere.
+	// Locations without a cluster: one in a zone without a region, and one without either.
 	for i, at := range []location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}} {
 		servers = append(servers, randomServer{f.members[1+i].dnsAt(at), f.members[1+i], at})
 	}
@@ -69,7 +70,7 @@ func TestRandomRun(t *testing.T) {
 	}
 }
 
-// randomSeeds returns the first seed and how many to run.
+// randomSeeds returns the first seed and the number of runs.
 func randomSeeds(t *testing.T) (uint64, int) {
 	t.Helper()
 	seed, runs := uint64(fixedSeed), 1
@@ -91,21 +92,21 @@ func randomSeeds(t *testing.T) (uint64, int) {
 	return seed, runs
 }
 
-// randomServer is a DNS server, whose objects it reads, and where it believes to be.
+// randomServer is a DNS server, the member whose objects it reads, and its location.
 type randomServer struct {
 	*dnsServer
 	member *member
 	at     location
 }
 
-// randomRun is one script played to a fleet.
+// randomRun is one script run on a fleet.
 type randomRun struct {
 	*fleet
 	script  *script
 	servers []randomServer
-	// suspects are what was answered wrongly when last asked. They are asked first: most of the time they still are.
+	// suspects are the questions that were last answered wrongly. They are asked first, because most are still wrong.
 	suspects []doubt
-	// brief leaves out the questions whose answer is that there is nothing.
+	// brief leaves out the questions that must have no answer.
 	brief bool
 }
 
@@ -132,7 +133,7 @@ func (r *randomRun) run() {
 	took(r, "until nothing was left it", began)
 }
 
-// rest starts every process that is down and waits until all is right.
+// rest starts every process that is down and waits until all answers are right.
 func (r *randomRun) rest() error {
 	ctx, began := context.Background(), time.Now()
 	for _, p := range r.processes() {
@@ -147,7 +148,7 @@ func (r *randomRun) rest() error {
 	return nil
 }
 
-// processes are what can be killed.
+// processes are those that the script can kill.
 func (r *randomRun) processes() []*program {
 	all := []*program{r.hub.process}
 	for _, m := range r.members {
@@ -159,17 +160,17 @@ func (r *randomRun) processes() []*program {
 	return all
 }
 
-// randomProcesses is how many there are: the script is written before them.
+// randomProcesses is their number: the script is written before they exist.
 const randomProcesses = 1 + 3 + 5
 
-// clear takes away all that the users have.
+// clear deletes all the users' objects.
 func (r *randomRun) clear() error {
 	var group errgroup.Group
 	for _, m := range r.members {
 		group.Go(func() error {
 			var errs []error
 			for _, ns := range r.script.namespaces {
-				// What the importer put there is for the importer to remove.
+				// The importer removes its own objects.
 				in := []client.DeleteAllOfOption{client.InNamespace(ns), client.MatchingLabels{randomLabel: "true"}}
 				for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}, &discoveryv1.EndpointSlice{}} {
 					errs = append(errs, m.client.DeleteAllOf(context.Background(), all, in...))

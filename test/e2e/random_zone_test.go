@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// zoneFile is a zone as one server has to serve it, written out record by record. What a name without records is follows
-// from the names around it, as in any zone. For the rules see random_oracle_test.go and docs/spec/answers.md.
+// zoneFile is a zone as one server must serve it, record by record. The answer for a name without records follows from the
+// names around it, as in any zone. For the rules see random_oracle_test.go and docs/spec/answers.md.
 type zoneFile struct {
 	origin string
 	global bool
@@ -33,7 +33,7 @@ func (w *world) zone(origin string, s randomServer) *zoneFile {
 	return z
 }
 
-// answer is what a question is to be answered (A16, A17).
+// answer is the expected answer to a question (A16, A17).
 func (z *zoneFile) answer(name, qtype string) string {
 	if records, ok := z.names[name]; ok {
 		if len(records[qtype]) == 0 {
@@ -49,7 +49,7 @@ func (z *zoneFile) answer(name, qtype string) string {
 	return "NXDOMAIN"
 }
 
-// additional are the addresses of what SRV records point to (A47).
+// additional are the addresses of the targets of SRV records (A47).
 func (z *zoneFile) additional(data []string, qtype string) []string {
 	var all []string
 	if qtype != "SRV" {
@@ -67,7 +67,7 @@ func (z *zoneFile) additional(data []string, qtype string) []string {
 	return all
 }
 
-// answerText puts an answer and its additional section into words, of which order and repetition don't count.
+// answerText formats an answer and its additional section; order and repetition don't count.
 func answerText(answer, additional []string) string {
 	text := strings.Join(sortedSet(answer), ", ")
 	if len(additional) > 0 {
@@ -78,7 +78,7 @@ func answerText(answer, additional []string) string {
 
 func sortedSet(s []string) []string { return slices.Compact(slices.Sorted(slices.Values(s))) }
 
-// exists makes a name exist, be it without records.
+// exists makes a name exist, even without records.
 func (z *zoneFile) exists(name string) {
 	if z.names[name] == nil {
 		z.names[name] = map[string][]string{}
@@ -101,13 +101,13 @@ func (z *zoneFile) addAddress(name, address string) {
 	}
 }
 
-// srvTarget is where an SRV record points.
+// srvTarget is the target of an SRV record.
 type srvTarget struct {
 	port int32
 	name string
 }
 
-// addSRV adds SRV records of equal weight, which is shared out (A41).
+// addSRV adds SRV records of equal weight (A41).
 func (z *zoneFile) addSRV(name string, targets map[srvTarget]bool) {
 	z.exists(name)
 	for t := range targets {

@@ -20,8 +20,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// backUp copies the hub's etcd, which is stopped for it, and returns what restores the copy. Before the API server starts on it,
-// prepare may change it.
+// backUp stops the hub's etcd, copies it, starts it again, and returns a function that restores the copy. prepare may change
+// the copy before the API server starts on it.
 func (h *hub) backUp() (restore func(prepare func())) {
 	h.Helper()
 	data, copied := filepath.Join(h.dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
@@ -49,7 +49,7 @@ func (h *hub) backUp() (restore func(prepare func())) {
 	}
 }
 
-// revision returns etcd's.
+// revision returns etcd's revision.
 func (h *hub) revision() int {
 	h.Helper()
 	answer, err := h.plane.CallEtcd(context.Background(), "/v3/kv/range", map[string]any{"key": "AA=="})
@@ -67,7 +67,7 @@ func (h *hub) revision() int {
 	return n
 }
 
-// bump takes etcd's revision past another, and forgets all that was before if it is to be compacted. It does through etcd's API what
+// bump raises etcd's revision above another, and compacts all earlier ones if asked. It does through etcd's API what
 // `etcdutl snapshot restore --bump-revision --mark-compacted` does to its files.
 func (h *hub) bump(past int, compact bool) {
 	h.Helper()
@@ -87,10 +87,10 @@ func (h *hub) bump(past int, compact bool) {
 	}
 }
 
-// The hub is restored from a backup over a later state. A member that joined after the backup keeps all its names everywhere. What
-// changed after it is on the hub again, and what was un-exported is gone again, as soon as the members notice. No watch goes deaf:
-// not where the restored hub's revision is behind what they have seen, not where it has passed that meanwhile, and not where it was
-// bumped.
+// The hub is restored from a backup. A member that joined after the backup keeps all its names everywhere. Changes made
+// after the backup are on the hub again, and services that were un-exported after it are removed again, as soon as the
+// members notice. Every watch continues: with a restored revision behind the one that the watchers have seen, with one that
+// has passed it meanwhile, and with a bumped one.
 func TestHubRestoredFromABackup(t *testing.T) {
 	f := outages(t)
 	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
@@ -135,7 +135,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			}
 			shanghai.restartAgent()
 			f.settle()
-			all := f.everywhere(ns) // shanghai exports for the first time, and sets only's endpoints to what they were
+			all := f.everywhere(ns) // shanghai exports for the first time, and sets only's endpoints to the earlier ones
 			for _, m := range f.members {
 				delete(all[m], "only."+ns+".svc.global")
 				delete(all[m], "only."+ns+".svc.clusterset.local")
@@ -170,7 +170,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 					return err
 				})
 			}
-			// Nobody is deaf: what changes from now on is heard by everyone.
+			// All watches work: every member sees changes made from now on.
 			tianjin.apply(exported(ns, "after", httpPort))
 			beijing.apply(only("10.200.12.10"))
 			for _, m := range []*member{beijing, tianjin} {

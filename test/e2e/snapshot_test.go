@@ -26,8 +26,8 @@ type snapshotServer struct {
 	file  string
 }
 
-// newSnapshotServer makes a server that isn't started. It has its own rights and, to know its cluster, the namespace
-// kube-system.
+// newSnapshotServer makes a server that isn't started. It has its own rights and the namespace kube-system, which identifies
+// its cluster.
 func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 	t.Helper()
 	dir := t.TempDir()
@@ -55,7 +55,7 @@ func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 	return s
 }
 
-// told is what an answer says of itself: "live", or its extended errors.
+// told is what an answer says about itself: "live", or its extended errors.
 func told(m *dns.Msg) string {
 	var codes []string
 	if opt := m.IsEdns0(); opt != nil {
@@ -71,7 +71,7 @@ func told(m *dns.Msg) string {
 	return strings.Join(codes, ", ")
 }
 
-// expect waits until each name has that answer and says that of itself.
+// expect waits until each name has that answer and says that about itself.
 func (s *snapshotServer) expect(what string, want map[string]string) {
 	s.Helper()
 	kube.Eventually(s, soon, func() error {
@@ -86,7 +86,7 @@ func (s *snapshotServer) expect(what string, want map[string]string) {
 	})
 }
 
-// says returns nil where a name's A record, or the reason why there is none, is the one wanted: "10.0.0.1 Stale Answer".
+// says returns nil if a name's A record, or the reason why there is none, is the wanted one: "10.0.0.1 Stale Answer".
 func (s *snapshotServer) says(name string, want ...string) error {
 	m, err := s.reply(name+".shop.svc.clusterset.local", "A")
 	if err != nil {
@@ -140,7 +140,7 @@ func (s *snapshotServer) logged(words ...string) {
 	})
 }
 
-// alongside asks for a name all along. Each answer has to be one of those wanted.
+// alongside asks for a name continuously until it is stopped. Each answer must be one of those wanted.
 func (s *snapshotServer) alongside(name string, want ...string) (stop func()) {
 	stopping, done := make(chan struct{}), make(chan struct{})
 	var wrong []error
@@ -187,8 +187,8 @@ roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dns-iden
 subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-dns}]
 `
 
-// A server that starts while its API server is away answers what it, or the one before it, knew last, says so, and goes over
-// to what is live in one step. A file of no use is refused with a reason, and the server starts without.
+// A server that starts while its API server is down answers what it, or its predecessor, knew last, says so, and switches to
+// live data in one step. It refuses an unusable file with a reason, and starts without it.
 func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	alone(t)
 	plane := kube.Start(t)
@@ -252,7 +252,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	if got := s.serial(); got < serial {
 		t.Errorf("the serial went from %d back to %d", serial, got)
 	}
-	// What the last half minute brought may be missing. What there is, is whole.
+	// Changes of the last half minute may be missing. What is there is complete.
 	s.expect("killed", map[string]string{"nope": stale["nope"]})
 	if err := s.says("web", "10.9.0.1 Stale Answer", "10.9.1.0 Stale Answer", "10.9.1.1 Stale Answer", "10.9.1.2 Stale Answer", "10.9.1.3 Stale Answer", "10.9.1.4 Stale Answer"); err != nil {
 		t.Error(err)
@@ -290,7 +290,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	s.expect("at last", map[string]string{"web": "10.9.1.4 live"})
 }
 
-// withoutEDNS asks as a client does that knows nothing of extended errors, and over TCP.
+// withoutEDNS asks as a client that knows no extended errors, and over TCP.
 func (s *snapshotServer) withoutEDNS(t *testing.T) {
 	t.Helper()
 	const name = "web.shop.svc.clusterset.local"
@@ -304,7 +304,7 @@ func (s *snapshotServer) withoutEDNS(t *testing.T) {
 	}
 }
 
-// changedState is a file like another, changed in one place.
+// changedState copies a file with one change.
 func changedState(t *testing.T, file []byte, change func(*statefile.State)) []byte {
 	t.Helper()
 	s, _, err := statefile.Decode(bytes.NewReader(file), int64(len(file)))

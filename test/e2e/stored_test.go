@@ -21,11 +21,11 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// storedDir holds, for earlier versions, what they stored in a member and on its hub, and what they answered from it.
+// storedDir holds what earlier versions stored in a member and on its hub, and what they answered from it.
 const storedDir = "testdata/stored"
 
-// TestStoredObjects has this version's CRDs take what earlier versions stored, and this version's DNS server answer from it as
-// theirs did.
+// TestStoredObjects checks that this version's CRDs accept what earlier versions stored, and that this version's DNS server
+// answers the same from it.
 func TestStoredObjects(t *testing.T) {
 	alone(t)
 	versions, err := os.ReadDir(storedDir)
@@ -89,7 +89,7 @@ func readStored(t *testing.T, version, file string) []byte {
 	return content
 }
 
-// store writes what the fleet has stored into testdata: of the first member, and of the hub.
+// store writes the fleet's stored objects into testdata: those of the first member, and those of the hub.
 func (c *chaos) store(version string) {
 	c.Helper()
 	dir := filepath.Join(storedDir, version)
@@ -118,7 +118,7 @@ func (c *chaos) store(version string) {
 	write("answers.txt", strings.Join(lines, "\n")+"\n")
 }
 
-// dump returns the importer's objects, and all of the hub's, without what an API server adds.
+// dump returns the importer's objects, or all of the hub's, without the fields that an API server adds.
 func (c *chaos) dump(of *cluster, kinds ...schema.GroupVersionKind) string {
 	c.Helper()
 	var documents []string

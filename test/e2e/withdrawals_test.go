@@ -16,8 +16,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A script deletes all ServiceExports of a cluster, then somebody the CustomResourceDefinition: nothing is un-exported but the one
-// that went first, it is said, and follows the Services meanwhile. One alone goes at once.
+// A script deletes all ServiceExports of a cluster, then somebody deletes the CustomResourceDefinition: only the first
+// deletion is un-exported, and the rest is held. The agent reports it, and the held exports still follow their Services. A
+// ServiceExport that is deleted alone is un-exported at once.
 func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("mass")

@@ -14,7 +14,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The label of a node in one cluster decides how near the cluster's endpoints are for another: by name and behind the address.
+// A node's zone label in one cluster decides how near that cluster's endpoints are to another, for names and for the
+// ClusterSetIP.
 func TestZonesOfNodesRankElsewhere(t *testing.T) {
 	f := newFleet(t, clusterSpec{name: "here", zone: "a"}, clusterSpec{name: "there"})
 	here, there := f.member("here"), f.member("there")
@@ -25,7 +26,8 @@ func TestZonesOfNodesRankElsewhere(t *testing.T) {
 			m.apply(service(ns, name, kind), export(ns, name, ""), slice(ns, name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.9.1", 200+i))))
 		}
 	}
-	// What is told of there: its zones on the hub, whether its endpoint is answered here, and the zone that it is hinted for.
+	// told checks what is known of the cluster there: its zones on the hub, whether its endpoint is answered here, and its
+	// zone hint.
 	told := func(zones, answers []string, hint string) {
 		t.Helper()
 		kube.Eventually(t, soon, func() error {
@@ -54,12 +56,12 @@ func TestZonesOfNodesRankElsewhere(t *testing.T) {
 	told([]string{"b"}, own, api.HintNone)
 }
 
-// node is a Node, for which there is no kubelet.
+// node is a Node; there is no kubelet to create it.
 func node(name, zone string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s: %s}}}", name, corev1.LabelTopologyZone, zone)
 }
 
-// hinted returns nil if kube-proxy is told to use each cluster's endpoints of a service in that zone.
+// hinted returns nil if each cluster's endpoints of a service have that zone hint for kube-proxy.
 func (m *member) hinted(ns, name string, want map[string]string) error {
 	i, err := m.imported(ns, name)
 	if err != nil {

@@ -13,11 +13,12 @@ import (
 
 const module = "github.com/clusterset/clusterset"
 
-// Build builds our two programs into a folder, from the repository in which another lies, as a user would but with linker
-// flags of one's own: "-s -w", say, which leaves out the debug information and halves the time. With nothing cached it takes
-// two to five minutes on two cores.
+// Build builds both programs into a folder, from the repository that contains the given folder, with additional linker flags
+// such as "-s -w", which leaves out the debug information and halves the time. Without a build cache it takes two to five
+// minutes on two cores.
 //
-// Where CLUSTERSET_BINARIES names a folder that holds them already, as in make test, nothing is built: the folder gets links to them.
+// If CLUSTERSET_BINARIES names a folder with both programs, as in make test, nothing is built: the folder gets links to
+// them.
 func Build(ctx context.Context, repository, dir, ldflags string) (Binaries, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Binaries are the paths of our two programs.
+// Binaries are the paths of both programs.
 type Binaries struct {
 	Clusterset, CoreDNS string
 }
 
-// Command is a command of the clusterset CLI, with nothing of our environment. It ends with us, and with ctx.
+// Command is a command of the clusterset CLI, without this process's environment. It ends with this process, and with ctx.
 func (b Binaries) Command(ctx context.Context, home string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, b.Clusterset, args...) //nolint:gosec // our own binary
 	cmd.Env = bareEnvironment(home)
@@ -29,7 +29,7 @@ func (b Binaries) Command(ctx context.Context, home string, args ...string) *exe
 	return cmd
 }
 
-// Cluster is an API server with an administrator's way to it.
+// Cluster is an API server with administrator's access to it.
 type Cluster struct {
 	Name   string
 	Plane  *kube.ControlPlane // nil before Launch
@@ -38,8 +38,8 @@ type Cluster struct {
 	dir string // the fleet's
 }
 
-// Launch starts the control plane, whose data and logs go to a folder of the cluster's name. The caller must call Stop,
-// unless it fails.
+// Launch starts the control plane. Its data and logs go to a folder of the cluster's name. The caller must call Stop, unless
+// Launch fails.
 func (c *Cluster) Launch(ctx context.Context, opts ...kube.Option) (err error) {
 	if c.Plane, err = kube.Launch(ctx, filepath.Join(c.dir, c.Name), opts...); err != nil {
 		return err
@@ -48,7 +48,7 @@ func (c *Cluster) Launch(ctx context.Context, opts ...kube.Option) (err error) {
 	return err
 }
 
-// Stop ends the control plane, if it was launched.
+// Stop stops the control plane, if it was launched.
 func (c *Cluster) Stop() {
 	if c.Plane != nil {
 		c.Plane.Stop()

@@ -13,10 +13,10 @@ import (
 	"github.com/miekg/dns"
 )
 
-// Location is where a cluster is, or a DNS server. What is unknown is empty.
+// Location is the location of a cluster or a DNS server. Unknown fields are empty.
 type Location struct{ Cluster, Zone, Region string }
 
-// String returns the location as a Corefile has it.
+// String returns the location as a Corefile writes it.
 func (l Location) String() string {
 	words := []string{l.Cluster, l.Zone, l.Region}
 	for i, w := range words {
@@ -30,9 +30,9 @@ func (l Location) String() string {
 // DNS is a CoreDNS that reads a member's API server.
 type DNS struct {
 	*Program
-	// Wanted is the port to serve on if it is free; else another is taken.
+	// Wanted is the preferred port. If it isn't free another is used.
 	Wanted string
-	// Port is that of its current life, on 127.0.0.1.
+	// Port is the current process's port on 127.0.0.1.
 	Port string
 }
 
@@ -60,7 +60,7 @@ func newDNS(c *Cluster, bin Binaries, at Location) *DNS {
 `, d.Port, kubeconfig, at), 0o600)
 		return []string{"-conf", corefile}, err
 	}
-	// It binds its port before it has read anything, and answers SERVFAIL until then.
+	// It binds its port before it has read its objects, and answers SERVFAIL until then.
 	d.Up = func(ctx context.Context) error {
 		r, err := d.Ask(ctx, "clusterset.local", dns.TypeSOA)
 		if err != nil {
@@ -74,7 +74,8 @@ func newDNS(c *Cluster, bin Binaries, at Location) *DNS {
 	return d
 }
 
-// Ask asks the server over UDP, and again where a datagram got lost, which on a busy machine they do even on loopback.
+// Ask asks the server over UDP. It repeats the question if a datagram gets lost, which happens on a busy machine even on
+// loopback.
 func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
 	query.SetEdns0(4096, false)

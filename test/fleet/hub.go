@@ -4,17 +4,17 @@ import (
 	"path/filepath"
 )
 
-// Hub is a bare API server and the process that watches heartbeats beside it.
+// Hub is a bare API server, and beside it the process that watches heartbeats.
 type Hub struct {
 	Cluster
 	Process *Program
-	// Flags are more flags of `clusterset hub`, for the next start of the process.
+	// Flags are additional flags of `clusterset hub`, for the next start of the process.
 	Flags []string
-	// Metrics are the process's.
+	// Metrics are the process's metrics.
 	Metrics Metrics
 }
 
-// NewHub describes a hub. Its process needs Rights("hub") and our CRDs there before it starts.
+// NewHub describes a hub. Before its process starts, the API server needs Rights("hub") and the CRDs.
 func NewHub(dir string, bin Binaries) *Hub {
 	h := &Hub{Cluster: Cluster{Name: "hub", dir: dir}}
 	h.Process = &Program{

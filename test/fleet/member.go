@@ -18,18 +18,18 @@ type Member struct {
 	Location
 	Agent *Program
 	DNS   *DNS
-	// AgentFlags are more flags of `clusterset member`, for the agent's next start.
+	// AgentFlags are additional flags of `clusterset member`, for the agent's next start.
 	AgentFlags []string
-	// HubKubeconfig is the file with what `clusterset join` gave the member, which its agent uses.
+	// HubKubeconfig is the file of the credentials that `clusterset join` gave the member. Its agent uses it.
 	HubKubeconfig string
-	// Metrics are the agent's.
+	// Metrics are the agent's metrics.
 	Metrics Metrics
 
 	bin Binaries
 }
 
-// NewMember describes a member. Before its agent and its DNS start it must have joined, and its API server must have been
-// given Rights("member") and Rights("dns").
+// NewMember describes a member. Before its agent and its DNS server start it must have joined, and its API server must have
+// Rights("member") and Rights("dns").
 func NewMember(dir string, bin Binaries, at Location) *Member {
 	m := &Member{
 		Cluster: Cluster{Name: at.Cluster, dir: dir}, Location: at, bin: bin,
@@ -43,7 +43,8 @@ func NewMember(dir string, bin Binaries, at Location) *Member {
 	return m
 }
 
-// agentArgs runs the agent as its Deployment would: on the hub with what join made, here with its own account's rights.
+// agentArgs runs the agent as its Deployment would: on the hub with the credentials that join made, here with its own
+// account's rights.
 func (m *Member) agentArgs() ([]string, error) {
 	kubeconfig, err := m.Plane.KubeconfigFor("clusterset-member")
 	if err != nil {
@@ -59,7 +60,7 @@ func (m *Member) agentArgs() ([]string, error) {
 	}, m.AgentFlags...), nil
 }
 
-// Join runs `clusterset join` on a hub, with more flags, and mounts the Secret.
+// Join runs `clusterset join` on a hub, with additional flags, and mounts the Secret.
 func (m *Member) Join(ctx context.Context, hub *Hub, flags ...string) error {
 	args := append([]string{
 		"join", "--hub-kubeconfig", hub.Plane.Kubeconfig(), "--kubeconfig", m.Plane.Kubeconfig(), "--install-crds",
@@ -71,7 +72,7 @@ func (m *Member) Join(ctx context.Context, hub *Hub, flags ...string) error {
 	return m.MountHubSecret(ctx)
 }
 
-// MountHubSecret does what the kubelet does for the agent's pod: it puts into a file what `clusterset join` left in a Secret.
+// MountHubSecret copies the Secret that `clusterset join` wrote into a file, as the kubelet does for the agent's pod.
 func (m *Member) MountHubSecret(ctx context.Context) error {
 	var secret corev1.Secret
 	if err := m.Client.Get(ctx, client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}, &secret); err != nil {

@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// Metrics are those that a process serves.
+// Metrics are the metrics that a process serves.
 type Metrics struct {
-	Addr string // host:port, of its current life
+	Addr string // host:port of the current process
 }
 
-// scraper doesn't ask for compression: an agent that is asked all the time would spend more on that than on its work.
+// scraper doesn't ask for compression: a frequently scraped agent would spend more time on that than on its work.
 var scraper = http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: time.Minute}
 
 // Read returns the metrics in Prometheus's text format.
@@ -39,7 +39,7 @@ func (m *Metrics) Up(ctx context.Context) error {
 	return err
 }
 
-// reserve finds an address to serve on.
+// reserve finds a free address to serve on.
 func (m *Metrics) reserve() error {
 	port, err := FreePort()
 	m.Addr = "127.0.0.1:" + port

@@ -4,6 +4,6 @@ package fleet
 
 import "syscall"
 
-// WithoutOrphans puts a child into a process group of its own, so that a Ctrl-C reaches us alone. To have it killed when we
-// die takes Linux.
+// WithoutOrphans puts a child into its own process group, so that Ctrl-C reaches only this process. Only Linux can kill the
+// child when this process dies.
 func WithoutOrphans() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

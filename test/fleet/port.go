@@ -9,11 +9,11 @@ import (
 	"sync"
 )
 
-// handedOut are the ports that FreePort returned. The one who asked may not listen yet when the next one asks.
+// handedOut are the ports that FreePort returned. The first caller may not listen yet when the next one asks.
 var handedOut sync.Map
 
-// FreePort returns a port of 127.0.0.1 that is free for UDP and TCP: the first of those wanted that is, else any. It looks
-// below the range from which the kernel takes ports for outgoing connections, of which the control planes have hundreds.
+// FreePort returns a port of 127.0.0.1 that is free for UDP and TCP: the first free one of those wanted, or any other. It
+// searches below the range that the kernel uses for outgoing connections, of which the control planes have hundreds.
 func FreePort(wanted ...string) (string, error) {
 	candidates := slices.DeleteFunc(slices.Clone(wanted), func(port string) bool { return port == "" })
 	for range 100 {

@@ -13,27 +13,27 @@ import (
 	"time"
 )
 
-// Program is a command that is started, stopped, killed and started again. It has one log for all its lives. Its methods are
-// for one goroutine at a time.
+// Program is a command that can be started, stopped, killed and started again. All its runs write to one log. Its methods
+// are for one goroutine at a time.
 type Program struct {
-	// Name is what errors call it.
+	// Name identifies it in errors.
 	Name string
 	// Path is the binary.
 	Path string
-	// Args returns what to start it with, afresh for each life: it reserves the ports.
+	// Args returns the arguments for each start. It reserves the ports.
 	Args func() ([]string, error)
 	// Up returns nil once the program serves.
 	Up func(context.Context) error
-	// Log is the file that its output is appended to.
+	// Log is the file to which its output is appended.
 	Log string
 
 	process *process // nil before the first start
 }
 
-// process is one life of a program.
+// process is one run of a program.
 type process struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed once it has ended and been waited for
+	exited chan struct{} // closed once it has ended and Wait has returned
 }
 
 const (
@@ -41,8 +41,8 @@ const (
 	stopTimeout  = time.Minute
 )
 
-// Start starts the program unless it runs, and waits until it is up, for two minutes at most. A port that was free a moment
-// ago can be somebody else's now, so that a start that fails for it is tried again.
+// Start starts the program unless it runs, and waits until it is up, for two minutes at most. Another process may have taken
+// a port that was free a moment ago; Start then tries again.
 func (p *Program) Start(ctx context.Context) error {
 	if p.Running() {
 		return nil
@@ -107,7 +107,7 @@ func (p *Program) startOnce(ctx context.Context) error {
 	})
 }
 
-// bareEnvironment has nothing of ours: KUBECONFIG, CLUSTERSET_* and proxies would all be obeyed.
+// bareEnvironment excludes this process's variables: the program would obey KUBECONFIG, CLUSTERSET_* and proxies.
 func bareEnvironment(home string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir()}
 }
@@ -125,7 +125,7 @@ func (p *Program) Running() bool {
 	}
 }
 
-// PID is the process's number, or that of its last life; 0 before the first.
+// PID is the current or last process's number; 0 before the first.
 func (p *Program) PID() int {
 	if p.process == nil {
 		return 0
@@ -133,7 +133,7 @@ func (p *Program) PID() int {
 	return p.process.cmd.Process.Pid
 }
 
-// Stop asks the program to end, kills it if it hasn't within a minute, and returns its exit code.
+// Stop asks the program to end, kills it if it hasn't ended within a minute, and returns its exit code.
 func (p *Program) Stop() int {
 	if p.process == nil {
 		return 0
@@ -151,7 +151,7 @@ func (p *Program) Stop() int {
 	return p.process.cmd.ProcessState.ExitCode()
 }
 
-// Kill ends the program without letting it say goodbye.
+// Kill ends the program with SIGKILL.
 func (p *Program) Kill() {
 	if p.Running() {
 		_ = p.process.cmd.Process.Kill()
@@ -159,10 +159,10 @@ func (p *Program) Kill() {
 	}
 }
 
-// Pause makes the program stand still: its connections stay open, and nothing is answered.
+// Pause stops the program with SIGSTOP: its connections stay open, and nothing is answered.
 func (p *Program) Pause() { p.signal(syscall.SIGSTOP) }
 
-// Resume lets the program go on after Pause.
+// Resume continues the program after Pause.
 func (p *Program) Resume() { p.signal(syscall.SIGCONT) }
 
 func (p *Program) signal(sig syscall.Signal) {
@@ -171,16 +171,16 @@ func (p *Program) signal(sig syscall.Signal) {
 	}
 }
 
-// permanent is an error that waiting won't mend.
+// permanent is an error that waiting can't fix.
 type permanent struct{ error }
 
 func (p permanent) Unwrap() error { return p.error }
 
-// Permanent marks an error as one that waiting won't mend: Until returns it at once.
+// Permanent marks an error as one that waiting can't fix: Until returns it at once.
 func Permanent(err error) error { return permanent{err} }
 
-// Until polls f until it returns nil. It is kube.Eventually for code that has no test. What it returns after that time
-// holds f's last error, which should say what is wrong with the state of the world.
+// Until polls f until it returns nil. It is kube.Eventually for code without a test. On timeout it returns f's last error,
+// which should say what is wrong with the observed state.
 func Until(ctx context.Context, within time.Duration, f func(context.Context) error) error {
 	limited, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
@@ -192,7 +192,7 @@ func Until(ctx context.Context, within time.Duration, f func(context.Context) er
 		if err == nil || errors.As(err, new(permanent)) {
 			return err
 		}
-		// An error that only says that time is up would hide the one that says why.
+		// An error that only reports the timeout would hide the reason.
 		if limited.Err() == nil || last == nil {
 			last = err
 		}

@@ -16,7 +16,7 @@ func TestUntilSaysWhyItGaveUp(t *testing.T) {
 		err := Until(t.Context(), time.Minute, func(ctx context.Context) error {
 			if deadline, _ := ctx.Deadline(); time.Until(deadline) < 30*time.Second {
 				<-ctx.Done()
-				return ctx.Err() // as any call under way when time is up
+				return ctx.Err() // as any call under way does when time is up
 			}
 			return errors.New("no answer")
 		})
@@ -45,7 +45,7 @@ func TestUntilStopsAtOnce(t *testing.T) {
 	}
 }
 
-// A program that ends instead of serving is an error that holds what it said, and is nothing that runs.
+// A program that ends instead of serving gives an error with its output, and doesn't count as running.
 func TestStartOfAProgramThatEnds(t *testing.T) {
 	p := &Program{
 		Name: "the shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "log"),
@@ -61,7 +61,7 @@ func TestStartOfAProgramThatEnds(t *testing.T) {
 	}
 }
 
-// Stop returns the exit code of a program that ends when asked to, which then can be started again.
+// Stop returns the exit code of a program that ends when asked to. The program can be started again.
 func TestLivesOfAProgram(t *testing.T) {
 	p := &Program{
 		Name: "the shell", Path: "/bin/sh", Log: filepath.Join(t.TempDir(), "log"),

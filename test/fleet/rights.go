@@ -8,12 +8,12 @@ import (
 //go:embed rbac/*.yaml
 var rbac embed.FS
 
-// Rights returns the roles and bindings of "dns", "member", "hub" or "hub-members", which is more for the hub: what the process may do in its own cluster, and no more
-// than it needs. The user that has them is called clusterset-dns, and so on.
+// Rights returns the roles and bindings of "dns", "member" or "hub": what the process may do in its own cluster, and no
+// more. "hub-members" is an addition for the hub. The user with these rights is called clusterset-dns, and so on.
 func Rights(component string) []byte {
 	manifest, err := rbac.ReadFile(path.Join("rbac", component+".yaml"))
 	if err != nil {
-		panic(err) // it names a file of ours
+		panic(err) // the caller names a file that doesn't exist
 	}
 	return manifest
 }
