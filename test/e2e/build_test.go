@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 
@@ -53,4 +52,5 @@ var build = sync.OnceValue(func() error {
 	return err
 })
 
-func binary(name string) string { return filepath.Join(workDir, name) }
+// binaries are those that build builds.
+func binaries() testfleet.Binaries { return testfleet.BinariesIn(workDir) }

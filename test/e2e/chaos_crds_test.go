@@ -28,7 +28,7 @@ func (c *chaos) crdsOf(of *cluster) []unstructured.Unstructured {
 		}
 	}
 	if len(ours) == 0 {
-		c.Fatalf("%s has no CRDs of ours", of.dir)
+		c.Fatalf("%s has no CRDs of ours", of.Dir)
 	}
 	return ours
 }
@@ -45,7 +45,7 @@ func (c *chaos) upgradeCRDs(of *cluster) {
 			c.must(unstructured.SetNestedMap(v.(map[string]any), map[string]any{"type": "string"}, "schema", "openAPIV3Schema", "properties", "spec", "properties", "ofTheNextVersion"))
 		}
 		c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
-		c.must(of.client.Patch(context.Background(), &crd, client.MergeFrom(before)))
+		c.must(of.Client.Patch(context.Background(), &crd, client.MergeFrom(before)))
 	}
 	c.churn(8)
 	c.watch(c.between(2*time.Second, 6*time.Second))
@@ -53,10 +53,10 @@ func (c *chaos) upgradeCRDs(of *cluster) {
 }
 
 func (c *chaos) installCRDs(of *cluster) error {
-	if of.dir == c.hub.dir {
-		return join.InstallHubCRDs(context.Background(), of.plane.Config())
+	if of.Dir == c.hub.Dir {
+		return join.InstallHubCRDs(context.Background(), of.Plane.Config())
 	}
-	return join.InstallMemberCRDs(context.Background(), of.plane.Config())
+	return join.InstallMemberCRDs(context.Background(), of.Plane.Config())
 }
 
 // deleteHubCRD deletes one of our CRDs on the hub, and with it every object of its kind, and installs it again.
@@ -71,7 +71,7 @@ func (c *chaos) deleteHubCRD(resource string) {
 	if crd == nil {
 		c.Fatalf("the hub has no CRD of %s", resource)
 	}
-	c.must(c.hub.client.Delete(context.Background(), crd))
+	c.must(c.hub.Client.Delete(context.Background(), crd))
 	c.until(func() error {
 		err := c.hub.get("", crd.GetName(), crd.DeepCopy())
 		if err == nil {

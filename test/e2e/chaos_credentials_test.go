@@ -18,7 +18,7 @@ import (
 // expireToken writes a token into the agent's file that expired a minute ago. It is signed here with the hub's key, because
 // the hub issues no expired tokens.
 func (m *member) expireToken(h *hub) error {
-	content, err := os.ReadFile(filepath.Join(h.dir, "pki", "service-account.key"))
+	content, err := os.ReadFile(filepath.Join(h.Dir, "pki", "service-account.key"))
 	if err != nil {
 		return err
 	}
@@ -43,12 +43,12 @@ func (m *member) expireToken(h *hub) error {
 	if err != nil {
 		return err
 	}
-	config, err := clientcmd.LoadFromFile(m.hubKubeconfig)
+	config, err := clientcmd.LoadFromFile(m.base.HubKubeconfig)
 	if err != nil {
 		return err
 	}
 	for _, user := range config.AuthInfos {
 		user.Token = token
 	}
-	return clientcmd.WriteToFile(*config, m.hubKubeconfig)
+	return clientcmd.WriteToFile(*config, m.base.HubKubeconfig)
 }

@@ -22,7 +22,7 @@ var ballast = client.MatchingLabels{"clusterset-test/ballast": "true"}
 func (c *chaos) fill(of *cluster) {
 	c.Helper()
 	for i := 0; ; i++ {
-		err := of.client.Create(context.Background(), &corev1.ConfigMap{
+		err := of.Client.Create(context.Background(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "default", GenerateName: "ballast-", Labels: ballast},
 			Data:       map[string]string{"content": strings.Repeat("ballast ", 120<<10)},
 		})
@@ -30,9 +30,9 @@ func (c *chaos) fill(of *cluster) {
 		case err != nil && strings.Contains(err.Error(), "database space exceeded"):
 			return
 		case err != nil:
-			c.Fatalf("fill the etcd of %s: %v", of.dir, err)
+			c.Fatalf("fill the etcd of %s: %v", of.Dir, err)
 		case i > 2*chaosQuota>>20:
-			c.Fatalf("the etcd of %s takes %d MB, in spite of its quota", of.dir, i)
+			c.Fatalf("the etcd of %s takes %d MB, in spite of its quota", of.Dir, i)
 		}
 	}
 }
@@ -41,14 +41,14 @@ func (c *chaos) fill(of *cluster) {
 func (c *chaos) empty(of *cluster) {
 	c.Helper()
 	ctx := context.Background()
-	c.must(of.client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), ballast))
+	c.must(of.Client.DeleteAllOf(ctx, &corev1.ConfigMap{}, client.InNamespace("default"), ballast))
 	call := func(path string, request any) (answer struct {
 		Header struct{ Revision, MemberID string }
 		Alarms []struct{ MemberID, Alarm string }
 	},
 	) {
 		c.Helper()
-		content, err := of.plane.CallEtcd(ctx, path, request)
+		content, err := of.Plane.CallEtcd(ctx, path, request)
 		c.must(err)
 		content = []byte(strings.NewReplacer(`"member_id"`, `"memberID"`).Replace(string(content)))
 		if err := json.Unmarshal(content, &answer); err != nil {

@@ -42,14 +42,14 @@ var processFaults = []fault{
 	}},
 
 	{group: "hub process", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) {
-		c.hub.restart(*c.hub.flags...)
+		c.hub.restart(c.hub.base.Flags...)
 		c.churn(3)
 	}},
 	{group: "hub process", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) {
 		for range 1 + c.IntN(3) {
 			c.hub.kill()
 			c.churn(3)
-			c.hub.start(*c.hub.flags...)
+			c.hub.start(c.hub.base.Flags...)
 			c.watch(c.between(0, 3*time.Second))
 		}
 	}},
@@ -60,27 +60,27 @@ var processFaults = []fault{
 		c.watch(chaosSuspect)
 	}},
 
-	{group: "DNS server", name: "SIGTERM, started again", promise: silentOnly, does: func(c *chaos) { c.restartDNS(func() { c.victim.dns.program.Stop() }) }},
+	{group: "DNS server", name: "SIGTERM, started again", promise: silentOnly, does: func(c *chaos) { c.restartDNS(func() { c.victim.dns.Stop() }) }},
 	{group: "DNS server", name: "SIGKILL, started again", promise: silentOnly, short: true, does: func(c *chaos) { c.restartDNS(c.victim.dns.kill) }},
 	{group: "DNS server", name: "SIGSTOP, SIGCONT", promise: silentOnly, does: func(c *chaos) {
 		c.prober.excuse(c.victimServer(), true)
-		c.victim.dns.program.Pause()
+		c.victim.dns.Pause()
 		c.churn(5)
 		c.watch(c.between(2*time.Second, 15*time.Second))
-		c.victim.dns.program.Resume()
+		c.victim.dns.Resume()
 	}},
 
-	{group: "member's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.plane.StopAPIServer) }},
-	{group: "member's API server", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.plane.KillAPIServer) }},
+	{group: "member's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.Plane.StopAPIServer) }},
+	{group: "member's API server", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.Plane.KillAPIServer) }},
 	{group: "member's API server", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseAPIServer(&c.victim.cluster) }},
 	{group: "member's etcd", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartEtcd(&c.victim.cluster) }},
 	{group: "member's etcd", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseEtcd(&c.victim.cluster) }},
 
-	{group: "hub's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.hub.cluster, c.hub.plane.StopAPIServer) }},
-	{group: "hub's API server", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.hub.cluster, c.hub.plane.KillAPIServer) }},
+	{group: "hub's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.hub.cluster, c.hub.Plane.StopAPIServer) }},
+	{group: "hub's API server", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.hub.cluster, c.hub.Plane.KillAPIServer) }},
 	{group: "hub's API server", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseAPIServer(&c.hub.cluster) }},
 	{group: "hub's API server", name: "away for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
-		c.hub.plane.KillAPIServer()
+		c.hub.Plane.KillAPIServer()
 		c.churn(5)
 		c.watch(chaosExpire + c.between(0, 4*time.Second))
 		c.hub.startAPIServer()
@@ -104,7 +104,7 @@ func (c *chaos) restartDNS(end func()) {
 		end()
 		c.churn(3)
 		c.victim.dns.start()
-		c.prober.moved(c.victimServer(), c.victim.dns.addr)
+		c.prober.moved(c.victimServer(), c.victim.dns.Addr())
 		c.watch(c.between(0, 2*time.Second))
 	}
 }
@@ -114,46 +114,46 @@ func (c *chaos) restartAPIServer(of *cluster, end func()) {
 	end()
 	c.churn(5)
 	c.watch(c.between(0, 8*time.Second))
-	if err := of.plane.StartAPIServer(context.Background()); err != nil {
+	if err := of.Plane.StartAPIServer(context.Background()); err != nil {
 		c.Fatal(err)
 	}
 }
 
 func (c *chaos) pauseAPIServer(of *cluster) {
 	c.Helper()
-	c.must(of.plane.PauseAPIServer())
+	c.must(of.Plane.PauseAPIServer())
 	c.churn(5)
 	c.watch(c.between(2*time.Second, 15*time.Second))
-	c.must(of.plane.ResumeAPIServer())
+	c.must(of.Plane.ResumeAPIServer())
 }
 
 func (c *chaos) restartEtcd(of *cluster) {
 	c.Helper()
-	of.plane.KillEtcd()
+	of.Plane.KillEtcd()
 	c.churn(5)
 	c.watch(c.between(0, 8*time.Second))
-	c.must(of.plane.StartEtcd(context.Background()))
+	c.must(of.Plane.StartEtcd(context.Background()))
 }
 
 func (c *chaos) pauseEtcd(of *cluster) {
 	c.Helper()
-	c.must(of.plane.PauseEtcd())
+	c.must(of.Plane.PauseEtcd())
 	c.churn(5)
 	c.watch(c.between(2*time.Second, 15*time.Second))
-	c.must(of.plane.ResumeEtcd())
+	c.must(of.Plane.ResumeEtcd())
 }
 
 // resumePlane starts the stopped parts of a control plane and continues the paused ones.
 func (c *chaos) resumePlane(of *cluster) {
 	c.Helper()
 	ctx := context.Background()
-	for _, signal := range []func() error{of.plane.ResumeEtcd, of.plane.ResumeAPIServer} {
+	for _, signal := range []func() error{of.Plane.ResumeEtcd, of.Plane.ResumeAPIServer} {
 		if err := signal(); !errors.Is(err, os.ErrProcessDone) {
 			c.must(err)
 		}
 	}
-	c.must(of.plane.StartEtcd(ctx))
-	c.must(of.plane.StartAPIServer(ctx))
+	c.must(of.Plane.StartEtcd(ctx))
+	c.must(of.Plane.StartAPIServer(ctx))
 }
 
 func (c *chaos) must(err error) {

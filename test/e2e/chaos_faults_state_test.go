@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"sync/atomic"
@@ -81,14 +80,12 @@ var stateFaults = []fault{
 
 	{group: "name", name: "a second cluster works with a member's name and credentials", promise: noChange + "; it exports nothing and says so (clusterset_exporter_name_taken)", does: func(c *chaos) {
 		other := c.members[(c.victim.number+1)%len(c.members)]
-		twin := *other
-		twin.scrape, twin.flags = &scrape{}, &[]string{"--cluster", c.victim.name}
-		twin.hubKubeconfig = c.victim.hubKubeconfig
-		twin.agent = &program{Name: "twin of " + c.victim.name, Path: binary("clusterset"), Log: filepath.Join(c.dir, "twin.log"), Args: twin.agentArgs, Up: twin.Up}
-		twin.startAgent(*twin.flags...)
+		twin := other.on(other.base.Replica("twin"))
+		twin.base.HubKubeconfig = c.victim.base.HubKubeconfig
+		twin.startAgent("--cluster", c.victim.name)
 		defer twin.killAgent()
 		c.until(func() error {
-			taken, err := twin.metric("clusterset_exporter_name_taken")
+			taken, err := twin.Metrics.Sum("clusterset_exporter_name_taken")
 			if err == nil && taken != 1 {
 				err = errNotYet
 			}

@@ -35,9 +35,9 @@ type wire struct {
 // wireUp makes every process of a fleet that isn't launched yet reach its API servers through a link.
 func wireUp(f *fleet, seed uint64) *wires {
 	w := &wires{seed: seed, all: map[wireEnds]*wire{}}
-	f.hub.address = func(client string) (string, error) { return w.address(&f.hub.cluster, client) }
+	f.hub.Address = func(client string) (string, error) { return w.address(&f.hub.cluster, client) }
 	for _, m := range f.members {
-		m.address = func(client string) (string, error) { return w.address(&m.cluster, client) }
+		m.Address = func(client string) (string, error) { return w.address(&m.cluster, client) }
 	}
 	return w
 }
@@ -54,7 +54,7 @@ func (w *wires) address(c *cluster, client string) (string, error) {
 func (w *wires) get(c *cluster, client string) (*wire, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	ends := wireEnds{c.dir, client}
+	ends := wireEnds{c.Dir, client}
 	if w.all[ends] == nil {
 		link, err := faultproxy.NewLink(c.host(), w.seed+uint64(len(w.all)))
 		if err != nil {
@@ -66,7 +66,7 @@ func (w *wires) get(c *cluster, client string) (*wire, error) {
 }
 
 // host is where the API server listens.
-func (c *cluster) host() string { return strings.TrimPrefix(c.plane.URL(), "https://") }
+func (c *cluster) host() string { return strings.TrimPrefix(c.Plane.URL(), "https://") }
 
 // close closes all wires.
 func (w *wires) close() {
@@ -103,7 +103,7 @@ func (w *wire) direct() {
 func (w *wire) intercept() (*faultproxy.API, error) {
 	if w.api == nil {
 		// It has the API server's certificate, because clients would refuse any other.
-		pki := func(file string) string { return filepath.Join(w.of.dir, "pki", file) }
+		pki := func(file string) string { return filepath.Join(w.of.Dir, "pki", file) }
 		certificate, err := tls.LoadX509KeyPair(pki("apiserver.crt"), pki("apiserver.key"))
 		if err != nil {
 			return nil, err
@@ -120,9 +120,9 @@ func (w *wire) intercept() (*faultproxy.API, error) {
 // others have client certificates, which a proxy can't forward.
 func (w *wire) identity() *rest.Config {
 	if strings.HasPrefix(w.client, "clusterset-") {
-		return w.of.plane.ConfigFor(w.client)
+		return w.of.Plane.ConfigFor(w.client)
 	}
-	config := w.of.plane.ConfigFor("nobody")
+	config := w.of.Plane.ConfigFor("nobody")
 	config.CertData, config.KeyData = nil, nil
 	return config
 }

@@ -75,7 +75,7 @@ func startProber(servers []randomServer, stage []answers, seed uint64) *prober {
 	p := &prober{stop: stop}
 	for i, s := range servers {
 		server := &probed{
-			name: s.member.name, addr: s.addr, stages: []answers{stage[i]}, reached: map[question]int{},
+			name: s.member.name, addr: s.Addr(), stages: []answers{stage[i]}, reached: map[question]int{},
 			questions: slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) }),
 		}
 		rng := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable on purpose

@@ -210,7 +210,7 @@ func (c *chaos) mend() {
 		}
 	}
 	for i, s := range c.servers {
-		c.prober.moved(i, s.addr)
+		c.prober.moved(i, s.Addr())
 	}
 	c.settle()
 	c.brief = true
@@ -256,7 +256,7 @@ func (c *chaos) impatient(yes bool) {
 	if yes {
 		flags = []string{"--suspect-after", chaosSuspect.String(), "--expire-after", chaosExpire.String()}
 	}
-	if !slices.Equal(flags, *c.hub.flags) {
+	if !slices.Equal(flags, c.hub.base.Flags) {
 		c.hub.restart(flags...)
 		c.settle()
 	}

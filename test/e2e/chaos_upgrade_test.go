@@ -44,7 +44,7 @@ func TestUpgrade(t *testing.T) {
 	hub := func(bin string, installCRDs bool) func() {
 		return func() {
 			if installCRDs {
-				c.must(join.InstallHubCRDs(context.Background(), c.hub.plane.Config()))
+				c.must(join.InstallHubCRDs(context.Background(), c.hub.Plane.Config()))
 			}
 			c.replace(c.hub.process, bin)
 		}
@@ -54,8 +54,8 @@ func TestUpgrade(t *testing.T) {
 			c.replace(m.agent, bin)
 			i := slices.IndexFunc(c.servers, func(s randomServer) bool { return s.member.name == m.name })
 			c.prober.excuse(i, true)
-			c.replace(m.dns.program, bin)
-			c.prober.moved(i, m.dns.addr)
+			c.replace(m.dns.Program, bin)
+			c.prober.moved(i, m.dns.Addr())
 		}
 	}
 	type step struct {
@@ -111,7 +111,7 @@ func (c *chaos) replace(p *program, bin string) {
 func (f *fleet) programs() []*program {
 	all := []*program{f.hub.process}
 	for _, m := range f.members {
-		all = append(all, m.agent, m.dns.program)
+		all = append(all, m.agent, m.dns.Program)
 	}
 	return all
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -25,31 +26,27 @@ import (
 // credentials that isn't started yet.
 func (m *member) cloned() *member {
 	m.Helper()
-	c := *m
-	c.cluster = cluster{TB: m.TB, dir: filepath.Join(m.TempDir(), m.name)}
-	c.scrape, c.flags = &scrape{}, new([]string)
-	m.plane.StopAPIServer()
-	m.plane.StopEtcd()
-	err := os.CopyFS(filepath.Join(c.dir, "etcd"), os.DirFS(filepath.Join(m.dir, "etcd")))
-	if err = errors.Join(err, m.plane.StartEtcd(context.Background())); err != nil {
+	c := m.on(testfleet.NewMember(m.TempDir(), binaries(), m.base.Location))
+	m.Plane.StopAPIServer()
+	m.Plane.StopEtcd()
+	err := os.CopyFS(filepath.Join(c.Dir, "etcd"), os.DirFS(filepath.Join(m.Dir, "etcd")))
+	if err = errors.Join(err, m.Plane.StartEtcd(context.Background())); err != nil {
 		m.Fatal(err)
 	}
 	m.startAPIServer()
-	content, err := os.ReadFile(m.hubKubeconfig)
-	c.hubKubeconfig = filepath.Join(c.dir, "hub.kubeconfig")
-	if err = errors.Join(err, os.WriteFile(c.hubKubeconfig, content, 0o600), c.launch(context.Background())); err != nil {
+	content, err := os.ReadFile(m.base.HubKubeconfig)
+	if err = errors.Join(err, os.WriteFile(c.base.HubKubeconfig, content, 0o600), c.launch(context.Background())); err != nil {
 		m.Fatal(err)
 	}
-	m.Cleanup(func() { _ = c.stopPlane() })
-	c.agent = &program{Name: "agent of the clone", Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(m.dir), m.name+"-clone-agent.log"), Args: c.agentArgs, Up: c.Up}
+	m.Cleanup(c.Stop)
 	m.Cleanup(c.killAgent)
-	return &c
+	return c
 }
 
 // wrote returns how often an agent has written to its records on the hub.
 func (m *member) wrote() float64 {
 	m.Helper()
-	n, err := m.metric("clusterset_exporter_hub_writes_total")
+	n, err := m.Metrics.Sum("clusterset_exporter_hub_writes_total")
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -58,7 +55,7 @@ func (m *member) wrote() float64 {
 
 // nameTaken returns nil if the agent's metric says that its name is taken.
 func (m *member) nameTaken(want float64) error {
-	taken, err := m.metric("clusterset_exporter_name_taken")
+	taken, err := m.Metrics.Sum("clusterset_exporter_name_taken")
 	if err == nil && taken != want {
 		err = fmt.Errorf("clusterset_exporter_name_taken is %v, want %v", taken, want)
 	}
@@ -67,9 +64,9 @@ func (m *member) nameTaken(want float64) error {
 
 // diagnosed returns nil if `clusterset doctor` in the member reports it.
 func (m *member) diagnosed(what string) error {
-	out, err := exec.Command(binary("clusterset"), "doctor", "--kubeconfig", m.plane.Kubeconfig()).CombinedOutput()
+	out, err := exec.Command(binaries().Clusterset, "doctor", "--kubeconfig", m.Plane.Kubeconfig()).CombinedOutput()
 	if !strings.Contains(string(out), what) {
-		return fmt.Errorf("doctor in %s doesn't say %q: %w\n%s", filepath.Base(m.dir), what, err, out)
+		return fmt.Errorf("doctor in %s doesn't say %q: %w\n%s", filepath.Base(m.Dir), what, err, out)
 	}
 	return nil
 }
@@ -129,7 +126,7 @@ func TestClonedCluster(t *testing.T) {
 	})
 
 	// From then on the only writes are the heartbeats, and now and then the clone's claim. The records stay as they are.
-	k, err := kubernetes.NewForConfig(f.hub.plane.Config())
+	k, err := kubernetes.NewForConfig(f.hub.Plane.Config())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -96,7 +96,7 @@ metadata: {namespace: %s, name: refused.%s}
 spec: {serviceName: refused, serviceNamespace: %s, type: ClusterSetIP, exportedAt: "2026-01-01T00:00:00Z"}
 `, api.MemberNamespace("shijiazhuang"), ns, ns)
 		kube.Eventually(t, soon, func() error {
-			if err := f.hub.plane.ApplyContext(t.Context(), []byte(probe)); err == nil {
+			if err := f.hub.Plane.ApplyContext(t.Context(), []byte(probe)); err == nil {
 				f.hub.remove(probe)
 				return errors.New("the policy has no effect yet")
 			}

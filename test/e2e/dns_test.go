@@ -2,10 +2,7 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -14,62 +11,19 @@ import (
 
 	"github.com/miekg/dns"
 
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// dnsServer is a real CoreDNS that reads a member's API server.
+// dnsServer is a real CoreDNS that reads a member's API server, and serves its metrics.
 type dnsServer struct {
 	testing.TB
-	program *program
-	*dnsPorts
+	*testfleet.DNS
 }
 
-// dnsPorts are the ports of a running server; each start has new ones.
-type dnsPorts struct {
-	addr string // host:port, UDP and TCP
-	scrape
-}
-
-func newDNS(c *cluster, at location, base string) *dnsServer {
-	d := &dnsServer{dnsPorts: &dnsPorts{}}
-	d.program = &program{Name: "CoreDNS at " + at.Cluster, Path: binary("coredns"), Log: base + ".log"}
-	d.program.Args = func() ([]string, error) {
-		kubeconfig, err := c.kubeconfigFor("clusterset-dns")
-		if err != nil {
-			return nil, err
-		}
-		var ports [2]string
-		for i := range ports {
-			if ports[i], err = freePort(); err != nil {
-				return nil, err
-			}
-		}
-		d.addr, d.scrape.Addr = net.JoinHostPort("127.0.0.1", ports[0]), net.JoinHostPort("127.0.0.1", ports[1])
-		corefile := base + ".Corefile"
-		err = os.WriteFile(corefile, fmt.Appendf(nil, `.:%s {
-    bind 127.0.0.1
-    errors
-    prometheus %s
-    clusterset clusterset.local svc.global {
-        kubeconfig %s
-        location %s
-    }
-}
-`, ports[0], d.scrape.Addr, kubeconfig, at), 0o600)
-		return []string{"-conf", corefile}, err
-	}
-	// It binds its port before it has read its objects, and answers SERVFAIL until then.
-	d.program.Up = func(ctx context.Context) error {
-		r, err := exchange(ctx, d.addr, "clusterset.local", "SOA", "udp")
-		if err != nil {
-			return err
-		}
-		if r.Rcode != dns.RcodeSuccess {
-			return fmt.Errorf("SOA clusterset.local: %s", dns.RcodeToString[r.Rcode])
-		}
-		return nil
-	}
-	return d
+func newDNS(base *testfleet.DNS) *dnsServer {
+	base.Metrics = &testfleet.Metrics{}
+	return &dnsServer{DNS: base}
 }
 
 func (d *dnsServer) of(t testing.TB) *dnsServer {
@@ -81,19 +35,19 @@ func (d *dnsServer) of(t testing.TB) *dnsServer {
 // dnsAt starts another CoreDNS for a member, with another location, until the test ends.
 func (m *member) dnsAt(at location) *dnsServer {
 	m.Helper()
-	d := newDNS(&m.cluster, at, filepath.Join(m.TempDir(), "dns")).of(m)
+	d := newDNS(testfleet.NewDNS(m.Cluster, binaries(), at, filepath.Join(m.TempDir(), "dns"))).of(m)
 	m.Cleanup(d.kill)
 	d.start()
 	return d
 }
 
 // kill kills the server.
-func (d *dnsServer) kill() { d.program.Kill() }
+func (d *dnsServer) kill() { d.Kill() }
 
 // start starts the server and waits until it answers.
 func (d *dnsServer) start() {
 	d.Helper()
-	if err := d.program.Start(context.Background()); err != nil {
+	if err := d.Start(context.Background()); err != nil {
 		d.Fatal(err)
 	}
 }
@@ -107,7 +61,7 @@ func (d *dnsServer) restart() {
 
 // reply asks the server once over UDP and returns the whole reply.
 func (d *dnsServer) reply(name, qtype string) (*dns.Msg, error) {
-	return exchange(context.Background(), d.addr, name, qtype, "udp")
+	return exchange(context.Background(), d.Addr(), name, qtype, "udp")
 }
 
 // ask asks the server once over UDP and returns the reply as a client sees it: the sorted data of its records, or the reason
@@ -139,7 +93,7 @@ func (d *dnsServer) answers(name, qtype string, want ...string) error {
 	}
 	want = slices.Sorted(slices.Values(want))
 	if !slices.Equal(got, want) {
-		return fmt.Errorf("%s: dig %s %s: got %q, want %q", d.program.Name, name, qtype, got, want)
+		return fmt.Errorf("%s: dig %s %s: got %q, want %q", d.Program.Name, name, qtype, got, want)
 	}
 	return nil
 }
@@ -189,32 +143,18 @@ func (d *dnsServer) alongside(name, qtype string, allowed ...string) (stop func(
 		close(stopping)
 		<-done
 		if len(wrong) > 0 {
-			d.Errorf("%s: dig %s %s, %d times: want one of %q, got\n%s", d.program.Name, name, qtype, n, allowed, strings.Join(wrong, "\n"))
+			d.Errorf("%s: dig %s %s, %d times: want one of %q, got\n%s", d.Program.Name, name, qtype, n, allowed, strings.Join(wrong, "\n"))
 		}
 	}
 	d.Cleanup(stop)
 	return stop
 }
 
-// exchange asks once, and again where a datagram got lost, which on a busy machine they do even on loopback.
+// exchange asks once for a type by its name.
 func exchange(ctx context.Context, addr, name, qtype, network string) (*dns.Msg, error) {
 	kind, ok := dns.StringToType[qtype]
 	if !ok {
 		return nil, fmt.Errorf("no such type: %s", qtype)
 	}
-	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), kind)
-	query.SetEdns0(4096, false)
-	client := dns.Client{Net: network, Timeout: 5 * time.Second}
-	var err error
-	for range 3 {
-		var r *dns.Msg
-		if r, _, err = client.ExchangeContext(ctx, query, addr); err == nil {
-			return r, nil
-		}
-		var timeout net.Error
-		if !errors.As(err, &timeout) || !timeout.Timeout() {
-			break
-		}
-	}
-	return nil, fmt.Errorf("dig @%s %s %s: %w", addr, name, qtype, err)
+	return testfleet.Exchange(ctx, addr, name, kind, network)
 }

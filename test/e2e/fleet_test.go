@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -77,7 +78,7 @@ func launch(ctx context.Context, dir string, specs []clusterSpec) (*fleet, error
 
 // assemble creates a fleet without starting anything.
 func assemble(dir string, specs []clusterSpec) *fleet {
-	f := &fleet{dir: dir, hub: newHub(dir)}
+	f := &fleet{dir: dir, hub: newHub(testfleet.NewHub(dir, binaries()))}
 	for i, spec := range specs {
 		f.members = append(f.members, newMember(dir, i, spec))
 	}
@@ -114,7 +115,7 @@ func (f *fleet) of(t testing.TB) *fleet {
 	programs := []*program{f.hub.process}
 	for _, m := range f.members {
 		mine.members = append(mine.members, m.of(t))
-		programs = append(programs, m.agent, m.dns.program)
+		programs = append(programs, m.agent, m.dns.Program)
 	}
 	from := map[*program]int64{}
 	for _, p := range programs {
@@ -136,15 +137,15 @@ func (f *fleet) of(t testing.TB) *fleet {
 
 // stop ends all processes.
 func (f *fleet) stop() {
-	var group errgroup.Group
+	var group sync.WaitGroup
 	for _, m := range f.members {
 		m.agent.Kill()
-		m.dns.program.Kill()
-		group.Go(m.stopPlane)
+		m.dns.Kill()
+		group.Go(m.Stop)
 	}
 	f.hub.process.Kill()
-	group.Go(f.hub.stopPlane)
-	_ = group.Wait()
+	group.Go(f.hub.Stop)
+	group.Wait()
 }
 
 // member returns the member of that name.

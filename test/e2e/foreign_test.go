@@ -60,7 +60,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 			b.hasEvent("Service", ns, derived, "ForeignObject"))
 	})
 	for _, kind := range []string{"ServiceImport", "GlobalService", "Service"} {
-		if n, err := b.metric("clusterset_importer_foreign_objects", "kind", kind); err != nil || n != 1 {
+		if n, err := b.Metrics.Sum("clusterset_importer_foreign_objects", "kind", kind); err != nil || n != 1 {
 			t.Errorf("%v foreign %ss are counted, %v", n, kind, err)
 		}
 	}

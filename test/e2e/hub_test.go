@@ -4,69 +4,32 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/join"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // cluster is an API server and the test's own unrestricted access to it.
 type cluster struct {
 	testing.TB // nil while the fleet is launched
-	dir        string
-	plane      *kube.ControlPlane
-	client     client.Client
-	// address returns the URL at which a client finds the API server. Nil: the server's own.
-	address func(client string) (string, error)
+	*testfleet.Cluster
 }
 
-func (c *cluster) launchPlane(ctx context.Context, opts ...kube.Option) (err error) {
-	if c.plane, err = kube.Launch(ctx, c.dir, opts...); err != nil {
-		return err
-	}
-	c.client, err = client.New(c.plane.Config(), client.Options{Scheme: scheme})
-	return err
-}
-
-// kubeconfigFor writes a kubeconfig for a program that acts as a user.
-func (c *cluster) kubeconfigFor(user string) (string, error) {
-	path, err := c.plane.KubeconfigFor(user)
-	if err != nil || c.address == nil {
-		return path, err
-	}
-	address, err := c.address(user)
-	if err != nil {
-		return "", err
-	}
-	config, err := clientcmd.LoadFromFile(path)
-	if err != nil {
-		return "", err
-	}
-	for _, server := range config.Clusters {
-		server.Server = address
-	}
-	return path, clientcmd.WriteToFile(*config, path)
-}
-
-func (c *cluster) stopPlane() error {
-	if c.plane != nil {
-		c.plane.Stop()
-	}
-	return nil
-}
+// Name is the test's. The cluster has one too.
+func (c *cluster) Name() string { return c.TB.Name() }
 
 // apply applies manifests, each of one or many documents. Like the methods below it also works in a cleanup, when the test's
 // context has ended.
 func (c *cluster) apply(manifests ...string) {
 	c.Helper()
-	if err := c.plane.ApplyContext(context.Background(), documents(manifests)); err != nil {
+	if err := c.Plane.ApplyContext(context.Background(), documents(manifests)); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -74,7 +37,7 @@ func (c *cluster) apply(manifests ...string) {
 // remove deletes the objects that manifests name.
 func (c *cluster) remove(manifests ...string) {
 	c.Helper()
-	if err := c.plane.DeleteContext(context.Background(), documents(manifests)); err != nil {
+	if err := c.Plane.DeleteContext(context.Background(), documents(manifests)); err != nil {
 		c.Fatal(err)
 	}
 }
@@ -82,14 +45,14 @@ func (c *cluster) remove(manifests ...string) {
 // startAPIServer starts the API server again after plane.StopAPIServer or plane.KillAPIServer, on the same port.
 func (c *cluster) startAPIServer() {
 	c.Helper()
-	if err := c.plane.StartAPIServer(context.Background()); err != nil {
+	if err := c.Plane.StartAPIServer(context.Background()); err != nil {
 		c.Fatal(err)
 	}
 }
 
 // get reads an object with the admin's rights.
 func (c *cluster) get(namespace, name string, into client.Object) error {
-	err := c.client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, into)
+	err := c.Client.Get(context.Background(), client.ObjectKey{Namespace: namespace, Name: name}, into)
 	if err != nil {
 		return fmt.Errorf("get %T %s/%s: %w", into, namespace, name, err)
 	}
@@ -98,7 +61,7 @@ func (c *cluster) get(namespace, name string, into client.Object) error {
 
 // list reads objects with the admin's rights. It returns an error for kube.Eventually if that fails.
 func (c *cluster) list(into client.ObjectList, opts ...client.ListOption) error {
-	if err := c.client.List(context.Background(), into, opts...); err != nil {
+	if err := c.Client.List(context.Background(), into, opts...); err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
 	}
 	return nil
@@ -111,7 +74,7 @@ func (c *cluster) phaseIs(name string, want clustersetv1alpha1.MemberClusterPhas
 		return err
 	}
 	if mc.Status.Phase != want {
-		return fmt.Errorf("%s is %q at %s, want %q", name, mc.Status.Phase, filepath.Base(c.dir), want)
+		return fmt.Errorf("%s is %q at %s, want %q", name, mc.Status.Phase, c.Cluster.Name, want)
 	}
 	return nil
 }
@@ -119,48 +82,25 @@ func (c *cluster) phaseIs(name string, want clustersetv1alpha1.MemberClusterPhas
 // hub is the hub: a bare API server, and beside it the process that watches heartbeats.
 type hub struct {
 	cluster
-	*scrape // of the process's metrics
-	process *program
-	// flags of `clusterset hub` for the next start of the process
-	flags *[]string
+	*testfleet.Metrics // of the process
+	process            *program
+	base               *testfleet.Hub
 	// options of the API server and its etcd.
 	options []kube.Option
 }
 
-func newHub(dir string) *hub {
-	h := &hub{cluster: cluster{dir: filepath.Join(dir, "hub")}, flags: new([]string)}
-	h.process = &program{Name: "hub", Path: binary("clusterset"), Log: filepath.Join(dir, "hub-process.log")}
-	scraped := &scrape{}
-	h.process.Args = func() ([]string, error) { return h.arguments(scraped, *h.flags) }
-	h.process.Up = scraped.Up
-	h.scrape = scraped
-	return h
+func newHub(base *testfleet.Hub) *hub {
+	return &hub{cluster: cluster{Cluster: &base.Cluster}, Metrics: &base.Metrics, process: base.Process, base: base}
 }
 
-// arguments runs a hub process with its own account's rights. s reads its metrics.
-func (h *hub) arguments(s *scrape, flags []string) ([]string, error) {
-	kubeconfig, err := h.kubeconfigFor("clusterset-hub")
-	if err != nil {
-		return nil, err
-	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	s.Addr = "127.0.0.1:" + port
-	return append([]string{
-		"hub", "--kubeconfig", kubeconfig, "--metrics-bind-address", s.Addr, "--health-probe-bind-address", "0",
-	}, flags...), nil
-}
-
-func (h *hub) launch(ctx context.Context) error { return h.launchPlane(ctx, h.options...) }
+func (h *hub) launch(ctx context.Context) error { return h.Launch(ctx, h.options...) }
 
 // prepare installs the CRDs and rights that a hub needs.
 func (h *hub) prepare(ctx context.Context) error {
-	if err := join.InstallHubCRDs(ctx, h.plane.Config()); err != nil {
+	if err := join.InstallHubCRDs(ctx, h.Plane.Config()); err != nil {
 		return err
 	}
-	return h.plane.ApplyContext(ctx, rights("hub"))
+	return h.Plane.ApplyContext(ctx, rights("hub"))
 }
 
 func (h *hub) of(t testing.TB) *hub {
@@ -185,7 +125,7 @@ func (h *hub) kill() { h.process.Kill() }
 // start starts the hub process, with flags.
 func (h *hub) start(flags ...string) {
 	h.Helper()
-	*h.flags = flags
+	h.base.Flags = flags
 	if err := h.process.Start(context.Background()); err != nil {
 		h.Fatal(err)
 	}

@@ -20,7 +20,7 @@ func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 		t.Helper()
 		var n float64
 		kube.Eventually(t, soon, func() (err error) {
-			if n, err = tianjin.metric(metric); err == nil && n != want {
+			if n, err = tianjin.Metrics.Sum(metric); err == nil && n != want {
 				err = fmt.Errorf("%s is %v, want %v", metric, n, want)
 			}
 			return err
@@ -28,7 +28,7 @@ func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 		return n
 	}
 	before := awaits(1)
-	f.hub.plane.StopAPIServer()
+	f.hub.Plane.StopAPIServer()
 	meanwhile := awaits(0)
 	f.hub.startAPIServer()
 	after := awaits(1)

@@ -178,7 +178,7 @@ func TestServiceImport(t *testing.T) {
 		// The Service's and the ServiceExport's own metadata isn't exported.
 		patched := export.DeepCopy()
 		patched.Labels = map[string]string{"own": "1"}
-		if err := a.client.Update(t.Context(), patched); err != nil {
+		if err := a.Client.Update(t.Context(), patched); err != nil {
 			t.Fatal(err)
 		}
 		b.apply(exported(ns, "marker", httpPort))
@@ -257,7 +257,7 @@ func TestClusterSetIPIsStable(t *testing.T) {
 		t.Fatal(err)
 	}
 	i.serviceImport.Spec.Ports = []mcsv1beta1.ServicePort{{Name: "wrong", Port: 1}}
-	if err := a.client.Update(t.Context(), i.serviceImport); err != nil {
+	if err := a.Client.Update(t.Context(), i.serviceImport); err != nil {
 		t.Fatal(err)
 	}
 	kube.Eventually(t, soon, func() error {

@@ -22,6 +22,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -172,7 +173,7 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 func (f *fleet) attack(from string) func(manifests ...string) error {
 	f.Helper()
 	m := f.member(from)
-	c, err := client.New(m.onHub(), client.Options{Scheme: scheme})
+	c, err := client.New(m.onHub(), client.Options{Scheme: testfleet.Scheme})
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -269,7 +270,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	// Where an administrator has declared a member's networks, it can't export other addresses.
 	setCIDRs := func(cidrs string) {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cidrs":`+cidrs+`}}`))
-		if err := f.hub.client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
+		if err := f.hub.Client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
 			t.Error(err)
 		}
 	}
@@ -293,7 +294,7 @@ func TestHostilePayloads(t *testing.T) {
 	others := f.members[1:]
 	dropped := map[string]float64{}
 	for _, m := range others {
-		n, err := m.metric("clusterset_importer_dropped_values_total", "member", "xicheng")
+		n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -348,7 +349,7 @@ func TestHostilePayloads(t *testing.T) {
 			})
 			m.dns.eventually("web."+ns+".svc.global", "A", victim.clusterIP(ns, "web", v4))
 			m.dns.eventually("bare."+ns+".svc.clusterset.local", "A", "10.200.15.1")
-			n, err := m.metric("clusterset_importer_dropped_values_total", "member", "xicheng")
+			n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
 			if err != nil || n-dropped[m.name] < float64(2*len(addresses)) {
 				t.Errorf("%v values were counted, %v before, %v", n, dropped[m.name], err)
 			}
@@ -393,7 +394,7 @@ func TestHostilePayloads(t *testing.T) {
 		}
 	})
 	for _, m := range others {
-		if !m.agent.Running() || !m.dns.program.Running() {
+		if !m.agent.Running() || !m.dns.Running() {
 			t.Errorf("%s: something died of it", m.name)
 		}
 	}
@@ -427,7 +428,7 @@ func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.namespace("claims-1970")
 	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
-	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
 		t.Fatal(err)
 	}
 	beijing.apply(exported(ns, "web", httpPort))

@@ -85,7 +85,7 @@ func changedNow(slice string) string {
 // changesMeasured is the number of changes whose delay until the member's DNS server was measured.
 func (m *member) changesMeasured() float64 {
 	m.Helper()
-	n, err := m.dns.metric("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
+	n, err := m.dns.Metrics.Sum("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
 	if err != nil {
 		m.Fatal(err)
 	}

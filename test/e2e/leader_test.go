@@ -3,7 +3,6 @@ package e2e
 import (
 	"errors"
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -11,6 +10,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -38,29 +38,19 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
 
 // replica returns a second agent of the member.
 func (m *member) replica() *member {
-	second := *m
-	second.scrape, second.flags = &scrape{}, new([]string)
-	second.agent = &program{
-		Name: "second agent of " + m.name, Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(m.dir), m.name+"-second-agent.log"),
-		Args: second.agentArgs, Up: second.Up,
-	}
-	return &second
+	return m.on(m.base.Replica("second agent"))
 }
 
 // replica returns a second hub process.
 func (h *hub) replica(flags ...string) *hub {
-	second := *h
-	second.scrape = &scrape{}
-	second.process = &program{
-		Name: "second hub", Path: binary("clusterset"), Log: filepath.Join(filepath.Dir(h.dir), "second-hub.log"), Up: second.Up,
-		Args: func() ([]string, error) { return h.arguments(second.scrape, flags) },
-	}
-	return &second
+	second := newHub(h.base.Replica(flags...))
+	second.TB = h.TB
+	return second
 }
 
 // leads returns nil once the process is the leader.
-func leads(s *scrape, lease string) error {
-	n, err := s.metric("leader_election_master_status", "name", lease)
+func leads(s *testfleet.Metrics, lease string) error {
+	n, err := s.Sum("leader_election_master_status", "name", lease)
 	if err == nil && n != 1 {
 		err = errors.New("it doesn't lead")
 	}
@@ -81,7 +71,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	f.hub.restart(patient...)
 	beijing.restartAgent("--leader-elect")
 	kube.Eventually(t, soon, func() error {
-		return errors.Join(leads(beijing.scrape, api.MemberLeaderLease), leads(f.hub.scrape, api.HubLeaderLease))
+		return errors.Join(leads(beijing.Metrics, api.MemberLeaderLease), leads(f.hub.Metrics, api.HubLeaderLease))
 	})
 	secondAgent, secondHub := beijing.replica(), f.hub.replica(patient...)
 	t.Cleanup(func() {
@@ -96,7 +86,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	}
 	stop := f.throughout(want)
 	for what, err := range map[string]error{
-		"agent": leads(secondAgent.scrape, api.MemberLeaderLease), "hub": leads(secondHub.scrape, api.HubLeaderLease),
+		"agent": leads(secondAgent.Metrics, api.MemberLeaderLease), "hub": leads(secondHub.Metrics, api.HubLeaderLease),
 	} {
 		if err == nil {
 			t.Errorf("both replicas of the %s lead", what)
@@ -121,7 +111,7 @@ func TestReplicasTakeOver(t *testing.T) {
 		}
 	})
 	kube.Eventually(t, soon, func() error {
-		return errors.Join(leads(secondAgent.scrape, api.MemberLeaderLease), leads(secondHub.scrape, api.HubLeaderLease))
+		return errors.Join(leads(secondAgent.Metrics, api.MemberLeaderLease), leads(secondHub.Metrics, api.HubLeaderLease))
 	})
 	kube.Eventually(t, soon, func() error { return tianjin.importedFrom(ns, "meanwhile", "beijing") })
 	kube.Eventually(t, soon, func() error {
@@ -140,7 +130,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	beijing.startAgent("--leader-elect")
 	began = time.Now()
 	secondAgent.stopAgent()
-	kube.Eventually(t, soon, func() error { return leads(beijing.scrape, api.MemberLeaderLease) })
+	kube.Eventually(t, soon, func() error { return leads(beijing.Metrics, api.MemberLeaderLease) })
 	took(t, "handing over", began)
 	beijing.remove(exported(ns, "meanwhile", httpPort))
 	kube.Eventually(t, soon, func() error { return tianjin.gone(ns, "meanwhile") })

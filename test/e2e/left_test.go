@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -26,11 +27,11 @@ func (h *hub) lose(names ...string) {
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, name := range names {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if err := errors.Join(h.client.Patch(context.Background(), mc, none), h.client.Delete(context.Background(), mc)); err != nil {
+		if err := errors.Join(h.Client.Patch(context.Background(), mc, none), h.Client.Delete(context.Background(), mc)); err != nil {
 			h.Fatal(err)
 		}
 	}
-	h.start(*h.flags...)
+	h.start(h.base.Flags...)
 }
 
 // A cluster leaves, by the command or because somebody deletes its MemberCluster: the others drop its exports within
@@ -44,10 +45,10 @@ func TestLeftAndLost(t *testing.T) {
 	others := f.members[:2]
 	for what, leave := range map[string]func() error{
 		"by clusterset leave": func() error {
-			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai")
+			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai")
 		},
 		"by hand": func() error {
-			return f.hub.client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
+			return f.hub.Client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
 		},
 	} {
 		// The cluster is running: nobody sees it as silent, and its agent would write removed records again.
@@ -78,7 +79,7 @@ func TestLeftAndLost(t *testing.T) {
 			}
 			return nil
 		})
-		as, err := client.New(shanghai.onHub(), client.Options{Scheme: scheme})
+		as, err := client.New(shanghai.onHub(), client.Options{Scheme: testfleet.Scheme})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -106,7 +107,7 @@ func TestLeftAndLost(t *testing.T) {
 	}
 	for _, m := range others {
 		kube.Eventually(t, soon, func() error {
-			awaited, err := m.metric("clusterset_importer_awaited_clusters")
+			awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 			if err == nil && awaited != 1 {
 				err = fmt.Errorf("%s waits for %v clusters", m.name, awaited)
 			}

@@ -141,7 +141,7 @@ func TestSilentCluster(t *testing.T) {
 	f.hub.start("--suspect-after", suspect.String(), "--expire-after", expire.String())
 	// It has not given any other member a worse phase before their heartbeats arrived.
 	kube.Eventually(t, soon, func() error {
-		n, err := f.hub.metric("clusterset_hub_members", "phase", "Ready")
+		n, err := f.hub.Metrics.Sum("clusterset_hub_members", "phase", "Ready")
 		if err == nil && n != 2 {
 			err = fmt.Errorf("%v members are ready", n)
 		}
@@ -200,7 +200,7 @@ func TestBrake(t *testing.T) {
 	}
 	kube.Eventually(t, soon, func() error { return errors.Join(paused("beijing"), paused("shanghai")) })
 	kube.Eventually(t, soon, func() error {
-		n, err := f.hub.metric("clusterset_hub_expiry_paused")
+		n, err := f.hub.Metrics.Sum("clusterset_hub_expiry_paused")
 		if err == nil && n != 1 {
 			err = errors.New("the metric doesn't say so")
 		}

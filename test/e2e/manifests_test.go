@@ -6,25 +6,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
-	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
-	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
-
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
-
-// scheme knows every kind that the tests read.
-var scheme = func() *runtime.Scheme {
-	s := runtime.NewScheme()
-	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme, mcsv1beta1.Install,
-	} {
-		utilruntime.Must(add(s))
-	}
-	return s
-}()
 
 func documents(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 

@@ -1,13 +1,10 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -24,50 +21,34 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // member is a cluster of the fleet: an API server, the agent and a CoreDNS.
 type member struct {
 	cluster
-	*scrape // of the agent's metrics
+	*testfleet.Metrics // of the agent
 	clusterSpec
 	number int
 	agent  *program
-	flags  *[]string // additional flags for the agent's next start
 	dns    *dnsServer
-	// hubKubeconfig is the file that join made and that the agent uses.
-	hubKubeconfig string
+	base   *testfleet.Member
 }
 
 func newMember(dir string, number int, spec clusterSpec) *member {
-	m := &member{
-		cluster: cluster{dir: filepath.Join(dir, spec.name)}, scrape: &scrape{}, clusterSpec: spec, number: number, flags: new([]string),
-		hubKubeconfig: filepath.Join(dir, spec.name+"-hub.kubeconfig"),
-	}
-	m.agent = &program{Name: "agent of " + spec.name, Path: binary("clusterset"), Log: filepath.Join(dir, spec.name+"-agent.log"), Args: m.agentArgs, Up: m.Up}
-	m.dns = newDNS(&m.cluster, location{Cluster: spec.name, Zone: spec.zone, Region: spec.region}, filepath.Join(dir, spec.name+"-dns"))
-	return m
+	base := testfleet.NewMember(dir, binaries(), location{Cluster: spec.name, Zone: spec.zone, Region: spec.region})
+	base.AgentFlags = spec.agent
+	m := &member{clusterSpec: spec, number: number, dns: newDNS(base.DNS)}
+	return m.on(base)
 }
 
-// agentArgs runs the agent as its Deployment would: on the hub with the credentials that join made, here with its own
-// account's rights.
-func (m *member) agentArgs() ([]string, error) {
-	kubeconfig, err := m.kubeconfigFor("clusterset-member")
-	if err != nil {
-		return nil, err
-	}
-	port, err := freePort()
-	if err != nil {
-		return nil, err
-	}
-	m.Addr = "127.0.0.1:" + port
-	args := []string{
-		"member", "--kubeconfig", kubeconfig, "--hub-kubeconfig", m.hubKubeconfig,
-		"--hub-secret", api.SystemNamespace + "/" + api.HubSecret, "--heartbeat-interval", "1s",
-		"--metrics-bind-address", m.Addr, "--health-probe-bind-address", "0",
-	}
-	return append(append(args, m.clusterSpec.agent...), *m.flags...), nil
+// on returns the member with another agent, or another cluster.
+func (m *member) on(base *testfleet.Member) *member {
+	other := *m
+	other.cluster = cluster{TB: m.TB, Cluster: &base.Cluster}
+	other.Metrics, other.agent, other.base = &base.Metrics, base.Agent, base
+	return &other
 }
 
 func (m *member) launch(ctx context.Context) error {
@@ -85,7 +66,7 @@ func (m *member) launch(ctx context.Context) error {
 	if m.controllers {
 		opts = append(opts, kube.WithControllerManager())
 	}
-	return m.launchPlane(ctx, append(opts, m.options...)...)
+	return m.Launch(ctx, append(opts, m.options...)...)
 }
 
 // prepare joins the member and starts its agent and CoreDNS.
@@ -93,46 +74,24 @@ func (m *member) prepare(ctx context.Context, h *hub) error {
 	if err := m.join(ctx, h); err != nil {
 		return err
 	}
-	if err := m.plane.ApplyContext(ctx, rights("member"), rights("dns"), []byte(m.more)); err != nil {
+	if err := m.Plane.ApplyContext(ctx, rights("member"), rights("dns"), []byte(m.more)); err != nil {
 		return err
 	}
 	if err := m.agent.Start(ctx); err != nil {
 		return err
 	}
-	return m.dns.program.Start(ctx)
+	return m.dns.Start(ctx)
 }
 
 // join runs `clusterset join`, and then copies the Secret's content into a file, as the kubelet does for the agent's pod.
 func (m *member) join(ctx context.Context, h *hub, flags ...string) error {
-	args := append([]string{
-		"join", "--hub-kubeconfig", h.plane.Kubeconfig(), "--kubeconfig", m.plane.Kubeconfig(), "--install-crds",
-		"--name", m.name, "--zone", m.zone, "--region", m.region, "--cidrs", strings.Join(m.cidrs, ","),
-	}, flags...)
-	if h.address != nil {
-		server, err := h.address(m.name)
-		if err != nil {
-			return err
-		}
-		args = append(args, "--hub-server", server)
-	}
-	if err := clustersetCommand(ctx, args...); err != nil {
-		return err
-	}
-	var secret corev1.Secret
-	if err := m.get(api.SystemNamespace, api.HubSecret, &secret); err != nil {
-		return err
-	}
-	return os.WriteFile(m.hubKubeconfig, secret.Data[api.HubSecretKey], 0o600)
+	return m.base.Join(ctx, h.base, append([]string{"--cidrs", strings.Join(m.cidrs, ",")}, flags...)...)
 }
 
 // clustersetCommand runs a command of the CLI to its end.
 func clustersetCommand(ctx context.Context, args ...string) error {
-	var out bytes.Buffer
-	cmd := exec.CommandContext(ctx, binary("clusterset"), args...)
-	cmd.Stdout, cmd.Stderr = &out, &out
-	cmd.SysProcAttr = withoutOrphans()
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("clusterset %s: %w\n%s", strings.Join(args, " "), err, out.String())
+	if out, err := binaries().Command(ctx, workDir, args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("clusterset %s: %w\n%s", strings.Join(args, " "), err, out)
 	}
 	return nil
 }
@@ -147,7 +106,7 @@ func (m *member) of(t testing.TB) *member {
 // onHub returns a client configuration for the hub with the credentials that join made for the agent.
 func (m *member) onHub() *rest.Config {
 	m.Helper()
-	content, err := os.ReadFile(m.hubKubeconfig)
+	content, err := os.ReadFile(m.base.HubKubeconfig)
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -175,7 +134,7 @@ func (m *member) stopAgent() {
 // hub.
 func (m *member) startAgent(flags ...string) {
 	m.Helper()
-	*m.flags = flags
+	m.base.AgentFlags = slices.Concat(m.clusterSpec.agent, flags)
 	if err := m.agent.Start(context.Background()); err != nil {
 		m.Fatal(err)
 	}
@@ -196,7 +155,7 @@ func (m *member) namespace(name string) {
 	m.Cleanup(func() {
 		// Services first: their mark would create the ServiceExport again.
 		for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}} {
-			if err := m.client.DeleteAllOf(context.Background(), all, client.InNamespace(name), notImported); err != nil {
+			if err := m.Client.DeleteAllOf(context.Background(), all, client.InNamespace(name), notImported); err != nil {
 				m.Errorf("clean up %s: %v", name, err)
 			}
 		}

@@ -79,7 +79,7 @@ func TestHubAPIServerDown(t *testing.T) {
 	want := f.everywhere(ns)
 	shanghai.apply(exported(ns, "leaving", httpPort))
 	f.eventually(func(m *member) error { return m.importedFrom(ns, "leaving", "shanghai") })
-	for round, end := range []func(){f.hub.plane.StopAPIServer, f.hub.plane.KillAPIServer} {
+	for round, end := range []func(){f.hub.Plane.StopAPIServer, f.hub.Plane.KillAPIServer} {
 		stop := f.throughout(want)
 		end()
 		// An agent that starts now is up, and waits. New exports wait too, and report it.
@@ -133,7 +133,7 @@ func TestHubEmptied(t *testing.T) {
 			continue
 		}
 		kube.Eventually(t, soon, func() error {
-			n, err := m.metric("clusterset_importer_services", "state", "held")
+			n, err := m.Metrics.Sum("clusterset_importer_services", "state", "held")
 			if err == nil && n < 2 { // web without beijing, and only
 				err = fmt.Errorf("%v services are held", n)
 			}
@@ -146,7 +146,7 @@ func TestHubEmptied(t *testing.T) {
 	kube.Eventually(t, soon, func() error { return f.recorded("beijing", ns, "only", true) })
 	f.member("shanghai").restartAgent()
 	kube.Eventually(t, soon, func() error {
-		n, err := f.member("shanghai").metric("clusterset_importer_hub_synced")
+		n, err := f.member("shanghai").Metrics.Sum("clusterset_importer_hub_synced")
 		if err == nil && n != 1 {
 			err = errors.New("it hasn't read the hub yet")
 		}
@@ -192,7 +192,7 @@ func TestRecordsDeletedByHand(t *testing.T) {
 func (f *fleet) nothingHeld() error {
 	var errs []error
 	for _, m := range f.members {
-		n, err := m.metric("clusterset_importer_services", "state", "held")
+		n, err := m.Metrics.Sum("clusterset_importer_services", "state", "held")
 		if err == nil && n > 0 {
 			err = fmt.Errorf("%s: %v services are still held", m.name, n)
 		}
@@ -210,12 +210,12 @@ func TestHubThatLosesItsData(t *testing.T) {
 	want := f.everywhere(ns)
 	stop := f.throughout(want)
 	f.hub.kill()
-	f.hub.plane.StopAPIServer()
-	f.hub.plane.StopEtcd()
-	if err := os.RemoveAll(filepath.Join(f.hub.dir, "etcd")); err != nil {
+	f.hub.Plane.StopAPIServer()
+	f.hub.Plane.StopEtcd()
+	if err := os.RemoveAll(filepath.Join(f.hub.Dir, "etcd")); err != nil {
 		t.Fatal(err)
 	}
-	if err := f.hub.plane.StartEtcd(t.Context()); err != nil {
+	if err := f.hub.Plane.StartEtcd(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	f.hub.startAPIServer()
@@ -223,7 +223,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 	f.member("tianjin").killAgent()
 	f.member("tianjin").startAgent()
 	for _, m := range f.members {
-		refused, err := m.metric("clusterset_exporter_heartbeats_total", "result", "error")
+		refused, err := m.Metrics.Sum("clusterset_exporter_heartbeats_total", "result", "error")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -231,7 +231,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 			continue // it sends no heartbeat before it has read the hub
 		}
 		kube.Eventually(t, soon, func() error {
-			n, err := m.metric("clusterset_exporter_heartbeats_total", "result", "error")
+			n, err := m.Metrics.Sum("clusterset_exporter_heartbeats_total", "result", "error")
 			if err == nil && n < refused+2 {
 				err = fmt.Errorf("%v heartbeats were refused, %v before", n, refused)
 			}
@@ -249,7 +249,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 		}
 		m.restartAgent() // it would read the new token within half a minute anyway
 		kube.Eventually(t, soon, func() error {
-			awaited, err := m.metric("clusterset_importer_awaited_clusters")
+			awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 			if missing := len(f.members) - 1 - i; err == nil && int(awaited) != missing {
 				err = fmt.Errorf("%s waits for %v clusters, want %d", m.name, awaited, missing)
 			}
@@ -336,7 +336,7 @@ func (f *fleet) rejoin() {
 // deleteAll deletes every object of a kind, or those in a namespace.
 func (c *cluster) deleteAll(kind client.Object, opts ...client.DeleteAllOfOption) {
 	c.Helper()
-	if err := c.client.DeleteAllOf(context.Background(), kind, opts...); err != nil {
+	if err := c.Client.DeleteAllOf(context.Background(), kind, opts...); err != nil {
 		c.Fatal(err)
 	}
 }

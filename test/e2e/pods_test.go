@@ -43,7 +43,7 @@ func (m *member) podStatus(ns, name, ip string, ready bool) {
 	if ready {
 		status = "True"
 	}
-	m.plane.ApplyStatus(m, fmt.Appendf(nil, `
+	m.Plane.ApplyStatus(m, fmt.Appendf(nil, `
 apiVersion: v1
 kind: Pod
 metadata: {namespace: %s, name: %s}

@@ -163,7 +163,7 @@ func (p *previewed) records(m *member, name string) *preview.Records {
 func (p *previewed) patch(cluster, patch string) {
 	mc := &clustersetv1alpha1.MemberCluster{}
 	mc.Name = cluster
-	if err := p.hub.client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := p.hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		p.Errorf("patch MemberCluster %s: %v", cluster, err)
 	}
 }
@@ -304,20 +304,20 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 		p.Fatal(err)
 	}
 	var services []types.NamespacedName
-	args := []string{"preview", "--hub-kubeconfig", p.hub.plane.Kubeconfig(), "--file", file, "-o", "json"}
+	args := []string{"preview", "--hub-kubeconfig", p.hub.Plane.Kubeconfig(), "--file", file, "-o", "json"}
 	for _, name := range previewNames {
 		services = append(services, types.NamespacedName{Namespace: p.ns, Name: name})
 		args = append(args, "--for", p.ns+"/"+name)
 	}
 	if change.Export != nil {
-		args = append(args, "--kubeconfig", p.member(change.Export.From).plane.Kubeconfig())
+		args = append(args, "--kubeconfig", p.member(change.Export.From).Plane.Kubeconfig())
 	}
 	result, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: services})
 	if err != nil {
 		p.Fatal(err)
 	}
 	var out, stderr bytes.Buffer
-	cmd := exec.CommandContext(p.Context(), binary("clusterset"), args...)
+	cmd := exec.CommandContext(p.Context(), binaries().Clusterset, args...)
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	code := 0
 	if result.Loses() {

@@ -9,9 +9,7 @@ type (
 )
 
 var (
-	until          = testfleet.Until
-	freePort       = testfleet.FreePort
-	logSince       = testfleet.LogSince
-	withoutOrphans = testfleet.WithoutOrphans
-	rights         = testfleet.Rights
+	until    = testfleet.Until
+	logSince = testfleet.LogSince
+	rights   = testfleet.Rights
 )

@@ -106,7 +106,7 @@ func (r *randomRun) ask(q doubt) string {
 	s := r.servers[q.server]
 	reply, err := s.reply(q.name, q.qtype)
 	if err == nil && reply.Truncated {
-		reply, err = exchange(context.Background(), s.addr, q.name, q.qtype, "tcp")
+		reply, err = exchange(context.Background(), s.Addr(), q.name, q.qtype, "tcp")
 	}
 	if err != nil {
 		return err.Error()

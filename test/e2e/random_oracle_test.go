@@ -229,5 +229,5 @@ func (r *randomRun) drain(cluster int, drain bool) error {
 	mc := &clustersetv1alpha1.MemberCluster{}
 	mc.Name = r.members[cluster].name
 	patch := fmt.Appendf(nil, `{"spec":{"drain":%v}}`, drain)
-	return r.hub.client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
+	return r.hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
 }

@@ -92,7 +92,7 @@ func (s *script) add(do func(*randomRun) error, format string, args ...any) {
 
 func (s *script) appear(p randomPlace) {
 	s.add(func(r *randomRun) error {
-		return r.members[p.cluster].plane.ApplyContext(context.Background(), fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", p.namespace))
+		return r.members[p.cluster].Plane.ApplyContext(context.Background(), fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", p.namespace))
 	}, "namespace %s appears in cluster %d", p.namespace, p.cluster)
 }
 

@@ -76,7 +76,7 @@ func (s *script) export(c randomCell, state *randomState) {
 func (r *randomRun) removeExport(c randomCell) error {
 	e := &mcsv1beta1.ServiceExport{}
 	e.Namespace, e.Name = c.namespace, c.name
-	return client.IgnoreNotFound(r.members[c.cluster].client.Delete(context.Background(), e))
+	return client.IgnoreNotFound(r.members[c.cluster].Client.Delete(context.Background(), e))
 }
 
 func (s *script) unexport(c randomCell) {
@@ -102,7 +102,7 @@ func (s *script) change(c randomCell, state *randomState) {
 	s.newService(c, state)
 	service := state.serviceManifest(c)
 	s.add(func(r *randomRun) error {
-		if err := r.members[c.cluster].plane.DeleteContext(context.Background(), []byte(service)); err != nil {
+		if err := r.members[c.cluster].Plane.DeleteContext(context.Background(), []byte(service)); err != nil {
 			return err
 		}
 		return apply(c, service)(r)
@@ -122,7 +122,7 @@ func (s *script) remove(c randomCell, state *randomState) {
 		state.slices = [randomSlices]randomSlice{}
 	}
 	s.add(func(r *randomRun) error {
-		return r.members[c.cluster].plane.DeleteContext(context.Background(), documents(gone))
+		return r.members[c.cluster].Plane.DeleteContext(context.Background(), documents(gone))
 	}, "delete %s: %s", c, what)
 }
 
@@ -161,6 +161,6 @@ func (s *script) drain() {
 // apply applies manifests in a cell's cluster.
 func apply(c randomCell, manifests ...string) func(*randomRun) error {
 	return func(r *randomRun) error {
-		return r.members[c.cluster].plane.ApplyContext(context.Background(), documents(manifests))
+		return r.members[c.cluster].Plane.ApplyContext(context.Background(), documents(manifests))
 	}
 }

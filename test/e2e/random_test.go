@@ -155,7 +155,7 @@ func (r *randomRun) processes() []*program {
 		all = append(all, m.agent)
 	}
 	for _, s := range r.servers {
-		all = append(all, s.program)
+		all = append(all, s.Program)
 	}
 	return all
 }
@@ -173,7 +173,7 @@ func (r *randomRun) clear() error {
 				// The importer removes its own objects.
 				in := []client.DeleteAllOfOption{client.InNamespace(ns), client.MatchingLabels{randomLabel: "true"}}
 				for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}, &discoveryv1.EndpointSlice{}} {
-					errs = append(errs, m.client.DeleteAllOf(context.Background(), all, in...))
+					errs = append(errs, m.Client.DeleteAllOf(context.Background(), all, in...))
 				}
 			}
 			return errors.Join(errs...)

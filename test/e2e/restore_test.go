@@ -24,13 +24,13 @@ import (
 // the copy before the API server starts on it.
 func (h *hub) backUp() (restore func(prepare func())) {
 	h.Helper()
-	data, copied := filepath.Join(h.dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
+	data, copied := filepath.Join(h.Dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
 	stopped := func(do, prepare func()) {
 		h.Helper()
-		h.plane.StopAPIServer()
-		h.plane.StopEtcd()
+		h.Plane.StopAPIServer()
+		h.Plane.StopEtcd()
 		do()
-		if err := h.plane.StartEtcd(context.Background()); err != nil {
+		if err := h.Plane.StartEtcd(context.Background()); err != nil {
 			h.Fatal(err)
 		}
 		prepare()
@@ -52,7 +52,7 @@ func (h *hub) backUp() (restore func(prepare func())) {
 // revision returns etcd's revision.
 func (h *hub) revision() int {
 	h.Helper()
-	answer, err := h.plane.CallEtcd(context.Background(), "/v3/kv/range", map[string]any{"key": "AA=="})
+	answer, err := h.Plane.CallEtcd(context.Background(), "/v3/kv/range", map[string]any{"key": "AA=="})
 	if err != nil {
 		h.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func (h *hub) bump(past int, compact bool) {
 	h.Helper()
 	call := func(path string, request any) {
 		h.Helper()
-		if _, err := h.plane.CallEtcd(context.Background(), path, request); err != nil {
+		if _, err := h.Plane.CallEtcd(context.Background(), path, request); err != nil {
 			h.Fatal(err)
 		}
 	}
@@ -117,14 +117,14 @@ func TestHubRestoredFromABackup(t *testing.T) {
 					return errors.Join(m.importedFrom(ns, "brief", "tianjin"), m.importedFrom(ns, "only", "beijing"))
 				})
 			}
-			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
 				t.Fatal(err)
 			}
 			f.hub.kill()
 			none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 			left := &clustersetv1alpha1.MemberCluster{}
 			left.Name = "shanghai"
-			if err := f.hub.client.Patch(t.Context(), left, none); err != nil {
+			if err := f.hub.Client.Patch(t.Context(), left, none); err != nil {
 				t.Fatal(err)
 			}
 			f.hub.start()
@@ -163,7 +163,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			took(t, "all that changed after the backup to be right again, from the return of the API server", began)
 			for _, m := range []*member{beijing, tianjin} {
 				kube.Eventually(t, soon, func() error {
-					awaited, err := m.metric("clusterset_importer_awaited_clusters")
+					awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 					if err == nil && awaited != 1 {
 						err = fmt.Errorf("%s waits for %v clusters", m.name, awaited)
 					}

@@ -32,9 +32,9 @@ func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 	t.Helper()
 	dir := t.TempDir()
 	s := &snapshotServer{plane: plane, file: filepath.Join(dir, "dns.snapshot")}
-	s.dnsServer = newDNS(&cluster{plane: plane}, location{}, filepath.Join(dir, "dns")).of(t)
-	args := s.program.Args
-	s.program.Args = func() ([]string, error) {
+	s.dnsServer = newDNS(testfleet.NewDNS(&testfleet.Cluster{Plane: plane}, binaries(), location{}, filepath.Join(dir, "dns"))).of(t)
+	args := s.Program.Args
+	s.Program.Args = func() ([]string, error) {
 		base, err := args()
 		if err != nil {
 			return nil, err
@@ -47,8 +47,8 @@ func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 		with := strings.Replace(string(corefile), "location - - -", fmt.Sprintf("ttl 600\n        startup_timeout 2s\n        snapshot %s 1h", s.file), 1)
 		return base, os.WriteFile(path, []byte(with), 0o600)
 	}
-	s.program.Up = func(ctx context.Context) error {
-		_, err := exchange(ctx, s.addr, "clusterset.local", "SOA", "udp")
+	s.Program.Up = func(ctx context.Context) error {
+		_, err := exchange(ctx, s.Addr(), "clusterset.local", "SOA", "udp")
 		return err
 	}
 	t.Cleanup(s.kill)
@@ -121,7 +121,7 @@ func (s *snapshotServer) serial() uint32 {
 func (s *snapshotServer) logged(words ...string) {
 	s.Helper()
 	kube.Eventually(s, soon, func() error {
-		log, err := os.ReadFile(s.program.Log)
+		log, err := os.ReadFile(s.Program.Log)
 		if err != nil {
 			return err
 		}
@@ -136,7 +136,7 @@ func (s *snapshotServer) logged(words ...string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no line has %q:\n%s", words, testfleet.LogSince(s.program.Log, 0, 10))
+		return fmt.Errorf("no line has %q:\n%s", words, testfleet.LogSince(s.Program.Log, 0, 10))
 	})
 }
 
@@ -206,7 +206,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	s.expect("with its API server", live)
 
 	t.Log("stopped in good order, and started without its API server")
-	s.program.Stop()
+	s.Program.Stop()
 	state, _, err := statefile.Read(s.file)
 	if err != nil {
 		t.Fatal(err)
@@ -294,11 +294,11 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 func (s *snapshotServer) withoutEDNS(t *testing.T) {
 	t.Helper()
 	const name = "web.shop.svc.clusterset.local"
-	m, err := dns.ExchangeContext(t.Context(), new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), s.addr)
+	m, err := dns.ExchangeContext(t.Context(), new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), s.Addr())
 	if err != nil || len(m.Answer) != 1 || len(m.Extra) > 0 || m.Answer[0].Header().Ttl > 30 {
 		t.Errorf("without EDNS: %v %v", m, err)
 	}
-	m, err = exchange(t.Context(), s.addr, name, "A", "tcp")
+	m, err = exchange(t.Context(), s.Addr(), name, "A", "tcp")
 	if err != nil || len(m.Answer) != 1 || told(m) != "Stale Answer" {
 		t.Errorf("over TCP: %v %v", m, err)
 	}

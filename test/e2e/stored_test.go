@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/internal/join"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -38,12 +39,12 @@ func TestStoredObjects(t *testing.T) {
 			if err := build(); err != nil {
 				t.Fatal(err)
 			}
-			c := &cluster{TB: t, dir: filepath.Join(t.TempDir(), "member")}
-			t.Cleanup(func() { _ = c.stopPlane() })
-			if err := c.launchPlane(t.Context(), kube.WithServiceCIDRs("10.100.0.0/16", "fd00:100::/112")); err != nil {
+			c := &cluster{TB: t, Cluster: &testfleet.Cluster{Name: v.Name(), Dir: filepath.Join(t.TempDir(), "member")}}
+			t.Cleanup(c.Stop)
+			if err := c.Launch(t.Context(), kube.WithServiceCIDRs("10.100.0.0/16", "fd00:100::/112")); err != nil {
 				t.Fatal(err)
 			}
-			for _, install := range []error{join.InstallHubCRDs(t.Context(), c.plane.Config()), join.InstallMemberCRDs(t.Context(), c.plane.Config())} {
+			for _, install := range []error{join.InstallHubCRDs(t.Context(), c.Plane.Config()), join.InstallMemberCRDs(t.Context(), c.Plane.Config())} {
 				if install != nil {
 					t.Fatal(install)
 				}
@@ -54,10 +55,10 @@ func TestStoredObjects(t *testing.T) {
 			c.apply(string(rights("dns")))
 			for object := range strings.SplitSeq(string(readStored(t, v.Name(), "member.yaml")), "---\n") {
 				if strings.Contains(object, "\nstatus:") {
-					c.plane.ApplyStatus(t, []byte(object))
+					c.Plane.ApplyStatus(t, []byte(object))
 				}
 			}
-			server := newDNS(c, location{Cluster: "xicheng", Zone: "beijing", Region: "north"}, filepath.Join(t.TempDir(), "dns")).of(t)
+			server := newDNS(testfleet.NewDNS(c.Cluster, binaries(), location{Cluster: "xicheng", Zone: "beijing", Region: "north"}, filepath.Join(t.TempDir(), "dns"))).of(t)
 			t.Cleanup(server.kill)
 			server.start()
 			asked := 0
@@ -65,7 +66,7 @@ func TestStoredObjects(t *testing.T) {
 				name, rest, _ := strings.Cut(strings.TrimSpace(line), " ")
 				qtype, want, _ := strings.Cut(rest, " ")
 				kube.Eventually(t, soon, func() error {
-					got, err := askOnce(context.Background(), server.addr, question{name, qtype}, probePatience)
+					got, err := askOnce(context.Background(), server.Addr(), question{name, qtype}, probePatience)
 					if err == nil && got != want {
 						err = fmt.Errorf("dig %s %s: got %s, want %s", name, qtype, got, want)
 					}
@@ -126,7 +127,7 @@ func (c *chaos) dump(of *cluster, kinds ...schema.GroupVersionKind) string {
 		list := &unstructured.UnstructuredList{}
 		list.SetGroupVersionKind(kind)
 		var opts []client.ListOption
-		if of.dir != c.hub.dir {
+		if of.Dir != c.hub.Dir {
 			opts = append(opts, client.MatchingLabels{"clusterset.dev/managed-by": "importer"})
 		}
 		c.must(of.list(list, opts...))

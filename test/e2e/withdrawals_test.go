@@ -44,7 +44,7 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 	}
 	heldAre := func(want int) func() error {
 		return func() error {
-			n, err := tianjin.metric("clusterset_exporter_services", "state", "held")
+			n, err := tianjin.Metrics.Sum("clusterset_exporter_services", "state", "held")
 			if err == nil && int(n) != want {
 				err = fmt.Errorf("%v services are held, want %d", n, want)
 			}
@@ -62,7 +62,7 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 
 	tianjin.deleteAll(&mcsv1beta1.ServiceExport{}, client.InNamespace(ns))
 	kube.Eventually(t, soon, func() error {
-		n, err := tianjin.metric("clusterset_exporter_services", "state", "held")
+		n, err := tianjin.Metrics.Sum("clusterset_exporter_services", "state", "held")
 		if err == nil && n < services-1 {
 			err = fmt.Errorf("%v services are held", n)
 		}
@@ -85,11 +85,11 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
 	crd.SetKind("CustomResourceDefinition")
 	crd.SetName("serviceexports.multicluster.x-k8s.io")
-	if err := tianjin.client.Delete(t.Context(), crd); err != nil {
+	if err := tianjin.Client.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		if err := join.InstallMemberCRDs(context.Background(), tianjin.plane.Config()); err != nil {
+		if err := join.InstallMemberCRDs(context.Background(), tianjin.Plane.Config()); err != nil {
 			t.Error(err)
 		}
 		tianjin.restartAgent()

@@ -24,7 +24,7 @@ func Build(ctx context.Context, repository, dir, ldflags string) (Binaries, erro
 	if err != nil {
 		return Binaries{}, err
 	}
-	bin := Binaries{Clusterset: filepath.Join(dir, "clusterset"), CoreDNS: filepath.Join(dir, "coredns")}
+	bin := BinariesIn(dir)
 	if built := os.Getenv("CLUSTERSET_BINARIES"); built != "" {
 		return bin, errors.Join(os.MkdirAll(dir, 0o755), link(built, bin.Clusterset), link(built, bin.CoreDNS))
 	}

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -19,6 +20,11 @@ import (
 // Binaries are the paths of both programs.
 type Binaries struct {
 	Clusterset, CoreDNS string
+}
+
+// BinariesIn are those of a folder that [Build] has filled, or will.
+func BinariesIn(dir string) Binaries {
+	return Binaries{Clusterset: filepath.Join(dir, "clusterset"), CoreDNS: filepath.Join(dir, "coredns")}
 }
 
 // Command is a command of the clusterset CLI, without this process's environment. It ends with this process, and with ctx.
@@ -34,18 +40,39 @@ type Cluster struct {
 	Name   string
 	Plane  *kube.ControlPlane // nil before Launch
 	Client client.Client
-
-	dir string // the fleet's
+	// Dir is the folder of the control plane's data and logs.
+	Dir string
+	// Address, where set, returns the URL at which a client finds the API server. Nil: the API server's own.
+	Address func(client string) (string, error)
 }
 
-// Launch starts the control plane. Its data and logs go to a folder of the cluster's name. The caller must call Stop, unless
-// Launch fails.
+// Launch starts the control plane. The caller must call Stop, unless Launch fails.
 func (c *Cluster) Launch(ctx context.Context, opts ...kube.Option) (err error) {
-	if c.Plane, err = kube.Launch(ctx, filepath.Join(c.dir, c.Name), opts...); err != nil {
+	if c.Plane, err = kube.Launch(ctx, c.Dir, opts...); err != nil {
 		return err
 	}
-	c.Client, err = client.New(c.Plane.Config(), client.Options{Scheme: scheme})
+	c.Client, err = client.New(c.Plane.Config(), client.Options{Scheme: Scheme})
 	return err
+}
+
+// KubeconfigFor writes a kubeconfig for a program that acts as a user, and returns its path.
+func (c *Cluster) KubeconfigFor(user string) (string, error) {
+	path, err := c.Plane.KubeconfigFor(user)
+	if err != nil || c.Address == nil {
+		return path, err
+	}
+	address, err := c.Address(user)
+	if err != nil {
+		return "", err
+	}
+	config, err := clientcmd.LoadFromFile(path)
+	if err != nil {
+		return "", err
+	}
+	for _, server := range config.Clusters {
+		server.Server = address
+	}
+	return path, clientcmd.WriteToFile(*config, path)
 }
 
 // Stop stops the control plane, if it was launched.
@@ -55,8 +82,8 @@ func (c *Cluster) Stop() {
 	}
 }
 
-// scheme knows every kind that the processes of a fleet read and write.
-var scheme = func() *runtime.Scheme {
+// Scheme knows every kind that the processes of a fleet read and write.
+var Scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
 		clientgoscheme.AddToScheme, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme, mcsv1beta1.Install,

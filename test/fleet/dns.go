@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
@@ -34,30 +33,40 @@ type DNS struct {
 	Wanted string
 	// Port is the current process's port on 127.0.0.1.
 	Port string
+	// Metrics, where set, are those that the server serves.
+	Metrics *Metrics
 }
 
-func newDNS(c *Cluster, bin Binaries, at Location) *DNS {
-	base := filepath.Join(c.dir, c.Name+"-dns")
+// NewDNS describes a server that reads a cluster's API server, which must have been given Rights("dns"). Its Corefile and its log are
+// base with .Corefile and .log.
+func NewDNS(c *Cluster, bin Binaries, at Location, base string) *DNS {
 	d := &DNS{}
 	d.Program = &Program{Name: "CoreDNS of " + c.Name, Path: bin.CoreDNS, Log: base + ".log"}
 	d.Args = func() ([]string, error) {
-		kubeconfig, err := c.Plane.KubeconfigFor("clusterset-dns")
+		kubeconfig, err := c.KubeconfigFor("clusterset-dns")
 		if err != nil {
 			return nil, err
 		}
 		if d.Port, err = FreePort(d.Wanted); err != nil {
 			return nil, err
 		}
+		metrics := ""
+		if d.Metrics != nil {
+			if err := d.Metrics.reserve(); err != nil {
+				return nil, err
+			}
+			metrics = "    prometheus " + d.Metrics.Addr + "\n"
+		}
 		corefile := base + ".Corefile"
 		err = os.WriteFile(corefile, fmt.Appendf(nil, `.:%s {
     bind 127.0.0.1
     errors
-    clusterset clusterset.local svc.global {
+%s    clusterset clusterset.local svc.global {
         kubeconfig %s
         location %s
     }
 }
-`, d.Port, kubeconfig, at), 0o600)
+`, d.Port, metrics, kubeconfig, at), 0o600)
 		return []string{"-conf", corefile}, err
 	}
 	// It binds its port before it has read its objects, and answers SERVFAIL until then.
@@ -74,16 +83,23 @@ func newDNS(c *Cluster, bin Binaries, at Location) *DNS {
 	return d
 }
 
-// Ask asks the server over UDP. It repeats the question if a datagram gets lost, which happens on a busy machine even on
-// loopback.
+// Addr is where the server listens in its current life, UDP and TCP, as host:port.
+func (d *DNS) Addr() string { return net.JoinHostPort("127.0.0.1", d.Port) }
+
+// Ask asks the server over UDP.
 func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, error) {
+	return Exchange(ctx, d.Addr(), name, qtype, "udp")
+}
+
+// Exchange asks a server once, and again where a datagram got lost, which on a busy machine they do even on loopback.
+func Exchange(ctx context.Context, addr, name string, qtype uint16, network string) (*dns.Msg, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
 	query.SetEdns0(4096, false)
-	client := dns.Client{Timeout: 5 * time.Second}
+	client := dns.Client{Net: network, Timeout: 5 * time.Second}
 	var err error
 	for range 3 {
 		var r *dns.Msg
-		if r, _, err = client.ExchangeContext(ctx, query, net.JoinHostPort("127.0.0.1", d.Port)); err == nil {
+		if r, _, err = client.ExchangeContext(ctx, query, addr); err == nil {
 			return r, nil
 		}
 		var timeout net.Error
@@ -91,5 +107,5 @@ func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, err
 			break
 		}
 	}
-	return nil, fmt.Errorf("dig @127.0.0.1 -p %s %s %s: %w", d.Port, name, dns.TypeToString[qtype], err)
+	return nil, fmt.Errorf("dig @%s %s %s: %w", addr, name, dns.TypeToString[qtype], err)
 }

@@ -1,6 +1,6 @@
 // Package fleet runs a hub and its members on one machine: real control planes (test/kube) and the real clusterset and
-// coredns binaries as processes beside them. It needs no testing.TB, so the demo and benchsync use it too; the end-to-end
-// tests build their own fleets from its programs.
+// coredns binaries as processes beside them. It needs no testing.TB, so the demo and benchsync use it too. The end-to-end
+// tests add what only a test needs.
 //
 // Every process that it starts ends with this process, even if that is killed. Each wait is bounded, and its error says what
 // it waited for.

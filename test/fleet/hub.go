@@ -16,7 +16,7 @@ type Hub struct {
 
 // NewHub describes a hub. Before its process starts, the API server needs Rights("hub") and the CRDs.
 func NewHub(dir string, bin Binaries) *Hub {
-	h := &Hub{Cluster: Cluster{Name: "hub", dir: dir}}
+	h := &Hub{Cluster: Cluster{Name: "hub", Dir: filepath.Join(dir, "hub")}}
 	h.Process = &Program{
 		Name: "the hub process", Path: bin.Clusterset, Log: filepath.Join(dir, "hub.log"),
 		Args: h.args, Up: h.Metrics.Up,
@@ -24,8 +24,19 @@ func NewHub(dir string, bin Binaries) *Hub {
 	return h
 }
 
+// Replica describes a second process of the hub, which has a log of its own.
+func (h *Hub) Replica(flags ...string) *Hub {
+	r := &Hub{Cluster: h.Cluster, Flags: flags}
+	r.Process = &Program{
+		Name: "the second hub process", Path: h.Process.Path, Log: filepath.Join(filepath.Dir(h.Dir), "second-hub.log"),
+		Args: r.args, Up: r.Metrics.Up,
+	}
+	return r
+}
+
+// args runs the process with its own account's rights.
 func (h *Hub) args() ([]string, error) {
-	kubeconfig, err := h.Plane.KubeconfigFor("clusterset-hub")
+	kubeconfig, err := h.KubeconfigFor("clusterset-hub")
 	if err != nil {
 		return nil, err
 	}

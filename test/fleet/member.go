@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,21 +33,32 @@ type Member struct {
 // Rights("member") and Rights("dns").
 func NewMember(dir string, bin Binaries, at Location) *Member {
 	m := &Member{
-		Cluster: Cluster{Name: at.Cluster, dir: dir}, Location: at, bin: bin,
+		Cluster: Cluster{Name: at.Cluster, Dir: filepath.Join(dir, at.Cluster)}, Location: at, bin: bin,
 		HubKubeconfig: filepath.Join(dir, at.Cluster+"-hub.kubeconfig"),
 	}
-	m.Agent = &Program{
-		Name: "the agent of " + m.Name, Path: bin.Clusterset, Log: filepath.Join(dir, m.Name+"-agent.log"),
+	m.Agent = m.newAgent("agent")
+	m.DNS = NewDNS(&m.Cluster, bin, at, filepath.Join(dir, at.Cluster+"-dns"))
+	return m
+}
+
+// Replica describes a second agent of the member by a name of its own, which is its log's too. It hasn't the first one's flags.
+func (m *Member) Replica(name string) *Member {
+	r := &Member{Cluster: m.Cluster, Location: m.Location, bin: m.bin, DNS: m.DNS, HubKubeconfig: m.HubKubeconfig}
+	r.Agent = r.newAgent(name)
+	return r
+}
+
+func (m *Member) newAgent(name string) *Program {
+	return &Program{
+		Name: "the " + name + " of " + m.Name, Path: m.bin.Clusterset, Log: filepath.Join(filepath.Dir(m.Dir), m.Name+"-"+strings.ReplaceAll(name, " ", "-")+".log"),
 		Args: m.agentArgs, Up: m.Metrics.Up,
 	}
-	m.DNS = newDNS(&m.Cluster, bin, at)
-	return m
 }
 
 // agentArgs runs the agent as its Deployment would: on the hub with the credentials that join made, here with its own
 // account's rights.
 func (m *Member) agentArgs() ([]string, error) {
-	kubeconfig, err := m.Plane.KubeconfigFor("clusterset-member")
+	kubeconfig, err := m.KubeconfigFor("clusterset-member")
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +78,14 @@ func (m *Member) Join(ctx context.Context, hub *Hub, flags ...string) error {
 		"join", "--hub-kubeconfig", hub.Plane.Kubeconfig(), "--kubeconfig", m.Plane.Kubeconfig(), "--install-crds",
 		"--name", m.Name, "--zone", m.Zone, "--region", m.Region,
 	}, flags...)
-	if out, err := m.bin.Command(ctx, m.dir, args...).CombinedOutput(); err != nil {
+	if hub.Address != nil {
+		server, err := hub.Address(m.Name)
+		if err != nil {
+			return err
+		}
+		args = append(args, "--hub-server", server)
+	}
+	if out, err := m.bin.Command(ctx, m.Dir, args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("clusterset join of %s: %w\n%s", m.Name, err, out)
 	}
 	return m.MountHubSecret(ctx)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,6 +33,34 @@ func (m *Metrics) Read(ctx context.Context) ([]byte, error) {
 		return nil, fmt.Errorf("GET %s: %s", req.URL, resp.Status)
 	}
 	return io.ReadAll(resp.Body)
+}
+
+// Sum returns the sum over a metric's series that have all the labels, given as name and value in turn; 0 where there are none.
+func (m *Metrics) Sum(name string, labels ...string) (float64, error) {
+	text, err := m.Read(context.Background())
+	if err != nil {
+		return 0, fmt.Errorf("scrape %s: %w", name, err)
+	}
+	sum := 0.0
+series:
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		rest, ok := strings.CutPrefix(line, name)
+		if !ok || rest[0] != '{' && rest[0] != ' ' {
+			continue
+		}
+		for i := 0; i < len(labels); i += 2 {
+			if !strings.Contains(rest, fmt.Sprintf(`%s=%q`, labels[i], labels[i+1])) {
+				continue series
+			}
+		}
+		value, err := strconv.ParseFloat(line[strings.LastIndexByte(line, ' ')+1:], 64)
+		if err != nil {
+			return 0, fmt.Errorf("scrape %s: %w", line, err)
+		}
+		sum += value
+	}
+	return sum, nil
 }
 
 // Up returns nil once the process serves its metrics.
