@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	testfleet "github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// attack stops a member's agent, which would remove foreign records, and returns a function that writes manifests to the hub
+// with the agent's credentials. When the test ends the agent runs again and removes what is left of them.
+func (f *fleet) attack(from string) func(manifests ...string) error {
+	f.Helper()
+	m := f.member(from)
+	c, err := client.New(m.onHub(), client.Options{Scheme: testfleet.Scheme})
+	if err != nil {
+		f.Fatal(err)
+	}
+	m.killAgent()
+	f.Cleanup(func() {
+		m.startAgent()
+		f.settle()
+	})
+	return func(manifests ...string) error {
+		for _, text := range manifests {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal([]byte(text), o); err != nil {
+				return err
+			}
+			if err := c.Create(context.Background(), o); err != nil {
+				return fmt.Errorf("create %s %s: %w", o.GetKind(), o.GetName(), err)
+			}
+		}
+		return nil
+	}
+}
+
+func exportedService(in, ns, name, more string) string {
+	return fmt.Sprintf(`
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedService
+metadata:
+  namespace: %s
+  name: %s.%s
+  labels: {clusterset.dev/cluster: minhang, multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/service-namespace: %s}
+spec: {serviceNamespace: %s, serviceName: %s, exportedAt: "1970-01-02T00:00:00Z", %s}
+`, api.MemberNamespace(in), name, ns, ns, ns, name, more)
+}
+
+func exportedEndpoints(in, ns, name, suffix, more string) string {
+	return fmt.Sprintf(`
+apiVersion: clusterset.dev/v1alpha1
+kind: ExportedEndpoints
+metadata:
+  namespace: %s
+  name: %s.%s.%s
+  labels: {clusterset.dev/cluster: minhang, multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/service-namespace: %s}
+spec: {serviceNamespace: %s, serviceName: %s, %s}
+`, api.MemberNamespace(in), name, ns, suffix, ns, ns, name, more)
+}
+
+// A member can only write records of its own name: labels and payload that name another cluster don't change that cluster's
+// part of a service.
+func TestForgedOriginChangesNothing(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("forged")
+	victim := f.member("minhang")
+	headless := "clusterIP: None, " + httpPort
+	victim.apply(exported(ns, "db", headless), slice(ns, "db", "1", "IPv4", port8080, endpoint("10.202.14.1", "hostname: db-0")))
+	f.eventually(func(m *member) error { return m.importedFrom(ns, "db", "minhang") })
+	before := f.hub.versions("minhang", ns)
+
+	write := f.attack("xicheng")
+	reserved := `exportedLabels: {multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/managed-by: someone, team: mine}`
+	if err := write(
+		exportedService("xicheng", ns, "db", "type: Headless, cluster: minhang, sourceCluster: minhang, ports: [{name: http, port: 80}], "+reserved),
+		exportedEndpoints("xicheng", ns, "db", "x-0", `addressType: IPv4, cluster: minhang, ports: [{name: http, port: 8080}], endpoints: [{addresses: ["10.200.14.66"], hostname: db-0, zone: shanghai}]`),
+	); err != nil {
+		t.Fatal(err)
+	}
+	others := f.members[1:]
+	for _, m := range others {
+		kube.Eventually(t, soon, func() error {
+			i, err := m.imported(ns, "db")
+			if err != nil || i.serviceImport == nil || len(i.slices) != 2 {
+				return fmt.Errorf("%d slices, %w", len(i.slices), err)
+			}
+			for _, s := range i.slices {
+				want := map[string]string{"10.200.14.66": "xicheng", "10.202.14.1": "minhang"}[s.Endpoints[0].Addresses[0]]
+				if s.Labels[api.LabelSourceCluster] != want {
+					t.Errorf("%s: the slice with %v is said to come from %s", m.name, s.Endpoints[0].Addresses, s.Labels[api.LabelSourceCluster])
+				}
+			}
+			if l := i.serviceImport.Labels; l["team"] != "mine" || l[api.LabelManagedBy] != api.ManagedByImporter || l[api.LabelSourceCluster] != "" {
+				t.Errorf("%s: labels are %v", m.name, l)
+			}
+			return m.importedFrom(ns, "db", "xicheng", "minhang")
+		})
+		for _, zone := range []string{"clusterset.local", "global"} {
+			m.dns.eventually("db-0.minhang.db."+ns+".svc."+zone, "A", "10.202.14.1")
+			m.dns.eventually("db-0.xicheng.db."+ns+".svc."+zone, "A", "10.200.14.66")
+		}
+		m.dns.eventually("minhang.db."+ns+".svc.global", "A", "10.202.14.1")
+	}
+	if now := f.hub.versions("minhang", ns); now != before {
+		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
+	}
+
+	// Where an administrator has declared a member's networks, it can't export other addresses.
+	setCIDRs := func(cidrs string) {
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cidrs":`+cidrs+`}}`))
+		if err := f.hub.Client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
+			t.Error(err)
+		}
+	}
+	t.Cleanup(func() { setCIDRs("null") })
+	setCIDRs(`["10.100.0.0/16"]`) // the third part that is left out: two are labels
+	for _, m := range others {
+		m.dns.eventually("db-0.xicheng.db."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
+		m.dns.eventually("db-0.minhang.db."+ns+".svc.clusterset.local", "A", "10.202.14.1")
+		kube.Eventually(t, soon, func() error { return m.hasEvent("ServiceImport", ns, "db", "InvalidExport", "3 parts", "xicheng") })
+	}
+}
+
+// A member that joined after a service was exported claims 1970 as the creation time of its own export of it, with another
+// type. It doesn't win, and the ServiceExport with the conflicting type names the member, as does an Event.
+func TestAClaimOf1970NamesItsCluster(t *testing.T) {
+	f := outages(t)
+	ns := f.namespace("claims-1970")
+	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+		t.Fatal(err)
+	}
+	beijing.apply(exported(ns, "web", httpPort))
+	others := []*member{beijing, tianjin}
+	vips := map[*member]string{}
+	for _, m := range others {
+		kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing") })
+		vips[m] = m.vip(ns, "web", v4)
+	}
+	beijing.letASecondPass(ns, "web")
+	if err := shanghai.join(t.Context(), f.hub); err != nil {
+		t.Fatal(err)
+	}
+	write := f.attack("shanghai")
+	if err := write(exportedService("shanghai", ns, "web", "type: Headless, ports: [{name: http, port: 80}]")); err != nil {
+		t.Fatal(err)
+	}
+	kube.Eventually(t, soon, func() error {
+		return errors.Join(
+			beijing.exportIs(ns, "web", mcsv1beta1.ServiceExportConditionConflict, "True", "TypeConflict"),
+			beijing.hasEvent("ServiceExport", ns, "web", "TypeConflict", "shanghai (1 of 2 clusters) disagrees with beijing"),
+		)
+	})
+	var export mcsv1beta1.ServiceExport
+	if err := beijing.get(ns, "web", &export); err != nil {
+		t.Fatal(err)
+	}
+	if c := condition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c == nil || !strings.Contains(c.Message, "shanghai (1 of 2 clusters) disagrees with beijing") {
+		t.Errorf("the ServiceExport doesn't name shanghai: %+v", c)
+	}
+	for _, m := range others {
+		kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing", "shanghai") })
+		i, err := m.imported(ns, "web")
+		if err != nil || i.serviceImport.Spec.Type != mcsv1beta1.ClusterSetIP || m.vip(ns, "web", v4) != vips[m] {
+			t.Errorf("%s: the import became %+v, its address was %s; %v", m.name, i.serviceImport.Spec, vips[m], err)
+		}
+	}
+}

@@ -1,0 +1,152 @@
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// Values that the hub's CRDs accept but no cluster should believe are left out, counted and reported. The rest of the record
+// is imported.
+func TestHostilePayloads(t *testing.T) {
+	f := cities(t)
+	ns := f.namespace("hostile")
+	victim := f.member("minhang")
+	victim.apply(exported(ns, "web", httpPort), unranked(ns, "web"), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.15.1")))
+	f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "minhang") })
+	others := f.members[1:]
+	dropped := map[string]float64{}
+	for _, m := range others {
+		n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
+		if err != nil {
+			t.Fatal(err)
+		}
+		dropped[m.name] = n
+	}
+	write := f.attack("xicheng")
+
+	t.Run("the hub refuses what can't be", func(t *testing.T) {
+		for what, manifest := range map[string]string{
+			"a name that isn't the service's": strings.Replace(exportedService("xicheng", ns, "a", "type: Headless"), "name: a."+ns, "name: b."+ns, 1),
+			"an upper-case name":              exportedService("xicheng", ns, "Web", "type: Headless"),
+			"a name with a dot":               exportedService("xicheng", ns, "a.b", "type: Headless"),
+			"a port too high":                 exportedService("xicheng", ns, "a", "type: ClusterSetIP, ports: [{port: 65536}]"),
+			"an unknown type":                 exportedService("xicheng", ns, "a", "type: ExternalName"),
+			"names in place of addresses":     exportedEndpoints("xicheng", ns, "a", "x-0", "addressType: FQDN, endpoints: [{addresses: [example.org]}]"),
+			"too many endpoints": exportedEndpoints("xicheng", ns, "a", "x-0", "addressType: IPv4, endpoints: ["+
+				strings.Repeat(`{addresses: ["10.200.15.1"]}, `, 100)+`{addresses: ["10.200.15.1"]}]`),
+		} {
+			if err := write(manifest); !apierrors.IsInvalid(err) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+	})
+
+	addresses := []string{"127.0.0.1", "169.254.169.254", "0.0.0.0", "224.0.0.1", "255.255.255.255", "::ffff:127.0.0.1", "nonsense"}
+	var endpoints []string
+	for _, a := range addresses {
+		endpoints = append(endpoints, fmt.Sprintf("{addresses: [%q]}", a))
+	}
+	endpoints = append(endpoints, `{addresses: ["10.200.15.1"], hostname: "UPPER.case", zone: " padded"}`)
+	if err := write(
+		exportedService("xicheng", ns, "web", `type: ClusterSetIP, clusterIPs: ["127.0.0.53"], ports: [{name: http, port: 80}], policy: {prefer: none}, exportedLabels: {"not a key": "1", kubernetes.io/service-name: kubernetes}`),
+		exportedEndpoints("xicheng", ns, "web", "x-0", "addressType: IPv4, ports: [{name: http, port: 8080}, {name: http, port: 8081}, {name: none}], endpoints: ["+strings.Join(endpoints, ", ")+"]"),
+		exportedEndpoints("xicheng", ns, "web", "x-6", `addressType: IPv6, ports: [{name: http, port: 8080}], endpoints: [{addresses: ["::1"]}, {addresses: ["fe80::1"]}, {addresses: ["fd00::1%eth0"]}, {addresses: ["10.200.15.2"]}]`),
+		exportedService("xicheng", ns, "bare", "type: Headless"),
+		exportedEndpoints("xicheng", ns, "bare", "x-0", "addressType: IPv4, endpoints: ["+strings.Join(endpoints, ", ")+"]"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range others {
+		t.Run(m.name+" leaves it out", func(t *testing.T) {
+			kube.Eventually(t, soon, func() error {
+				i, err := m.imported(ns, "web")
+				if err != nil {
+					return err
+				}
+				return errors.Join(m.importedFrom(ns, "web", "minhang", "xicheng"),
+					m.proxied(ns, "web", map[string][]string{"http 80/TCP": {"10.200.15.1:8080", "10.202.15.1:8080"}}),
+					checkNotNil(i.global != nil && len(i.global.Spec.Endpoints) == 1, "GlobalService with the good ClusterIP alone"),
+					m.hasEvent("ServiceImport", ns, "web", "InvalidExport", "xicheng"),
+					m.hasEvent("ServiceImport", ns, "bare", "InvalidExport", "xicheng"))
+			})
+			m.dns.eventually("web."+ns+".svc.global", "A", victim.clusterIP(ns, "web", v4))
+			m.dns.eventually("bare."+ns+".svc.clusterset.local", "A", "10.200.15.1")
+			n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
+			if err != nil || n-dropped[m.name] < float64(2*len(addresses)) {
+				t.Errorf("%v values were counted, %v before, %v", n, dropped[m.name], err)
+			}
+		})
+	}
+
+	t.Run("objects of a megabyte", func(t *testing.T) {
+		long := strings.Repeat("z", 10_000)
+		var endpoints, keys []string
+		for n := range 100 {
+			endpoints = append(endpoints, fmt.Sprintf(`{addresses: ["10.200.16.%d"], zone: %q}`, n+1, long))
+		}
+		for n := range 64 {
+			keys = append(keys, fmt.Sprintf("k%d: %q", n, strings.Repeat("v", 15_000)))
+		}
+		if err := write(
+			exportedService("xicheng", ns, "large", "type: Headless, exportedAnnotations: {"+strings.Join(keys, ", ")+"}"),
+			exportedEndpoints("xicheng", ns, "large", "x-0", "addressType: IPv4, endpoints: ["+strings.Join(endpoints, ", ")+"]"),
+		); err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range others {
+			kube.Eventually(t, soon, func() error {
+				var imp mcsv1beta1.ServiceImport
+				i, err := m.imported(ns, "large")
+				if err := errors.Join(err, m.get(ns, "large", &imp), m.importedFrom(ns, "large", "xicheng")); err != nil {
+					return err
+				}
+				size := 0
+				for k, v := range imp.Annotations {
+					size += len(k) + len(v)
+				}
+				if size > 100_000 || len(i.slices) != 1 || len(i.slices[0].Endpoints) != 100 || i.slices[0].Endpoints[0].Zone == nil ||
+					*i.slices[0].Endpoints[0].Zone != "beijing" { // its cluster's zone, in place of the invalid one
+					return fmt.Errorf("annotations of %d bytes, %d slices", size, len(i.slices))
+				}
+				return m.hasEvent("ServiceImport", ns, "large", "InvalidExport", "xicheng")
+			})
+			if r, err := m.dns.reply("10-200-16-7.xicheng.large."+ns+".svc.clusterset.local", "A"); err != nil || len(r.Answer) != 1 {
+				t.Errorf("%s: %v, %v", m.name, r, err)
+			}
+		}
+	})
+	for _, m := range others {
+		if !m.agent.Running() || !m.dns.Running() {
+			t.Errorf("%s: something died of it", m.name)
+		}
+	}
+	// The agent starts again and finds records in its namespace of services that its cluster doesn't export.
+	f.member("xicheng").startAgent()
+	for _, name := range []string{"web", "bare", "large"} {
+		kube.Eventually(t, soon, func() error { return f.recorded("xicheng", ns, name, false) })
+	}
+	f.eventually(func(m *member) error {
+		return errors.Join(m.importedFrom(ns, "web", "minhang"), m.gone(ns, "bare"), m.gone(ns, "large"))
+	})
+	// The exporter reports it to the cluster's own user before it sends anything.
+	a := f.member("xicheng")
+	a.apply(service(ns, "own", httpPort), export(ns, "own", `exportedLabels: {kubernetes.io/service-name: kubernetes}`))
+	kube.Eventually(t, soon, func() error {
+		var e mcsv1beta1.ServiceExport
+		if err := a.get(ns, "own", &e); err != nil {
+			return err
+		}
+		c := condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+		if c == nil || !strings.Contains(c.Message, "kubernetes.io/service-name") {
+			return fmt.Errorf("Ready is %+v", c)
+		}
+		return nil
+	})
+}
