@@ -12,9 +12,9 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Access asks the authorizer about every verb on every resource that the API server serves, in each of the namespaces, by the credentials
-// in config. It returns what is allowed, sorted, as "verb resource[/subresource].group place", where place is the key of the namespace
-// ("" is all namespaces).
+// Access asks the authorizer about every verb on every resource that the API server serves, in each of the namespaces, with
+// the credentials in config. It returns what is allowed, sorted, as "verb resource[/subresource].group place", where place
+// is the key of the namespace ("" is all namespaces).
 func (c *ControlPlane) Access(t testing.TB, config *rest.Config, places map[string]string) []string {
 	t.Helper()
 	d, err := discovery.NewDiscoveryClientForConfig(c.Config())

@@ -14,16 +14,16 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// StartAPIServer starts kube-apiserver on the port and the data it had before,
-// and waits until it serves. It does nothing while the API server runs.
+// StartAPIServer starts kube-apiserver on the same port and data as before, and
+// waits until it serves. It does nothing while the API server runs.
 func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	pki := func(name string) string { return filepath.Join(c.dir, "pki", name) }
 	args := []string{
 		"--etcd-servers=unix://" + c.etcdSocket(),
 		"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", c.port.number),
-		"--permit-port-sharing", // with our reservation of it
-		// Nothing may be advertised on loopback, so nothing maintains the
+		"--permit-port-sharing", // this process reserves the port
+		// A loopback address can't be advertised, so nothing maintains the
 		// endpoints of default/kubernetes. The family must fit the first range.
 		"--advertise-address=" + c.advertiseAddress(),
 		"--endpoint-reconciler-type=none",
@@ -45,28 +45,28 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 	return c.start(ctx, &c.apiserver, c.bin.APIServer, append(args, c.opts.apiserverArgs...), c.probeAPIServer)
 }
 
-// StopAPIServer ends the API server in good order: it closes its watches and
-// finishes the requests under way. Clients then find the connection refused.
+// StopAPIServer stops the API server gracefully: it closes its watches and
+// finishes the requests under way. Clients then get a refused connection.
 func (c *ControlPlane) StopAPIServer() {
-	// It takes a second or two, but for ever if etcd is down.
+	// It takes a second or two, but never returns if etcd is down.
 	c.apiserver.stop(5 * time.Second)
 }
 
-// KillAPIServer ends the API server as a crash would.
+// KillAPIServer ends the API server with SIGKILL.
 func (c *ControlPlane) KillAPIServer() {
 	c.apiserver.kill()
 }
 
-// PauseAPIServer makes the API server stand still: connections stay open, new
-// ones are taken by the kernel, and nothing is answered.
+// PauseAPIServer stops the API server with SIGSTOP: connections stay open, the
+// kernel accepts new ones, and nothing is answered.
 func (c *ControlPlane) PauseAPIServer() error { return c.apiserver.signal(syscall.SIGSTOP) }
 
-// ResumeAPIServer lets the API server go on after [ControlPlane.PauseAPIServer].
+// ResumeAPIServer continues the API server after [ControlPlane.PauseAPIServer].
 func (c *ControlPlane) ResumeAPIServer() error { return c.apiserver.signal(syscall.SIGCONT) }
 
 // probeAPIServer succeeds once the API server can be used. Being ready is not
-// enough: the namespaces and the Service address allocator come a moment after
-// it, so the probe is a Service creation that is never carried out.
+// enough: the namespaces and the Service address allocator follow a moment
+// later, so the probe is a dry-run creation of a Service.
 func (c *ControlPlane) probeAPIServer(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

@@ -19,7 +19,7 @@ import (
 )
 
 // fieldManager owns the fields that tests apply. Conflicts are forced: a test
-// states what is to be, whoever wrote it last.
+// states the wanted object, even if another manager owns its fields.
 const fieldManager = "clusterset-test"
 
 // Apply server-side applies manifests: YAML or JSON, any number of documents,
@@ -39,8 +39,8 @@ func (c *ControlPlane) ApplyContext(ctx context.Context, manifests ...[]byte) er
 	if err != nil {
 		return err
 	}
-	// CRDs come first. All are applied before the first is waited for: they are
-	// established side by side.
+	// CRDs come first. All are applied before the first is waited for, because
+	// the API server establishes them concurrently.
 	crds := 0
 	for crds < len(objs) && isCRD(objs[crds]) {
 		crds++
@@ -63,8 +63,8 @@ func (c *ControlPlane) ApplyContext(ctx context.Context, manifests ...[]byte) er
 	return nil
 }
 
-// ApplyStatus applies the status of objects that exist, and nothing else of
-// them: what a controller that doesn't run in the test would have written.
+// ApplyStatus applies only the status of existing objects: what a controller
+// that doesn't run in the test would have written.
 func (c *ControlPlane) ApplyStatus(t testing.TB, manifests ...[]byte) {
 	t.Helper()
 	objs, err := decode(manifests...)
@@ -78,9 +78,9 @@ func (c *ControlPlane) ApplyStatus(t testing.TB, manifests ...[]byte) {
 	}
 }
 
-// Delete deletes the objects that manifests name, last first, and is content
-// with those that don't exist. It doesn't wait for finalizers, nor for what
-// only the controller manager does: emptying namespaces, deleting dependents.
+// Delete deletes the objects that manifests name, last first, and ignores those
+// that don't exist. It doesn't wait for finalizers, nor for the work of the
+// controller manager: emptying namespaces, deleting dependents.
 func (c *ControlPlane) Delete(t testing.TB, manifests ...[]byte) {
 	t.Helper()
 	if err := c.DeleteContext(t.Context(), manifests...); err != nil {
@@ -97,7 +97,7 @@ func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) e
 	for _, obj := range slices.Backward(objs) {
 		r, err := c.mapper.resource(obj)
 		if meta.IsNoMatchError(err) {
-			continue // its kind is gone, and it with it
+			continue // its kind is gone, and the object with it
 		}
 		if err != nil {
 			return err
@@ -111,7 +111,7 @@ func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) e
 	return nil
 }
 
-// mapper finds the resource an object is served under, and writes it there.
+// mapper finds the resource that serves an object, and stores it there.
 type mapper struct {
 	client    dynamic.Interface
 	discovery *restmapper.DeferredDiscoveryRESTMapper
@@ -129,13 +129,14 @@ func newMapper(cfg *rest.Config) (*mapper, error) {
 	return &mapper{client, restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(disco))}, nil
 }
 
-// resource finds where obj is served. If obj is namespaced and names no
-// namespace it gets "default".
+// resource finds the resource of obj. It sets the namespace "default" if obj is
+// namespaced and names none.
 func (m *mapper) resource(obj *unstructured.Unstructured) (dynamic.ResourceInterface, error) {
 	gvk := obj.GroupVersionKind()
 	mapping, err := m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
 	if meta.IsNoMatchError(err) {
-		// Somebody else, Helm say, may have installed the kind since we asked.
+		// Another client, such as Helm, may have installed the kind since the
+		// last discovery.
 		m.discovery.Reset()
 		mapping, err = m.discovery.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
@@ -156,7 +157,7 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 	if err != nil {
 		return err
 	}
-	// What kubectl get -o yaml printed carries these; applying refuses them.
+	// The output of kubectl get -o yaml contains these; an apply refuses them.
 	obj.SetManagedFields(nil)
 	obj.SetResourceVersion("")
 	_, err = r.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}, subresource...)
@@ -167,8 +168,8 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 }
 
 // established waits until the kind that crd defines can be used, in every
-// version it serves. Discovery follows the Established condition with a delay;
-// until then objects of the kind have no resource to go to.
+// version that it serves. Discovery follows the Established condition with a
+// delay; until then objects of the kind have no resource.
 func (m *mapper) established(ctx context.Context, crd *unstructured.Unstructured) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -26,9 +26,9 @@ type Binaries struct {
 	Proxy             string
 }
 
-// binEnv names a folder to use instead of the cache. What lies there is used as
-// it is, so the tests can run against another release's programs; what is
-// missing is built into it.
+// binEnv names a folder to use instead of the cache. Programs in it are used as
+// they are, so the tests can run against another release; missing ones are
+// built into it.
 const binEnv = "CLUSTERSET_KUBE_BIN"
 
 type buildOptions struct {
@@ -37,11 +37,11 @@ type buildOptions struct {
 	progress          io.Writer
 }
 
-// BuildOption changes what [Build] builds or says.
+// BuildOption changes what [Build] builds or reports.
 type BuildOption func(*buildOptions)
 
-// IncludeControllerManager also builds kube-controller-manager, which most
-// tests do without.
+// IncludeControllerManager also builds kube-controller-manager, which few tests
+// need.
 func IncludeControllerManager() BuildOption {
 	return func(o *buildOptions) { o.controllerManager = true }
 }
@@ -51,17 +51,17 @@ func IncludeProxy() BuildOption {
 	return func(o *buildOptions) { o.proxy = true }
 }
 
-// BuildProgress makes Build say on w what it compiles and how long it took. It
-// says nothing when everything is cached.
+// BuildProgress makes Build report to w what it compiles and how long it took.
+// It reports nothing when everything is cached.
 func BuildProgress(w io.Writer) BuildOption {
 	return func(o *buildOptions) { o.progress = w }
 }
 
 // Build compiles the control plane's programs unless the cache holds them, and
 // returns their paths. Packages tested in parallel build once: the others wait
-// for the first. The cache is keyed by everything that decides the result, so
-// a new pin in controlplane/go.mod builds anew and an old checkout still finds
-// its own.
+// for the first. The cache key covers everything that decides the result, so a
+// new version in controlplane/go.mod is built again and an old checkout still
+// finds its own.
 func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 	o := buildOptions{progress: io.Discard}
 	for _, opt := range opts {
@@ -97,13 +97,14 @@ func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 	return b, nil
 }
 
-// target is one program: where it goes, the package it is built from and about
-// how long that takes on two cores with nothing cached.
+// target is one program: its path, its package, and about how long its build
+// takes on two cores with nothing cached.
 type target struct {
 	path, pkg, takes string
 }
 
-// source is the controlplane module and what of it decides the result.
+// source is the controlplane module and everything in it that decides the
+// result.
 type source struct {
 	dir     string // the folder of the controlplane module
 	version string // of k8s.io/kubernetes, "v1.36.3"
@@ -129,7 +130,7 @@ func readSource() (source, error) {
 	}
 	s := source{dir: dir, version: string(m[1])}
 
-	// Quoted, so that no two lists of parts read the same.
+	// Quoted, so that no two lists of parts give the same string.
 	parts := append([]string{string(mod), string(sum), runtime.Version(), runtime.GOOS, runtime.GOARCH}, s.flags()...)
 	hash := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	s.key = fmt.Sprintf("%x", hash[:8])
@@ -192,8 +193,8 @@ func (s source) binDir() (string, error) {
 	return filepath.Join(cache, "clusterset", "kube", s.key), nil
 }
 
-// build makes one program. It is built beside its place and renamed into it, so
-// whoever sees it sees all of it, and a build cut short leaves nothing there.
+// build makes one program. It is built under another name and renamed, so
+// others see a complete file or none, even if a build is interrupted.
 func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	if ok, err := isFile(t.path); ok || err != nil {
 		return err
@@ -203,7 +204,7 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	}
 	name := filepath.Base(t.path)
 	say := func(format string, args ...any) {
-		// Whether anybody hears it does not matter to the build.
+		// A failed report doesn't matter to the build.
 		_, _ = fmt.Fprintf(progress, "kube: "+format+"\n", args...)
 	}
 	unlock, err := lockFile(ctx, t.path+".lock", func() {
@@ -214,7 +215,7 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	}
 	defer unlock()
 	if ok, err := isFile(t.path); ok || err != nil {
-		return err // built while we waited for the lock
+		return err // another process built it while this one waited for the lock
 	}
 
 	say("compiling %s (Kubernetes %s); the first time takes %s on two cores, then it is cached", name, s.version, t.takes)
@@ -222,8 +223,8 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	tmp := t.path + ".tmp"
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, s.flags()...), "-o", tmp, t.pkg)...)
 	cmd.Dir = s.dir
-	// The programs run here, whatever the caller cross-compiles for, and are
-	// built in their own module, whatever workspace or flags the caller is in.
+	// The programs run here, even if the caller cross-compiles, and are built
+	// in their own module, even if the caller uses a workspace or flags.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
 	cmd.SysProcAttr = ownGroup()
 	runtime.LockOSThread() // see startProcess

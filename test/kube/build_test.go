@@ -82,7 +82,7 @@ func TestLockFileWaitsForItsHolder(t *testing.T) {
 	}
 
 	ctx, cancel := context.WithCancel(t.Context())
-	// Give up as soon as it is known to wait.
+	// Cancel as soon as it reports that it waits.
 	if _, err := lockFile(ctx, path, cancel); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v, want it canceled", err)
 	}

@@ -13,8 +13,8 @@ import (
 )
 
 // controllers are those whose work a test can see without nodes. The garbage
-// collector looks for new kinds every 30 seconds: an owner whose CRD came after
-// the controller manager is not collected for until then.
+// collector looks for new kinds every 30 seconds: an owner whose CRD was
+// created after the controller manager started is only collected after that.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"endpointslice-controller",
@@ -26,9 +26,9 @@ var controllers = []string{
 	"serviceaccount-token-controller",
 }
 
-// StartControllerManager starts kube-controller-manager and waits for its first
-// work to show. It needs [WithControllerManager], with which it is called on
-// launch, and does nothing while the controller manager runs.
+// StartControllerManager starts kube-controller-manager and waits until its
+// first work shows. The control plane needs [WithControllerManager], which also
+// calls it on launch. It does nothing while the controller manager runs.
 func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
 	if c.bin.ControllerManager == "" {
 		return errors.New("start kube-controller-manager: launched without WithControllerManager")
@@ -39,8 +39,8 @@ func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
 		"--leader-elect=false",
 		"--service-account-private-key-file=" + filepath.Join(c.dir, "pki", "service-account.key"),
 		"--root-ca-file=" + filepath.Join(c.dir, "pki", "ca.crt"),
-		"--secure-port=0", // nobody asks it anything
-		// Emptying a namespace takes a request per kind; don't queue for them.
+		"--secure-port=0", // no client uses it
+		// Emptying a namespace takes a request per kind; don't throttle them.
 		"--kube-api-qps=500",
 		"--kube-api-burst=1000",
 	}, c.probeControllerManager)

@@ -11,8 +11,8 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout bounds the start of one process. It takes seconds, but not when
-// the rest of the test suite compiles beside it.
+// startTimeout bounds the start of one process. A start takes seconds, but
+// longer while the rest of the test suite compiles.
 const startTimeout = 2 * time.Minute
 
 // ControlPlane is a running Kubernetes control plane. The methods that start
@@ -36,7 +36,7 @@ type ControlPlane struct {
 // returns when it can be used. ctx bounds the launch only; the caller must call
 // [ControlPlane.Stop]. Tests use [Start].
 //
-// Given a folder used before, it serves what was stored then, under new
+// In a folder used before, it serves the objects stored there, with new
 // certificates and on another port.
 func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, err error) {
 	o := options{serviceCIDRs: []string{"10.96.0.0/16"}, progress: io.Discard}
@@ -78,7 +78,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 	return c, nil
 }
 
-// prepare makes all that the processes are given: a port, a folder for the
+// prepare makes everything that the processes need: a port, a folder for the
 // socket, keys and certificates.
 func (c *ControlPlane) prepare() (err error) {
 	if c.port, err = reservePort(); err != nil {
@@ -122,7 +122,7 @@ func (c *ControlPlane) prepare() (err error) {
 }
 
 // start runs a program unless it runs already, and waits until probe succeeds.
-// If it doesn't the program is killed, so that p is either ready or not there.
+// Otherwise it kills the program, so that p is either ready or nil.
 func (c *ControlPlane) start(ctx context.Context, p **process, path string, args []string, probe func(context.Context) error) error {
 	if *p != nil {
 		select {

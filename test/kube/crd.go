@@ -9,8 +9,8 @@ import (
 	mcscrd "sigs.k8s.io/mcs-api/config/crd"
 )
 
-// InstallMCS installs the ServiceExport and ServiceImport of the Multi-Cluster
-// Services API: v1beta1 is stored, v1alpha1 served beside it.
+// InstallMCS installs ServiceExport and ServiceImport of the Multi-Cluster
+// Services API: v1beta1 is the stored version, v1alpha1 is also served.
 func (c *ControlPlane) InstallMCS(t testing.TB) {
 	t.Helper()
 	c.Apply(t, MCSCRDs()...)
@@ -21,7 +21,8 @@ func MCSCRDs() [][]byte {
 	return [][]byte{mcscrd.ServiceExportCRD, mcscrd.ServiceImportCRD}
 }
 
-// servedKinds are the kinds a CRD makes the API server serve, one per version.
+// servedKinds are the kinds of a CRD that the API server serves, one per
+// version.
 func servedKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	group, _, _ := unstructured.NestedString(crd.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(crd.Object, "spec", "names", "kind")
@@ -38,8 +39,8 @@ func servedKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	return kinds
 }
 
-// conditionTrue returns an error that says what obj's conditions are, unless
-// the one named is true.
+// conditionTrue returns nil if obj has the named condition with status True, or
+// else an error with obj's conditions.
 func conditionTrue(obj *unstructured.Unstructured, name string) error {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, c := range conditions {

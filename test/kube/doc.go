@@ -1,16 +1,17 @@
-// Package kube runs a real Kubernetes control plane, etcd and kube-apiserver
-// and, when asked, kube-controller-manager, on the loopback interface, so that
-// tests see what a fake client only guesses at: watches that break and resume,
-// conflicts, admission, RBAC, server-side apply, garbage collection.
+// Package kube runs a real Kubernetes control plane on the loopback interface:
+// etcd, kube-apiserver and, if asked, kube-controller-manager. Tests see what a
+// fake client can only imitate: watches that break and resume, conflicts,
+// admission, RBAC, server-side apply, garbage collection.
 //
-// Nothing is downloaded but Go modules: the module in ./controlplane pins the
-// three programs, and kube-proxy, as Go tools and [Build] compiles those that
-// are wanted once into the user's cache. That takes minutes; run "go run ./test/kube/build" to have it done,
-// and seen, before the tests start. After that [Start] takes seconds.
+// Only Go modules are downloaded: the module in ./controlplane pins the three
+// programs and kube-proxy as Go tools. [Build] compiles those that are needed
+// once, into the user's cache. That takes minutes; "go run ./test/kube/build"
+// does it before the tests start, and shows its progress. After that [Start]
+// takes seconds.
 //
 // A test calls [Start]; a program without a testing.TB (make demo, TestMain)
-// calls [Launch] and [ControlPlane.Stop]. Several control planes run side by
-// side in one process: a hub and its members.
+// calls [Launch] and [ControlPlane.Stop]. One process can run several control
+// planes at the same time: a hub and its members.
 //
 // There is no kubelet and no scheduler: a Pod stays Pending until the test
 // writes its status, and counts as an endpoint only if its spec.nodeName names

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// etcdSocket is where etcd listens and the API server finds it. A socket in a
-// private folder needs neither a port nor TLS. The folder is not the control
-// plane's own because a socket's path may be no longer than about a hundred
-// bytes, which a test's temporary folder easily is.
+// etcdSocket is the socket on which etcd listens for the API server. A socket
+// in a private folder needs neither a port nor TLS. It isn't in the control
+// plane's own folder, because a socket's path is limited to about a hundred
+// bytes and a test's temporary folder easily exceeds that.
 func (c *ControlPlane) etcdSocket() string {
 	return filepath.Join(c.socketDir, "etcd.sock")
 }
@@ -27,13 +27,13 @@ func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 	args := []string{
 		"--data-dir=" + filepath.Join(c.dir, "etcd"),
 		"--listen-client-urls=unix://" + c.etcdSocket(),
-		// etcd does not accept a socket here. Nobody reads it.
+		// etcd does not accept a socket here. No client reads it.
 		"--advertise-client-urls=http://127.0.0.1:0",
-		// No peer will ever call; the kernel picks a port.
+		// No peer ever connects; the kernel chooses a port.
 		"--listen-peer-urls=http://127.0.0.1:0",
-		// The data needs to survive a killed etcd, not a lost machine.
+		// The data must survive a killed etcd, but not a lost machine.
 		"--unsafe-no-fsync",
-		// A single member waits out an election with nobody: make it short.
+		// A single member waits for the election timeout alone: make it short.
 		"--heartbeat-interval=20",
 		"--election-timeout=200",
 		"--log-level=warn",
@@ -41,27 +41,27 @@ func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 	return c.start(ctx, &c.etcd, c.bin.Etcd, append(args, c.opts.etcdArgs...), c.probeEtcd)
 }
 
-// StopEtcd ends etcd. The API server runs on, reports itself not ready and
-// fails what it cannot answer from its watch cache.
+// StopEtcd stops etcd. The API server keeps running, reports itself not ready
+// and fails requests that its watch cache cannot answer.
 func (c *ControlPlane) StopEtcd() {
-	// It would wait five seconds for the API server to hang up. What it has
-	// acknowledged is in its log, so it may as well be killed.
+	// A graceful stop would wait five seconds for the API server to disconnect.
+	// Acknowledged writes are in its log, so SIGKILL loses nothing.
 	c.etcd.stop(time.Second)
 }
 
-// KillEtcd ends etcd as a crash would.
+// KillEtcd ends etcd with SIGKILL.
 func (c *ControlPlane) KillEtcd() { c.etcd.kill() }
 
-// PauseEtcd makes etcd stand still, as a machine does whose disk hangs.
+// PauseEtcd stops etcd with SIGSTOP, like a machine whose disk hangs.
 // Connections stay open, and nothing is answered.
 func (c *ControlPlane) PauseEtcd() error { return c.etcd.signal(syscall.SIGSTOP) }
 
-// ResumeEtcd lets etcd go on after [ControlPlane.PauseEtcd].
+// ResumeEtcd continues etcd after [ControlPlane.PauseEtcd].
 func (c *ControlPlane) ResumeEtcd() error { return c.etcd.signal(syscall.SIGCONT) }
 
-// CallEtcd calls a method of etcd's JSON API, as "/v3/maintenance/status", and
-// returns its answer. It is for what Kubernetes has no way to do: an alarm, a
-// compaction.
+// CallEtcd calls a method of etcd's JSON API, such as "/v3/maintenance/status",
+// and returns its answer. It is for operations that Kubernetes doesn't offer,
+// such as alarms and compactions.
 func (c *ControlPlane) CallEtcd(ctx context.Context, path string, request any) ([]byte, error) {
 	body, err := json.Marshal(request)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// authority is the control plane's own certificate authority. One signs both
-// the API server's certificate and those of its clients: a client certificate's
-// common name is the user, its organizations are the groups.
+// authority is the control plane's own certificate authority. It signs the API
+// server's certificate and its clients': a client certificate's common name is
+// the user, its organizations are the groups.
 type authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
@@ -47,8 +47,8 @@ func newAuthority() (*authority, error) {
 	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
-// server issues the API server's certificate, good for the loopback address we
-// reach it by and for the names it has inside a cluster.
+// server issues the API server's certificate, valid for its loopback address
+// and for its names inside a cluster.
 func (a *authority) server() (keyPair, error) {
 	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
@@ -81,9 +81,9 @@ func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	return keyPair{cert: encodePEM("CERTIFICATE", der), key: keyPEM}, nil
 }
 
-// certificate is what all our certificates share. They outlive a demo left
-// running for a while, and start in the past so that a clock set back a little
-// does not reject them.
+// certificate is the common part of all certificates. They are valid long
+// enough for a demo that runs for a while, and start in the past, so that a
+// clock set back a little does not reject them.
 func certificate(subject pkix.Name) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {

@@ -11,23 +11,23 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// URL is where the API server serves, the same for the control plane's life.
+// URL is the API server's address, the same for the control plane's life.
 func (c *ControlPlane) URL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.port.number)
 }
 
-// Config is a client configuration that may do everything.
+// Config is a client configuration with all rights.
 func (c *ControlPlane) Config() *rest.Config {
 	return rest.CopyConfig(c.admin)
 }
 
-// Kubeconfig is the path of a kubeconfig file that may do everything.
+// Kubeconfig is the path of a kubeconfig file with all rights.
 func (c *ControlPlane) Kubeconfig() string {
 	return filepath.Join(c.dir, "admin.kubeconfig")
 }
 
 // ConfigFor is a client configuration that authenticates as user, in groups. It
-// may do what RBAC grants them, which for a new name is nothing. The API server
+// has the rights that RBAC grants them, and a new user has none. The API server
 // adds the group system:authenticated.
 func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
 	pair, err := c.authority.client(user, groups...)
@@ -41,14 +41,14 @@ func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
 			CertData: pair.cert,
 			KeyData:  pair.key,
 		},
-		// client-go would hold a test to 5 requests a second.
+		// client-go's default limits a test to 5 requests a second.
 		QPS: -1,
 	}
 }
 
-// KubeconfigFor writes a kubeconfig file for what [ControlPlane.ConfigFor]
-// returns, for programs that take a file, and returns its path. The file goes
-// with the control plane's folder.
+// KubeconfigFor writes the configuration of [ControlPlane.ConfigFor] to a
+// kubeconfig file, for programs that take a file, and returns its path. The
+// file is removed with the control plane's folder.
 func (c *ControlPlane) KubeconfigFor(user string, groups ...string) (string, error) {
 	name := url.PathEscape(strings.Join(append([]string{user}, groups...), " "))
 	path := filepath.Join(c.dir, "user-"+name+".kubeconfig")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// lockFile takes an exclusive lock on path, calling waiting once if somebody
-// else holds it. The kernel drops the lock with the process that holds it, so a
+// lockFile takes an exclusive lock on path, and calls waiting once if another
+// process holds it. The kernel releases the lock when its holder ends, so a
 // killed build blocks nobody. The file stays: removing it would let one process
 // lock the removed file and another a new one.
 func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), err error) {
@@ -19,7 +19,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 		return nil, fmt.Errorf("open lock: %w", err)
 	}
 	told := false
-	// A blocking flock could not be given up when ctx ends.
+	// A blocking flock could not be interrupted when ctx ends.
 	err = poll(ctx, 200*time.Millisecond, func(context.Context) error {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) && !told {

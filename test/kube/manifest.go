@@ -17,9 +17,9 @@ import (
 )
 
 // decode returns the objects of YAML or JSON manifests, each of one or many
-// documents, in an order in which they can be applied: kinds before objects of
-// them, namespaces before what lies in them, otherwise as written. Lists are
-// taken apart; documents that hold nothing but comments are skipped.
+// documents, in an order in which they can be applied: CRDs before their
+// objects, namespaces before their contents, otherwise as written. Lists are
+// split into their items; documents with only comments are skipped.
 func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
 	var objs []*unstructured.Unstructured
 	for _, manifest := range manifests {
@@ -44,8 +44,8 @@ func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
 }
 
 func decodeDocument(doc []byte) ([]*unstructured.Unstructured, error) {
-	// JSON is not quite YAML (it may be indented with tabs), and what begins
-	// with a brace is not always JSON.
+	// JSON is not quite YAML (it may be indented with tabs), and a text that
+	// begins with a brace is not always JSON.
 	if !json.Valid(doc) {
 		converted, err := yaml.YAMLToJSON(doc)
 		if err != nil {
@@ -85,7 +85,7 @@ func isCRD(obj *unstructured.Unstructured) bool {
 	return obj.GetKind() == "CustomResourceDefinition" && obj.GroupVersionKind().Group == "apiextensions.k8s.io"
 }
 
-// describe names an object in an error.
+// describe identifies an object in an error.
 func describe(obj *unstructured.Unstructured) string {
 	if ns := obj.GetNamespace(); ns != "" {
 		return fmt.Sprintf("%s %s/%s", obj.GetKind(), ns, obj.GetName())

@@ -13,10 +13,10 @@ type options struct {
 // Option changes how a control plane is launched.
 type Option func(*options)
 
-// WithControllerManager also runs kube-controller-manager: owned objects are
-// garbage-collected, namespaces go away when deleted, service accounts get
-// their tokens, Services with a selector get EndpointSlices and aggregated
-// ClusterRoles their rules.
+// WithControllerManager also runs kube-controller-manager: it garbage-collects
+// owned objects, empties deleted namespaces, and creates the tokens of service
+// accounts, the EndpointSlices of Services with a selector, and the rules of
+// aggregated ClusterRoles.
 //
 // Without it none of that happens, and no Pod is admitted unless the test
 // creates its service account or disables the ServiceAccount admission plugin.
@@ -24,26 +24,27 @@ func WithControllerManager() Option {
 	return func(o *options) { o.controllerManager = true }
 }
 
-// WithServiceCIDRs sets the ranges ClusterIPs come from, the primary family
-// first. The default is 10.96.0.0/16; "10.96.0.0/16", "fd00:10:96::/112" makes
-// the cluster dual-stack.
+// WithServiceCIDRs sets the ranges of ClusterIPs, the primary family first. The
+// default is 10.96.0.0/16; "10.96.0.0/16", "fd00:10:96::/112" makes the cluster
+// dual-stack.
 func WithServiceCIDRs(cidrs ...string) Option {
 	return func(o *options) { o.serviceCIDRs = cidrs }
 }
 
-// WithAPIServerArgs adds flags to kube-apiserver's, as "--audit-log-path=…". A
-// flag given here overrides ours; one that takes a list adds to it.
+// WithAPIServerArgs adds flags to kube-apiserver's, such as
+// "--audit-log-path=…". A flag given here overrides the default; one that takes
+// a list adds to it.
 func WithAPIServerArgs(args ...string) Option {
 	return func(o *options) { o.apiserverArgs = append(o.apiserverArgs, args...) }
 }
 
-// WithEtcdArgs adds flags to etcd's, as "--quota-backend-bytes=…". A flag given
-// here overrides ours.
+// WithEtcdArgs adds flags to etcd's, such as "--quota-backend-bytes=…". A flag
+// given here overrides the default.
 func WithEtcdArgs(args ...string) Option {
 	return func(o *options) { o.etcdArgs = append(o.etcdArgs, args...) }
 }
 
-// WithProgress makes [Launch] say on w what it compiles, if it has to.
+// WithProgress makes [Launch] report to w what it compiles.
 func WithProgress(w io.Writer) Option {
 	return func(o *options) { o.progress = w }
 }

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// pollInterval is short enough that waiting adds little to a test and long
-// enough that two cores are left to the servers waited for.
+// pollInterval is short enough that polling adds little to a test, and long
+// enough to leave two cores to the servers.
 const pollInterval = 50 * time.Millisecond
 
 // Eventually calls f until it returns nil, and fails the test with f's last
-// error if that has not happened within the given time. f should read the state
-// of the world and describe what is wrong with it. A call under way is not cut
-// short, so f should bound what it waits for, with t.Context() at least.
+// error if that has not happened within the given time. f should read the
+// current state and describe what is wrong with it. Eventually doesn't
+// interrupt a call, so f should bound its own waits, at least with t.Context().
 func Eventually(t testing.TB, within time.Duration, f func() error) {
 	t.Helper()
 	// Not t.Context(): it has ended when a t.Cleanup calls us.
@@ -43,7 +43,7 @@ func poll(ctx context.Context, interval time.Duration, f func(context.Context) e
 		if err == nil {
 			return nil
 		}
-		// An error that only says that time is up would hide the one that says why.
+		// An error that only reports the timeout would hide the reason.
 		if ctx.Err() == nil || last == nil {
 			last = err
 		}

@@ -6,13 +6,14 @@ import (
 	"syscall"
 )
 
-// reservedPort is a TCP port on 127.0.0.1 that is ours until it is released.
+// reservedPort is a TCP port on 127.0.0.1 that this process holds until it is
+// released.
 //
-// A port found by listening and closing again may be somebody else's a moment
-// later, and it certainly may while a test has the API server stopped. So the
-// port stays bound here, never listening, with SO_REUSEPORT; the API server
-// binds the same port with --permit-port-sharing, and while it is down clients
-// get a refused connection, as they should.
+// A port found by listening and closing again can be taken by another process a
+// moment later, or while a test has the API server stopped. So the port stays
+// bound here, never listening, with SO_REUSEPORT; the API server binds the same
+// port with --permit-port-sharing, and while it is down clients get a refused
+// connection, as they should.
 type reservedPort struct {
 	fd     int
 	number int
@@ -20,7 +21,7 @@ type reservedPort struct {
 
 func reservePort() (*reservedPort, error) {
 	// Without the lock a process forked between socket and CloseOnExec would
-	// inherit the socket and keep the port after us.
+	// inherit the socket and keep the port after this process.
 	syscall.ForkLock.RLock()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
 	if err == nil {
@@ -53,7 +54,7 @@ func (p *reservedPort) bind() error {
 	return nil
 }
 
-// release gives the port back, once however often it is called.
+// release gives the port back. Further calls do nothing.
 func (p *reservedPort) release() {
 	if p == nil || p.fd < 0 {
 		return

@@ -18,32 +18,33 @@ type process struct {
 	name   string
 	cmd    *exec.Cmd
 	log    string        // path of its output
-	exited chan struct{} // closed once it has ended and been waited for
+	exited chan struct{} // closed once it has ended and Wait has returned
 	err    error         // how it ended; read it after exited is closed
 }
 
-// startProcess runs path in its own process group, appending its output to log.
-// The process ends with ours at the latest, even if ours is killed.
+// startProcess runs path in its own process group, and appends its output to
+// log. The process ends with this one at the latest, even if this one is
+// killed.
 func startProcess(path string, args []string, log string) (*process, error) {
 	name := baseName(path)
 	out, err := os.OpenFile(log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("start %s: open log: %w", name, err)
 	}
-	// No context of the caller's: the process outlives the call.
+	// Not the caller's context: the process outlives the call.
 	cmd := exec.CommandContext(context.Background(), path, args...)
 	p := &process{name: name, cmd: cmd, log: log, exited: make(chan struct{})}
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	// Nothing of the caller's environment: KUBECONFIG, KUBERNETES_SERVICE_HOST,
-	// ETCD_* and proxies would all be obeyed.
+	// An empty environment: the programs would obey KUBECONFIG,
+	// KUBERNETES_SERVICE_HOST, ETCD_* and proxies.
 	p.cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir()}
 	p.cmd.SysProcAttr = ownGroup()
 
 	started := make(chan error, 1)
 	go func() {
 		// The kernel sends the parent-death signal when the thread that started
-		// the child ends, not when the process does. So that thread is held here
-		// for as long as the child lives.
+		// the child ends, not when the process does. So this goroutine keeps
+		// the thread for as long as the child lives.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		defer func() { _ = out.Close() }() // the child has its own
@@ -62,7 +63,7 @@ func startProcess(path string, args []string, log string) (*process, error) {
 }
 
 // ready polls probe until it succeeds. It fails at once if the process ends
-// first, and then and on a timeout quotes the end of the process's log.
+// first. Its error quotes the end of the process's log.
 func (p *process) ready(ctx context.Context, probe func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -79,8 +80,8 @@ func (p *process) ready(ctx context.Context, probe func(context.Context) error) 
 	return nil
 }
 
-// stop asks the process to end and kills it if it does not within grace. Having
-// to kill it is no error: it has ended, which is what was asked for.
+// stop asks the process to end and kills it if it does not within grace. A kill
+// is not an error, because the process has ended.
 func (p *process) stop(grace time.Duration) {
 	if p == nil {
 		return
@@ -96,14 +97,14 @@ func (p *process) stop(grace time.Duration) {
 	}
 }
 
-// kill ends the process and its group without letting it say goodbye.
+// kill ends the process and its group with SIGKILL.
 func (p *process) kill() {
 	if p == nil {
 		return
 	}
 	select {
 	case <-p.exited:
-		// Its number may be somebody else's by now.
+		// Its number may belong to another process by now.
 		return
 	default:
 	}
@@ -135,7 +136,7 @@ func baseName(path string) string {
 	return path[strings.LastIndexByte(path, '/')+1:]
 }
 
-// logTail returns the last lines of a log, indented, under its name.
+// logTail returns the last lines of a log, indented, preceded by its name.
 func logTail(path string, lines int) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -4,9 +4,8 @@ package kube
 
 import "syscall"
 
-// ownGroup puts a child into a process group of its own, so that it can be
-// killed with its children. Nothing here kills it when we are killed; that
-// takes Linux.
+// ownGroup puts a child into its own process group, so that it can be killed
+// with its children. Only Linux can also kill it when this process is killed.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }
