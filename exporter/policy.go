@@ -12,14 +12,14 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// statedPolicy returns what the annotations of the ServiceExport state about how the service's endpoints are chosen, and what
-// in them is wrong.
+// statedPolicy returns the policy in the annotations of the ServiceExport, which decides how the service's endpoints are
+// chosen, and the errors in them.
 func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
 	return policy.FromAnnotations(annotationsOf(src))
 }
 
-// annotationsOf returns the annotations that count, and where they are. A ServiceExport that stands for a mark on the Service has none of
-// its own: there the Service's count.
+// annotationsOf returns the annotations that count, and where they are. A ServiceExport made for a mark on the Service has
+// none of its own: there the Service's annotations count.
 func annotationsOf(src Source) (map[string]string, *field.Path) {
 	if ofMark(src.Export) {
 		return src.Service.Annotations, field.NewPath("service", "metadata", "annotations")
@@ -27,8 +27,8 @@ func annotationsOf(src Source) (map[string]string, *field.Path) {
 	return src.Export.Annotations, field.NewPath("metadata", "annotations")
 }
 
-// exportTo returns the clusters and communities that the service is exported to, nil for all, and what is wrong with them. Where none of
-// those that are stated can be, the service is for this cluster alone.
+// exportTo returns the clusters and communities to which the service is exported, or nil for all, and the errors in them. If
+// every name is invalid, only this cluster imports the service.
 func exportTo(src Source) ([]string, field.ErrorList) {
 	annotations, path := annotationsOf(src)
 	text, ok := annotations[api.AnnotationExportTo]
@@ -64,7 +64,7 @@ func exportTo(src Source) ([]string, field.ErrorList) {
 	return to, errs
 }
 
-// maxExportToErrors bounds what is said of one annotation.
+// maxExportToErrors bounds how many errors in one annotation are reported.
 const maxExportToErrors = 5
 
 // shortened is enough of a wrong name to recognize it.
@@ -75,8 +75,8 @@ func shortened(name string) string {
 	return strings.ToValidUTF8(name, "?")
 }
 
-// pruned returns what the hub doesn't keep of our record, after the steps were taken, and takes it out of what is wanted: nobody else sees
-// it, and a conflict is judged by what everyone does.
+// pruned returns the fields that the hub dropped from our record, and removes them from the wanted record: other clusters
+// don't see them, and conflicts are judged by what every cluster sees.
 func pruned(have Records, want *Desired, steps []step) (lost field.ErrorList) {
 	there := have.Service
 	for _, s := range steps {

@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset/clusterset/internal/narrow"
 )
 
-// see keeps the selection at the clusters that this one shares a community with, as the hub's MemberClusters say; at all, where none is
-// in a community. It returns when ctx ends.
+// see keeps the selection to the clusters with which this one shares a community, by the hub's MemberClusters; to all
+// clusters, if none is in a community. It returns when ctx ends.
 func see(ctx context.Context, hub cache.Cache, own string, selection *narrow.Selection) error {
 	changed := make(chan struct{}, 1)
 	signal := func() {

@@ -27,14 +27,14 @@ import (
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// onHub finds the records in the hub's cache.
+// onHub finds records in the hub's cache.
 type onHub struct {
 	services  *lookup.Index[*clustersetv1alpha1.ExportedService]
 	endpoints *lookup.Index[*clustersetv1alpha1.ExportedEndpoints]
 	in        *lookup.Index[*clustersetv1alpha1.ExportedService] // by the service's namespace
 }
 
-// The exporter may index the same kinds: the names are ours alone.
+// The names are unique, because the exporter may index the same kinds.
 const (
 	indexService   = "importer.service"
 	indexNamespace = "importer.namespace"
@@ -48,7 +48,7 @@ func newOnHub() onHub {
 	}
 }
 
-// newHere finds the EndpointSlices in this cluster's cache: ours, and those of its own Services.
+// newHere finds EndpointSlices in this cluster's cache: those of the importer, and those of the cluster's own Services.
 func newHere() *lookup.Index[*discoveryv1.EndpointSlice] {
 	return lookup.New(indexService, func(o *discoveryv1.EndpointSlice) string {
 		if key, ok := backedBy(o); ok {
@@ -66,14 +66,14 @@ func serviceOf[T client.Object](o T) string {
 	return ""
 }
 
-// backedBy returns the Service of this cluster that a foreign EndpointSlice belongs to.
+// backedBy returns the Service of this cluster to which another owner's EndpointSlice belongs.
 func backedBy(o client.Object) (types.NamespacedName, bool) {
 	name := o.GetLabels()[discoveryv1.LabelServiceName]
 	return types.NamespacedName{Namespace: o.GetNamespace(), Name: name}, name != "" && !desired.Owned(o)
 }
 
-// serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and every
-// kind we write here, so that what someone else changes or deletes is restored.
+// serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
+// every kind that the importer writes here, so that foreign changes and deletions are corrected.
 func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
 	own string, places <-chan event.GenericEvent,
 ) []source.Source {
@@ -112,14 +112,14 @@ func exportedHere(hub client.Reader, own string, service func(client.Object) (ty
 		}
 		record := client.ObjectKey{Namespace: api.MemberNamespace(own), Name: api.ExportedServiceName(key.Namespace, key.Name)}
 		if err := hub.Get(ctx, record, &clustersetv1alpha1.ExportedService{}, client.UnsafeDisableDeepCopy); err != nil {
-			return nil // it isn't exported, or its record is yet to come, with an event of its own
+			return nil // it isn't exported, or its record follows with its own event
 		}
 		return []reconcile.Request{{NamespacedName: key}}
 	})
 }
 
-// affectedBy enqueues the services that a cluster exports, or all services for this cluster, because they are ranked by its
-// location.
+// affectedBy enqueues the services that a cluster exports. For this cluster it enqueues all services, because its location
+// ranks them.
 func affectedBy(hub client.Reader, own string) handler.EventHandler {
 	return enqueueListed(hub, func(o client.Object) client.ListOption {
 		if o.GetName() == own {
@@ -153,7 +153,7 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
 		var services clustersetv1alpha1.ExportedServiceList
 		if err := hub.List(ctx, &services, which(o), client.UnsafeDisableDeepCopy); err != nil {
-			// A cache answers once it has synced, or when we stop. Until it has synced, its own events enqueue everything.
+			// A cache answers once it has synced, or when the process stops. Until then its own events enqueue everything.
 			logf.FromContext(ctx).V(1).Info("Listed no ExportedServices", "reason", err.Error())
 			return nil
 		}
@@ -167,8 +167,8 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 	})
 }
 
-// memberChanged passes changes that affect objects here: a cluster's location, networks and health, and its leaving. Other
-// changes of its status come every minute.
+// memberChanged passes changes that affect objects here: a cluster's location, networks and health, and when it leaves. Its
+// status changes every minute in other ways.
 func memberChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {
@@ -180,7 +180,7 @@ func memberChanged() predicate.Predicate {
 	}
 }
 
-// appearedOrWent passes namespaces that are created, deleted, or start being deleted.
+// appearedOrWent passes namespaces that are created, deleted, or begin to be deleted.
 func appearedOrWent() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

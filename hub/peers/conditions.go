@@ -14,7 +14,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// say sets the condition CommunitiesEnforced of all members, or removes it from a set without communities.
+// say sets the condition CommunitiesEnforced of all members, or removes it in a set without communities.
 func (r *reconciler) say(ctx context.Context, s *state, foreign *foreignError) error {
 	var errs []error
 	for cluster, mc := range s.members {
@@ -23,8 +23,8 @@ func (r *reconciler) say(ctx context.Context, s *state, foreign *foreignError) e
 	return errors.Join(errs...)
 }
 
-// condition returns the condition CommunitiesEnforced of a member, nil where it has none. Its message is the same for as long as its reason
-// is: all members watch MemberClusters.
+// condition returns the condition CommunitiesEnforced of a member, or nil. Its message depends only on its reason, because
+// all members watch MemberClusters.
 func (s *state) condition(cluster string, foreign *foreignError) *metav1.Condition {
 	c := &metav1.Condition{Type: clustersetv1alpha1.ConditionCommunitiesEnforced, Status: metav1.ConditionFalse}
 	switch {
@@ -44,13 +44,13 @@ func (s *state) condition(cluster string, foreign *foreignError) *metav1.Conditi
 	case s.wait():
 		c.Reason = clustersetv1alpha1.ReasonWaitsForAgents
 		c.Message = "all clusters can still read all exports, because the agents of some are of a version before communities: those with the reason AgentTooOld"
-	default: // within a moment
+	default: // for a moment
 		return meta.FindStatusCondition(s.members[cluster].Status.Conditions, c.Type)
 	}
 	return c
 }
 
-// sayOf writes the condition of one MemberCluster if it changed, and an Event if that needs a look.
+// sayOf writes the condition of one MemberCluster if it changed, and an Event if somebody should look at it.
 func (r *reconciler) sayOf(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, want *metav1.Condition) error {
 	was := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
 	said := mc.DeepCopy()

@@ -1,12 +1,13 @@
-// Package peers keeps the rights by which members read each other's records, for sets whose MemberClusters name communities. It runs in
-// the hub process, always: communities that are enforced only where a flag is set would be none where somebody forgot it.
+// Package peers maintains the rights of members to read each other's records, in sets whose MemberClusters name communities.
+// It always runs in the hub process: behind a flag, communities would not be enforced where somebody forgot to set it.
 //
 //	MemberClusters ─ internal/communities ─► one RoleBinding in each member's namespace, for those who may read it
 //	                                       ─► the ClusterRole of all members, without the records
 //
-// A member's right to read a namespace stands in one RoleBinding, so a change of communities is one write for each namespace, and
-// takes no right away that stays. Only where the set begins or ceases to have communities does a right move from the ClusterRole to the
-// RoleBindings or back: what gives it is written first, and what took its place goes a moment later, when API servers know.
+// One RoleBinding in each member's namespace grants the right to read it. So a change of communities is one write per
+// namespace, and never removes a right that stays. A right only moves between the ClusterRole and the RoleBindings when the
+// set's first community appears or its last one disappears: the new grant is written first, and the old one is removed a
+// moment later, when API servers know the new one.
 //
-// A set without communities has one ClusterRole for all and no RoleBinding of this package.
+// In a set without communities one ClusterRole serves all members, and this package keeps no RoleBinding.
 package peers

@@ -32,10 +32,10 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// settle is how long API servers are given to learn of a right before what gave it until then is taken away.
+// settle is how long API servers get to learn of a new grant before the old one is removed.
 const settle = 2 * time.Second
 
-// retryConflict is how long to wait until our caches have what was written, by us or by others.
+// retryConflict is how long to wait until our caches have seen a write, ours or another's.
 const retryConflict = 200 * time.Millisecond
 
 // Setup adds the controller to the hub's manager, which is created with hub.CacheOptions. It runs on the leader only.
@@ -73,13 +73,14 @@ func Setup(mgr manager.Manager) error {
 	return nil
 }
 
-// sources returns what the rights follow from, and the rights themselves, so that what somebody changed is put right.
+// sources returns the objects that decide the rights, and the objects that grant them, so that foreign changes are
+// corrected.
 func sources(c, granted cache.Cache) []source.Source {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
-		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "communities"}}} // all in one: they depend on each other
+		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "communities"}}} // one key: the rights depend on each other
 	})
 	features := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return knowsCommunities(e.ObjectOld) != knowsCommunities(e.ObjectNew) // not each heartbeat
+		return knowsCommunities(e.ObjectOld) != knowsCommunities(e.ObjectNew) // ignores heartbeats
 	}}
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), all),
@@ -91,16 +92,16 @@ func sources(c, granted cache.Cache) []source.Source {
 	}
 }
 
-// reconciler keeps the rights of all members. It has one key, and so one worker.
+// reconciler maintains the rights of all members. It has one key, and so one worker.
 type reconciler struct {
 	client  client.Client // reads from the manager's cache
-	granted client.Reader // reads what Setup says
+	granted client.Reader // reads the cache that Setup creates
 	events  events.EventRecorder
 	now     func() time.Time
-	wrote   time.Time // when a right was written last
+	wrote   time.Time // the time of the last write
 }
 
-// foreignError is an object that isn't ours but has the name of one that communities need.
+// foreignError is an object of another owner with the name of one that communities need.
 type foreignError struct{ kind, name string }
 
 // Error implements error. The condition CommunitiesEnforced shows the message.
@@ -128,7 +129,7 @@ func (r *reconciler) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: again}, err
 }
 
-// keep makes the rights what they should be, and returns when to go on; zero: there is nothing left to do.
+// keep writes the rights, and returns after how long to continue; zero: nothing is left to do.
 func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, err error) {
 	if !s.on() {
 		if s.enforced() {
@@ -153,7 +154,7 @@ func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, e
 	return 0, r.confine(ctx, s, true)
 }
 
-// confine takes the records out of the ClusterRole of all members, or puts them back.
+// confine removes the right to read records from the ClusterRole of all members, or adds it again.
 func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error {
 	want := join.ReaderRole(confined)
 	if s.reader == nil {
@@ -179,7 +180,7 @@ func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error
 	return nil
 }
 
-// keepRole keeps the ClusterRole that the RoleBindings give.
+// keepRole writes the ClusterRole to which the RoleBindings refer.
 func (r *reconciler) keepRole(ctx context.Context) error {
 	want, have := peerRole(), &rbacv1.ClusterRole{}
 	switch err := r.granted.Get(ctx, client.ObjectKeyFromObject(want), have); {
@@ -204,8 +205,8 @@ func (r *reconciler) keepRole(ctx context.Context) error {
 	return nil
 }
 
-// keepBindings keeps the RoleBindings of all members, and creates those of members with an account. One that can't be written doesn't keep
-// the others from being so.
+// keepBindings writes the RoleBindings of all members, and creates those of members with an account. If one write fails, the
+// others still happen.
 func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.RoleBinding, accounts map[string]bool) error {
 	var list rbacv1.RoleBindingList
 	if err := r.granted.List(ctx, &list); err != nil {
@@ -235,14 +236,14 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 	return errors.Join(errs...)
 }
 
-// keepBinding makes a RoleBinding what it should be; nil: gone.
+// keepBinding creates, updates or, if want is nil, deletes a RoleBinding.
 func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBinding) error {
 	switch {
 	case !join.Ours(is) && want == nil:
 		return nil
 	case !join.Ours(is):
 		return &foreignError{"RoleBinding", join.NameOf(is)}
-	case want == nil, is.RoleRef != want.RoleRef: // which can't be changed
+	case want == nil, is.RoleRef != want.RoleRef: // a RoleRef can't be changed
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, is, client.Preconditions{UID: &is.UID})); err != nil {
 			return fmt.Errorf("delete RoleBinding %s: %w", join.NameOf(is), err)
 		}
@@ -265,7 +266,7 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 	return nil
 }
 
-// clear deletes the RoleBindings of a set without communities, once API servers know that all may read all.
+// clear deletes the RoleBindings of a set without communities, once API servers know the ClusterRole's right.
 func (r *reconciler) clear(ctx context.Context) (again time.Duration, err error) {
 	var list rbacv1.RoleBindingList
 	if err := r.granted.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
@@ -280,7 +281,7 @@ func (r *reconciler) clear(ctx context.Context) (again time.Duration, err error)
 	return 0, r.keepBindings(ctx, nil, nil)
 }
 
-// read reads what the rights follow from.
+// read reads the objects that decide the rights.
 func (r *reconciler) read(ctx context.Context) (*state, error) {
 	s := &state{
 		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, features: map[string]bool{},

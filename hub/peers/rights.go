@@ -15,19 +15,20 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// state is what the rights follow from.
+// state is the objects that decide the rights.
 type state struct {
-	members  map[string]*clustersetv1alpha1.MemberCluster // that haven't left
+	members  map[string]*clustersetv1alpha1.MemberCluster // members that haven't left
 	accounts map[string]bool                              // members with an account of ours
 	features map[string]bool                              // members whose agents know communities
-	reader   *rbacv1.ClusterRole                          // of all members, nil where it is missing
+	reader   *rbacv1.ClusterRole                          // of all members, or nil
 }
 
-// enforced reports whether the ClusterRole of all members is without the records.
+// enforced reports whether the ClusterRole of all members no longer grants reading records.
 func (s *state) enforced() bool { return s.reader != nil && join.Confined(s.reader) }
 
-// on reports whether the set has communities. While an account has no MemberCluster, which the hub has lost, what it was in isn't
-// known: a set that has communities keeps them. Else the loss of all MemberClusters would let every member read everything.
+// on reports whether the set has communities. The communities of an account whose MemberCluster the hub has lost are
+// unknown, so a set with communities keeps them while there is such an account. Otherwise the loss of all MemberClusters
+// would let every member read everything.
 func (s *state) on() bool {
 	if s.set().On() {
 		return true
@@ -51,14 +52,14 @@ func (s *state) set() communities.Set {
 	return set
 }
 
-// tooOld reports whether a cluster's agent is at work and doesn't know communities. Without the right to read everything it would get
-// no change any more.
+// tooOld reports whether a cluster's running agent doesn't know communities. Without the right to read all records it would
+// receive no more changes.
 func (s *state) tooOld(cluster string) bool {
 	return s.members[cluster].Status.Phase == clustersetv1alpha1.MemberReady && !s.features[cluster]
 }
 
-// wait reports whether the rights of all have to stay for a while, because of an agent that is too old. They don't come back for one:
-// a member that says it is old mustn't thereby read what isn't for it.
+// wait reports whether the common right must stay for now, because an agent is too old. An old agent never brings the right
+// back: a member that claims to be old must not thereby read others' records.
 func (s *state) wait() bool {
 	if s.enforced() {
 		return false
@@ -71,8 +72,9 @@ func (s *state) wait() bool {
 	return false
 }
 
-// bindings returns the RoleBindings that there should be, by namespace, also of members whose account is being replaced (join --revoke): what
-// others may read stays. Only accounts of ours are bound: of one in a namespace that somebody else made, anybody may have a token.
+// bindings returns the wanted RoleBindings by namespace, including those of members whose account is being replaced (join
+// --revoke), because others keep their right to read. It binds only accounts of ours: for an account in a namespace that
+// somebody else made, anybody might hold a token.
 func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	if !s.on() {
 		return nil
@@ -101,7 +103,7 @@ func binding(cluster string) *rbacv1.RoleBinding {
 	}
 }
 
-// peerRole is what those RoleBindings give.
+// peerRole is the ClusterRole to which those RoleBindings refer.
 func peerRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
@@ -109,12 +111,12 @@ func peerRole() *rbacv1.ClusterRole {
 	}
 }
 
-// isMember reports whether a MemberCluster stands for a member of the set that hasn't left.
+// isMember reports whether a MemberCluster belongs to a member that hasn't left.
 func isMember(mc *clustersetv1alpha1.MemberCluster) bool {
 	return api.CheckMemberName(mc.Name) == nil && !mc.Left() && mc.Labels[api.LabelManagedBy] != api.ManagedByImporter
 }
 
-// accountOf returns whose account a ServiceAccount is, empty if it isn't one that we or join created.
+// accountOf returns the member of a ServiceAccount, or "" if neither the hub process nor join created it.
 func accountOf(account *corev1.ServiceAccount) string {
 	cluster, ok := api.ClusterOfNamespace(account.Namespace)
 	if !ok || account.Name != api.MemberServiceAccount || !join.Ours(account) || account.Labels[api.LabelCluster] != cluster {
@@ -123,7 +125,7 @@ func accountOf(account *corev1.ServiceAccount) string {
 	return cluster
 }
 
-// knowsCommunities reports whether a member's agent says on its Lease that it can read with the rights of communities.
+// knowsCommunities reports whether a member's Lease says that its agent can work with the rights of communities.
 func knowsCommunities(lease client.Object) bool {
 	return slices.Contains(strings.Split(lease.GetAnnotations()[api.AnnotationFeatures], ","), api.FeatureCommunities)
 }

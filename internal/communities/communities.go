@@ -1,25 +1,26 @@
-// Package communities says which members of a set see each other's exports.
+// Package communities decides which members of a set see each other's exports.
 //
-// A member is in the communities that its MemberCluster names, or in Default where it names none. It sees the members that it shares one
-// with. So where no MemberCluster names any, all see all; and once the others are in communities of their own, one that somebody
-// forgot, or that has just been added, sees nothing of what they keep among themselves.
+// A member is in the communities that its MemberCluster names, or in Default if it names none. It sees the members with
+// which it shares a community. So if no MemberCluster names any, all members see each other. And once the other members are
+// in communities of their own, a member that was forgotten, or has just been added, sees none of their exports.
 //
-// That a member without communities is in Default, and may be put into it by name, is what lets a running set move to communities member
-// by member: first each is put into Default and its new ones, then Default is taken from each. At no moment do two members that share a new
-// community share none.
+// A member can also name Default. That lets a running set adopt communities member by member: first add to each member
+// Default and its new communities, then remove Default from each. At every moment two members that share a new community see
+// each other.
 package communities
 
 import (
 	"slices"
 )
 
-// Default is the community of the members whose MemberClusters name none.
+// Default is the community of members whose MemberClusters name none.
 const Default = "default"
 
-// Set is who is in which communities, by the members' names. Members whose MemberClusters name none are in it, too.
+// Set maps members' names to their communities. It includes members whose MemberClusters name none.
 type Set map[string][]string
 
-// On says whether anybody is in another community than Default. Where nobody is, all see all, and may read all.
+// On says whether any member is in a community other than Default. If none is, all members see each other and may read all
+// records.
 func (s Set) On() bool {
 	for _, of := range s {
 		if slices.ContainsFunc(of, func(c string) bool { return c != Default }) {
@@ -29,10 +30,10 @@ func (s Set) On() bool {
 	return false
 }
 
-// Sees says whether member a sees what member b exports. It is the same the other way round.
+// Sees says whether member a sees the exports of member b. The relation is symmetric.
 func (s Set) Sees(a, b string) bool { return a == b || Share(s[a], s[b]) }
 
-// Peers returns the members that a member sees, itself among them, sorted.
+// Peers returns the members that a member sees, including itself, sorted.
 func (s Set) Peers(a string) []string {
 	peers := []string{a}
 	for b := range s {
@@ -44,14 +45,14 @@ func (s Set) Peers(a string) []string {
 	return peers
 }
 
-// Share says whether two members, by the communities that their MemberClusters name, share one.
+// Share says whether two members share a community, given the communities that their MemberClusters name.
 func Share(a, b []string) bool {
 	return slices.ContainsFunc(effective(a), func(c string) bool { return slices.Contains(effective(b), c) })
 }
 
-// Allows says whether a member of that name, in these communities, may import what another exports, by what the export says of
-// it: names of members and of communities. Nothing is no limit. An export's own cluster imports it in any case. It is a preference
-// that importers obey, and no boundary.
+// Allows says whether the member of that name and communities may import a service, given the names of members and
+// communities in its export's annotation. An empty list allows all. An export's own cluster always imports it. Importers
+// follow it as a preference; it is not a security boundary.
 func Allows(exportTo []string, member string, of []string) bool {
 	return len(exportTo) == 0 || slices.Contains(exportTo, member) ||
 		slices.ContainsFunc(effective(of), func(c string) bool { return slices.Contains(exportTo, c) })

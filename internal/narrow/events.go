@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// event is what is to be known of one.
+// event is the part of a watch event that is read here.
 type event struct {
 	Type   string `json:"type"`
 	Object struct {
@@ -21,7 +21,8 @@ type event struct {
 	} `json:"object"`
 }
 
-// copy passes on the events of a namespace's watch until that ends, which it always does with an error: io.EOF if all is well.
+// copy passes on the events of a namespace's watch until it ends. It always returns an error: io.EOF if the watch ended
+// normally.
 func (s *stream) copy(namespace string, from io.ReadCloser) error {
 	defer func() { _ = from.Close() }()
 	decoder := json.NewDecoder(from)
@@ -40,7 +41,7 @@ func (s *stream) copy(namespace string, from io.ReadCloser) error {
 	}
 }
 
-// pass passes on one event, unless it says something of one namespace alone.
+// pass passes on one event, unless it concerns only this stream of one namespace.
 func (s *stream) pass(namespace string, content []byte, e event) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,7 +82,7 @@ func (s *stream) pass(namespace string, content []byte, e event) error {
 	return nil
 }
 
-// settled writes the end of the first events, once nobody is awaited.
+// settled writes the end of the initial events once no namespace is awaited.
 func (s *stream) settled() error {
 	if s.end == nil || len(s.awaited) > 0 {
 		return nil
@@ -91,13 +92,13 @@ func (s *stream) settled() error {
 	return s.write(end)
 }
 
-// write returns when the reader has taken everything.
+// write returns when the reader has taken all of it.
 func (s *stream) write(content []byte) error {
 	_, err := s.to.Write(append(content, '\n'))
 	return err
 }
 
-// isEnd says whether a bookmark is the one after the first events.
+// isEnd says whether a bookmark ends the initial events.
 func isEnd(content []byte) bool {
 	var bookmark struct {
 		Object struct {

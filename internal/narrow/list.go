@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// page is an API server's list. What is in the items is of no interest here.
+// page is a page of an API server's list. The items are passed on undecoded.
 type page struct {
 	Kind       string `json:"kind"`
 	APIVersion string `json:"apiVersion"`
@@ -21,11 +21,11 @@ type page struct {
 	Items json.RawMessage `json:"items"`
 }
 
-// listPeers lists each peer's namespace, all its pages, and replies with their items as one list. client-go watches instead where the API
-// server streams lists (1.32 and later), so this needn't be fast: one request after the other.
+// listPeers lists the namespace of each peer, with all its pages, and replies with the items as one list. It sends one
+// request after the other: client-go uses it only with API servers that don't stream lists (before 1.32).
 //
-// This cluster's own namespace, which it may read in any case, comes first, and what the hub says of that it says of all. Another
-// one that can't be read is left out, and the watch brings it when it can.
+// This cluster's own namespace comes first, because it may always be read, and its reply's header and status apply to the
+// whole list. A peer's namespace that can't be read is left out; the watch adds it later.
 func (t *transport) listPeers(r *http.Request, l *list) (*http.Response, error) {
 	var whole page
 	all := &bytes.Buffer{}
@@ -69,7 +69,7 @@ func (t *transport) listPeers(r *http.Request, l *list) (*http.Response, error) 
 				break
 			}
 			query.Set("continue", p.Metadata.Continue)
-			query.Del("resourceVersion") // the pages are of the first one's
+			query.Del("resourceVersion") // the pages belong to the first page's version
 			query.Del("resourceVersionMatch")
 		}
 	}
@@ -97,7 +97,7 @@ func decodePage(reply *http.Response) (p page, err error) {
 	return p, nil
 }
 
-// isJSON returns an error where replies can't be put together.
+// isJSON returns an error for replies that can't be combined.
 func isJSON(reply *http.Response) error {
 	if kind := reply.Header.Get("Content-Type"); !strings.HasPrefix(kind, "application/json") {
 		return fmt.Errorf("the hub replies in %q, want application/json", kind)
@@ -105,7 +105,7 @@ func isJSON(reply *http.Response) error {
 	return nil
 }
 
-// inNamespace returns a request for one namespace of what r is for in all.
+// inNamespace returns the request r, which is for all namespaces, for one namespace.
 func inNamespace(r *http.Request, namespace string, query url.Values) *http.Request {
 	of := r.Clone(r.Context())
 	before, kind, _ := strings.Cut(r.URL.Path, group)

@@ -1,11 +1,11 @@
-// Package narrow keeps from a member what it has no use for, or no right to: records on the hub of services in namespaces that it doesn't
-// import, and of clusters that it shares no community with. It stands between the agent's caches and the hub's API server, as a
-// transport that adds a label selector to their lists and watches of all namespaces, and where there are communities makes each of
-// them one for each namespace of a peer, whose replies it puts together.
+// Package narrow reduces the hub's records that a member receives to those that it needs and may read: records of services
+// in namespaces that it imports, from clusters that it shares a community with. It is a transport between the agent's caches
+// and the hub's API server. It adds a label selector to lists and watches of all namespaces. In a set with communities it
+// also splits each of them into one request per peer's namespace, and combines the replies.
 //
-// Caches can't change what they select. So when the selection changes, open watches end and are refused once with "expired"
-// (410). Each cache then lists again, with the new selection, and switches to the result when it is complete. Until then it has
-// what it had.
+// A cache can't change its selector. So when the selection changes, the transport ends open watches and answers the next
+// ones once with "expired" (410). Each cache then lists again with the new selection, and keeps its old content until the
+// new list is complete.
 package narrow
 
 import (
@@ -24,37 +24,37 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// MaxNamespaces is how many namespaces are selected by name. With more, a member watches everything: the selector is part of
+// MaxNamespaces is how many namespaces are selected by name. A member with more watches everything: the selector is part of
 // the request's URL, and the API server evaluates it for every record.
 const MaxNamespaces = 100
 
-// Selection is which of the hub's records a member receives.
+// Selection selects the hub's records that a member receives.
 type Selection struct {
 	mu       sync.Mutex
 	selector string   // "" is everything
-	peers    []string // the namespaces on the hub to read, this cluster's first; nil: everything in one request
+	peers    []string // the namespaces on the hub to read, this cluster's first; nil: all, in one request
 	said     said
 	version  int
-	known    chan struct{}       // closed once both have been said
+	known    chan struct{}       // closed once Set and See have been called
 	lists    map[string]*list    // the last list, by path
 	watches  map[*watched]func() // open ones
 }
 
-// said is which parts of a Selection have been.
+// said records which of Set and See have been called.
 type said struct{ selector, peers bool }
 
-// list is what was selected when a kind was listed, and how far it has been read since.
+// list is the selection of a kind's last list, and how far the kind has been read since.
 type list struct {
 	selector string
 	peers    []string
 	version  int
 	places   map[string]*place // by namespace, where there are peers
-	broken   bool              // the reader doesn't have all that was read, so that it has to list anew
+	broken   bool              // the reader missed events, so it must list again
 }
 
 type watched struct{ io.ReadCloser }
 
-// NewSelection returns one that holds up every list until Set and See have been called.
+// NewSelection returns a Selection that delays every list until Set and See have been called.
 func NewSelection() *Selection {
 	return &Selection{known: make(chan struct{}), lists: map[string]*list{}, watches: map[*watched]func(){}}
 }
@@ -78,8 +78,7 @@ func (s *Selection) Set(namespaces []string) {
 	s.changed()
 }
 
-// See selects the records of these clusters, of which the first is the member's own; those of all, in one request for each kind, where
-// they are nil.
+// See selects the records of these clusters, the member's own first. Nil selects all clusters, in one request for each kind.
 func (s *Selection) See(clusters []string) {
 	var peers []string
 	for _, cluster := range clusters {
@@ -115,12 +114,12 @@ type transport struct {
 	next      http.RoundTripper
 }
 
-// WrappedRoundTripper lets client-go find the transport below, to close its idle connections.
+// WrappedRoundTripper gives client-go the wrapped transport, so that it can close its idle connections.
 func (t *transport) WrappedRoundTripper() http.RoundTripper { return t.next }
 
 const group = "/apis/" + clustersetv1alpha1.GroupName + "/v1alpha1/"
 
-// RoundTrip implements http.RoundTripper, which must not change the request it is given.
+// RoundTrip implements http.RoundTripper, which must not change its request.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	_, kind, ours := strings.Cut(r.URL.Path, group)
 	if !ours || r.Method != http.MethodGet || kind != "exportedservices" && kind != "exportedendpoints" {
@@ -161,7 +160,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// list returns what a list selects; its further pages that of the first.
+// list returns what a list selects. Further pages use the first page's selection.
 func (s *Selection) list(path string, query url.Values) *list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -179,12 +178,12 @@ func (s *Selection) newList() *list {
 	return l
 }
 
-// watch takes up a watch and returns what it selects; nil if it would go on where a list under another selection ended, or one that the
-// reader doesn't have all of.
+// watch registers a watch and returns what it selects. It returns nil if the watch would continue a list of another
+// selection, or if its reader missed events.
 func (s *Selection) watch(path string, query url.Values, w *watched, end func()) *list {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if query.Get("sendInitialEvents") == "true" { // it lists, too
+	if query.Get("sendInitialEvents") == "true" { // it also lists
 		s.lists[path] = s.newList()
 	}
 	l := s.lists[path]
@@ -202,15 +201,15 @@ func (s *Selection) ended(w *watched, end func()) {
 	end()
 }
 
-// body is a watch's body. It records its end.
+// body is a watch's body. It reports the watch's end.
 type body struct {
 	io.ReadCloser
 	over  func() bool // whether the selection has changed
 	ended func()
 }
 
-// Read implements io.Reader. A watch that ends because the selection has changed returns io.EOF: after an error the informer
-// would wait.
+// Read implements io.Reader. A watch that ends because the selection has changed returns io.EOF: after any other error the
+// informer would wait.
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	if err != nil && b.over() {
@@ -233,7 +232,7 @@ func with(ctx context.Context, r *http.Request, query url.Values, selector strin
 	return r
 }
 
-// expired is an API server's response if a watch can't continue and must begin with a list.
+// expired is an API server's response to a watch that can't continue and must begin with a list.
 func expired(r *http.Request) (*http.Response, error) {
 	status := apierrors.NewResourceExpired("other namespaces or clusters are imported now").Status()
 	status.Kind, status.APIVersion = "Status", "v1"

@@ -9,17 +9,17 @@ import (
 
 // place is how far a peer's namespace has been read.
 type place struct {
-	// version is the resource version that its next watch goes on from; "" until all that there was has been passed on.
+	// version is the resource version from which its next watch continues; "" until all initial events have been passed on.
 	version string
-	since   time.Time // when that was so first
-	begun   bool      // something has been passed on
+	since   time.Time // when that happened first
+	begun   bool      // an event has been passed on
 }
 
-// settle is how long the reader may take to apply what has been passed on to it.
+// settle is how long the reader may take to apply the events that it received.
 const settle = 10 * time.Second
 
-// Unread says whether the records of a cluster that this member sees haven't all been read, because the right to is still to come, or the
-// hub is slow: then that one is missing says nothing.
+// Unread says whether some records of a visible cluster may not have been read, because the right to read them is not there
+// yet or the hub is slow. A missing record then doesn't mean that it was deleted.
 func (s *Selection) Unread(cluster string) bool {
 	namespace := api.MemberNamespace(cluster)
 	s.mu.Lock()
@@ -35,7 +35,7 @@ func (s *Selection) Unread(cluster string) bool {
 	return false
 }
 
-// read notes that all of a namespace's records up to a version have been passed on.
+// read records that all of a namespace's records up to a version have been passed on.
 func (s *Selection) read(l *list, namespace, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -46,7 +46,7 @@ func (s *Selection) read(l *list, namespace, version string) {
 	p.version = version
 }
 
-// passed notes that an event has been passed on.
+// passed records that an event has been passed on.
 func (s *Selection) passed(l *list, namespace, version string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -57,8 +57,8 @@ func (s *Selection) passed(l *list, namespace, version string) {
 	}
 }
 
-// from returns the version that a namespace's watch goes on from; "" if it has to begin with all that there is. It can't where a part of
-// that has been passed on: what was deleted meanwhile wouldn't be noticed.
+// from returns the version from which a namespace's watch continues, or "" for a watch that begins with all records. It
+// fails if only a part of the initial events was passed on, because deletions would be missed.
 func (s *Selection) from(l *list, namespace string) (version string, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,7 +66,7 @@ func (s *Selection) from(l *list, namespace string) (version string, ok bool) {
 	return p.version, p.version != "" || !p.begun
 }
 
-// spoil has the reader list anew.
+// spoil makes the reader list again.
 func (s *Selection) spoil(l *list) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -16,35 +16,35 @@ import (
 )
 
 const (
-	// retryAfter is the pause before a peer's namespace is tried again, at first and at most. Rights to a new peer's come a moment after its
-	// MemberCluster.
+	// retryAfter is the pause before a peer's namespace is tried again, at first and at most. Rights to a new peer's
+	// namespace appear shortly after its MemberCluster.
 	retryAfter, retryMost = time.Second, 30 * time.Second
-	// patience is how long the others' first events are waited for, when this cluster's own have come.
+	// patience is how long to wait for the other namespaces' initial events after this cluster's own have arrived.
 	patience = 10 * time.Second
 )
 
-// errSpoiled ends a stream whose reader has to list anew.
+// errSpoiled ends a stream whose reader must list again.
 var errSpoiled = errors.New("the reader has to list anew")
 
-// stream is a watch of the peers' namespaces, event by event put together to one. It begins and ends with that of this cluster's own
-// namespace, which stands for what the hub says to a watch of all: refusals, errors, ends. The others are opened, and reopened, each
-// for itself: one that the hub forbids or that is slow holds up none of the others.
+// stream combines the watches of the peers' namespaces into one, event by event. It begins and ends with the watch of this
+// cluster's own namespace, whose refusals, errors and end count for all. The others are opened and reopened independently: a
+// forbidden or slow namespace doesn't delay the rest.
 //
-// There is one goroutine for each namespace, which has one event in memory. It goes on when the reader has taken it.
+// Each namespace has one goroutine with one event in memory. It continues when the reader has taken the event.
 type stream struct {
 	next      http.RoundTripper
 	selection *Selection
 	list      *list
 	request   *http.Request
-	initial   bool   // it begins with all that there is, and says so at the end of that
+	initial   bool   // it begins with all records, and marks the end of those
 	cancel    func() // ends it
 	to        *io.PipeWriter
 
 	mu      sync.Mutex      // held while an event is written
-	awaited map[string]bool // namespaces whose first events aren't all there
-	came    bool            // one of these
-	end     []byte          // of the first events, from this cluster's own namespace, held back until nobody is awaited
-	plain   bool            // the hub doesn't say where the first events end
+	awaited map[string]bool // namespaces whose initial events are incomplete
+	came    bool            // at least one initial event arrived
+	end     []byte          // the end of the initial events, from this cluster's own namespace, kept until no namespace is awaited
+	plain   bool            // the hub doesn't mark the end of the initial events
 }
 
 // watchPeers replies with a stream.
@@ -62,7 +62,7 @@ func (t *transport) watchPeers(r *http.Request, l *list) (*http.Response, error)
 	}
 	first, err := s.next.RoundTrip(inNamespace(s.request, own, query))
 	if err != nil || first.StatusCode != http.StatusOK {
-		context.AfterFunc(r.Context(), cancel) // the reply's body is still to be read
+		context.AfterFunc(r.Context(), cancel) // the reply's body is read after this function returns
 		return first, err
 	}
 	if err := isJSON(first); err != nil {
@@ -78,11 +78,11 @@ func (t *transport) watchPeers(r *http.Request, l *list) (*http.Response, error)
 	return &merged, nil
 }
 
-// reading is a stream's end with the reader.
+// reading is the reader's end of a stream.
 type reading struct {
 	*io.PipeReader
 	stream *stream
-	ended  atomic.Bool // the reader has come to the end
+	ended  atomic.Bool // the reader has reached the end
 }
 
 // Read implements io.Reader.
@@ -94,7 +94,7 @@ func (r *reading) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close implements io.Closer. Of what the reader hasn't read to its end nobody knows how much it has: it has to list anew.
+// Close implements io.Closer. A reader that closes before the end may have missed events, so it must list again.
 func (r *reading) Close() error {
 	if !r.ended.Load() {
 		r.stream.selection.spoil(r.stream.list)
@@ -115,18 +115,18 @@ func (s *stream) run(ctx context.Context, own io.ReadCloser) {
 	}
 	others.Go(func() { s.waitNoLonger(ctx) })
 	err := s.copy(s.list.peers[0], own)
-	if ctx.Err() != nil { // not the hub has ended it, but the reader, who may not have handled what it has read; or expire
+	if ctx.Err() != nil { // the reader or expire ended it, not the hub; the reader may not have handled all that it read
 		s.selection.spoil(s.list)
 	}
 	s.cancel()
-	others.Wait() // so that what is noted of each is what the reader has
+	others.Wait() // so that each place records exactly what the reader has
 	if s.selection.spoiled(s.list) {
-		err = io.EOF // after an error the informer would wait
+		err = io.EOF // after any other error the informer would wait
 	}
 	_ = s.to.CloseWithError(err)
 }
 
-// waitNoLonger lets the first events end without those of namespaces from which none has come for long.
+// waitNoLonger ends the initial events without the namespaces that have sent none for too long.
 func (s *stream) waitNoLonger(ctx context.Context) {
 	for s.initial && sleep(ctx, patience) == nil {
 		s.mu.Lock()
@@ -145,7 +145,7 @@ func (s *stream) waitNoLonger(ctx context.Context) {
 	}
 }
 
-// follow keeps a peer's namespace watched until ctx ends.
+// follow watches a peer's namespace until ctx ends.
 func (s *stream) follow(ctx context.Context, namespace string) {
 	pause := retryAfter
 	for first := true; ; first = false {
@@ -180,13 +180,13 @@ func (s *stream) follow(ctx context.Context, namespace string) {
 	}
 }
 
-// expire ends the stream so that the reader lists anew.
+// expire ends the stream so that the reader lists again.
 func (s *stream) expire() {
 	s.selection.spoil(s.list)
 	s.cancel()
 }
 
-// goOn returns the query of a namespace's next watch, which goes on where the last one ended; nil if it can't.
+// goOn returns the query of a namespace's next watch, which continues where the last one ended; nil if it can't.
 func (s *stream) goOn(namespace string, first bool) url.Values {
 	query := s.request.URL.Query()
 	version, ok := s.selection.from(s.list, namespace)
@@ -198,12 +198,12 @@ func (s *stream) goOn(namespace string, first bool) url.Values {
 	s.mu.Unlock()
 	query.Set("allowWatchBookmarks", "true")
 	switch {
-	case first && s.initial: // as it is asked for
+	case first && s.initial: // as the reader asked
 	case version != "":
 		query.Set("resourceVersion", version)
 		query.Del("sendInitialEvents")
 		query.Del("resourceVersionMatch")
-	case plain: // the hub begins with all that there is, too, and its next bookmark comes after that
+	case plain: // the hub also begins with all records, and its next bookmark follows them
 		query.Del("resourceVersion")
 		query.Del("sendInitialEvents")
 		query.Del("resourceVersionMatch")
@@ -237,7 +237,7 @@ func (s *stream) watch(namespace string, query url.Values) error {
 		s.mu.Lock()
 		s.plain = true
 		s.mu.Unlock()
-		return s.watch(namespace, s.goOn(namespace, false)) // nothing has begun
+		return s.watch(namespace, s.goOn(namespace, false)) // no event has been passed on
 	}
 	return fmt.Errorf("watch %s: %s", namespace, reply.Status)
 }
