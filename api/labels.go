@@ -107,8 +107,8 @@ const (
 // Annotations.
 const (
 	// AnnotationExportTo, on a ServiceExport or on a Service that is exported by KeyGlobalService, lists the clusters that import the
-	// service, by their names or by communities that they are in, separated by commas or blanks. Importers obey it; what a cluster can
-	// read, rights on the hub decide. Without it, all do.
+	// service: names of clusters or of communities, separated by commas or blanks. The ServiceExport's counts before the Service's. Without
+	// it, all clusters import the service. Importers obey it; it is no protection, since rights on the hub decide what a cluster can read.
 	AnnotationExportTo = Domain + "/export-to"
 
 	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.

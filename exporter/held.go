@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,16 +25,25 @@ func abandoned(src Source) bool {
 // keep returns the source of a service that stays exported without its ServiceExport, whose content is taken from the record on
 // the hub. Its endpoints still follow the Service.
 func (r *reconciler) keep(ctx context.Context, src Source, record *clustersetv1alpha1.ExportedService) (Source, error) {
-	stated, _ := policy.FromExport(record.Spec.Policy, nil)
-	src.Export = &mcsv1beta1.ServiceExport{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: src.Key.Namespace, Name: src.Key.Name, CreationTimestamp: record.Spec.ExportedAt, Annotations: policy.Annotations(stated),
-		},
-		Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: record.Spec.ExportedLabels, ExportedAnnotations: record.Spec.ExportedAnnotations},
-	}
+	src.Export = keptExport(record, src.Key)
 	var err error
 	src.Slices, err = r.slices(ctx, src.Key)
 	return src, err
+}
+
+// keptExport returns a ServiceExport that leads to the same record.
+func keptExport(record *clustersetv1alpha1.ExportedService, key types.NamespacedName) *mcsv1beta1.ServiceExport {
+	stated, _ := policy.FromExport(record.Spec.Policy, nil)
+	annotations := policy.Annotations(stated)
+	if len(record.Spec.ExportTo) > 0 {
+		annotations[api.AnnotationExportTo] = strings.Join(record.Spec.ExportTo, ",")
+	}
+	return &mcsv1beta1.ServiceExport{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: key.Namespace, Name: key.Name, CreationTimestamp: record.Spec.ExportedAt, Annotations: annotations,
+		},
+		Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: record.Spec.ExportedLabels, ExportedAnnotations: record.Spec.ExportedAnnotations},
+	}
 }
 
 // abandonedAll returns the services on the hub that have a Service but no ServiceExport, and how many services are on the hub.

@@ -12,16 +12,16 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// statedPolicy returns the policy in the annotations of the ServiceExport, which decides how the service's endpoints are
-// chosen, and the errors in them.
+// statedPolicy returns the policy that the service's annotations state, and the errors in them.
 func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
-	return policy.FromAnnotations(annotationsOf(src))
+	return policy.FromAnnotations(annotationsOf(src, policy.Keys...))
 }
 
-// annotationsOf returns the annotations that count, and where they are. A ServiceExport made for a mark on the Service has
-// none of its own: there the Service's annotations count.
-func annotationsOf(src Source) (map[string]string, *field.Path) {
-	if ofMark(src.Export) {
+// annotationsOf returns the annotations that count for these keys, and their path. They are the ServiceExport's. If we created it for a mark
+// and it has none of the keys, they are the marked Service's: users annotate either.
+func annotationsOf(src Source, keys ...string) (map[string]string, *field.Path) {
+	has := func(key string) bool { _, ok := src.Export.Annotations[key]; return ok }
+	if ofMark(src.Export) && !slices.ContainsFunc(keys, has) {
 		return src.Service.Annotations, field.NewPath("service", "metadata", "annotations")
 	}
 	return src.Export.Annotations, field.NewPath("metadata", "annotations")
@@ -30,7 +30,7 @@ func annotationsOf(src Source) (map[string]string, *field.Path) {
 // exportTo returns the clusters and communities to which the service is exported, or nil for all, and the errors in them. If
 // every name is invalid, only this cluster imports the service.
 func exportTo(src Source) ([]string, field.ErrorList) {
-	annotations, path := annotationsOf(src)
+	annotations, path := annotationsOf(src, api.AnnotationExportTo)
 	text, ok := annotations[api.AnnotationExportTo]
 	if !ok {
 		return nil, nil

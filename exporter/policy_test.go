@@ -39,6 +39,11 @@ func TestPolicyTravels(t *testing.T) {
 			service: annotations{api.AnnotationPrefer: "none", api.AnnotationBoundary: "zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
 		},
 		{
+			name: "of the ServiceExport that a mark led to, instead of its Service's", export: annotations{api.AnnotationPrefer: "cluster"},
+			service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster"},
+		},
+		{
 			name: "garbage in prefer", export: annotations{api.AnnotationPrefer: "zone,region", api.AnnotationMinReady: "2"},
 			want: &clustersetv1alpha1.ServicePolicy{MinReady: 2},
 			said: `metadata.annotations[clusterset.dev/prefer]: Invalid value: "zone,region": unknown tier "zone,region": want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none`,
