@@ -107,7 +107,7 @@ load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD
 chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, then upgrade one (SEED=…, FAULT="agent: SIGKILL;NOSPACE", PREVIOUS=commit)
 	CLUSTERSET_LONG=1 CLUSTERSET_CHAOS=$(or $(TIME),20m) CLUSTERSET_SEED=$(SEED) CLUSTERSET_CHAOS_FAULT="$(FAULT)" CLUSTERSET_PREVIOUS=$(PREVIOUS) \
 	  CLUSTERSET_CHAOS_TABLE=$(if $(UPDATE),$(CURDIR)/docs/reliability.md) \
-	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade$$$$)' ./test/e2e
+	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade)' ./test/e2e
 	$(if $(FAULT),,CLUSTERSET_CHAOS=$(or $(TIME),20m) $(GO) test -timeout 30m -count=1 -v -run 'TestUpgrade$$' ./test/datapath)
 
 .PHONY: kube

@@ -174,7 +174,7 @@ func (s *probed) judge(q question, addr, got string, err error) {
 		s.counts.missing++
 	default:
 		for i := s.reached[q]; i < len(s.stages); i++ {
-			if s.stages[i][q] == got {
+			if want := s.stages[i][q]; want == got || want == anyAnswer {
 				s.reached[q] = i
 				return
 			}

@@ -119,7 +119,9 @@ func (c *chaos) selected() ([]fault, time.Duration) {
 	return picked, budget
 }
 
-func allFaults() []fault { return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults) }
+func allFaults() []fault {
+	return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults, communityFaults)
+}
 
 // newChaos starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it
 // starts.
@@ -129,11 +131,12 @@ func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	alone(t)
 	// Small, so that it is quickly filled.
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(chaosQuota))}
-	f := assemble(t.TempDir(), []clusterSpec{
+	specs := []clusterSpec{
 		{name: "xicheng", zone: "beijing", region: "north", dualStack: true, options: quota},
 		{name: "shijiazhuang", zone: "hebei", region: "north", options: quota},
 		{name: "minhang", zone: "shanghai", region: "south", dualStack: true, options: quota},
-	})
+	}
+	f := assemble(t.TempDir(), specs)
 	f.hub.options = quota
 	for _, change := range changes {
 		change(f)
@@ -147,7 +150,7 @@ func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	}
 	took(t, "the fleet's start", began)
 
-	script := chaosScript(seed)
+	script := chaosScript(specs, seed)
 	c := &chaos{randomRun: &randomRun{fleet: f.of(t), script: script}, wires: w, table: newChaosTable(t, seed)}
 	for _, m := range c.members {
 		c.servers = append(c.servers, randomServer{m.dns, m, location{Cluster: m.name, Zone: m.zone, Region: m.region}})

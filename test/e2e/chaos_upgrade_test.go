@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -27,7 +28,7 @@ func TestUpgrade(t *testing.T) {
 	if os.Getenv(chaosTimeEnv) == "" {
 		t.Skipf("compiles another version: part of make chaos, which sets %s", chaosTimeEnv)
 	}
-	old := buildPrevious(t)
+	old := buildPrevious(t, cmp.Or(os.Getenv(previousEnv), previous))
 	seed, _ := randomSeeds(t)
 	c := newChaos(t, seed, func(f *fleet) {
 		for _, p := range f.programs() {
@@ -131,15 +132,11 @@ func (c *chaos) oldCRDs(of *cluster, old string) {
 	}
 }
 
-// buildPrevious builds both programs of the previous version, once for this machine, and returns their folder. They are
+// buildPrevious builds both programs of an earlier version, once for this machine, and returns their folder. They are
 // compiled from the git history; without it the test is skipped. TestStoredObjects needs no history: it reads what earlier
 // versions stored.
-func buildPrevious(t *testing.T) string {
+func buildPrevious(t *testing.T, commit string) string {
 	t.Helper()
-	commit := os.Getenv(previousEnv)
-	if commit == "" {
-		commit = previous
-	}
 	dir, err := testfleet.BuildPrevious(t.Context(), root, commit)
 	if errors.Is(err, testfleet.ErrNoHistory) {
 		t.Skip(err)

@@ -22,20 +22,20 @@ const (
 
 // chaosScript makes the services of a run. Those of the first two namespaces stay as they are, so that their answers are
 // known; those of the last change during the run (see churn).
-func chaosScript(seed uint64) *script {
-	s := newScript(seed, 0, 4) // only for its place in the world; its steps are replaced
+func chaosScript(clusters []clusterSpec, seed uint64) *script {
+	s := newScript(randomSet{clusters: clusters, names: 5, operations: 4}, seed, 0) // only for its place in the world; its steps are replaced
 	s.operations, s.cells, s.missing = nil, map[randomCell]*randomState{}, map[randomPlace]bool{}
 	s.namespaces = []string{"shop", "bank", "lab"}
-	for cluster := range randomClusters {
+	for cluster := range clusters {
 		for _, ns := range s.namespaces {
 			s.appear(randomPlace{cluster, ns})
 		}
 	}
 	for _, ns := range s.namespaces[:2] {
-		for n := range randomNames {
-			for cluster := range randomClusters {
+		for n := range s.set.names {
+			for cluster := range clusters {
 				// The first names are exported by one cluster each: they go with it.
-				if n < randomClusters && n != cluster || n >= randomClusters && s.IntN(4) == 0 {
+				if n < len(clusters) && n != cluster || n >= len(clusters) && s.IntN(4) == 0 {
 					continue
 				}
 				c := randomCell{randomPlace{cluster, ns}, fmt.Sprintf("svc%d", n)}
@@ -81,18 +81,14 @@ func (c *chaos) churn(steps int) {
 // foresee computes the expected answers with the victim in each phase.
 func (c *chaos) foresee() {
 	c.Helper()
-	var w *world
-	kube.Eventually(c, soon, func() (err error) {
-		w, err = c.observe()
-		return err
-	})
-	names := map[question]bool{}
+	w := c.look()
+	questions := answers{}
 	for _, s := range c.servers {
 		for _, zone := range randomZones {
 			for name := range w.zone(zone, s).names {
 				if !strings.Contains(name, ".lab.") && !strings.HasPrefix(name, "lab.") {
 					for _, qtype := range []string{"A", "AAAA", "SRV"} {
-						names[question{name, qtype}] = true
+						questions[question{name, qtype}] = ""
 					}
 				}
 			}
@@ -105,19 +101,35 @@ func (c *chaos) foresee() {
 				cluster.drained, cluster.expired = phase == chaosSuspected, phase == chaosExpired
 			}
 		}
-		for _, s := range c.servers {
-			all := answers{}
-			for _, zone := range randomZones {
-				z := w.zone(zone, s)
-				for q := range names {
-					if strings.HasSuffix(q.name, "."+zone) || q.name == zone {
-						all[q] = z.answer(q.name, q.qtype)
-					}
+		c.phases[phase] = c.answersIn(w, questions)
+	}
+}
+
+// look reads the world.
+func (c *chaos) look() (w *world) {
+	c.Helper()
+	kube.Eventually(c, soon, func() (err error) {
+		w, err = c.observe()
+		return err
+	})
+	return w
+}
+
+// answersIn are what each server is to answer to the questions in a world.
+func (c *chaos) answersIn(w *world, questions answers) (stage []answers) {
+	for _, s := range c.servers {
+		all := answers{}
+		for _, zone := range randomZones {
+			z := w.zone(zone, s)
+			for q := range questions {
+				if strings.HasSuffix(q.name, "."+zone) || q.name == zone {
+					all[q] = z.answer(q.name, q.qtype)
 				}
 			}
-			c.phases[phase] = append(c.phases[phase], all)
 		}
+		stage = append(stage, all)
 	}
+	return stage
 }
 
 // recorded returns nil once every export is on the hub. Answers alone don't show that: importers keep what a hub has lost.

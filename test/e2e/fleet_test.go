@@ -28,8 +28,8 @@ type clusterSpec struct {
 	// controllers runs a kube-controller-manager: Services with a selector get slices, owned objects are collected,
 	// deleted namespaces are emptied.
 	controllers bool
-	// cidrs are passed to join.
-	cidrs []string
+	// cidrs and communities are passed to join.
+	cidrs, communities []string
 	// agent are additional flags of `clusterset member`.
 	agent []string
 	// more is applied in addition to the rights of the processes.

@@ -85,7 +85,11 @@ func (m *member) prepare(ctx context.Context, h *hub) error {
 
 // join runs `clusterset join`, and then copies the Secret's content into a file, as the kubelet does for the agent's pod.
 func (m *member) join(ctx context.Context, h *hub, flags ...string) error {
-	return m.base.Join(ctx, h.base, append([]string{"--cidrs", strings.Join(m.cidrs, ",")}, flags...)...)
+	args := []string{"--cidrs", strings.Join(m.cidrs, ",")}
+	for _, community := range m.communities {
+		args = append(args, "--community", community)
+	}
+	return m.base.Join(ctx, h.base, append(args, flags...)...)
 }
 
 // clustersetCommand runs a command of the CLI to its end.

@@ -44,7 +44,7 @@ func (r *randomRun) check() error {
 	if first != nil {
 		return first
 	}
-	return r.leftovers(w)
+	return errors.Join(r.leftovers(w), w.conditions(), r.readable(w))
 }
 
 // everything is every question for every server.
@@ -145,8 +145,8 @@ func (w *world) describe(name string) string {
 			continue
 		}
 		for _, p := range w.parts(key) {
-			fmt.Fprintf(&b, "  %s since %s (drained: %v): %s %v %v %v\n", p.name, p.since.Format("15:04:05"), p.drained,
-				p.service.Spec.Type, p.service.Spec.ClusterIPs, p.service.Spec.IPFamilies, p.service.Spec.Ports)
+			fmt.Fprintf(&b, "  %s in %q since %s (drained: %v; only for %q: %v): %s %v %v %v\n", p.name, p.in, p.since.Format("15:04:05"), p.drained,
+				p.to, p.only, p.service.Spec.Type, p.service.Spec.ClusterIPs, p.service.Spec.IPFamilies, p.service.Spec.Ports)
 			for _, s := range p.slices {
 				fmt.Fprintf(&b, "    %s", s.Name)
 				for _, q := range s.Ports {

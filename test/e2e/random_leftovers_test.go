@@ -17,15 +17,11 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// leftovers returns an error about one of our objects that belongs to a service nobody exports (C5, C30 of
+// leftovers returns an error about one of our objects that belongs to a service nobody exports, or not to that cluster (C5, C18, C19, C30 of
 // docs/spec/control-plane.md).
 func (r *randomRun) leftovers(w *world) error {
-	exported := map[types.NamespacedName]bool{}
-	for _, key := range w.keys() {
-		exported[key] = true
-	}
 	var left []string
-	for _, m := range r.members {
+	for i, m := range r.members {
 		for _, ns := range r.script.namespaces {
 			for _, list := range []client.ObjectList{
 				&mcsv1beta1.ServiceImportList{}, &fabedgev1alpha1.GlobalServiceList{}, &corev1.ServiceList{}, &discoveryv1.EndpointSliceList{},
@@ -38,7 +34,8 @@ func (r *randomRun) leftovers(w *world) error {
 					if of := o.GetLabels()["multicluster.kubernetes.io/service-name"]; of != "" {
 						key.Name = of
 					}
-					if !exported[key] {
+					from := o.GetLabels()["multicluster.kubernetes.io/source-cluster"]
+					if !slices.ContainsFunc(w.visible(w.clusters[i], key), func(p exportedPart) bool { return from == "" || p.name == from }) {
 						left = append(left, fmt.Sprintf("%s: %T %s", m.name, o, client.ObjectKeyFromObject(o)))
 					}
 				}

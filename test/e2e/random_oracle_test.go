@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -35,6 +34,8 @@ type clusterView struct {
 	clusterSpec
 	drained    bool // or suspected
 	expired    bool
+	in         []string // communities, as its MemberCluster names them
+	tooOld     bool     // its agent knows no communities
 	namespaces map[string]bool
 	services   map[types.NamespacedName]*corev1.Service
 	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
@@ -60,7 +61,7 @@ func (r *randomRun) observe() (*world, error) {
 		if err := r.hub.get("", m.name, &mc); err != nil {
 			return nil, err
 		}
-		c.drained = mc.Spec.Drain
+		c.drained, c.in, c.tooOld = mc.Spec.Drain, mc.Spec.Communities, m.name == r.tooOld
 		for _, ns := range r.script.namespaces {
 			if err := c.read(m, ns); err != nil {
 				return nil, err
@@ -138,6 +139,8 @@ type exportedPart struct {
 	service *corev1.Service
 	since   metav1.Time
 	slices  []discoveryv1.EndpointSlice
+	to      []string // whom the export is for, where only is set
+	only    bool
 }
 
 // parts returns the exporting clusters of a service (C1, C2), the winner first (C10).
@@ -146,7 +149,8 @@ func (w *world) parts(key types.NamespacedName) []exportedPart {
 	for _, c := range w.clusters {
 		s, e := c.services[key], c.exports[key]
 		if s != nil && e != nil && s.Spec.Type != corev1.ServiceTypeExternalName {
-			all = append(all, exportedPart{c, s, e.CreationTimestamp, c.slices[key]})
+			to, only := exportedTo(s, e)
+			all = append(all, exportedPart{c, s, e.CreationTimestamp, c.slices[key], to, only})
 		}
 	}
 	slices.SortFunc(all, func(a, b exportedPart) int {
@@ -222,12 +226,4 @@ func sharedFamilies(parts []exportedPart) []corev1.IPFamily {
 		return parts[0].service.Spec.IPFamilies
 	}
 	return shared
-}
-
-// drain sets a cluster's drain on the hub.
-func (r *randomRun) drain(cluster int, drain bool) error {
-	mc := &clustersetv1alpha1.MemberCluster{}
-	mc.Name = r.members[cluster].name
-	patch := fmt.Appendf(nil, `{"spec":{"drain":%v}}`, drain)
-	return r.hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
 }

@@ -18,7 +18,7 @@ func (r *randomRun) questions(w *world) []string {
 		}
 		for _, ns := range r.script.namespaces {
 			names[ns+".svc."+zone] = true
-			for i := range randomNames {
+			for i := range r.script.set.names {
 				if r.brief {
 					break
 				}

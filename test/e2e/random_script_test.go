@@ -12,21 +12,36 @@ import (
 type script struct {
 	*rand.Rand
 	seed       uint64
+	set        randomSet
 	namespaces []string
 	cells      map[randomCell]*randomState
 	missing    map[randomPlace]bool // namespaces that a cluster doesn't have
-	down       [randomProcesses]bool
+	in         map[int][]string     // the communities that each cluster is in
+	down       map[int]bool         // by the process's number
 	operations []operation
 	kills      int
 }
+
+// randomSet is what a script is for.
+type randomSet struct {
+	clusters []clusterSpec
+	// elsewhere are the locations of additional DNS servers; each cluster has one at its own. The first reads the second cluster's
+	// objects, and so on.
+	elsewhere []location
+	// communities are those that clusters can be put into. Without any, no operation changes which exports a cluster sees.
+	communities []string
+	names       int // of services in each namespace
+	operations  int
+}
+
+// processes is how many processes can be killed.
+func (s randomSet) processes() int { return 1 + 2*len(s.clusters) + len(s.elsewhere) }
 
 // operation is one step of the script, and its description.
 type operation struct {
 	text string
 	do   func(*randomRun) error
 }
-
-const randomClusters, randomNames = 3, 5
 
 type randomPlace struct {
 	cluster   int
@@ -44,10 +59,10 @@ func (c randomCell) String() string {
 }
 
 // newScript writes the script of a seed. The run's number separates the namespaces of several runs in one fleet.
-func newScript(seed uint64, run, n int) *script {
+func newScript(set randomSet, seed uint64, run int) *script {
 	s := &script{
 		Rand: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
-		seed: seed, cells: map[randomCell]*randomState{}, missing: map[randomPlace]bool{},
+		seed: seed, set: set, cells: map[randomCell]*randomState{}, missing: map[randomPlace]bool{}, in: map[int][]string{}, down: map[int]bool{},
 	}
 	for _, ns := range []string{"shop", "bank", "lab", "late"} {
 		s.namespaces = append(s.namespaces, fmt.Sprintf("%s-%d", ns, run))
@@ -55,18 +70,30 @@ func newScript(seed uint64, run, n int) *script {
 	lab, late := s.namespaces[2], s.namespaces[3]
 	s.missing[randomPlace{2, lab}] = true // for the whole run
 	s.missing[randomPlace{1, late}] = true
-	for c := range randomClusters {
+	for c := range set.clusters {
 		for _, ns := range s.namespaces {
 			if p := (randomPlace{c, ns}); !s.missing[p] {
 				s.appear(p)
 			}
 		}
 	}
+	if set.communities != nil {
+		s.gather()
+		s.exportEverywhere(s.namespaces[0])
+	}
+	n := set.operations
 	appears := n/4 + s.IntN(n/2)
 	for i := range n {
 		if i == appears {
 			delete(s.missing, randomPlace{1, late})
 			s.appear(randomPlace{1, late})
+		}
+		switch {
+		case set.communities == nil:
+		case i == n/2:
+			s.disband()
+		case i == n-n/4:
+			s.gather()
 		}
 		s.step()
 		s.fate()
@@ -99,7 +126,7 @@ func (s *script) appear(p randomPlace) {
 // rest starts what is down and waits until all answers are right. Without it the script would end before most of its changes
 // had any effect.
 func (s *script) rest() {
-	s.down = [randomProcesses]bool{}
+	clear(s.down)
 	s.add((*randomRun).rest, "rest until all answers are right")
 }
 
@@ -108,9 +135,9 @@ func (s *script) fate() {
 	if s.IntN(100) >= 20 {
 		return
 	}
-	i := s.IntN(randomProcesses)
+	i := s.IntN(s.set.processes())
 	if s.IntN(3) > 0 {
-		i = s.IntN(1 + randomClusters) // agents and the hub process have more to lose
+		i = s.IntN(1 + len(s.set.clusters)) // agents and the hub process have more to lose
 	}
 	if s.down[i] {
 		s.down[i] = false

@@ -22,7 +22,8 @@ type randomState struct {
 	kind     string // ClusterIP, NodePort, None for headless, ExternalName; empty where there is no Service
 	families string // the spec's fields about IP families
 	ports    []randomPort
-	mark     string // "labels" or "annotations": where the Service carries FabDNS's mark
+	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
+	to       *string // whom the Service says it is for, if it is exported by its mark
 	slices   [randomSlices]randomSlice
 }
 
@@ -53,7 +54,7 @@ var randomPortSets = [][]randomPort{
 func (s *script) newService(c randomCell, state *randomState) {
 	state.kind = []string{"ClusterIP", "ClusterIP", "ClusterIP", "NodePort", "None", "None", "None", "ExternalName"}[s.IntN(8)]
 	families := []string{"", "ipFamilyPolicy: PreferDualStack", "ipFamilyPolicy: SingleStack"}
-	if c.cluster != 1 { // it has IPv4 alone, and would refuse these
+	if s.set.clusters[c.cluster].dualStack { // others have IPv4 alone, and would refuse these
 		families = append(families, "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6]", "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4]")
 	}
 	state.families = families[s.IntN(len(families))]
@@ -148,7 +149,7 @@ func (state *randomState) String() string {
 			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s.text))
 		}
 	}
-	return fmt.Sprintf("%s %v mark=%q %s %s", state.kind, state.ports, state.mark, state.families, strings.Join(slices, "; "))
+	return fmt.Sprintf("%s %v mark=%q for=%q %s %s", state.kind, state.ports, state.mark, deref(state.to), state.families, strings.Join(slices, "; "))
 }
 
 // manifests are the Service and its EndpointSlices.
@@ -163,12 +164,16 @@ func (state *randomState) manifests(c randomCell) []string {
 }
 
 func (state *randomState) serviceManifest(c randomCell) string {
-	labels, annotations := randomLabels, ""
+	labels := randomLabels
+	var annotations []string
 	switch state.mark {
 	case "labels":
 		labels += `, fabedge.io/global-service: "true"`
 	case "annotations":
-		annotations = `, annotations: {fabedge.io/global-service: "true"}`
+		annotations = append(annotations, `fabedge.io/global-service: "true"`)
+	}
+	if state.to != nil {
+		annotations = append(annotations, fmt.Sprintf("clusterset.dev/export-to: %q", *state.to))
 	}
 	var spec []string
 	switch state.kind {
@@ -187,8 +192,8 @@ func (state *randomState) serviceManifest(c randomCell) string {
 		ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, p.number))
 	}
 	spec = append(spec, fmt.Sprintf("ports: [%s]", strings.Join(ports, ", ")))
-	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, %s}%s}, spec: {%s}}",
-		c.namespace, c.name, labels, annotations, strings.Join(spec, ", "))
+	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, %s}, annotations: {%s}}, spec: {%s}}",
+		c.namespace, c.name, labels, strings.Join(annotations, ", "), strings.Join(spec, ", "))
 }
 
 func exportManifest(c randomCell) string {

@@ -11,7 +11,7 @@ import (
 // cell chooses a service's place at random, and returns it with its state.
 func (s *script) cell() (randomCell, *randomState) {
 	for {
-		c := randomCell{randomPlace{s.IntN(randomClusters), s.namespaces[s.IntN(len(s.namespaces))]}, fmt.Sprintf("svc%d", s.IntN(randomNames))}
+		c := randomCell{randomPlace{s.IntN(len(s.set.clusters)), s.namespaces[s.IntN(len(s.namespaces))]}, fmt.Sprintf("svc%d", s.IntN(s.set.names))}
 		if s.missing[c.randomPlace] {
 			continue
 		}
@@ -24,6 +24,10 @@ func (s *script) cell() (randomCell, *randomState) {
 
 // step adds one user action. An action that makes no sense in a place is replaced by one that does.
 func (s *script) step() {
+	if s.set.communities != nil && s.IntN(2) == 0 {
+		s.changeSight()
+		return
+	}
 	c, state := s.cell()
 	if state.kind == "" {
 		s.create(c, state)
@@ -144,7 +148,7 @@ func (s *script) conflict(c randomCell) {
 			s.create(c, state)
 		}
 		s.export(c, state)
-		for next := (c.cluster + 1) % randomClusters; ; next = (next + 1) % randomClusters {
+		for next := (c.cluster + 1) % len(s.set.clusters); ; next = (next + 1) % len(s.set.clusters) {
 			if c.cluster = next; !s.missing[c.randomPlace] {
 				break
 			}
@@ -154,7 +158,7 @@ func (s *script) conflict(c randomCell) {
 
 // drain turns a cluster's drain on or off.
 func (s *script) drain() {
-	cluster, drain := s.IntN(randomClusters), s.IntN(2) == 0
+	cluster, drain := s.IntN(len(s.set.clusters)), s.IntN(2) == 0
 	s.add(func(r *randomRun) error { return r.drain(cluster, drain) }, "drain cluster %d: %v", cluster, drain)
 }
 

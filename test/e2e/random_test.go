@@ -42,27 +42,56 @@ const (
 // The script continues while processes start and writes are under way, so the timing differs between two runs of a seed; the
 // result must not.
 func TestRandomRun(t *testing.T) {
+	playRandomRuns(t, randomSet{
+		clusters: []clusterSpec{
+			{name: "xicheng", zone: "beijing", region: "north", dualStack: true},
+			{name: "shijiazhuang", zone: "hebei", region: "north"},
+			{name: "minhang", zone: "shanghai", region: "south", dualStack: true},
+		},
+		// Locations without a cluster: one in a zone without a region, and one without either.
+		elsewhere:  []location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}},
+		names:      5,
+		operations: 60,
+	})
+}
+
+// TestCommunities is such a run with five clusters in overlapping communities. The script also moves clusters between communities, once
+// the whole set out of them and back, and limits exports to some clusters. Each server must answer what the exports that its cluster
+// sees make together, and with a cluster's own credentials the hub must show the records of the clusters that it shares a community
+// with, and of no others.
+func TestCommunities(t *testing.T) {
+	playRandomRuns(t, randomSet{
+		clusters: []clusterSpec{
+			{name: "xicheng", zone: "beijing", region: "north", dualStack: true, communities: []string{"red"}},
+			{name: "shijiazhuang", zone: "hebei", region: "north", communities: []string{"red", "blue"}},
+			{name: "minhang", zone: "shanghai", region: "south", dualStack: true, communities: []string{"blue", "green"}},
+			{name: "chaoyang", zone: "beijing", region: "north", communities: []string{"green"}},
+			{name: "pudong", zone: "shanghai", region: "south"},
+		},
+		communities: []string{"red", "blue", "green", "default"},
+		names:       3,
+		operations:  24,
+	})
+}
+
+// playRandomRuns starts the clusters and runs one script on them, or as many as runsEnv says.
+func playRandomRuns(t *testing.T, set randomSet) {
+	t.Helper()
 	seed, runs := randomSeeds(t)
-	operations := 60
 	if long {
-		operations = 200
+		set.operations = 200
 	}
-	f := newFleet(t,
-		clusterSpec{name: "xicheng", zone: "beijing", region: "north", dualStack: true},
-		clusterSpec{name: "shijiazhuang", zone: "hebei", region: "north"},
-		clusterSpec{name: "minhang", zone: "shanghai", region: "south", dualStack: true},
-	)
+	f := newFleet(t, set.clusters...)
 	servers := []randomServer{}
 	for _, m := range f.members {
 		servers = append(servers, randomServer{m.dns, m, location{Cluster: m.name, Zone: m.zone, Region: m.region}})
 	}
-	// Locations without a cluster: one in a zone without a region, and one without either.
-	for i, at := range []location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}} {
+	for i, at := range set.elsewhere {
 		servers = append(servers, randomServer{f.members[1+i].dnsAt(at), f.members[1+i], at})
 	}
 	for i := range uint64(runs) { //nolint:gosec // a handful
 		if !t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
-			r := &randomRun{fleet: f.of(t), script: newScript(seed+i, int(i), operations), servers: servers}
+			r := &randomRun{fleet: f.of(t), script: newScript(set, seed+i, int(i)), servers: servers}
 			r.run()
 		}) {
 			return // the next run would begin with what this one left
@@ -108,6 +137,8 @@ type randomRun struct {
 	suspects []doubt
 	// brief leaves out the questions that must have no answer.
 	brief bool
+	// tooOld is a cluster whose agent is of a version before communities, so that the hub doesn't enforce them.
+	tooOld string
 }
 
 func (r *randomRun) run() {
@@ -148,7 +179,7 @@ func (r *randomRun) rest() error {
 	return nil
 }
 
-// processes are those that the script can kill.
+// processes are those that the script can kill, as many as randomSet.processes says.
 func (r *randomRun) processes() []*program {
 	all := []*program{r.hub.process}
 	for _, m := range r.members {
@@ -159,9 +190,6 @@ func (r *randomRun) processes() []*program {
 	}
 	return all
 }
-
-// randomProcesses is their number: the script is written before they exist.
-const randomProcesses = 1 + 3 + 5
 
 // clear deletes all the users' objects.
 func (r *randomRun) clear() error {

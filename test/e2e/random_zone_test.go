@@ -26,8 +26,8 @@ func (w *world) zone(origin string, s randomServer) *zoneFile {
 		}
 	}
 	for _, key := range w.keys() {
-		if z.member.namespaces[key.Namespace] { // C30
-			z.service(key, w.parts(key))
+		if parts := w.visible(z.member, key); len(parts) > 0 && z.member.namespaces[key.Namespace] { // C30
+			z.service(key, parts)
 		}
 	}
 	return z

@@ -1,0 +1,131 @@
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// communityFaults are changes of communities.
+var communityFaults = []fault{
+	{group: "communities", name: "a member is taken out of those of the others, and put back", promise: "what it exports goes from the others, what they export goes from it, and both are back; no other answer changes", does: func(c *chaos) {
+		apart := map[string][]string{c.victim.name: {"apart"}}
+		c.prober.expect(c.staying(apart))
+		c.become(apart)
+		kube.Eventually(c, converge, c.check)
+		c.churn(5)
+		c.become(map[string][]string{c.victim.name: c.victim.communities})
+	}},
+}
+
+// become puts clusters into communities.
+func (c *chaos) become(in map[string][]string) {
+	c.Helper()
+	for i, m := range c.members {
+		if of, ok := in[m.name]; ok {
+			c.must(c.put(i, of))
+		}
+	}
+}
+
+// anyAnswer is a stage's answer to a question whose answer changes meanwhile, part by part.
+const anyAnswer = "*"
+
+// staying returns the answers that are the same with some clusters in other communities as they are now, and anyAnswer for the others.
+func (c *chaos) staying(in map[string][]string) []answers {
+	c.Helper()
+	w := c.look()
+	for _, cluster := range w.clusters {
+		if of, ok := in[cluster.name]; ok {
+			cluster.in = of
+		}
+	}
+	var stage []answers
+	for i, then := range c.answersIn(w, c.phases[chaosReady][0]) {
+		now := maps.Clone(c.phases[chaosReady][i])
+		for q := range now {
+			if now[q] != then[q] {
+				now[q] = anyAnswer
+			}
+		}
+		stage = append(stage, now)
+	}
+	return stage
+}
+
+// beforeCommunities is a commit of before communities. TestUpgrade builds the same, so that it is compiled once.
+const beforeCommunities = "3562fc1"
+
+// TestUpgradeIntoCommunities gives communities to a set in which one agent is of a version before them. Nothing is enforced, and nothing
+// changes, until that agent is upgraded. Then the rights follow, and when the clusters are taken out of the community that they all share,
+// no name goes that stays allowed.
+func TestUpgradeIntoCommunities(t *testing.T) {
+	if os.Getenv(chaosTimeEnv) == "" {
+		t.Skipf("compiles another version: part of make chaos, which sets %s", chaosTimeEnv)
+	}
+	bin := buildPrevious(t, beforeCommunities)
+	seed, _ := randomSeeds(t)
+	to := map[string][]string{"xicheng": {"north"}, "shijiazhuang": {"north", "south"}, "minhang": {"south"}}
+	late := int(seed % 3) //nolint:gosec // 0 to 2
+	c := newChaos(t, seed, func(f *fleet) {
+		m := f.members[late]
+		m.agent.Path, m.more = filepath.Join(bin, "clusterset"), rightOfPrevious
+	})
+	old := c.members[late]
+	t.Logf("the agent of %s is of an older version", old.name)
+
+	all := map[string][]string{}
+	for name, in := range to {
+		all[name] = append([]string{"default"}, in...)
+	}
+	c.become(all)
+	c.tooOld = old.name
+	c.unchanged("communities, and an agent that knows none")
+	if said := c.status(); !strings.Contains(said, "communities not enforced: the agents of these clusters are of a version before them: "+old.name+"\n") {
+		t.Errorf("clusterset status:\n%s", said)
+	}
+
+	c.replace(old.agent, workDir)
+	c.tooOld = ""
+	c.unchanged("the agent was upgraded")
+	if said := c.status(); strings.Contains(said, "not enforced") {
+		t.Errorf("clusterset status:\n%s", said)
+	}
+
+	c.foresee()
+	c.prober.expect(c.staying(to))
+	c.become(to)
+	c.unchanged("nobody is in the common community any more")
+}
+
+// unchanged lets users do a few things, waits until all is right, and says if an answer changed meanwhile.
+func (c *chaos) unchanged(what string) {
+	c.Helper()
+	c.victim = c.members[c.IntN(len(c.members))]
+	c.churn(5)
+	c.mend()
+	counts := c.prober.collect()
+	c.Logf("%s: %d questions", what, counts.asked)
+	if counts.bad() > 0 {
+		c.Errorf("%s: %d wrong, %d missing, %d late:\n%s", what, counts.wrong, counts.missing, counts.late, strings.Join(counts.examples, "\n"))
+	}
+}
+
+// status is what clusterset status says of the hub.
+func (c *chaos) status() string {
+	c.Helper()
+	out, err := binaries().Command(context.Background(), c.dir, "status", "--kubeconfig", c.hub.Plane.Kubeconfig()).CombinedOutput()
+	var exit *exec.ExitError // its code says that something is to be looked at
+	if err != nil && !errors.As(err, &exit) {
+		c.Fatal(fmt.Errorf("clusterset status: %w", err))
+	}
+	return string(out)
+}
