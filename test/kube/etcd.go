@@ -33,9 +33,6 @@ func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 		"--listen-peer-urls=http://127.0.0.1:0",
 		// The data must survive a killed etcd, but not a lost machine.
 		"--unsafe-no-fsync",
-		// A single member waits for the election timeout alone: make it short.
-		"--heartbeat-interval=20",
-		"--election-timeout=200",
 		"--log-level=warn",
 	}
 	return c.start(ctx, &c.etcd, c.bin.Etcd, append(args, c.opts.etcdArgs...), c.probeEtcd)
