@@ -16,20 +16,23 @@ import (
 
 // say sets the condition CommunitiesEnforced of all members, or removes it in a set without communities.
 func (r *reconciler) say(ctx context.Context, s *state, foreign *foreignError) error {
+	on, wait := s.on(), s.wait()
 	var errs []error
 	for cluster, mc := range s.members {
-		errs = append(errs, r.sayOf(ctx, mc, s.condition(cluster, foreign)))
+		var want *metav1.Condition
+		if on {
+			want = s.condition(cluster, wait, foreign)
+		}
+		errs = append(errs, r.sayOf(ctx, mc, want))
 	}
 	return errors.Join(errs...)
 }
 
-// condition returns the condition CommunitiesEnforced of a member, or nil. Its message depends only on its reason, because
-// all members watch MemberClusters.
-func (s *state) condition(cluster string, foreign *foreignError) *metav1.Condition {
+// condition returns the condition CommunitiesEnforced of a member of a set with communities, or nil. Its message depends only on
+// its reason, because all members watch MemberClusters.
+func (s *state) condition(cluster string, wait bool, foreign *foreignError) *metav1.Condition {
 	c := &metav1.Condition{Type: clustersetv1alpha1.ConditionCommunitiesEnforced, Status: metav1.ConditionFalse}
 	switch {
-	case !s.on():
-		return nil
 	case foreign.name != "":
 		c.Reason, c.Message = clustersetv1alpha1.ReasonNotOurs, foreign.Error()
 	case s.enforced() && s.tooOld(cluster):
@@ -41,7 +44,7 @@ func (s *state) condition(cluster string, foreign *foreignError) *metav1.Conditi
 	case s.tooOld(cluster):
 		c.Reason = clustersetv1alpha1.ReasonAgentTooOld
 		c.Message = "the cluster's agent is of a version before communities, so all clusters can still read all exports; update it"
-	case s.wait():
+	case wait:
 		c.Reason = clustersetv1alpha1.ReasonWaitsForAgents
 		c.Message = "all clusters can still read all exports, because the agents of some are of a version before communities: those with the reason AgentTooOld"
 	default: // for a moment
@@ -53,15 +56,16 @@ func (s *state) condition(cluster string, foreign *foreignError) *metav1.Conditi
 // sayOf writes the condition of one MemberCluster if it changed, and an Event if somebody should look at it.
 func (r *reconciler) sayOf(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, want *metav1.Condition) error {
 	was := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
-	said := mc.DeepCopy()
 	switch {
 	case want == nil && was == nil:
 		return nil
-	case want == nil:
-		meta.RemoveStatusCondition(&said.Status.Conditions, was.Type)
-	case was != nil && was.Status == want.Status && was.Reason == want.Reason && was.Message == want.Message:
+	case was != nil && want != nil && was.Status == want.Status && was.Reason == want.Reason && was.Message == want.Message:
 		return nil
-	default:
+	}
+	said := mc.DeepCopy()
+	if want == nil {
+		meta.RemoveStatusCondition(&said.Status.Conditions, was.Type)
+	} else {
 		want.ObservedGeneration = mc.Generation
 		meta.SetStatusCondition(&said.Status.Conditions, *want)
 	}

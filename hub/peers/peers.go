@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -11,6 +12,8 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
@@ -83,13 +86,26 @@ func sources(c, granted cache.Cache) []source.Source {
 		return knowsCommunities(e.ObjectOld) != knowsCommunities(e.ObjectNew) // ignores heartbeats
 	}}
 	return []source.Source{
-		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), all),
+		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), all, memberChanged()),
 		source.Kind(c, client.Object(&corev1.ServiceAccount{}), all),
 		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
 		source.Kind(c, client.Object(&coordinationv1.Lease{}), all, predicate.Predicate(features)),
 		source.Kind(granted, client.Object(&rbacv1.RoleBinding{}), all),
 		source.Kind(granted, client.Object(&rbacv1.ClusterRole{}), all),
 	}
+}
+
+// memberChanged passes the changes of a MemberCluster that can change rights or conditions. The rest of its status changes every
+// minute, and each reconcile looks at all members.
+func memberChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
+		said := func(mc *clustersetv1alpha1.MemberCluster) *metav1.Condition {
+			return meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
+		}
+		return isMember(was) != isMember(is) || !slices.Equal(was.Spec.Communities, is.Spec.Communities) ||
+			was.Status.Phase != is.Status.Phase || !equality.Semantic.DeepEqual(said(was), said(is))
+	}}
 }
 
 // reconciler maintains the rights of all members. It has one key, and so one worker.
@@ -209,7 +225,7 @@ func (r *reconciler) keepRole(ctx context.Context) error {
 // others still happen.
 func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.RoleBinding, accounts map[string]bool) error {
 	var list rbacv1.RoleBindingList
-	if err := r.granted.List(ctx, &list); err != nil {
+	if err := r.granted.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("list RoleBindings: %w", err)
 	}
 	var errs []error
@@ -223,7 +239,7 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 		if have[namespace] || !accounts[binding.Labels[api.LabelCluster]] {
 			continue
 		}
-		err := r.client.Create(ctx, binding, client.FieldOwner(api.FieldManagerHub))
+		err := r.client.Create(ctx, binding.DeepCopy(), client.FieldOwner(api.FieldManagerHub))
 		if apierrors.IsNotFound(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 			continue // the member is leaving
 		}
@@ -250,14 +266,14 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 		if want == nil {
 			return nil
 		}
-		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
+		if err := r.client.Create(ctx, want.DeepCopy(), client.FieldOwner(api.FieldManagerHub)); err != nil {
 			return fmt.Errorf("create RoleBinding %s: %w", join.NameOf(want), err)
 		}
-	case equality.Semantic.DeepEqual(is.Subjects, want.Subjects):
+	case slices.Equal(is.Subjects, want.Subjects):
 		return nil
 	default:
 		changed := is.DeepCopy()
-		changed.Subjects = want.Subjects
+		changed.Subjects = slices.Clone(want.Subjects)
 		if err := r.client.Update(ctx, changed, client.FieldOwner(api.FieldManagerHub)); err != nil {
 			return fmt.Errorf("update RoleBinding %s: %w", join.NameOf(want), err)
 		}

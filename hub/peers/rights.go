@@ -74,20 +74,28 @@ func (s *state) wait() bool {
 
 // bindings returns the wanted RoleBindings by namespace, including those of members whose account is being replaced (join
 // --revoke), because others keep their right to read. It binds only accounts of ours: for an account in a namespace that
-// somebody else made, anybody might hold a token.
+// somebody else made, anybody might hold a token. Members in the same communities share one list of subjects, which must not be
+// changed.
 func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 	if !s.on() {
 		return nil
 	}
 	set := s.set()
 	all := make(map[string]*rbacv1.RoleBinding, len(s.members))
-	for cluster := range s.members {
-		binding := binding(cluster)
-		for _, peer := range set.Peers(cluster) {
-			if s.accounts[peer] {
-				binding.Subjects = append(binding.Subjects, join.Subjects(peer)...)
+	same := map[string][]rbacv1.Subject{} // of members in the same communities
+	for cluster, of := range set {
+		key := strings.Join(of, ",")
+		subjects, known := same[key]
+		if !known {
+			for _, peer := range set.Peers(cluster) {
+				if s.accounts[peer] {
+					subjects = append(subjects, join.Subjects(peer)...)
+				}
 			}
+			same[key] = subjects
 		}
+		binding := binding(cluster)
+		binding.Subjects = subjects
 		all[binding.Namespace] = binding
 	}
 	return all
