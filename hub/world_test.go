@@ -13,13 +13,12 @@ import (
 	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/hub/hubtest"
 	"github.com/clusterset/clusterset/hub/liveness"
-	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -43,14 +42,7 @@ func newWorld(t *testing.T, members ...string) *world {
 
 func newWorldOn(t *testing.T, plane *kube.ControlPlane, members ...string) *world {
 	t.Helper()
-	w := &world{T: t, plane: plane, beating: make(chan []string)}
-	if err := join.InstallHubCRDs(t.Context(), w.plane.Config()); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if w.admin, err = connect.NewClient(w.plane.Config()); err != nil {
-		t.Fatal(err)
-	}
+	w := &world{T: t, plane: plane, admin: hubtest.Admin(t, plane), beating: make(chan []string)}
 	for _, name := range members {
 		if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: name}); err != nil {
 			t.Fatal(err)
@@ -94,32 +86,10 @@ func (w *world) beat(ctx context.Context) {
 // run runs the hub process until stop is called or the test ends.
 func (w *world) run() (stop func()) {
 	w.Helper()
-	mgr, err := manager.New(w.plane.Config(), manager.Options{
-		Scheme: connect.NewScheme(), Cache: hub.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"},
-	})
-	if err != nil {
-		w.Fatal(err)
-	}
 	thresholds := liveness.Thresholds{Suspect: 2 * time.Second, Expire: 5 * time.Second, Forget: 12 * time.Second, Left: 10 * time.Second}
-	if err := hub.Setup(mgr, hub.Options{Thresholds: thresholds, MaxServices: w.maxServices}); err != nil {
-		w.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stopped := false
-	stop = func() {
-		if stopped {
-			return
-		}
-		stopped = true
-		cancel()
-		if err := <-done; err != nil {
-			w.Errorf("hub: %v", err)
-		}
-	}
-	w.Cleanup(stop)
-	return stop
+	return hubtest.Run(w.T, w.plane.Config(), func(mgr manager.Manager) error {
+		return hub.Setup(mgr, hub.Options{Thresholds: thresholds, MaxServices: w.maxServices})
+	})
 }
 
 func (w *world) member(name string) (*clustersetv1alpha1.MemberCluster, error) {

@@ -1,7 +1,6 @@
 package members_test
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,15 +16,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/hub"
+	"github.com/clusterset/clusterset/hub/hubtest"
 	"github.com/clusterset/clusterset/hub/members"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
-	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -39,37 +37,9 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	w := &world{T: t, plane: kube.Start(t)}
-	if err := join.InstallHubCRDs(t.Context(), w.plane.Config()); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if w.admin, err = connect.NewClient(w.plane.Config()); err != nil {
-		t.Fatal(err)
-	}
-	w.plane.Apply(t, fleet.Rights("hub"), fleet.Rights("hub-members"))
-	kubeconfig, err := w.plane.KubeconfigFor("clusterset-hub")
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	mgr, err := manager.New(config, manager.Options{Scheme: connect.NewScheme(), Cache: hub.CacheOptions(), Metrics: metricsserver.Options{BindAddress: "0"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := errors.Join(hub.Setup(mgr, hub.Options{}), members.Setup(mgr, members.Options{Server: w.plane.URL()})); err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		if err := <-done; err != nil {
-			t.Errorf("hub: %v", err)
-		}
+	w.admin = hubtest.Admin(t, w.plane)
+	hubtest.Run(t, hubtest.Account(t, w.plane, "hub", "hub-members"), func(mgr manager.Manager) error {
+		return errors.Join(hub.Setup(mgr, hub.Options{}), members.Setup(mgr, members.Options{Server: w.plane.URL()}))
 	})
 	return w
 }
