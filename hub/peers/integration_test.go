@@ -20,10 +20,10 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/hub/hubtest"
 	"github.com/clusterset/clusterset/hub/peers"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/hubtest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
