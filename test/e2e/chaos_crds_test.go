@@ -46,6 +46,9 @@ func (c *chaos) upgradeCRDs(of *cluster) {
 		}
 		c.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 		c.must(of.Client.Patch(context.Background(), &crd, client.MergeFrom(before)))
+		if crd.GetGeneration() > before.GetGeneration() {
+			c.touched("the watches of %s ended", crd.GetName())
+		}
 	}
 	c.churn(8)
 	c.watch(c.between(2*time.Second, 6*time.Second))
@@ -82,6 +85,7 @@ func (c *chaos) deleteHubCRD(resource string) {
 		}
 		return err
 	})
+	c.touched("the API server serves no %s", resource)
 	c.churn(5)
 	c.watch(c.between(4*time.Second, 10*time.Second))
 	c.must(c.installCRDs(&c.hub.cluster))

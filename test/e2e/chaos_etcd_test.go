@@ -28,6 +28,7 @@ func (c *chaos) fill(of *cluster) {
 		})
 		switch {
 		case err != nil && strings.Contains(err.Error(), "database space exceeded"):
+			c.touched("etcd refused a user's write")
 			return
 		case err != nil:
 			c.Fatalf("fill the etcd of %s: %v", of.Dir, err)

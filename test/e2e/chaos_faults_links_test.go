@@ -1,6 +1,9 @@
 package e2e
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/clusterset/clusterset/test/faultproxy"
@@ -21,7 +24,7 @@ var linkFaults = []fault{
 		c.cutFromHub(faultproxy.Condition{ToClient: true})
 	}},
 	{group: "partition", name: "member from hub, for less than it takes to be suspected", promise: noChange, short: true, does: func(c *chaos) {
-		c.disturb(places[0], faultproxy.Condition{ToServer: true, ToClient: true})
+		c.disturb(places[0].wire(c), faultproxy.Condition{ToServer: true, ToClient: true})
 	}},
 	{group: "partition", name: "hub from all members for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
 		for _, m := range c.members {
@@ -33,26 +36,27 @@ var linkFaults = []fault{
 		}
 		c.watch(chaosSuspect)
 	}},
-	{group: "partition", name: "agent from its own API server", promise: noChange, does: func(c *chaos) { c.disturb(places[1], c.anyCut()) }},
-	{group: "partition", name: "DNS from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[2], c.anyCut()) }},
-	{group: "partition", name: "hub process from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[3], c.anyCut()) }},
+	{group: "partition", name: "agent from its own API server", promise: noChange, does: func(c *chaos) { c.disturb(places[1].wire(c), c.anyCut(places[1])) }},
+	{group: "partition", name: "DNS from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[2].wire(c), c.anyCut(places[2])) }},
+	{group: "partition", name: "hub process from its API server", promise: noChange, does: func(c *chaos) { c.disturb(places[3].wire(c), c.anyCut(places[3])) }},
 	{group: "partition", name: "hub process from its API server for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
 		w := places[3].wire(c)
-		w.Set(c.anyCut())
+		w.Set(c.anyCut(places[3]))
 		c.watch(chaosExpire + c.between(0, 4*time.Second))
 		w.Set(good)
 		c.watch(chaosSuspect)
 	}},
 	{group: "link", name: "slow: 0.1 to 1 s each way", promise: noChange, does: func(c *chaos) {
-		c.disturb(c.anyPlace(), faultproxy.Condition{Delay: c.between(100*time.Millisecond, time.Second)})
+		c.disturb(c.anyPlace().wire(c), faultproxy.Condition{Delay: c.between(100*time.Millisecond, time.Second)})
 	}},
 	{group: "link", name: "lossy: a tenth of the pieces late by up to 3 s, a hundredth breaks the connection", promise: noChange, does: func(c *chaos) {
-		c.disturb(c.anyPlace(), faultproxy.Condition{Stalls: 100, Resets: 10})
+		c.disturb(c.anyPlace().wire(c), faultproxy.Condition{Stalls: 100, Resets: 10})
 	}},
 	{group: "link", name: "flapping: cut and mended every second or so", promise: noChange, does: func(c *chaos) {
-		w := c.anyPlace().wire(c)
+		at := c.anyPlace()
+		w := at.wire(c)
 		for range 5 + c.IntN(5) {
-			w.Set(c.anyCut())
+			w.Set(c.anyCut(at))
 			c.churn(1)
 			c.watch(c.between(100*time.Millisecond, 2*time.Second))
 			w.Set(good)
@@ -78,19 +82,29 @@ func (c *chaos) cutFromHub(condition faultproxy.Condition) {
 	w.Set(good)
 }
 
-// disturb puts a link into a condition for some seconds.
-func (c *chaos) disturb(at place, condition faultproxy.Condition) {
+// disturb puts a link into a condition for some seconds, and for so long that something feels it.
+func (c *chaos) disturb(w *wire, condition faultproxy.Condition) {
 	c.Helper()
-	w := at.wire(c)
+	before := w.Disturbed()
 	w.Set(condition)
 	c.churn(5)
 	c.watch(c.between(4*time.Second, 15*time.Second))
+	c.until(func() error {
+		if w.Disturbed() > before {
+			return nil
+		}
+		return errors.Join(stir(context.Background(), w.of), fmt.Errorf("nothing that %s sent or was sent felt the link's condition", w.client))
+	})
 	w.Set(good)
 }
 
-// anyCut returns one of the ways in which a link can be cut.
-func (c *chaos) anyCut() faultproxy.Condition {
-	return []faultproxy.Condition{{Refused: true}, {ToServer: true, ToClient: true}, {ToServer: true}, {ToClient: true}}[c.IntN(4)]
+// anyCut returns one of the ways in which a link can be cut so that it is felt.
+func (c *chaos) anyCut(at place) faultproxy.Condition {
+	cuts := []faultproxy.Condition{{Refused: true}, {ToServer: true, ToClient: true}, {ToClient: true}, {ToServer: true}}
+	if at.listens {
+		cuts = cuts[:3]
+	}
+	return cuts[c.IntN(len(cuts))]
 }
 
 func (c *chaos) anyPlace() place { return places[c.IntN(len(places))] }

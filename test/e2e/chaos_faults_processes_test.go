@@ -11,6 +11,7 @@ import (
 var processFaults = []fault{
 	{group: "agent", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) {
 		c.victim.stopAgent()
+		c.agentSilenced()
 		c.churn(5)
 		c.watch(c.between(0, 4*time.Second))
 		c.victim.startAgent()
@@ -18,6 +19,7 @@ var processFaults = []fault{
 	{group: "agent", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) {
 		for range 1 + c.IntN(3) {
 			c.victim.killAgent()
+			c.agentSilenced()
 			c.churn(3)
 			c.victim.startAgent()
 			c.watch(c.between(0, 3*time.Second))
@@ -25,6 +27,7 @@ var processFaults = []fault{
 	}},
 	{group: "agent", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) {
 		c.victim.agent.Pause()
+		c.agentSilenced()
 		c.churn(5)
 		c.watch(c.between(2*time.Second, 15*time.Second))
 		c.victim.agent.Resume()
@@ -42,12 +45,15 @@ var processFaults = []fault{
 	}},
 
 	{group: "hub process", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) {
+		c.hub.process.Stop()
+		c.hubSilenced()
 		c.hub.restart(c.hub.base.Flags...)
 		c.churn(3)
 	}},
 	{group: "hub process", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) {
 		for range 1 + c.IntN(3) {
 			c.hub.kill()
+			c.hubSilenced()
 			c.churn(3)
 			c.hub.start(c.hub.base.Flags...)
 			c.watch(c.between(0, 3*time.Second))
@@ -55,6 +61,7 @@ var processFaults = []fault{
 	}},
 	{group: "hub process", name: "SIGSTOP for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
 		c.hub.process.Pause()
+		c.hubSilenced()
 		c.watch(chaosExpire + c.between(0, 4*time.Second))
 		c.hub.process.Resume()
 		c.watch(chaosSuspect)
@@ -65,6 +72,7 @@ var processFaults = []fault{
 	{group: "DNS server", name: "SIGSTOP, SIGCONT", promise: silentOnly, does: func(c *chaos) {
 		c.prober.excuse(c.victimServer(), true)
 		c.victim.dns.Pause()
+		c.dnsSilenced()
 		c.churn(5)
 		c.watch(c.between(2*time.Second, 15*time.Second))
 		c.victim.dns.Resume()
@@ -81,6 +89,7 @@ var processFaults = []fault{
 	{group: "hub's API server", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseAPIServer(&c.hub.cluster) }},
 	{group: "hub's API server", name: "away for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {
 		c.hub.Plane.KillAPIServer()
+		c.writesSilenced(&c.hub.cluster)
 		c.churn(5)
 		c.watch(chaosExpire + c.between(0, 4*time.Second))
 		c.hub.startAPIServer()
@@ -97,11 +106,15 @@ const (
 	silentOnly = "that server is silent or answers SERVFAIL, never anything wrong; no answer changes elsewhere"
 )
 
+func (c *chaos) agentSilenced() { c.metricsSilenced("the agent", c.victim.Metrics) }
+func (c *chaos) hubSilenced()   { c.metricsSilenced("the hub process", c.hub.Metrics) }
+
 func (c *chaos) restartDNS(end func()) {
 	c.Helper()
 	c.prober.excuse(c.victimServer(), true)
 	for range 1 + c.IntN(3) {
 		end()
+		c.dnsSilenced()
 		c.churn(3)
 		c.victim.dns.start()
 		c.prober.moved(c.victimServer(), c.victim.dns.Addr())
@@ -112,6 +125,7 @@ func (c *chaos) restartDNS(end func()) {
 func (c *chaos) restartAPIServer(of *cluster, end func()) {
 	c.Helper()
 	end()
+	c.writesSilenced(of)
 	c.churn(5)
 	c.watch(c.between(0, 8*time.Second))
 	if err := of.Plane.StartAPIServer(context.Background()); err != nil {
@@ -122,6 +136,7 @@ func (c *chaos) restartAPIServer(of *cluster, end func()) {
 func (c *chaos) pauseAPIServer(of *cluster) {
 	c.Helper()
 	c.must(of.Plane.PauseAPIServer())
+	c.writesSilenced(of)
 	c.churn(5)
 	c.watch(c.between(2*time.Second, 15*time.Second))
 	c.must(of.Plane.ResumeAPIServer())
@@ -130,6 +145,7 @@ func (c *chaos) pauseAPIServer(of *cluster) {
 func (c *chaos) restartEtcd(of *cluster) {
 	c.Helper()
 	of.Plane.KillEtcd()
+	c.writesSilenced(of)
 	c.churn(5)
 	c.watch(c.between(0, 8*time.Second))
 	c.must(of.Plane.StartEtcd(context.Background()))
@@ -138,6 +154,7 @@ func (c *chaos) restartEtcd(of *cluster) {
 func (c *chaos) pauseEtcd(of *cluster) {
 	c.Helper()
 	c.must(of.Plane.PauseEtcd())
+	c.writesSilenced(of)
 	c.churn(5)
 	c.watch(c.between(2*time.Second, 15*time.Second))
 	c.must(of.Plane.ResumeEtcd())

@@ -25,7 +25,7 @@ var requestFaults = []fault{
 		api, err := w.intercept()
 		c.must(err)
 		api.Begin(api.Silence)
-		c.duringAnswers(api, nil)
+		c.duringAnswers(w, api, nil)
 		w.direct()
 	}},
 	{group: "API server", name: "connections break in place of answers", promise: noChange, does: answering(faultproxy.Break)},
@@ -35,7 +35,7 @@ var requestFaults = []fault{
 		c.must(err)
 		c.until(func() error { return watching(api) })
 		api.Begin(faultproxy.Status(http.StatusGone, metav1.StatusReasonExpired))
-		c.duringAnswers(api, faultproxy.Expired)
+		c.duringAnswers(w, api, faultproxy.Expired)
 		w.direct()
 	}},
 	{group: "API server", name: "watches expire, again and again", promise: noChange, does: func(c *chaos) {
@@ -44,7 +44,7 @@ var requestFaults = []fault{
 		c.must(err)
 		for range 3 + c.IntN(5) {
 			c.until(func() error { return watching(api) })
-			c.must(api.End(faultproxy.Expired))
+			c.endWatches(api, faultproxy.Expired)
 			c.churn(2)
 		}
 		w.direct()
@@ -55,7 +55,7 @@ var requestFaults = []fault{
 		c.must(err)
 		for range 3 + c.IntN(5) {
 			c.until(func() error { return watching(api) })
-			c.must(api.End(faultproxy.Torn))
+			c.endWatches(api, faultproxy.Torn)
 			c.churn(2)
 		}
 		w.direct()
@@ -69,13 +69,13 @@ func answering(answer http.HandlerFunc) func(*chaos) {
 		api, err := w.intercept()
 		c.must(err)
 		api.Begin(answer)
-		c.duringAnswers(api, nil)
+		c.duringAnswers(w, api, nil)
 		w.direct()
 	}
 }
 
 // duringAnswers ends the watches, so that every client has to ask again, and waits.
-func (c *chaos) duringAnswers(api *faultproxy.API, last func(string) ([]byte, error)) {
+func (c *chaos) duringAnswers(w *wire, api *faultproxy.API, last func(string) ([]byte, error)) {
 	c.Helper()
 	c.must(api.End(last))
 	c.until(func() error {
@@ -86,6 +86,14 @@ func (c *chaos) duringAnswers(api *faultproxy.API, last func(string) ([]byte, er
 	})
 	c.churn(5)
 	c.watch(c.between(2*time.Second, 10*time.Second))
+	c.touched("%d requests of %s got the fault's answer", api.Faulted(), w.client)
+}
+
+// endWatches ends all watches, of which there is one at least.
+func (c *chaos) endWatches(api *faultproxy.API, last func(string) ([]byte, error)) {
+	c.Helper()
+	c.touched("%d watches ended", len(api.Watched()))
+	c.must(api.End(last))
 }
 
 func watching(api *faultproxy.API) error {

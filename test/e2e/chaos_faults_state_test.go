@@ -62,6 +62,7 @@ var stateFaults = []fault{
 				return nil
 			})
 		}
+		c.touched("%d heartbeats had another time", seen.Load())
 		w.direct()
 	}},
 
@@ -91,6 +92,7 @@ var stateFaults = []fault{
 			}
 			return err
 		})
+		c.touched("the second agent said that its name is taken")
 		c.churn(5)
 		c.watch(c.between(4*time.Second, 10*time.Second))
 	}},

@@ -90,6 +90,17 @@ func (w *wires) mend() {
 	}
 }
 
+// disturbed is how often the links' conditions have made a difference so far.
+func (w *wires) disturbed() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n := 0
+	for _, wire := range w.all {
+		n += wire.Disturbed()
+	}
+	return n
+}
+
 // direct stops intercepting requests.
 func (w *wire) direct() {
 	if w.api != nil {

@@ -46,8 +46,11 @@ type probed struct {
 	questions []question
 	stages    []answers        // one for each phase, in order
 	reached   map[question]int // the stage that a question's answers have reached
-	excused   bool             // it may be silent, or answer SERVFAIL
-	counts    probeCounts
+	// owed are, for each stage, the questions whose answer it changes and that haven't got that answer yet.
+	owed    []map[question]bool
+	looking int  // the stage whose owed questions are asked first
+	excused bool // it may be silent, or answer SERVFAIL
+	counts  probeCounts
 }
 
 // probeCounts says how the questions were answered.
@@ -98,13 +101,54 @@ func (p *prober) end() {
 func (p *prober) expect(stages ...[]answers) {
 	for i, s := range p.servers {
 		s.mu.Lock()
-		s.stages = nil
-		for _, stage := range stages {
+		s.stages, s.owed, s.looking = nil, nil, 0
+		for n, stage := range stages {
 			s.stages = append(s.stages, stage[i])
+			s.owed = append(s.owed, nil)
+			if n > 0 {
+				s.owed[n] = differing(stages[n-1][i], stage[i])
+			}
 		}
 		clear(s.reached)
 		s.mu.Unlock()
 	}
+}
+
+// differing are the questions with another answer after than before.
+func differing(before, after answers) map[question]bool {
+	all := map[question]bool{}
+	for q, answer := range after {
+		if before[q] != answer {
+			all[q] = true
+		}
+	}
+	return all
+}
+
+// look has the servers asked first what a stage changes, until each such answer was seen.
+func (p *prober) look(stage int) {
+	for _, s := range p.servers {
+		s.mu.Lock()
+		s.looking = stage
+		s.mu.Unlock()
+	}
+}
+
+// unseen returns an error while a server, except one, hasn't given all answers that a stage changes.
+func (p *prober) unseen(stage, except int) error {
+	var errs []error
+	for i, s := range p.servers {
+		s.mu.Lock()
+		for q := range s.owed[stage] {
+			if i != except {
+				errs = append(errs, fmt.Errorf("%s: %d answers haven't changed, such as dig %s from %s to %s",
+					s.name, len(s.owed[stage]), q, s.stages[stage-1][q], s.stages[stage][q]))
+			}
+			break
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
 }
 
 // excuse sets whether a server may be silent.
@@ -146,6 +190,11 @@ func (s *probed) run(ctx context.Context) {
 		}
 		s.mu.Lock()
 		q, addr, excused := s.questions[i%len(s.questions)], s.addr, s.excused
+		if s.looking < len(s.owed) && i%2 == 0 {
+			for q = range s.owed[s.looking] {
+				break
+			}
+		}
 		s.mu.Unlock()
 		patience := probePatience
 		if excused {
@@ -176,6 +225,9 @@ func (s *probed) judge(q question, addr, got string, err error) {
 		for i := s.reached[q]; i < len(s.stages); i++ {
 			if want := s.stages[i][q]; want == got || want == anyAnswer {
 				s.reached[q] = i
+				if i < len(s.owed) {
+					delete(s.owed[i], q)
+				}
 				return
 			}
 		}

@@ -65,21 +65,24 @@ func (t *chaosTable) add(f fault, lasted, recovered time.Duration, counts probeC
 // String returns the table in Markdown, in the order in which the faults are declared.
 func (t *chaosTable) String() string {
 	var b strings.Builder
-	b.WriteString("| fault | times | seconds of it | questions | wrong / missing / late | promised, and seen |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | times | seconds of it | all right after, at most | questions | unanswered | wrong / missing / late | promised, and seen |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
 	var all probeCounts
-	times, lasted := 0, time.Duration(0)
+	times, lasted, recovered := 0, time.Duration(0), time.Duration(0)
 	for _, f := range allFaults() {
 		i := slices.IndexFunc(t.rows, func(r *chaosRow) bool { return r.fault.String() == f.String() })
 		if i < 0 {
 			continue
 		}
 		r := t.rows[i]
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %d | %s | %s |\n", f, r.times, r.lasted.Seconds(), r.counts.asked, r.counts, f.promise)
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.1f s | %d | %d | %s | %s |\n",
+			f, r.times, r.lasted.Seconds(), r.recovered.Seconds(), r.counts.asked, r.counts.unanswered, r.counts, f.promise)
 		all.add(r.counts)
 		times += r.times
 		lasted += r.lasted
+		recovered = max(recovered, r.recovered)
 	}
-	fmt.Fprintf(&b, "| **all** | %d | %.0f | %d | %s | |\n", times, lasted.Seconds(), all.asked, all)
+	fmt.Fprintf(&b, "| **all** | %d | %.0f | %.1f s | %d | %d | %s | |\n", times, lasted.Seconds(), recovered.Seconds(), all.asked, all.unanswered, all)
 	return b.String()
 }
 
@@ -111,7 +114,7 @@ func TestFaultsAreDocumented(t *testing.T) {
 	table, _, _ = strings.Cut(table, chaosEnd)
 	documented := map[string]bool{}
 	for line := range strings.Lines(table) {
-		if cells := strings.Split(line, " | "); len(cells) == 6 {
+		if cells := strings.Split(line, " | "); len(cells) >= 6 {
 			documented[strings.TrimPrefix(cells[0], "| ")] = true
 		}
 	}

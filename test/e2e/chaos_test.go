@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -74,7 +73,9 @@ type chaos struct {
 	fault  fault
 	victim *member
 	phases map[chaosPhase][]answers // the expected answers with the victim in each phase
-	began  time.Time
+	// felt says which traffic felt the fault, and disturbed how often links had made a difference before it.
+	felt      []string
+	disturbed int
 }
 
 // fault is one kind of fault.
@@ -174,29 +175,61 @@ func (c *chaos) inject(f fault) (mended bool) {
 	defer func() { c.randomRun = outer }()
 	outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
 		c.randomRun = &randomRun{fleet: outer.of(t), script: outer.script, servers: outer.servers}
-		c.fault, c.victim = f, c.members[c.IntN(len(c.members))]
-		c.foresee()
+		c.fault = f
+		c.choose()
 		c.impatient(f.silent)
 		c.prober.expect(c.phases[chaosReady])
 		c.prober.collect()
 
-		c.began = time.Now()
+		began := time.Now()
 		f.does(c)
-		lasted := time.Since(c.began)
+		lasted := time.Since(began)
+		c.links()
 		ended := time.Now()
 		c.mend()
 		mended = true
 		recovered := time.Since(ended)
+		c.watch(c.round()) // so that each question has been asked with all well again
 		c.prober.expect(c.phases[chaosReady])
 		counts := c.prober.collect()
 		c.table.add(f, lasted, recovered, counts)
+		if len(c.felt) == 0 {
+			t.Error("no traffic felt this fault, so it shows nothing")
+		}
 		if counts.bad() > 0 {
 			t.Errorf("%d wrong, %d missing, %d late of %d answers:\n%s", counts.wrong, counts.missing, counts.late, counts.asked, strings.Join(counts.examples, "\n"))
 		}
-		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down",
-			f, lasted.Round(time.Millisecond), c.victim.name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered)
+		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down; felt: %s",
+			f, lasted.Round(time.Millisecond), c.victim.name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered, strings.Join(c.felt, "; "))
 	})
 	return mended
+}
+
+// choose picks the victim, and works out what is to be answered with it in each phase. Where it is to fall silent it is one whose
+// silence shows: in some other cluster an answer differs when it ranks last, and again when it is gone.
+func (c *chaos) choose() {
+	c.Helper()
+	c.felt, c.disturbed = nil, c.wires.disturbed()
+	candidates := slices.Clone(c.members)
+	c.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+	for _, c.victim = range candidates {
+		c.foresee()
+		if c.fault.promise != goesAndReturns || c.shows(chaosReady, chaosSuspected) > 0 && c.shows(chaosSuspected, chaosExpired) > 0 {
+			return
+		}
+	}
+	c.Fatal("whichever cluster falls silent, no answer changes elsewhere")
+}
+
+// shows counts the answers of the other clusters that differ between two phases of the victim.
+func (c *chaos) shows(before, after chaosPhase) int {
+	n := 0
+	for i := range c.servers {
+		if i != c.victimServer() {
+			n += len(differing(c.phases[before][i], c.phases[after][i]))
+		}
+	}
+	return n
 }
 
 // mend undoes a fault, starts what is down, and waits until every answer is right.
@@ -221,8 +254,6 @@ func (c *chaos) mend() {
 	for i := range c.servers {
 		c.prober.excuse(i, false)
 	}
-	// One full round, so that each question has been asked after the recovery.
-	c.watch(c.round())
 }
 
 // watch waits while the prober asks. There is nothing to poll for: the test is about what doesn't happen.
@@ -246,9 +277,10 @@ func (c *chaos) victimServer() int {
 	return slices.IndexFunc(c.servers, func(s randomServer) bool { return s.member.name == c.victim.name })
 }
 
+// Between the two every answer that changes has to be seen changed, on a busy machine too.
 const (
 	chaosSuspect = 8 * time.Second
-	chaosExpire  = 16 * time.Second
+	chaosExpire  = 24 * time.Second
 )
 
 // impatient sets whether the hub process suspects and expires members within seconds, or by its defaults. It restarts the
@@ -265,14 +297,31 @@ func (c *chaos) impatient(yes bool) {
 	}
 }
 
-// fallsSilent waits until the victim has gone through the phases of silence, and watches for a while.
+// fallsSilent waits until the victim has gone through the phases of silence, and until each answer that a phase changes has changed in
+// the other clusters. The victim's own DNS server may not hear of it.
 func (c *chaos) fallsSilent() {
 	c.Helper()
-	c.prober.expect(c.phases[chaosReady], c.phases[chaosSuspected], c.phases[chaosExpired], c.phases[chaosReady])
-	for _, phase := range []clustersetv1alpha1.MemberClusterPhase{clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired} {
-		kube.Eventually(c, soon, func() error { return c.hub.phaseIs(c.victim.name, phase) })
+	phases := []chaosPhase{chaosReady, chaosSuspected, chaosExpired, chaosReady}
+	var stages [][]answers
+	for _, phase := range phases {
+		stages = append(stages, c.phases[phase])
 	}
-	c.watch(2 * time.Second)
+	c.prober.expect(stages...)
+	for stage, phase := range phases[:3] {
+		if stage == 0 {
+			continue
+		}
+		c.prober.look(stage)
+		c.until(func() error { return c.hub.phaseIs(c.victim.name, phase) })
+		c.until(func() error {
+			if err := c.prober.unseen(stage, c.victimServer()); err != nil {
+				return fmt.Errorf("%s is %s: %w", c.victim.name, phase, err)
+			}
+			return nil
+		})
+		c.touched("%d answers changed when it was %s", c.shows(phases[stage-1], phase), phase)
+	}
+	c.prober.look(0)
 }
 
 // wire returns a client's wire.
@@ -289,14 +338,16 @@ func (c *chaos) wire(of *cluster, client string) *wire {
 type place struct {
 	name string
 	wire func(*chaos) *wire
+	// listens says that the client sends next to nothing once it watches, so that a fault has to be on the way to it.
+	listens bool
 }
 
 // places are the connections that can be disturbed.
 var places = []place{
-	{"agent to hub", func(c *chaos) *wire { return c.wire(&c.hub.cluster, c.victim.name) }},
-	{"agent to its own API server", func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-member") }},
-	{"DNS to its API server", func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-dns") }},
-	{"hub process to its API server", func(c *chaos) *wire { return c.wire(&c.hub.cluster, "clusterset-hub") }},
+	{name: "agent to hub", wire: func(c *chaos) *wire { return c.wire(&c.hub.cluster, c.victim.name) }},
+	{name: "agent to its own API server", wire: func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-member") }, listens: true},
+	{name: "DNS to its API server", wire: func(c *chaos) *wire { return c.wire(&c.victim.cluster, "clusterset-dns") }, listens: true},
+	{name: "hub process to its API server", wire: func(c *chaos) *wire { return c.wire(&c.hub.cluster, "clusterset-hub") }},
 }
 
 // good is a wire without faults.

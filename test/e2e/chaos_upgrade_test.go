@@ -78,6 +78,7 @@ func TestUpgrade(t *testing.T) {
 		c.victim = c.members[c.IntN(len(c.members))]
 		c.churn(5)
 		c.mend()
+		c.watch(c.round())
 		counts := c.prober.collect()
 		t.Logf("%s: %d questions", s.what, counts.asked)
 		if counts.bad() > 0 {

@@ -41,6 +41,7 @@ type Link struct {
 	conns     map[*conn]bool
 	random    *rand.Rand
 	accepted  int
+	disturbed int
 	closed    bool
 }
 
@@ -118,7 +119,7 @@ func (l *Link) Set(c Condition) {
 	l.changed = make(chan struct{})
 	l.mu.Unlock()
 	if c.Refused {
-		l.Reset()
+		l.disturb(l.reset())
 	}
 }
 
@@ -134,7 +135,10 @@ func (l *Link) Lead(target string) {
 }
 
 // Reset breaks every connection.
-func (l *Link) Reset() {
+func (l *Link) Reset() { l.reset() }
+
+// reset breaks every connection and returns how many there were.
+func (l *Link) reset() int {
 	l.mu.Lock()
 	all := make([]*conn, 0, len(l.conns))
 	for c := range l.conns {
@@ -144,6 +148,21 @@ func (l *Link) Reset() {
 	for _, c := range all {
 		c.reset()
 	}
+	return len(all)
+}
+
+// Disturbed is how often the link's condition has made a difference so far: to a connection that was refused or broken, and to a
+// piece of data that came later or never. A condition that is set while nobody uses the link makes none.
+func (l *Link) Disturbed() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.disturbed
+}
+
+func (l *Link) disturb(times int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.disturbed += times
 }
 
 // Accepted is how many connections were made so far.
@@ -181,6 +200,9 @@ func (l *Link) carry(c *conn) {
 		l.mu.Unlock()
 	}()
 	condition, ok := l.await(c, Condition.cut)
+	if condition.Refused {
+		l.disturb(1)
+	}
 	if !ok || condition.Refused {
 		return
 	}
@@ -260,12 +282,15 @@ var errReset = errors.New("the link has reset the connection")
 
 // await waits while the condition is as the predicate says. ok is false once the connection is over.
 func (l *Link) await(c *conn, while func(Condition) bool) (condition Condition, ok bool) {
-	for {
+	for waited := false; ; waited = true {
 		l.mu.Lock()
 		condition, changed := l.condition, l.changed
 		l.mu.Unlock()
 		if condition.Refused || !while(condition) {
 			return condition, true
+		}
+		if !waited {
+			l.disturb(1)
 		}
 		select {
 		case <-changed:
@@ -283,6 +308,9 @@ func (l *Link) chance() (condition Condition, stall time.Duration, reset bool) {
 		stall = 200*time.Millisecond + time.Duration(l.random.Int64N(int64(2800*time.Millisecond)))
 	}
 	reset = l.condition.Resets > 0 && l.random.IntN(1000) < l.condition.Resets
+	if l.condition.Delay > 0 || stall > 0 || reset {
+		l.disturbed++
+	}
 	return l.condition, stall, reset
 }
 
