@@ -71,6 +71,7 @@ func (b *braked) run(keys []types.NamespacedName) (held, gone int) {
 	return held, gone
 }
 
+// Rule C7 of docs/spec/control-plane.md.
 func TestBrake(t *testing.T) {
 	for _, c := range []struct {
 		name           string

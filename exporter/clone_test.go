@@ -129,6 +129,7 @@ func inClonesHub(t *testing.T, test func(t *testing.T, h *leaseHub)) {
 }
 
 // Of two agents of one identity the one that started later stops, and both say so; whatever their clocks say, one goes on and one stops.
+// Rule C26 of docs/spec/control-plane.md.
 func TestOfTwoClonesTheLaterYields(t *testing.T) {
 	for _, c := range []struct {
 		skew       time.Duration // of the clone's clock

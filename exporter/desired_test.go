@@ -14,6 +14,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
+// Rule C3 of docs/spec/control-plane.md.
 func TestServiceFactsTravel(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	seconds, distribution, app := int32(600), "PreferClose", "kubernetes.io/h2c"

@@ -21,6 +21,7 @@ func unclaimed() *claim {
 
 func nothing(context.Context) error { return nil }
 
+// Rule C20 of docs/spec/control-plane.md.
 func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

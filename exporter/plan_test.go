@@ -37,6 +37,7 @@ func inWords(steps []step) string {
 	return strings.Join(words, ", ")
 }
 
+// Rule C6 of docs/spec/control-plane.md.
 func TestPlan(t *testing.T) {
 	one, two := exported(slice("web-1", 1)), exported(slice("web-1", 1), slice("web-2", 1))
 	none := exported()

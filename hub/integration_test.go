@@ -152,6 +152,7 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 
 // Left is said, by leave and by deleting the MemberCluster: rights and records go, the MemberCluster says so for a while and then
 // goes too. The name can be taken up again at any time.
+// Rule C25 of docs/spec/control-plane.md.
 func TestMemberThatLeaves(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
 	w.run()

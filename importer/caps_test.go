@@ -26,6 +26,7 @@ import (
 )
 
 // Whatever the order in which records come and go, the first of a cluster have room, and who gets or loses it is said.
+// Rule C35 of docs/spec/control-plane.md.
 func TestCaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	passed := []int{}

@@ -24,6 +24,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
+// Rule C37 of docs/spec/control-plane.md.
 func TestImporter(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

@@ -9,6 +9,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
+// Rule D5 of docs/spec/data-path.md.
 func TestReturning(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(1_700_000_000, 0))
 	r := newReturning(clock)

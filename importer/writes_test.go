@@ -21,6 +21,7 @@ import (
 )
 
 // What an import costs both API servers, from its first write to its end.
+// Rule D28 of docs/spec/data-path.md.
 func TestWhatIsWritten(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

@@ -92,6 +92,7 @@ var (
 
 // Whatever objects say, each record of a zone is one that packets, resolvers and people take for what it is, it leads to a name
 // in the same zone that has addresses, and what others say changes no record of an honest service.
+// Rule A60 of docs/spec/answers.md.
 func TestHostileObjectsMakeNoBadRecord(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "objects", "honest.yaml"), []byte(honestObjects))

@@ -83,6 +83,7 @@ func TestOptionsAreUnderstood(t *testing.T) {
 	}
 }
 
+// Rule A2 of docs/spec/answers.md.
 func TestZonesAndDialectsAreUnderstood(t *testing.T) {
 	for _, c := range []struct{ name, args, option, want string }{
 		{"the server block's", "", "", "example.org. mcs"},

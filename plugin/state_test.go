@@ -454,6 +454,7 @@ func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 }
 
 // Stale answers carry the reason where the client can read it, and no record of them lives long.
+// Rule A55 of docs/spec/answers.md.
 func TestStaleAnswersSaySo(t *testing.T) {
 	objects := append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))
 	c := newTestPlugin(t)

@@ -16,6 +16,7 @@ import (
 // One record that no packet can hold ends a transfer, so it would take every other service's names with it. Port names of 63
 // characters are legal in Kubernetes, and the underscore makes them too long for a label; a long zone leaves no room for
 // ports and clusters in front of long services.
+// Rule A59 of docs/spec/answers.md.
 func TestTransferSendsOnlyWhatQueriesGet(t *testing.T) {
 	long := strings.Repeat("l", 63)
 	endpoint := index.Endpoint{Addr: netip.MustParseAddr("10.3.0.1"), Ready: true}

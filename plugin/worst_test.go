@@ -95,6 +95,7 @@ func TestWorstQueryIsBounded(t *testing.T) {
 }
 
 // A reply that is cut says so, and what can be sent of it is what could be sent of the whole.
+// Rule A58 of docs/spec/answers.md.
 func TestCutRepliesAreTruncated(t *testing.T) {
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
 		ask := func(most int) *dns.Msg {

@@ -72,6 +72,7 @@ func (s *script) want(text string) {
 	}
 }
 
+// Rule C22 of docs/spec/control-plane.md.
 func TestSilenceTakesAMemberThroughTheThreePhases(t *testing.T) {
 	s := newScript(t)
 	s.know("", time.Time{}, "a", "b", "c")
@@ -90,6 +91,7 @@ func TestSilenceTakesAMemberThroughTheThreePhases(t *testing.T) {
 	s.want("a=Ready b=Ready c=Ready")
 }
 
+// Rule C21 of docs/spec/control-plane.md.
 func TestMemberThatNeverSpokeIsNotSilent(t *testing.T) {
 	s := newScript(t)
 	s.know("", time.Time{}, "a", "b")
@@ -105,6 +107,7 @@ func TestLoneMemberExpires(t *testing.T) {
 	s.want("a=Expired")
 }
 
+// Rule C23 of docs/spec/control-plane.md.
 func TestBrakeKeepsTheMajorityFromExpiringTogether(t *testing.T) {
 	for _, c := range []struct {
 		name, members, beating, want string
@@ -250,6 +253,7 @@ func TestNothingIsForgottenUnderTheBrake(t *testing.T) {
 	s.want("a=Expired b=Ready* c=Ready* d=Ready*")
 }
 
+// Rule C24 of docs/spec/control-plane.md.
 func TestPausedHubDoesNotCountItsPause(t *testing.T) {
 	s := newScript(t)
 	s.know("", time.Time{}, "a")

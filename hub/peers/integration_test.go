@@ -174,6 +174,7 @@ func (w *world) access(name string, places map[string]string) []string {
 }
 
 // What members may read follows from their communities, before and after a change; and nothing else may be read or written.
+// Rule C27 of docs/spec/control-plane.md.
 func TestMembersReadTheirPeers(t *testing.T) {
 	w := newWorld(t)
 	w.join("a")

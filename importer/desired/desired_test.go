@@ -108,6 +108,7 @@ func TestNoPortNoVIP(t *testing.T) {
 	}
 }
 
+// Rule C33 of docs/spec/control-plane.md.
 func TestGlobalServicesAreCutFairly(t *testing.T) {
 	in := desired.Input{Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: desired.DataPathPods}
 	for c, n := range map[string]int{"large": 5000, "small": 30} {

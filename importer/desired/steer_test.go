@@ -3,6 +3,7 @@ package desired_test
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -78,7 +79,16 @@ func endpoints(in *desired.Input, cluster string, of ...string) {
 	}
 }
 
-// TestSteering makes a, with nodes in zones a1 and a2, import from itself, from b in the same region, and from c far away.
+// zones are those of so many nodes.
+func zones(n int) (all []desired.NodePlace) {
+	for i := range n {
+		all = append(all, desired.NodePlace{Zone: "z" + strconv.Itoa(i)})
+	}
+	return all
+}
+
+// TestSteering makes a, with nodes in zones a1 and a2, import from itself, from b in the same region, and from c far away (D2, D6, D20, D21, D22, D23,
+// D24 and D25 of docs/spec/data-path.md).
 func TestSteering(t *testing.T) {
 	base := func(t *testing.T, more ...string) desired.Input {
 		in := records.Input(t, desired.DataPathPods, append([]string{
@@ -111,12 +121,22 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1,a2", "10.1.1.2 a1,a2", "10.2.1.1 a1,a2", "10.3.1.1 a1,a2"},
 		},
 		{
-			"none prefers nothing, with more zones than hints", func(in *desired.Input) {
-				in.Policy.Prefer, in.Nodes = []topology.Tier{}, nil
-				for i := range 9 {
-					in.Nodes = append(in.Nodes, desired.NodePlace{Zone: fmt.Sprintf("z%d", i)})
-				}
+			"none prefers nothing, with as many zones as hints", func(in *desired.Input) { // D21
+				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(8)
+				endpoints(in, "c")
+			}, nil,
+			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z6,z7", "10.2.1.1 z0,z1,z2,z3,z4,z5,z6,z7"},
+		},
+		{
+			"none prefers nothing, with more zones than hints", func(in *desired.Input) { // D21
+				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(9)
 			}, nil, []string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "10.3.1.1"},
+		},
+		{
+			"more zones than hints, and one that isn't chosen: shared out", func(in *desired.Input) { // D21, D22
+				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(9)
+			}, []string{member("c", "c1", "south", "Ready", ", drain: true")},
+			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z6,z8", "10.2.1.1 z0,z1,z2,z3,z4,z5,z7,z8", "10.3.1.1 none"},
 		},
 		{
 			"nothing is ready", func(in *desired.Input) {
@@ -206,21 +226,11 @@ func TestSteering(t *testing.T) {
 			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1:admin a1,a2", "10.2.1.1:http none", "10.3.1.1 none"},
 		},
 		{
-			"more zones than hints: dealt out", func(in *desired.Input) {
-				in.Nodes = nil
-				for i := range 10 {
-					in.Nodes = append(in.Nodes, desired.NodePlace{Zone: fmt.Sprintf("z%d", i)})
-				}
-			}, nil,
+			"more zones than hints: dealt out", func(in *desired.Input) { in.Nodes = zones(10) }, nil, // D22
 			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z8,z9", "10.2.1.1 z0,z1,z2,z3,z6,z7,z8,z9", "10.3.1.1 none"},
 		},
 		{
-			"too many zones: labels", func(in *desired.Input) {
-				in.Nodes = nil
-				for i := range 25 {
-					in.Nodes = append(in.Nodes, desired.NodePlace{Zone: fmt.Sprintf("z%02d", i)})
-				}
-			}, nil,
+			"too many zones: labels", func(in *desired.Input) { in.Nodes = zones(25) }, nil, // D22, D24
 			[]string{"10.1.1.1", "10.1.1.2", "10.2.1.1", "-10.3.1.1"},
 		},
 	} {
@@ -289,6 +299,7 @@ func TestSteeringClusterIPs(t *testing.T) {
 
 // A cluster's own endpoints and ClusterIPs are those that are here, whatever the hub says. With --data-path=clusterips its
 // ClusterSetIP leads to its pods, and not to its ClusterIP, which would be a second translation.
+// Rule D9 of docs/spec/data-path.md.
 func TestLocalFirst(t *testing.T) {
 	for path, want := range map[desired.DataPath][]string{
 		desired.DataPathPods:       {"10.1.1.7 on n7", "10.2.1.1"},

@@ -22,6 +22,7 @@ import (
 )
 
 // TestMayDelete has a hub whose cache knows us, and whose API server answers as it will.
+// Rules C40 and C41 of docs/spec/control-plane.md.
 func TestMayDelete(t *testing.T) {
 	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
 	var down, refuses error

@@ -21,6 +21,7 @@ import (
 )
 
 // TestHold has the importer of beijing find a service of shanghai missing.
+// Rules C42, C43 and C44 of docs/spec/control-plane.md.
 func TestHold(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	onHub := func(name, uid string, phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {

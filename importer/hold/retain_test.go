@@ -154,6 +154,7 @@ func byNumber(out desired.Output) {
 }
 
 // While one cluster is held, another's changes come through.
+// Rule C45 of docs/spec/control-plane.md.
 func TestRetainLetsOthersChange(t *testing.T) {
 	in := records.Input(t, desired.DataPathPods,
 		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))

@@ -281,6 +281,7 @@ func TestFromGlobalService(t *testing.T) {
 	}
 }
 
+// Rule A28 of docs/spec/answers.md.
 func TestFromMemberCluster(t *testing.T) {
 	tests := []struct {
 		name  string

@@ -30,6 +30,7 @@ func TestSerialFollowsTheClock(t *testing.T) {
 
 // Snapshot.Serial grows "with every change that could change an answer, and only then": secondaries transfer the zone again
 // for each, so what no query can see must not count.
+// Rule A52 of docs/spec/answers.md.
 func TestSerialIgnoresWhatNoQuerySees(t *testing.T) {
 	headless := func(ready bool, ports ...Port) Object {
 		e := endpoints("10.0.0.1")

@@ -48,6 +48,7 @@ func TestTheWinner(t *testing.T) {
 }
 
 // A member claims 1970 as the time of its export. The export counts as no older than the cluster's membership.
+// Rule C11 of docs/spec/control-plane.md.
 func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 	joined := func(seconds map[string]int) merge.Joined {
 		return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster {
@@ -89,6 +90,7 @@ func TestOfNoExportsNothing(t *testing.T) {
 	}
 }
 
+// Rule C12 of docs/spec/control-plane.md.
 func TestTheOldestWinsWhole(t *testing.T) {
 	local, prefer := corev1.ServiceInternalTrafficPolicyLocal, "PreferClose"
 	oldest := record("z", 0, headless, affinity(corev1.ServiceAffinityClientIP, 60), func(s *clustersetv1alpha1.ExportedServiceSpec) {
@@ -387,6 +389,7 @@ func TestAffinityConfigConflictsOnlyWithinOneAffinity(t *testing.T) {
 	}
 }
 
+// Rule C16 of docs/spec/control-plane.md.
 func TestConflictMessages(t *testing.T) {
 	for _, tc := range []struct {
 		name    string

@@ -30,6 +30,7 @@ func endpoints(cluster string, chunk int, addresses ...string) *clustersetv1alph
 	return e
 }
 
+// Rule C17 of docs/spec/control-plane.md.
 func TestARecordsClusterIsItsNamespaces(t *testing.T) {
 	stray := record("a", 1)
 	stray.Namespace = "default"

@@ -15,9 +15,9 @@ var (
 	citedRE    = regexp.MustCompile(`\b[ACD]\d{1,2}\b`)
 )
 
-// Every rule has a number of its own in docs/spec, and every number that the specification or a comment of a test that was written
-// from it cites is a rule's.
-func TestCitedRulesExist(t *testing.T) {
+// Every rule has a number of its own in docs/spec, and is cited by a test. Every number that the specification or a comment of a test cites
+// is a rule's.
+func TestRulesAreTested(t *testing.T) {
 	rules := map[string]string{}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "spec", "*.md"))
 	if err != nil {
@@ -40,7 +40,10 @@ func TestCitedRulesExist(t *testing.T) {
 	}
 	files := 0
 	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+		mark := "// "
+		if filepath.Ext(path) == ".txtar" {
+			mark = "# "
+		} else if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		content, err := os.ReadFile(path)
@@ -49,7 +52,7 @@ func TestCitedRulesExist(t *testing.T) {
 		}
 		files++
 		for _, line := range strings.Split(string(content), "\n") {
-			if _, comment, ok := strings.Cut(line, "// "); ok {
+			if _, comment, ok := strings.Cut(line, mark); ok {
 				texts[path] += comment + "\n"
 			}
 		}
@@ -58,11 +61,18 @@ func TestCitedRulesExist(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	tested := map[string]bool{}
 	for path, text := range texts {
 		for _, cited := range citedRE.FindAllString(text, -1) {
 			if rules[cited] == "" {
 				t.Errorf("%s cites %s, which is no rule", path, cited)
 			}
+			tested[cited] = tested[cited] || filepath.Ext(path) != ".md"
+		}
+	}
+	for rule, page := range rules {
+		if !tested[rule] {
+			t.Errorf("%s: no test cites rule %s in a comment", page, rule)
 		}
 	}
 	if files < 5 {

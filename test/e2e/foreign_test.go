@@ -18,6 +18,7 @@ import (
 
 // An object of another owner stays unchanged, down to its resourceVersion, even with the very name that we would use, and
 // its users are told. When it is deleted the import is created.
+// Rule C36 of docs/spec/control-plane.md.
 func TestForeignObjectsAreLeftAlone(t *testing.T) {
 	f := cities(t)
 	ns := f.namespace("foreign")

@@ -1,0 +1,29 @@
+package importer
+
+import (
+	"testing"
+
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// What this agent's own flags exclude is deleted at once (rule C46 of docs/spec/control-plane.md), while all that the hub alone decides
+// still waits: here until this cluster's exports are on the hub (C40).
+func TestExcludedImportsGoAtOnce(t *testing.T) {
+	w := newWorld(t)
+	w.member.InstallMCS(t)
+	w.here(namespace("shop"), namespace("bank"))
+	web, ledger := records.Exported("baoding", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("baoding", "bank", "ledger", "10.1.0.2", "10.11.0.6")
+	w.onHub(web, ledger)
+	run := w.start(Options{})
+	w.imported("shop", "web", 1)
+	before := w.imported("bank", "ledger", 1)
+	run.stop()
+
+	w.withdraw(ledger)
+	run = w.start(Options{ExcludeNamespaces: []string{"shop"}, Exported: make(chan struct{})})
+	w.gone("shop", "web")
+	w.quiet(run, 2)
+	if now := w.imported("bank", "ledger", 1); now.derived.UID != before.derived.UID {
+		t.Error("the derived Service was made anew")
+	}
+}
