@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"slices"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -22,13 +24,8 @@ func conflictOf(own *clustersetv1alpha1.ExportedService, others []*clustersetv1a
 	}
 	us, _ := own.SourceCluster()
 	visible := merge.Visible(us, member)
-	seen := []*clustersetv1alpha1.ExportedService{own}
-	for _, other := range others {
-		if cluster, ok := other.SourceCluster(); ok && visible(cluster, other) {
-			seen = append(seen, other)
-		}
-	}
-	exports, _ := merge.Sanitize(seen, merge.JoinedBy(member))
+	exports, _ := merge.Sanitize(append([]*clustersetv1alpha1.ExportedService{own}, others...), merge.JoinedBy(member))
+	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return !visible(e.Cluster, e.Service) })
 	resolved := merge.Resolve(exports)
 	condition := resolved.ConflictCondition()
 	return &condition

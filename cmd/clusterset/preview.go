@@ -34,6 +34,7 @@ type previewCommand struct {
 	region   string
 	policy   preview.Policy
 	tiers    []string
+	names    []string // of communities, and clusters
 }
 
 const previewHelp = `
@@ -55,7 +56,7 @@ func newPreview() *cobra.Command {
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
 		Long: `Shows what would change for clients if clusters went down, were drained or left, if a Service were exported or no longer
-exported, if a cluster were elsewhere, or if a service had another policy. Each change has its own command; --file takes several
+exported, if a cluster were elsewhere or in other communities, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
 and applies them in order:
 
   - drain: [beijing]
@@ -63,6 +64,8 @@ and applies them in order:
   - export: {service: shop/web, from: tianjin, context: tianjin}
   - place: {cluster: tianjin, zones: [cn-north-2a], region: cn-north-2}
   - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3}
+  - communities: {cluster: tianjin, to: [payments]}
+  - exportTo: {service: shop/web, from: beijing, to: [shanghai]}
 
 There are undrain, leave and unexport as well.` + previewHelp,
 		Example: `  clusterset preview drain beijing --hub-context hub
@@ -88,7 +91,7 @@ There are undrain, leave and unexport as well.` + previewHelp,
 		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
 	}
 	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what ending an export would do"),
-		previewPlace(), previewPolicy())
+		previewPlace(), previewPolicy(), previewCommunities(), previewExportTo())
 	return cmd
 }
 
@@ -122,108 +125,12 @@ func (p *previewCommand) placeFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&p.from, "from", "", "`place` of the clients to show: cluster/zone/region, - for any (default: all)")
 }
 
-func previewClusters(verb, short string, change func([]string) preview.Change) *cobra.Command {
-	var p previewCommand
-	cmd := p.command(&cobra.Command{
-		Use: verb + " CLUSTER...", Short: short, Long: short + ", without doing it." + previewHelp,
-		Example: "  clusterset preview " + verb + " beijing --hub-context hub",
-	}, func(args []string) ([]preview.Change, error) {
-		if len(args) == 0 {
-			return nil, usagef("want a cluster; clusterset status lists them")
-		}
-		return []preview.Change{change(args)}, nil
-	})
-	cmd.ValidArgsFunction = p.completeClusters
-	p.placeFlag(cmd.Flags())
-	return cmd
-}
-
-func previewExport(verb, short string) *cobra.Command {
-	var p previewCommand
-	long := short + ", without doing it. The Service and its endpoints are read in the cluster itself, by --kubeconfig and --context, or from --manifests."
-	if verb == "unexport" {
-		long = short + ", without doing it."
-	}
-	cmd := p.command(&cobra.Command{
-		Use: verb + " NAMESPACE/NAME --from CLUSTER", Short: short, Long: long + previewHelp,
-		Example: "  clusterset preview " + verb + " shop/web --from beijing --hub-context hub" + map[string]string{"export": " --context beijing"}[verb],
-	}, func(args []string) ([]preview.Change, error) {
-		service, err := oneService(args)
-		if err != nil {
-			return nil, err
-		}
-		if p.exporter == "" {
-			return nil, usagef("--from is required: the cluster that exports %s", service)
-		}
-		e := &preview.Export{Service: service, From: p.exporter}
-		if verb == "unexport" {
-			return []preview.Change{{Unexport: e}}, nil
-		}
-		return []preview.Change{{Export: e}}, nil
-	})
-	cmd.Flags().StringVar(&p.exporter, "from", "", "`cluster` that exports it (required)")
-	if verb == "export" {
-		p.addLocalFlags(cmd.Flags(), "of the cluster that exports it")
-	}
-	return cmd
-}
-
-func previewPlace() *cobra.Command {
-	var p previewCommand
-	cmd := p.command(&cobra.Command{
-		Use: "place CLUSTER", Short: "Show what another place of a cluster would do",
-		Long:    "Shows what it would do to give a cluster's MemberCluster other zones or another region. Where its nodes lie stays." + previewHelp,
-		Example: "  clusterset preview place tianjin --zone cn-north-2a --region cn-north-2 --hub-context hub",
-	}, func(args []string) ([]preview.Change, error) {
-		if len(args) != 1 {
-			return nil, usagef("want one cluster, not %d; clusterset status lists them", len(args))
-		}
-		return []preview.Change{{Place: &preview.Move{Cluster: args[0], Zones: p.zones, Region: p.region}}}, nil
-	})
-	cmd.Flags().StringSliceVar(&p.zones, "zone", nil, "`zones` of the cluster, - for unknown (default: as now)")
-	cmd.Flags().StringVar(&p.region, "region", "", "`region` of the cluster, - for unknown (default: as now)")
-	cmd.ValidArgsFunction = p.completeClusters
-	p.placeFlag(cmd.Flags())
-	return cmd
-}
-
-func previewPolicy() *cobra.Command {
-	var p previewCommand
-	cmd := p.command(&cobra.Command{
-		Use: "policy NAMESPACE/NAME", Short: "Show what another policy of a service would do",
-		Long:    "Shows what it would do if all exports of a service stated a policy (clusterset.dev/prefer, boundary and min-ready on the ServiceExport)." + previewHelp,
-		Example: "  clusterset preview policy shop/web --boundary region --min-ready 3 --hub-context hub",
-	}, func(args []string) ([]preview.Change, error) {
-		var err error
-		if p.policy.Service, err = oneService(args); err != nil {
-			return nil, err
-		}
-		p.policy.Prefer = strings.Join(p.tiers, " ")
-		return []preview.Change{{Policy: &p.policy}}, nil
-	})
-	cmd.Flags().StringSliceVar(&p.tiers, "prefer", nil, "`tiers`, the most preferred first: cluster, zone, region, or none (default: as now)")
-	cmd.Flags().StringVar(&p.policy.Boundary, "boundary", "", "`tier` that limits which endpoints are used: cluster, zone or region (default: as now)")
-	cmd.Flags().Int32Var(&p.policy.MinReady, "min-ready", 0, "`number` of ready endpoints that a tier needs (default: as now)")
-	p.placeFlag(cmd.Flags())
-	return cmd
-}
-
-func oneService(args []string) (string, error) {
-	if len(args) != 1 {
-		return "", usagef("want one service as NAMESPACE/NAME, not %d", len(args))
-	}
-	if _, err := preview.ParseService(args[0]); err != nil {
-		return "", usageError{err}
-	}
-	return args[0], nil
-}
-
 // fromFile reads the changes of --file.
 func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
 	var content []byte
 	switch p.file {
 	case "":
-		return nil, usagef("want a change: down, drain, undrain, leave, export, unexport, place, policy or --file; see clusterset preview --help")
+		return nil, usagef("want a change: down, drain, undrain, leave, export, unexport, place, policy, communities, export-to or --file; see clusterset preview --help")
 	case "-":
 		content, err = io.ReadAll(os.Stdin)
 	default:
@@ -233,7 +140,7 @@ func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
 		return nil, usagef("--file: %w", err)
 	}
 	if err := yaml.UnmarshalStrict(content, &changes); err != nil {
-		return nil, usagef("--file %s: want a list of changes, each with one of down, drain, undrain, leave, export, unexport, place and policy: %w", p.file, err)
+		return nil, usagef("--file %s: want a list of changes, each with one of %s: %w", p.file, preview.Kinds, err)
 	}
 	if len(changes) == 0 {
 		return nil, usagef("--file %s: it has no changes", p.file)

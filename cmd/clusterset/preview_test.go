@@ -20,17 +20,19 @@ func TestPreviewOfManifests(t *testing.T) {
 		args []string
 		code int
 	}{
-		"down":     {[]string{"down", "beijing"}, exitLost},
-		"drain":    {[]string{"drain", "beijing"}, 0},
-		"wide":     {[]string{"drain", "beijing", "-o", "wide"}, 0},
-		"from":     {[]string{"drain", "beijing", "--from", "-/-/cn-east-1", "--for", "shop/db"}, 0},
-		"undrain":  {[]string{"undrain", "beijing"}, 0},
-		"leave":    {[]string{"leave", "beijing", "tianjin"}, exitLost},
-		"export":   {[]string{"export", "shop/cart", "--from", "tianjin"}, 0},
-		"unexport": {[]string{"unexport", "shop/web", "--from", "beijing"}, 0},
-		"place":    {[]string{"place", "tianjin", "--zone", "cn-east-1b", "--region", "cn-east-1"}, 0},
-		"policy":   {[]string{"policy", "shop/web", "--prefer", "region", "--min-ready", "2"}, 0},
-		"boundary": {[]string{"policy", "shop/cart", "--boundary", "region"}, exitLost},
+		"down":        {[]string{"down", "beijing"}, exitLost},
+		"drain":       {[]string{"drain", "beijing"}, 0},
+		"wide":        {[]string{"drain", "beijing", "-o", "wide"}, 0},
+		"from":        {[]string{"drain", "beijing", "--from", "-/-/cn-east-1", "--for", "shop/db"}, 0},
+		"undrain":     {[]string{"undrain", "beijing"}, 0},
+		"leave":       {[]string{"leave", "beijing", "tianjin"}, exitLost},
+		"export":      {[]string{"export", "shop/cart", "--from", "tianjin"}, 0},
+		"unexport":    {[]string{"unexport", "shop/web", "--from", "beijing"}, 0},
+		"place":       {[]string{"place", "tianjin", "--zone", "cn-east-1b", "--region", "cn-east-1"}, 0},
+		"policy":      {[]string{"policy", "shop/web", "--prefer", "region", "--min-ready", "2"}, 0},
+		"communities": {[]string{"communities", "tianjin", "--community", "payments"}, exitLost},
+		"export-to":   {[]string{"export-to", "shop/web", "--to", "beijing", "--to", "tianjin"}, exitLost},
+		"boundary":    {[]string{"policy", "shop/cart", "--boundary", "region"}, exitLost},
 	} {
 		code, stdout, stderr := cli(t, append([]string{"preview", "--manifests", previewFrom}, c.args...)...)
 		if code != c.code || (code == 0) != (stderr == "") {
@@ -47,10 +49,10 @@ func TestPreviewOfAFile(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- leave: [shanghai]\n")
+	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- leave: [shanghai]\n")
 	code, stdout, stderr := cli(t, "preview", "--manifests", previewFrom, "--file", path, "-o", "json")
 	var r preview.Result
-	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "drain beijing; export shop/cart from tianjin; policy shop/web min-ready 3; leave shanghai: ") {
+	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "drain beijing; export shop/cart from tianjin; policy shop/web min-ready 3; communities beijing default; export-to shop/web tianjin from beijing; leave shanghai: ") {
 		t.Errorf("exit code %d, %v, %s\n%s", code, err, stderr, stdout)
 	}
 	for text, want := range map[string]string{
@@ -71,6 +73,10 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"want a change: down":                              with(),
 		`unknown command "dorwn"`:                          with("dorwn"),
 		"want a cluster":                                   with("down"),
+		"want one cluster, not 2":                          with("communities", "beijing", "tianjin"),
+		"communities of beijing: want at least one":        with("communities", "beijing"),
+		"want clusters or communities, or - for all":       with("export-to", "shop/web"),
+		`exportTo: "*" must be a DNS label`:                with("export-to", "shop/web", "--to", "*"),
 		"paris is not a member":                            with("down", "paris"),
 		"want one service as NAMESPACE/NAME":               with("policy"),
 		`"web" is no service`:                              with("unexport", "web", "--from", "beijing"),

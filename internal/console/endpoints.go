@@ -63,7 +63,9 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 
 // predicted explains what would be answered for the objects that the importer there writes.
 func (s *Server) predicted(q explain.Query, state *preview.State, key types.NamespacedName) (*explain.Explanation, error) {
-	e, err := explained(q, explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview)))
+	facts := explain.FromObjects(state.Objects(key, q.From.Cluster, s.options.Preview))
+	facts.See(state.Records(key), state.Member, q.From.Cluster)
+	e, err := explained(q, facts)
 	if e != nil && e.Tier == "" && slices.ContainsFunc(e.Addresses, preview.IsStandIn) {
 		e.Addresses = nil
 		e.Notes = append(e.Notes, "the address is the ClusterSetIP that the cluster has assigned; the hub has no record of it")

@@ -33,6 +33,7 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 		Version: is.version, Time: now, Program: version.String(), Sources: slices.Clone(is.sources), Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
 		Services: ServiceCounts{Total: len(is.set.keys)},
 	}
+	m.NotEnforced = status.NotEnforced(is.set.members)
 	for i := range m.Sources {
 		m.Sources[i].ExpiryPaused = m.Sources[i].Role != RoleMember && slices.ContainsFunc(is.set.members, func(mc *clustersetv1alpha1.MemberCluster) bool {
 			return meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)

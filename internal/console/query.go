@@ -74,7 +74,7 @@ func (s *Server) changes(ctx context.Context, q query) (c changes, err error) {
 	decoder := json.NewDecoder(bytes.NewReader([]byte(text)))
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&c.list); err != nil {
-		return c, badRequest("changes: want a list of changes, each with one of down, drain, undrain, leave, export, unexport, place and policy: %w", err)
+		return c, badRequest("changes: want a list of changes, each with one of %s: %w", preview.Kinds, err)
 	}
 	if len(c.list) > maxChanges {
 		return c, badRequest("there are %d changes; want %d at most", len(c.list), maxChanges)

@@ -72,7 +72,9 @@ func (s *Service) conflicts(was *preview.Exported, changed []preview.Conflict) {
 	if was != nil {
 		for i := range was.Conflicts {
 			c := Conflict{Conflict: preview.ConflictOf(&was.Conflicts[i])}
-			c.Ends = slices.ContainsFunc(changed, func(o preview.Conflict) bool { return o.Ends && o.Reason == c.Reason && o.Field == c.Field })
+			c.Ends = slices.ContainsFunc(changed, func(o preview.Conflict) bool {
+				return o.Ends && o.Reason == c.Reason && o.Winner == c.Winner && slices.Equal(o.Clusters, c.Clusters)
+			})
 			s.Conflicts = append(s.Conflicts, c)
 		}
 	}
@@ -114,8 +116,15 @@ func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
 	if i == nil {
 		return nil
 	}
+	unseen := state.Unseen(types.NamespacedName{Namespace: e.Namespace, Name: e.Name})
 	for n, by := range e.By {
-		c := Column{Exporter: i.Clusters[n], Winner: by.Cluster == e.Winner, ExportedAt: &by.ExportedAt, ClusterIPs: by.ClusterIPs, Phase: "Unknown", Down: state.Down(by.Cluster)}
+		c := Column{
+			Exporter: i.Clusters[n], Winner: by.Cluster == e.Winner, ExportedAt: &by.ExportedAt, ClusterIPs: by.ClusterIPs, Phase: "Unknown", Down: state.Down(by.Cluster),
+			ExportTo: by.ExportTo,
+		}
+		for _, u := range unseen[by.Cluster] {
+			c.Unseen = append(c.Unseen, Unseen{Why: u.Why.Words("{exporter}", "{viewer}"), From: u.From})
+		}
 		if m := state.Member(by.Cluster); m != nil {
 			at := status.OnHub(m, m.CreationTimestamp.Time, 0, m.CreationTimestamp.Time)
 			c.Phase, c.Drain, c.Zones, c.Region = at.Phase, at.Drain, at.Zones, at.Region

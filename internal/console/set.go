@@ -66,13 +66,15 @@ func item(e *preview.Exported) *Item {
 	if e == nil {
 		return nil
 	}
-	i := &Item{Namespace: e.Namespace, Name: e.Name, Type: string(e.Type), Winner: e.Winner, Policy: e.Policy.String(), Conflicts: len(e.Conflicts)}
-	differ := map[string]bool{}
+	i := &Item{Namespace: e.Namespace, Name: e.Name, Type: string(e.Type), Winner: e.Winner, Policy: e.Policy.String()}
+	differ, fields := map[string]bool{}, map[string]bool{}
 	for _, c := range e.Conflicts {
+		fields[c.Field] = true
 		for _, cluster := range c.Clusters {
 			differ[cluster] = true
 		}
 	}
+	i.Conflicts = len(fields)
 	for _, by := range e.By {
 		i.Clusters = append(i.Clusters, Exporter{Name: by.Cluster, Ready: by.Ready, Endpoints: by.Endpoints, Conflicts: differ[by.Cluster]})
 		i.Ready += by.Ready

@@ -18,6 +18,8 @@ type Map struct {
 	Sources  []Source      `json:"sources"`
 	Clusters []Cluster     `json:"clusters"`
 	Services ServiceCounts `json:"services"`
+	// NotEnforced is why all clusters can read all exports although MemberClusters name communities, as in a status.Report.
+	NotEnforced string `json:"notEnforced,omitempty"`
 	// Notes are about the changes, and Changes are these in words.
 	Notes   []string `json:"notes,omitempty"`
 	Changes []string `json:"changes,omitempty"`
@@ -117,7 +119,7 @@ type Item struct {
 	Ports []string `json:"ports,omitempty"`
 	// Policy is what the service states.
 	Policy string `json:"policy,omitempty"`
-	// Conflicts is the number of fields in which the exports differ.
+	// Conflicts is the number of fields in which exports differ that some cluster sees.
 	Conflicts  int       `json:"conflicts,omitempty"`
 	ExportedAt time.Time `json:"exportedAt"`
 }
@@ -157,10 +159,22 @@ type Column struct {
 	Down       bool       `json:"down,omitempty"`
 	Zones      []string   `json:"zones,omitempty"`
 	Region     string     `json:"region,omitempty"`
+	// ExportTo are the clusters and communities that its export is for. Empty: all.
+	ExportTo []string `json:"exportTo,omitempty"`
+	// Unseen are the clusters that don't see its export.
+	Unseen []Unseen `json:"unseen,omitempty"`
 	// After is the column after the changes, if it differs. Joins and Leaves say that only one of them exports the service.
 	After  *Column `json:"after,omitempty"`
 	Joins  bool    `json:"joins,omitempty"`
 	Leaves bool    `json:"leaves,omitempty"`
+}
+
+// Unseen is clusters that don't see an export, for one reason.
+type Unseen struct {
+	// Why is the sentence that `clusterset explain` has, with {exporter} and {viewer} for the names of the two clusters.
+	Why string `json:"why"`
+	// From are the clusters that don't see it, sorted.
+	From []string `json:"from"`
 }
 
 // Row has the places with the same Answers. After is nil if they don't change.

@@ -34,6 +34,26 @@ func hub(t testing.TB) (*Server, []runtime.Object) {
 
 var volatile = regexp.MustCompile(`"(time|program)": "[^"]*"`)
 
+// Where clusters are in communities, the console says who doesn't see which export.
+func TestViewsOfCommunities(t *testing.T) {
+	s := New(Options{})
+	objects, _, err := manifests.Objects("testdata/communities.yaml", connect.NewScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetRecords(objects)
+	after := "&changes=" + url.QueryEscape(`[{"communities":{"cluster":"tianjin","to":["payments","edge-asia"]}},{"exportTo":{"service":"shop/ledger","from":"beijing","to":["-"]}}]`)
+	for name, target := range map[string]string{
+		"communities-map":           "/api/map?" + after,
+		"communities-service":       "/api/service?service=shop/web",
+		"communities-service-after": "/api/service?service=shop/web" + after,
+		"communities-ledger":        "/api/service?service=shop/ledger" + after,
+		"communities-endpoints":     "/api/endpoints?service=shop/web&place=shanghai/cn-north-1a/cn-north-1",
+	} {
+		answers(t, s, name, target)
+	}
+}
+
 // Each address answers what is written in testdata, by UPDATE=1 if asked to.
 func TestViews(t *testing.T) {
 	s, _ := hub(t)
@@ -50,20 +70,26 @@ func TestViews(t *testing.T) {
 		"endpoints-global": "/api/endpoints?service=shop/web&zone=global&place=beijing/cn-north-1a/cn-north-1" + after,
 		"whatif":           "/api/whatif?" + after,
 	} {
-		got := ask(t, s, target, nil)
-		body := read(t, got)
-		if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "application/json; charset=utf-8" {
-			t.Errorf("%s: status %d, %v\n%s", name, got.StatusCode, got.Header, body)
-		}
-		if strings.ContainsAny(body, "<>&") {
-			t.Errorf("%s: what objects say can be read as HTML:\n%s", name, body)
-		}
-		var indented bytes.Buffer
-		if err := json.Indent(&indented, []byte(body), "", "  "); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
-		page.Fresh(t, "testdata/"+name+".json", volatile.ReplaceAllString(indented.String(), `"$1": "…"`))
+		answers(t, s, name, target)
 	}
+}
+
+// answers compares what an address answers with testdata.
+func answers(t *testing.T, s *Server, name, target string) {
+	t.Helper()
+	got := ask(t, s, target, nil)
+	body := read(t, got)
+	if got.StatusCode != http.StatusOK || got.Header.Get("Content-Type") != "application/json; charset=utf-8" {
+		t.Errorf("%s: status %d, %v\n%s", name, got.StatusCode, got.Header, body)
+	}
+	if strings.ContainsAny(body, "<>&") {
+		t.Errorf("%s: what objects say can be read as HTML:\n%s", name, body)
+	}
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, []byte(body), "", "  "); err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+	page.Fresh(t, "testdata/"+name+".json", volatile.ReplaceAllString(indented.String(), `"$1": "…"`))
 }
 
 func TestAnAnswerStopsWithItsRequest(t *testing.T) {

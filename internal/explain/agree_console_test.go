@@ -8,10 +8,12 @@ import (
 	"net/url"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
@@ -111,8 +113,8 @@ func (b *browser) shows(where string, key index.ServiceKey, from topology.Locati
 // For a hub's records, what the console shows of each place is what explain, status and preview say of the objects that the importer
 // there would write. Its clusters and conflicts are those of status, and what it says of changes is what preview says.
 func TestConsoleAgreesAboutAHub(t *testing.T) {
-	rows, vips, lastResorts := 0, 0, 0
-	for _, path := range []string{"../console/testdata/hub.yaml", "../../examples/preview"} {
+	rows, vips, lastResorts, unseen := 0, 0, 0, 0
+	for _, path := range []string{"../console/testdata/hub.yaml", "../console/testdata/communities.yaml", "../../examples/preview"} {
 		objects, _, err := manifests.Objects(path, connect.NewScheme())
 		if err != nil {
 			t.Fatal(err)
@@ -123,6 +125,9 @@ func TestConsoleAgreesAboutAHub(t *testing.T) {
 		b.agreesWithStatus(path, objects)
 		for _, cluster := range state.Clusters() {
 			change := preview.Change{Drain: []string{cluster}}
+			if strings.Contains(path, "communities") {
+				change = preview.Change{Communities: &preview.Communities{Cluster: cluster, To: []string{"edge-asia"}}}
+			}
 			after, _, err := state.Apply(change)
 			if err != nil {
 				t.Fatal(err)
@@ -138,13 +143,14 @@ func TestConsoleAgreesAboutAHub(t *testing.T) {
 					}
 					then := newAgreement(t, path, located(after.Objects(key, p.Cluster, preview.Options{})))
 					b.agreesAt(p, key.String(), change, a.objects, then.objects)
+					unseen += b.agreesWithExplain(p, key, state)
 					rows++
 				}
 			}
 		}
 	}
-	if rows < 100 || vips < 20 || lastResorts < 2 {
-		t.Errorf("only %d rows, %d ClusterSetIPs and %d at their last resort were compared", rows, vips, lastResorts)
+	if rows < 100 || vips < 20 || lastResorts < 2 || unseen < 20 {
+		t.Errorf("only %d rows, %d ClusterSetIPs, %d at their last resort and %d unseen exports were compared", rows, vips, lastResorts, unseen)
 	}
 }
 
@@ -192,6 +198,27 @@ func (b *browser) agreesAt(p preview.Place, service string, change preview.Chang
 			b.Errorf("%s from %s, after %v: the console has\n%+v\nthe importer's objects give\n%+v", service, p, i == 1, is[i], want)
 		}
 	}
+}
+
+// agreesWithExplain compares the exports that a place doesn't see, and the reasons, with those that explain finds there.
+func (b *browser) agreesWithExplain(p preview.Place, key types.NamespacedName, state *preview.State) int {
+	b.Helper()
+	var f explain.Facts
+	f.See(state.Records(key), state.Member, p.Cluster)
+	var s console.Service
+	b.get("/api/service", url.Values{"service": {key.String()}}, &s)
+	var shown []string
+	for _, c := range s.Columns {
+		for _, u := range c.Unseen {
+			if slices.Contains(u.From, p.Cluster) {
+				shown = append(shown, strings.NewReplacer("{exporter}", c.Name, "{viewer}", p.Cluster).Replace(u.Why))
+			}
+		}
+	}
+	if !slices.Equal(shown, f.Hidden) {
+		b.Errorf("%s from %s: the console shows as unseen %q, explain %q", key, p, shown, f.Hidden)
+	}
+	return len(shown)
 }
 
 // agreesWithPreview compares what the console says of a change in the whole set.

@@ -3,7 +3,6 @@ package explain
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -17,7 +16,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/cli/objects"
-	"github.com/clusterset/clusterset/internal/communities"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -113,50 +111,52 @@ func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key inde
 	if err != nil {
 		return err
 	}
-	f.exported(list.Items, members, self)
+	records := make([]*clustersetv1alpha1.ExportedService, len(list.Items))
+	for i := range list.Items {
+		records[i] = &list.Items[i]
+	}
+	byName := make(map[string]*clustersetv1alpha1.MemberCluster, len(members))
+	for i := range members {
+		byName[members[i].Name] = &members[i]
+	}
+	f.See(records, func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }, self)
 	return nil
 }
 
-func (f *Facts) exported(all []clustersetv1alpha1.ExportedService, members []clustersetv1alpha1.MemberCluster, self string) {
-	byName := make(map[string]*clustersetv1alpha1.MemberCluster, len(members))
-	set := communities.Set{}
-	for i := range members {
-		byName[members[i].Name] = &members[i]
-		set[members[i].Name] = members[i].Spec.Communities
-	}
-	var records []*clustersetv1alpha1.ExportedService
-	var hidden []string
-	for i := range all {
-		cluster, ok := all[i].SourceCluster()
-		if ok && byName[self] != nil && byName[cluster] != nil && !set.Sees(self, cluster) {
-			hidden = append(hidden, cluster)
+// See sets Conflicts to those among the exports of the service that the cluster self sees, and Hidden to why it doesn't see the others.
+func (f *Facts) See(records []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster, self string) {
+	exports, drops := merge.Sanitize(records, merge.JoinedBy(member))
+	sees := merge.Sees(self, member)
+	var seen []merge.Export
+	hidden, count := map[string]bool{}, map[merge.Sight]int{}
+	f.Hidden, f.Conflicts = nil, nil // the ServiceExport has the same conflicts, but is updated later
+	for _, e := range exports {
+		sight := sees(e.Cluster, e.Service)
+		if sight == merge.Seen {
+			seen = append(seen, e)
 			continue
 		}
-		if ok && byName[self] != nil && cluster != self && !communities.Allows(all[i].Spec.ExportTo, self, byName[self].Spec.Communities) {
-			f.Hidden = append(f.Hidden, fmt.Sprintf("%s exports it, but not to %s (%s)", cluster, self, api.AnnotationExportTo))
-			continue
+		hidden[e.Cluster] = true
+		if count[sight]++; count[sight] <= shownHidden {
+			f.Hidden = append(f.Hidden, sight.Words(e.Cluster, self))
 		}
-		records = append(records, &all[i])
 	}
-	exports, drops := merge.Sanitize(records, merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }))
-	f.Conflicts = nil // the ServiceExport has the same conflicts, but is updated later
-	for _, c := range merge.Resolve(exports).Conflicts {
+	for _, sight := range []merge.Sight{merge.Apart, merge.Withheld} {
+		if more := count[sight] - shownHidden; more > 0 {
+			f.Hidden = append(f.Hidden, sight.Words(fmt.Sprintf("each of %d more clusters", more), self))
+		}
+	}
+	for _, c := range merge.Resolve(seen).Conflicts {
 		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))
 	}
 	for _, d := range drops {
-		f.Notes = append(f.Notes, d.String())
-	}
-	slices.Sort(hidden)
-	for i, cluster := range hidden {
-		if i == shownHidden {
-			f.Hidden = append(f.Hidden, fmt.Sprintf("%d more clusters that share no community with %s export it", len(hidden)-i, self))
-			break
+		if !hidden[d.Cluster] {
+			f.Notes = append(f.Notes, d.String())
 		}
-		f.Hidden = append(f.Hidden, fmt.Sprintf("%s exports it, and shares no community with %s", cluster, self))
 	}
 }
 
-// shownHidden is how many clusters are named that this one doesn't see.
+// shownHidden is how many clusters are named that this one doesn't see for the same reason.
 const shownHidden = 5
 
 // add adds an object, and a note for each part of it that can't be served.

@@ -16,13 +16,13 @@ import (
 
 // A cluster whose communities keep it from a service is told so, and not of conflicts that it doesn't see.
 func TestExportsOfOtherCommunities(t *testing.T) {
-	member := func(name string, communities ...string) clustersetv1alpha1.MemberCluster {
-		return clustersetv1alpha1.MemberCluster{
+	member := func(name string, communities ...string) *clustersetv1alpha1.MemberCluster {
+		return &clustersetv1alpha1.MemberCluster{
 			ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clustersetv1alpha1.MemberClusterSpec{Communities: communities},
 		}
 	}
-	export := func(cluster, port string) clustersetv1alpha1.ExportedService {
-		return clustersetv1alpha1.ExportedService{
+	export := func(cluster, port string) *clustersetv1alpha1.ExportedService {
+		return &clustersetv1alpha1.ExportedService{
 			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: "web.shop"},
 			Spec: clustersetv1alpha1.ExportedServiceSpec{
 				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(now.Add(-time.Hour)),
@@ -32,10 +32,11 @@ func TestExportsOfOtherCommunities(t *testing.T) {
 	}
 	oslosOwn := export("oslo", "https")
 	oslosOwn.Spec.ExportTo = []string{"paris"}
-	members := []clustersetv1alpha1.MemberCluster{member("beijing", "x"), member("lyon", "y"), member("oslo", "x", "y")}
-	exports := []clustersetv1alpha1.ExportedService{export("lyon", "http"), export("oslo", "https"), export("lost", "https")}
+	members := map[string]*clustersetv1alpha1.MemberCluster{"beijing": member("beijing", "x"), "lyon": member("lyon", "y"), "oslo": member("oslo", "x", "y")}
+	known := func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] }
+	exports := []*clustersetv1alpha1.ExportedService{export("lyon", "http"), export("oslo", "https"), export("lost", "https")}
 	var f Facts
-	if f.exported([]clustersetv1alpha1.ExportedService{oslosOwn}, members, "beijing"); len(f.Hidden) != 1 || !strings.Contains(f.Hidden[0], "oslo exports it, but not to beijing") {
+	if f.See([]*clustersetv1alpha1.ExportedService{oslosOwn}, known, "beijing"); len(f.Hidden) != 1 || !strings.Contains(f.Hidden[0], "oslo exports it, but not to beijing") {
 		t.Errorf("an export to others: %v", f.Hidden)
 	}
 	for self, want := range map[string]struct {
@@ -47,7 +48,7 @@ func TestExportsOfOtherCommunities(t *testing.T) {
 		"":        {nil, 1},
 	} {
 		var f Facts
-		f.exported(exports, members, self)
+		f.See(exports, known, self)
 		if !slices.Equal(f.Hidden, want.hidden) || len(f.Conflicts) != want.conflicts {
 			t.Errorf("from %q: hidden %v, conflicts %v", self, f.Hidden, f.Conflicts)
 		}

@@ -39,6 +39,13 @@ type Conflict struct {
 	Tie    bool
 	// Want is the winner's value, and Got that of the first of Clusters.
 	Want, Got string
+	// By are the members that see it, if not all do (Views.Conflicts). The others don't see both sides.
+	By []string
+}
+
+// Key is equal for conflicts between the same clusters about the same.
+func (c *Conflict) Key() string {
+	return string(c.Reason) + "/" + c.Winner + "/" + strings.Join(c.Clusters, "/")
 }
 
 // String returns the message for the ServiceExport's condition: the field, how many clusters differ, the winner and why it wins.
@@ -51,9 +58,13 @@ func (c Conflict) String() string {
 	if len(c.Clusters) == 1 {
 		verb = "disagrees"
 	}
-	return fmt.Sprintf("%s: %s (%d of %d clusters) %s with %s, %s (%s); %s has %s, %s has %s",
+	said := fmt.Sprintf("%s: %s (%d of %d clusters) %s with %s, %s (%s); %s has %s, %s has %s",
 		c.Field, listed(c.Clusters), len(c.Clusters), c.Of, verb, c.Winner, why, c.Since.UTC().Format(time.RFC3339),
 		c.Winner, text.Truncate(c.Want, maxValue), c.Clusters[0], text.Truncate(c.Got, maxValue))
+	if len(c.By) > 0 {
+		said += "; only these clusters see both: " + listed(c.By)
+	}
+	return said
 }
 
 // countsRE finds the numbers in a condition's message that change with the number of clusters, whether or not the conflict does.
@@ -83,7 +94,7 @@ func (r *Resolved) ConflictCondition() metav1.Condition {
 	for i, c := range r.Conflicts {
 		reasons[i], messages[i] = string(c.Reason), c.String()
 	}
-	return condition(metav1.ConditionTrue, mcsv1beta1.ServiceExportConditionReason(strings.Join(reasons, ",")),
+	return condition(metav1.ConditionTrue, mcsv1beta1.ServiceExportConditionReason(strings.Join(slices.Compact(reasons), ",")),
 		strings.Join(messages, ". "))
 }
 

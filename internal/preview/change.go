@@ -26,7 +26,13 @@ type Change struct {
 	Unexport *Export  `json:"unexport,omitempty"`
 	Place    *Move    `json:"place,omitempty"`
 	Policy   *Policy  `json:"policy,omitempty"`
+	// Communities and ExportTo change who sees which exports.
+	Communities *Communities `json:"communities,omitempty"`
+	ExportTo    *ExportTo    `json:"exportTo,omitempty"`
 }
+
+// Kinds lists the kinds of changes, for error messages.
+const Kinds = "down, drain, undrain, leave, export, unexport, place, policy, communities and exportTo"
 
 // Export is a cluster's export of a service.
 type Export struct {
@@ -110,8 +116,10 @@ func (a *after) change(c *Change) error {
 	add(c.Unexport != nil, func() error { return a.unexport(c.Unexport) })
 	add(c.Place != nil, func() error { return a.move(c.Place) })
 	add(c.Policy != nil, func() error { return a.state(c.Policy) })
+	add(c.Communities != nil, func() error { return a.community(c.Communities) })
+	add(c.ExportTo != nil, func() error { return a.exportTo(c.ExportTo) })
 	if len(steps) != 1 {
-		return fmt.Errorf("want one of down, drain, undrain, leave, export, unexport, place and policy, not %d of them", len(steps))
+		return fmt.Errorf("want one of %s, not %d of them", Kinds, len(steps))
 	}
 	return steps[0]()
 }
@@ -289,19 +297,26 @@ func (a *after) state(p *Policy) error {
 	if stated.IsZero() {
 		return errors.New("policy: want prefer, boundary or minReady")
 	}
-	key, r, err := a.service(p.Service)
+	return a.exports(p.Service, p.From, func(spec *clustersetv1alpha1.ExportedServiceSpec) {
+		was, _ := policy.FromExport(spec.Policy, field.NewPath("spec"))
+		spec.Policy = policy.Export(stated.Or(was))
+	})
+}
+
+// exports changes the exports of a service from one cluster, or from all if cluster is empty.
+func (a *after) exports(service, cluster string, change func(*clustersetv1alpha1.ExportedServiceSpec)) error {
+	key, r, err := a.service(service)
 	if err != nil {
 		return err
 	}
-	if err := exporting(r, key, p.From); err != nil {
+	if err := exporting(r, key, cluster); err != nil {
 		return err
 	}
 	r = &records{slices.Clone(r.services), r.endpoints}
 	for i, s := range r.services {
-		if p.From == "" || of(s) == p.From {
-			was, _ := policy.FromExport(s.Spec.Policy, field.NewPath("spec"))
+		if cluster == "" || of(s) == cluster {
 			s = s.DeepCopy()
-			s.Spec.Policy = policy.Export(stated.Or(was))
+			change(&s.Spec)
 			r.services[i] = s
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -125,7 +124,7 @@ func (c *comparison) service(key types.NamespacedName) *Service {
 		for i, l := range []*seen{before.from(p.before.Cluster), after.from(p.after.Cluster)} {
 			for j := range l.resolved.Conflicts {
 				conflict := &l.resolved.Conflicts[j]
-				conflicts[i][string(conflict.Reason)+"/"+conflict.Winner+"/"+strings.Join(conflict.Clusters, "/")] = conflict
+				conflicts[i][conflict.Key()] = conflict
 			}
 		}
 		was, is := before.at(p.before), after.at(p.after)

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// Exported is a service as its exports state it, whatever place it is seen from.
+// Exported is a service as its exports state it, whatever place it is seen from. Its Conflicts are those that any cluster sees.
 type Exported struct {
 	merge.Resolved
 	// By are the exports, by cluster.
@@ -25,6 +25,8 @@ type Exporter struct {
 	Cluster    string
 	ExportedAt time.Time
 	ClusterIPs []string
+	// ExportTo are the clusters and communities that it is for. Empty: all.
+	ExportTo []string
 	// Endpoints is the number of endpoints that it exports, and Ready that of the ready ones. One with an address of each family
 	// counts once.
 	Ready, Endpoints int
@@ -41,8 +43,11 @@ func (s *State) Exported(key types.NamespacedName) *Exported {
 		return nil
 	}
 	e := &Exported{Resolved: merge.Resolve(exports)}
+	if !s.views.Alike(r.services) {
+		e.Conflicts = s.views.Conflicts(exports)
+	}
 	for _, x := range exports {
-		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Service.Spec.ExportedAt.Time, ClusterIPs: x.Service.Spec.ClusterIPs}
+		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Service.Spec.ExportedAt.Time, ClusterIPs: x.Service.Spec.ClusterIPs, ExportTo: x.Service.Spec.ExportTo}
 		by.Ready, by.Endpoints = r.endpointsOf(x.Cluster)
 		e.By = append(e.By, by)
 	}
@@ -83,6 +88,9 @@ func distinct(addrs []netip.Addr) int {
 // SameExported reports whether Exported returns the same for both States, because the objects are the same.
 func (s *State) SameExported(other *State, key types.NamespacedName) bool {
 	a, b := s.services[key], other.services[key]
+	if a != nil && !(s.views.Alike(a.services) && other.views.Alike(a.services)) && !s.views.Equal(other.views) {
+		return false
+	}
 	if a == nil || b == nil || !slices.Equal(a.services, b.services) || !slices.Equal(a.endpoints, b.endpoints) {
 		return false
 	}
@@ -99,6 +107,45 @@ func (s *State) Objects(key types.NamespacedName, cluster string, o Options) []r
 		}
 	}
 	return objects
+}
+
+// Unseen is the clusters that don't see a cluster's export of a service, for one reason.
+type Unseen struct {
+	Why  merge.Sight
+	From []string
+}
+
+// Unseen returns the clusters that don't see an export of the service, by the exporting cluster, sorted.
+func (s *State) Unseen(key types.NamespacedName) map[string][]Unseen {
+	r := s.services[key]
+	if r == nil || s.views.Alike(r.services) {
+		return nil
+	}
+	exports, _ := merge.Sanitize(r.services, nil)
+	all := map[string][]Unseen{}
+	for _, viewer := range s.Clusters() {
+		sees := merge.Sees(viewer, s.Member)
+		for _, e := range exports {
+			why := sees(e.Cluster, e.Service)
+			if why == merge.Seen {
+				continue
+			}
+			at := slices.IndexFunc(all[e.Cluster], func(u Unseen) bool { return u.Why == why })
+			if at < 0 {
+				at, all[e.Cluster] = len(all[e.Cluster]), append(all[e.Cluster], Unseen{Why: why})
+			}
+			all[e.Cluster][at].From = append(all[e.Cluster][at].From, viewer)
+		}
+	}
+	return all
+}
+
+// Records returns the ExportedServices of a service. They must not be changed.
+func (s *State) Records(key types.NamespacedName) []*clustersetv1alpha1.ExportedService {
+	if r := s.services[key]; r != nil {
+		return r.services
+	}
+	return nil
 }
 
 // IsStandIn reports whether the address stands for one that isn't known.

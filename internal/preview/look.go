@@ -1,6 +1,8 @@
 package preview
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -37,7 +39,9 @@ type look struct {
 	key     types.NamespacedName
 	records *records // nil: no cluster exports it
 	seen    map[string]*seen
-	memory  desired.Memory // so that the exports are merged once for all clusters
+	// apart are the clusters that see the same exports, by their numbers, if not all see all.
+	apart  map[string]int
+	memory desired.Memory // so that the exports are merged once for all clusters
 }
 
 // seen is what clusters of one kind import of the service.
@@ -55,12 +59,25 @@ type seen struct {
 var standIn = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"192.0.2.1", "2001:db8::1"}}} // RFC 5737, 3849
 
 func (s *State) look(key types.NamespacedName, o *Options) *look {
-	return &look{state: s, options: o, key: key, records: s.services[key], seen: map[string]*seen{}}
+	l := &look{state: s, options: o, key: key, records: s.services[key], seen: map[string]*seen{}}
+	if l.records != nil && !s.views.Alike(l.records.services) {
+		exports, _ := merge.Sanitize(l.records.services, nil)
+		l.apart = map[string]int{}
+		for i, view := range s.views.Of(exports) {
+			for _, cluster := range view.By {
+				l.apart[cluster] = i + 1 // 0: those that see none
+			}
+		}
+	}
+	return l
 }
 
 // from returns what a cluster imports. Clusters that don't export the service import the same if their zones and region are the same.
 func (l *look) from(cluster string) *seen {
 	kind := l.state.kinds[cluster]
+	if l.apart != nil {
+		kind += fmt.Sprint(" ", l.apart[cluster])
+	}
 	exports := l.records != nil && l.records.exports(cluster)
 	if exports {
 		kind = cluster

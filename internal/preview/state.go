@@ -13,6 +13,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // State is a cluster set as recorded on its hub. It is immutable: Apply returns a new one.
@@ -25,8 +26,11 @@ type State struct {
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
 	usable map[string]*clustersetv1alpha1.MemberCluster
 	ranked map[string]*index.Cluster
-	// kinds are equal for clusters with the same zones and region. These see services that they don't export alike.
+	// kinds are equal for clusters with the same zones and region. If they see the same exports of a service, and none is theirs, they
+	// see the service alike.
 	kinds map[string]string
+	// views says who sees the same exports.
+	views *merge.Views
 }
 
 // records are the records of a service from all clusters. They don't change once they are part of a State.
@@ -93,6 +97,7 @@ func (s *State) known() *State {
 	s.usable = make(map[string]*clustersetv1alpha1.MemberCluster, len(s.members))
 	s.ranked = make(map[string]*index.Cluster, len(s.members))
 	s.kinds = make(map[string]string, len(s.members))
+	s.views = merge.NewViews(s.members)
 	for name, m := range s.members {
 		usable, errs := desired.Usable(m)
 		s.usable[name] = usable

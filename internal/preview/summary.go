@@ -86,5 +86,15 @@ func (c *Change) String() string {
 		stated, _ := policy.FromExport(&p.ServicePolicy, nil) // validated when it was applied
 		all = append(all, strings.TrimSpace("policy "+p.Service+" "+stated.String()))
 	}
+	if m := c.Communities; m != nil {
+		all = append(all, "communities "+m.Cluster+" "+strings.Join(m.To, ","))
+	}
+	if e := c.ExportTo; e != nil {
+		text := "export-to " + e.Service + " " + strings.Join(e.To, ",")
+		if e.From != "" {
+			text += " from " + e.From
+		}
+		all = append(all, text)
+	}
 	return strings.Join(all, ", ")
 }

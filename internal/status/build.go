@@ -2,9 +2,7 @@ package status
 
 import (
 	"cmp"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -38,7 +36,9 @@ func Build(f Facts) Report {
 			exports[cluster]++
 		}
 	}
+	pointers := make([]*clustersetv1alpha1.MemberCluster, len(members))
 	for i := range members {
+		pointers[i] = &members[i]
 		c := clusterOf(&members[i], f.Now)
 		if asked {
 			c = OnHub(&members[i], f.Hub.Renewed[members[i].Name], exports[members[i].Name], f.Now)
@@ -47,7 +47,7 @@ func Build(f Facts) Report {
 		r.Clusters = append(r.Clusters, c)
 		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
 	}
-	r.Hub.NotEnforced = notEnforced(members)
+	r.Hub.NotEnforced = NotEnforced(pointers)
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
 		r.Services.here(f.Local)
@@ -129,23 +129,23 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	return c
 }
 
-// notEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
-func notEnforced(members []clustersetv1alpha1.MemberCluster) string {
+// NotEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
+func NotEnforced(members []*clustersetv1alpha1.MemberCluster) string {
 	set, said := communities.Set{}, false
 	var old []string
-	for i := range members {
-		if members[i].Left() {
+	for _, m := range members {
+		if m.Left() {
 			continue
 		}
-		set[members[i].Name] = members[i].Spec.Communities
-		c := meta.FindStatusCondition(members[i].Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
+		set[m.Name] = m.Spec.Communities
+		c := meta.FindStatusCondition(m.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
 		switch {
 		case c == nil:
 			continue
 		case c.Status == metav1.ConditionFalse && c.Reason == clustersetv1alpha1.ReasonNotOurs:
 			return c.Message
 		case c.Status == metav1.ConditionFalse && c.Reason == clustersetv1alpha1.ReasonAgentTooOld:
-			old = append(old, members[i].Name)
+			old = append(old, m.Name)
 		}
 		said = true
 	}
@@ -239,45 +239,17 @@ func (s *Services) everywhere(hub *HubFacts) {
 		members[hub.Members[i].Name] = &hub.Members[i]
 	}
 	joined := merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
-	set := communities.Set{}
-	for name, mc := range members {
-		set[name] = mc.Spec.Communities
-	}
+	views := merge.NewViews(members)
 	for key, records := range services {
 		exports, _ := merge.Sanitize(records, joined) // which takes one record of each cluster
-		for _, seen := range views(set, exports) {
-			resolved := merge.Resolve(seen)
-			if len(resolved.Conflicts) == 0 || known[key] {
-				continue
-			}
-			c := resolved.ConflictCondition()
-			s.Conflicts = append(s.Conflicts, Problem{Namespace: resolved.Namespace, Name: resolved.Name, What: "Exports"}.because(&c))
-			break
+		conflicts := views.Conflicts(exports)
+		if len(conflicts) == 0 || known[key] {
+			continue
 		}
+		spec := &exports[0].Service.Spec
+		c := (&merge.Resolved{Conflicts: conflicts}).ConflictCondition()
+		s.Conflicts = append(s.Conflicts, Problem{Namespace: spec.ServiceNamespace, Name: spec.ServiceName, What: "Exports"}.because(&c))
 	}
-}
-
-// views returns the exports of a service as each cluster sees them, by its communities and by what they are exported to, once for all that see the same.
-func views(set communities.Set, exports []merge.Export) [][]merge.Export {
-	if !set.On() && !slices.ContainsFunc(exports, func(e merge.Export) bool { return len(e.Service.Spec.ExportTo) > 0 }) {
-		return [][]merge.Export{exports}
-	}
-	var all [][]merge.Export
-	known := map[string]bool{}
-	for _, viewer := range slices.Sorted(maps.Keys(set)) {
-		var seen []merge.Export
-		var clusters []string
-		for _, e := range exports {
-			if set.Sees(viewer, e.Cluster) && (viewer == e.Cluster || communities.Allows(e.Service.Spec.ExportTo, viewer, set[viewer])) {
-				seen, clusters = append(seen, e), append(clusters, e.Cluster)
-			}
-		}
-		if key := strings.Join(clusters, " "); !known[key] && len(seen) > 0 {
-			known[key] = true
-			all = append(all, seen)
-		}
-	}
-	return all
 }
 
 func (p Problem) because(c *metav1.Condition) Problem {

@@ -1,0 +1,64 @@
+package exporter
+
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/explain"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/status"
+)
+
+// Where communities and export-to hide exports, the condition Conflict of a ServiceExport is what explain says in its cluster, and status
+// lists a service if some cluster sees a conflict: here only one that exports neither side.
+func TestConflictConditionsAgreeWithExplainAndStatus(t *testing.T) {
+	objects, _, err := manifests.Objects("../internal/console/testdata/communities.yaml", connect.NewScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	members := map[string]*clustersetv1alpha1.MemberCluster{}
+	services := map[types.NamespacedName][]*clustersetv1alpha1.ExportedService{}
+	var hub status.HubFacts
+	for _, o := range objects {
+		switch o := o.(type) {
+		case *clustersetv1alpha1.MemberCluster:
+			members[o.Name] = o
+			hub.Members = append(hub.Members, *o)
+		case *clustersetv1alpha1.ExportedService:
+			key := types.NamespacedName{Namespace: o.Spec.ServiceNamespace, Name: o.Spec.ServiceName}
+			services[key] = append(services[key], o)
+			hub.Exports = append(hub.Exports, *o)
+		}
+	}
+	member := func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] }
+	for key, records := range services {
+		conflicts := 0
+		for viewer := range members {
+			var f explain.Facts
+			f.See(records, member, viewer)
+			conflicts += len(f.Conflicts)
+			for i, own := range records {
+				if cluster, _ := own.SourceCluster(); cluster != viewer {
+					continue
+				}
+				others := append(append([]*clustersetv1alpha1.ExportedService{}, records[:i]...), records[i+1:]...)
+				said := conflictOf(own, others, member)
+				if (said.Status == "True") != (len(f.Conflicts) > 0) || len(f.Conflicts) == 1 && f.Conflicts[0] != said.Reason+": "+said.Message {
+					t.Errorf("%s in %s: the condition is %s: %s, explain has %q", key, viewer, said.Status, said.Message, f.Conflicts)
+				}
+			}
+		}
+		listed := 0
+		for _, p := range status.Build(status.Facts{Hub: &hub}).Services.Conflicts {
+			if p.Namespace == key.Namespace && p.Name == key.Name {
+				listed++
+			}
+		}
+		if want := map[string]int{"web": 1, "ledger": 0}[key.Name]; conflicts != want || listed != want {
+			t.Errorf("%s: %d conflicts by explain, %d by status, want %d", key, conflicts, listed, want)
+		}
+	}
+}
