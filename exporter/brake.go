@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"maps"
 	"sync"
 	"time"
 
@@ -41,7 +42,7 @@ type brake struct {
 
 	mu      sync.Mutex
 	lost    bool                               // the kind is gone
-	gone    []time.Time                        // when exports ended recently
+	gone    map[types.NamespacedName]time.Time // when exports ended recently
 	waiting map[types.NamespacedName]time.Time // since when
 	arrived time.Time                          // when the last of them ended
 	held    map[types.NamespacedName]time.Time // until when
@@ -96,9 +97,7 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 		b.letGo(key, now)
 		return stopped{}, nil
 	}
-	for len(b.gone) > 0 && now.Sub(b.gone[0]) > goneFor {
-		b.gone = b.gone[1:]
-	}
+	maps.DeleteFunc(b.gone, func(_ types.NamespacedName, at time.Time) bool { return now.Sub(at) > goneFor })
 	first, waits := b.waiting[key]
 	if !waits {
 		if b.holdFor <= 0 || len(b.gone) == 0 && len(b.waiting) == 0 && b.single() {
@@ -118,7 +117,13 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 	if err != nil {
 		return stopped{}, fmt.Errorf("count exports: %w", err)
 	}
-	if n := len(going) + len(b.gone); n <= massExports || 2*n <= exported+len(b.gone) {
+	gone := len(b.gone) // without those that are still on the hub
+	for _, k := range going {
+		if _, refused := b.gone[k]; refused {
+			gone--
+		}
+	}
+	if n := len(going) + gone; n <= massExports || 2*n <= exported+gone {
 		b.letGo(key, now)
 		return stopped{}, nil
 	}
@@ -128,7 +133,7 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 	b.hold(key, now.Add(b.holdFor))
 	clear(b.waiting)
 	logger.Info("Most ServiceExports of this cluster went at once while their Services are there; they stay exported until they are back, or for a while. "+
-		"To confirm, delete the Services or start the agent with --hold-withdrawals=0", "services", len(b.held), "went before", len(b.gone), "of", exported+len(b.gone), "until", now.Add(b.holdFor))
+		"To confirm, delete the Services or start the agent with --hold-withdrawals=0", "services", len(b.held), "went before", gone, "of", exported+gone, "until", now.Add(b.holdFor))
 	return stopped{held: true, retry: b.holdFor}, nil
 }
 
@@ -143,7 +148,10 @@ func (b *brake) letGo(key types.NamespacedName, now time.Time) {
 	delete(b.waiting, key)
 	delete(b.held, key)
 	delete(b.told, key)
-	b.gone = append(b.gone, now)
+	if b.gone == nil {
+		b.gone = map[types.NamespacedName]time.Time{}
+	}
+	b.gone[key] = now
 }
 
 // forget forgets a service that is exported or has no Service.

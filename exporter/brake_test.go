@@ -130,6 +130,25 @@ func TestBrakeLetsSingleOnesGoAtOnce(t *testing.T) {
 	})
 }
 
+// A hub that refuses a withdrawal for a while, such as one whose etcd is full, makes one service many requests, and no mass of them.
+func TestBrakeCountsAServiceOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 14)
+		keys := b.lose(0, 1)
+		for range 12 { // refused, and tried again
+			if _, gone := b.run(keys); gone != 1 {
+				t.Fatal("it is held")
+			}
+			b.lose(0, 1)
+			b.exported++
+			elapse(2 * time.Second)
+		}
+		if held, gone := b.run(b.lose(1, 6)); held > 0 || gone != 6 { // seven of fourteen
+			t.Errorf("of six others %d are held", held)
+		}
+	})
+}
+
 // A kind that is gone says nothing, however few there are. When it is back its users get their time.
 func TestBrakeWithoutTheKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
