@@ -35,11 +35,11 @@ func (s *Server) endpoints(ctx context.Context, q query) (any, error) {
 		return nil, err
 	}
 	ask := explain.Query{Name: name, From: from, Policy: s.options.Preview.Policy}
-	if context := q.Get("context"); context != "" {
+	if member := q.Get("context"); member != "" {
 		if s.options.Imported == nil || len(c.list) > 0 {
 			return nil, badRequest("context: want one of those that the console was started with, and no changes")
 		}
-		facts, err := s.options.Imported(ctx, context, name.Key)
+		facts, err := s.options.Imported(ctx, member, name.Key)
 		if err != nil {
 			return nil, err
 		}

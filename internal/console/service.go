@@ -3,11 +3,10 @@ package console
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"net/http"
 	"reflect"
 	"slices"
-
-	"fmt"
 
 	"k8s.io/apimachinery/pkg/types"
 

@@ -47,14 +47,14 @@ type objectKey struct {
 	client.ObjectKey
 }
 
-// NewHub returns a Hub for a kubeconfig context. It isn't asked anything yet, and may be down.
-func NewHub(config *rest.Config, context, flags string, to *Sources) (*Hub, error) {
+// NewHub returns a Hub for the kubeconfig context of that name. It sends no request yet, so the hub may be down.
+func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) {
 	c, err := objects.Open(config, "hub", flags)
 	if err != nil {
 		return nil, err
 	}
 	return &Hub{
-		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: context, Server: c.Server}),
+		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}),
 		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
 	}, nil
 }

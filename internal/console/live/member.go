@@ -28,13 +28,13 @@ type Member struct {
 	source  source
 }
 
-// NewMember returns a Member for a kubeconfig context. It isn't asked anything yet, and may be down.
-func NewMember(config *rest.Config, context, flags string, all *Sources) (*Member, error) {
+// NewMember returns a Member for the kubeconfig context of that name. It sends no request yet, so the member may be down.
+func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, error) {
 	c, err := objects.Open(config, "cluster", flags)
 	if err != nil {
 		return nil, err
 	}
-	return &Member{context, c, all.add(console.Source{Role: console.RoleMember, Context: context, Server: c.Server})}, nil
+	return &Member{name, c, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server})}, nil
 }
 
 // Run reads the member again and again until the context is done.
@@ -60,10 +60,10 @@ func (m *Member) Run(ctx context.Context) {
 }
 
 // Imported reads what a DNS server in a member reads for a service.
-func (m Members) Imported(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
-	i := slices.IndexFunc(m, func(m *Member) bool { return m.context == context })
+func (m Members) Imported(ctx context.Context, name string, key index.ServiceKey) (*explain.Facts, error) {
+	i := slices.IndexFunc(m, func(m *Member) bool { return m.context == name })
 	if i < 0 {
-		return nil, fmt.Errorf("the console was not started with --context %s", context)
+		return nil, fmt.Errorf("the console was not started with --context %s", name)
 	}
 	return explain.Fetch(ctx, m[i].cluster, key)
 }
