@@ -25,9 +25,7 @@ func build(ctx context.Context, o options, log io.Writer) error {
 			cmd := exec.CommandContext(ctx, "go", "build",
 				"-trimpath", "-buildvcs=false", "-ldflags", ldflags(o.version), "-o", o.binary(p, name), "./cmd/"+name)
 			cmd.Dir = root
-			// What a person has set for other builds must not get into this one.
-			cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch,
-				"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
+			cmd.Env = buildEnv(p)
 			cmd.Stdout, cmd.Stderr = log, log
 			if err := cmd.Run(); err != nil {
 				return fmt.Errorf("build %s for %s: %w", name, p, err)
@@ -37,7 +35,13 @@ func build(ctx context.Context, o options, log io.Writer) error {
 	return nil
 }
 
-// ldflags have each program tell its version, and leave out what differs between builds of the same sources.
+// buildEnv is the environment to compile in. It overrides what a person has set for other builds.
+func buildEnv(p platform) []string {
+	return append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch,
+		"GOFLAGS=", "GOWORK=off", "GOEXPERIMENT=", "GOAMD64=v1", "GOARM64=v8.0")
+}
+
+// ldflags set each program's version, and leave out what differs between builds of the same sources.
 func ldflags(version string) string {
 	return "-s -w -buildid= -X github.com/clusterset/clusterset/internal/version.release=" + version
 }

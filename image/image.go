@@ -27,10 +27,10 @@ type image struct {
 	local v1.Image // of this machine's architecture
 }
 
-func newIndex(o options) (image, error) {
+func newIndex(o options, notices []byte) (image, error) {
 	all := image{ImageIndex: mutate.Annotations(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), annotations(o)).(v1.ImageIndex)}
 	for _, arch := range o.architectures() {
-		one, err := newImage(arch, o)
+		one, err := newImage(arch, o, notices)
 		if err != nil {
 			return image{}, fmt.Errorf("image for %s: %w", arch, err)
 		}
@@ -45,22 +45,36 @@ func newIndex(o options) (image, error) {
 	return all, nil
 }
 
-// newImage returns the image for an architecture, with a layer for each program.
-func newImage(arch string, o options) (v1.Image, error) {
+// newImage returns the image for an architecture: a layer for each program, and one for the licences.
+func newImage(arch string, o options, notices []byte) (v1.Image, error) {
 	about := annotations(o)
 	image := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	add := func(by string, files ...file) error {
+		layer, err := newLayer(o.created, files...)
+		if err != nil {
+			return err
+		}
+		image, err = mutate.Append(image, mutate.Addendum{Layer: layer, History: v1.History{Created: v1.Time{Time: o.created}, CreatedBy: by}})
+		if err != nil {
+			return fmt.Errorf("add %s: %w", files[0].name, err)
+		}
+		return nil
+	}
 	for _, name := range programs(platform{linux, arch}) {
-		layer, err := newLayer(o.binary(platform{linux, arch}, name), name, o.created)
+		content, err := os.ReadFile(o.binary(platform{linux, arch}, name))
 		if err != nil {
 			return nil, err
 		}
-		image, err = mutate.Append(image, mutate.Addendum{
-			Layer:   layer,
-			History: v1.History{Created: v1.Time{Time: o.created}, CreatedBy: "go build ./cmd/" + name},
-		})
-		if err != nil {
-			return nil, fmt.Errorf("add %s: %w", name, err)
+		if err := add("go build ./cmd/"+name, file{name, 0o755, content}); err != nil {
+			return nil, err
 		}
+	}
+	licence, err := os.ReadFile(filepath.Join(root, "LICENSE"))
+	if err != nil {
+		return nil, err
+	}
+	if err := add("licences", file{"licenses/LICENSE", 0o644, licence}, file{"licenses/" + noticesFile, 0o644, notices}); err != nil {
+		return nil, err
 	}
 	config, err := image.ConfigFile()
 	if err != nil {
@@ -77,20 +91,25 @@ func newImage(arch string, o options) (v1.Image, error) {
 	return mutate.Annotations(image, about).(v1.Image), nil
 }
 
-// newLayer returns a layer that holds one executable file. Root owns it and nobody may write it, so that a process that is broken
-// into can't replace its own binary.
-func newLayer(path, name string, modified time.Time) (v1.Layer, error) {
-	content, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// file is a file of the image.
+type file struct {
+	name    string // its path, without the leading slash
+	mode    int64
+	content []byte
+}
+
+// newLayer returns a layer of files. Root owns them and nobody may write them, so that a process that is broken into can't replace
+// its own binary.
+func newLayer(modified time.Time, files ...file) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
-	if err := addFile(w, name, 0o755, content, modified); err != nil {
-		return nil, err
+	for _, f := range files {
+		if err := addFile(w, f.name, f.mode, f.content, modified); err != nil {
+			return nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
-		return nil, fmt.Errorf("write layer of %s: %w", name, err)
+		return nil, fmt.Errorf("write layer of %s: %w", files[0].name, err)
 	}
 	return tarball.LayerFromOpener(func() (io.ReadCloser, error) {
 		return io.NopCloser(bytes.NewReader(archive.Bytes())), nil

@@ -52,6 +52,10 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	if err != nil {
 		return err
 	}
+	parts, err := partsOf(ctx, o.platforms)
+	if err != nil {
+		return err
+	}
 	if o.binaries == "" {
 		if o.binaries, err = os.MkdirTemp("", "clusterset-release-"); err != nil {
 			return err
@@ -61,7 +65,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 			return err
 		}
 	}
-	all, err := newIndex(o)
+	all, err := newIndex(o, notices(parts))
 	if err != nil {
 		return err
 	}
@@ -72,7 +76,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		_, _ = fmt.Fprintf(log, "%s: %s for %s\n", o.image, o.reference(), strings.Join(o.architectures(), ", "))
 		return nil
 	}
-	return writeRelease(all, o, log)
+	return writeRelease(all, parts, o, log)
 }
 
 func parse(args []string, log io.Writer) (o options, err error) {

@@ -11,7 +11,7 @@ import (
 )
 
 // writeRelease writes all files into the folder of the version, which appears once it is complete.
-func writeRelease(all image, o options, log io.Writer) error {
+func writeRelease(all image, parts programParts, o options, log io.Writer) error {
 	if err := os.MkdirAll(o.out, 0o755); err != nil {
 		return err
 	}
@@ -20,7 +20,7 @@ func writeRelease(all image, o options, log io.Writer) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := errors.Join(os.Chmod(dir, 0o755), writeFiles(dir, all, o)); err != nil {
+	if err := errors.Join(os.Chmod(dir, 0o755), writeFiles(dir, all, parts, o)); err != nil {
 		return err
 	}
 	sums, err := checksums(dir)
@@ -38,7 +38,7 @@ func writeRelease(all image, o options, log io.Writer) error {
 	return nil
 }
 
-func writeFiles(dir string, all image, o options) error {
+func writeFiles(dir string, all image, parts programParts, o options) error {
 	for _, p := range o.platforms {
 		content, err := os.ReadFile(o.binary(p, "clusterset"))
 		if err != nil {
@@ -63,7 +63,7 @@ func writeFiles(dir string, all image, o options) error {
 	if err := chart.write(filepath.Join(dir, "clusterset-chart.tar"), artifact, o); err != nil {
 		return err
 	}
-	parts, err := sbom(o)
+	list, err := sbom(o, parts)
 	if err != nil {
 		return err
 	}
@@ -81,7 +81,8 @@ func writeFiles(dir string, all image, o options) error {
 	}
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, chart.file(o)), chart.archive, 0o644),
-		os.WriteFile(filepath.Join(dir, "clusterset-sbom.cdx.json"), parts, 0o644),
+		os.WriteFile(filepath.Join(dir, "clusterset-sbom.cdx.json"), list, 0o644),
+		os.WriteFile(filepath.Join(dir, noticesFile), notices(parts), 0o644),
 		os.WriteFile(filepath.Join(dir, "RELEASE_NOTES.md"), text, 0o644),
 	)
 }

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"debug/buildinfo"
 	"io"
 	"io/fs"
 	"log"
@@ -75,7 +76,7 @@ func verifySums(t *testing.T, dir string) {
 	}
 	var want []string
 	for _, name := range []string{
-		"RELEASE_NOTES.md", "SHA256SUMS", "clusterset-0.0.0-test.tgz", "clusterset-chart.tar", "clusterset-image.tar",
+		"RELEASE_NOTES.md", "SHA256SUMS", noticesFile, "clusterset-0.0.0-test.tgz", "clusterset-chart.tar", "clusterset-image.tar",
 		"clusterset-linux-" + runtime.GOARCH, "clusterset-sbom.cdx.json",
 	} {
 		want = append(want, name)
@@ -116,9 +117,13 @@ func sayTheirVersion(t *testing.T, dir string) {
 			t.Errorf("%s %s: %v, want %q in\n%s", filepath.Base(c.path), c.arg, err, c.says, out)
 		}
 	}
-	if files, err := os.ReadDir(root); err != nil || len(files) != len(programs(platform{linux, ""})) {
+	if files, err := os.ReadDir(root); err != nil || len(files) != len(programs(platform{linux, ""}))+1 {
 		t.Errorf("the image holds %v, %v", files, err)
 	}
+	if !bytes.Equal(read(t, filepath.Join(root, "licenses", noticesFile)), read(t, filepath.Join(dir, noticesFile))) {
+		t.Errorf("the image and the release have different %s", noticesFile)
+	}
+	read(t, filepath.Join(root, "licenses", "LICENSE"))
 }
 
 // stamped checks that the chart's archive is the chart, but for its version and what .helmignore leaves out.
@@ -149,16 +154,23 @@ func stamped(t *testing.T, dir string) {
 	}
 }
 
-// listsModules checks the SBOM against go.mod.
+// listsModules checks the SBOM against go.mod and against the modules that the linker recorded in each program.
 func listsModules(t *testing.T, dir string) {
 	var b cdx.BOM
 	if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "clusterset-sbom.cdx.json"))), cdx.BOMFileFormatJSON).Decode(&b); err != nil {
 		t.Fatal(err)
 	}
+	for _, c := range *b.Components {
+		if c.Licenses == nil || len(*c.Licenses) == 0 {
+			t.Errorf("%s has no licence", c.BOMRef)
+		}
+	}
 	refs := map[string][]string{}
 	for _, d := range *b.Dependencies {
 		refs[d.Ref] = *d.Dependencies
 	}
+	root := t.TempDir()
+	unpack(t, images(t, filepath.Join(dir, "clusterset-image.tar"))[runtime.GOARCH], root)
 	main := mainModule(t)
 	for _, c := range []struct{ program, with, without string }{
 		{"coredns", "github.com/miekg/dns", "sigs.k8s.io/controller-runtime"},
@@ -171,6 +183,18 @@ func listsModules(t *testing.T, dir string) {
 		}
 		if slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, "pkg:golang/"+c.without+"@") }) {
 			t.Errorf("%s is said to hold %s", c.program, c.without)
+		}
+		if preact := slices.ContainsFunc(parts, func(p string) bool { return strings.HasPrefix(p, "pkg:npm/preact@") }); preact != (c.program == console) {
+			t.Errorf("%s is said to hold preact: %v", c.program, preact)
+		}
+		info, err := buildinfo.ReadFile(filepath.Join(root, c.program))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range info.Deps {
+			if ref := purl(m.Path, m.Version, ""); !slices.Contains(parts, ref) {
+				t.Errorf("%s holds %s, which the SBOM doesn't list", c.program, ref)
+			}
 		}
 		if std := "pkg:golang/std@" + strings.TrimPrefix(runtime.Version(), "go"); !slices.Contains(parts, std) {
 			t.Errorf("%s isn't said to hold %s", c.program, std)
