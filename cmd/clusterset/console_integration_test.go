@@ -65,7 +65,7 @@ func startConsole(t *testing.T, args ...string) consoled {
 }
 
 func (c consoled) get(ctx context.Context, target string, into any) error {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, target, http.NoBody)
 	if err != nil {
 		return err
 	}
@@ -95,14 +95,14 @@ func (c consoled) sees(t *testing.T, wanted func(*console.Map) error) {
 	})
 }
 
-// in wants a source in a state, with words in its error.
-func in(m *console.Map, context string, state console.State, says string) error {
+// in returns nil if a source is in a state, with words in its error.
+func in(m *console.Map, source string, state console.State, says string) error {
 	for _, s := range m.Sources {
-		if s.Context == context && s.State == state && strings.Contains(s.Error, says) && !s.Since.IsZero() {
+		if s.Context == source && s.State == state && strings.Contains(s.Error, says) && !s.Since.IsZero() {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s isn't %s with %q: %+v", context, state, says, m.Sources)
+	return fmt.Errorf("%s isn't %s with %q: %+v", source, state, says, m.Sources)
 }
 
 // contexts writes a kubeconfig with several contexts: hub and member as administrator, nobody without rights, away where nobody listens.

@@ -79,18 +79,18 @@ func fetchState(ctx context.Context, hub *objects.Cluster) (*preview.State, erro
 			return nil, hub.Words(err)
 		}
 	}
-	objects := make([]runtime.Object, 0, len(members))
+	records := make([]runtime.Object, 0, len(members))
 	for i := range members {
-		objects = append(objects, &members[i])
+		records = append(records, &members[i])
 	}
 	for _, list := range lists {
 		items, err := meta.ExtractList(list)
 		if err != nil {
 			return nil, err
 		}
-		objects = append(objects, items...)
+		records = append(records, items...)
 	}
-	return preview.NewState(objects), nil
+	return preview.NewState(records), nil
 }
 
 func membersOf(ctx context.Context, config *rest.Config) ([]clustersetv1alpha1.MemberCluster, error) {

@@ -33,7 +33,10 @@ func TestOn(t *testing.T) {
 		set  Set
 		want bool
 	}{
-		{nil, false}, {Set{"a": nil, "b": {}}, false}, {Set{"a": {Default}, "b": nil}, false}, {Set{"a": nil, "b": {"x"}}, true},
+		{nil, false},
+		{Set{"a": nil, "b": {}}, false},
+		{Set{"a": {Default}, "b": nil}, false},
+		{Set{"a": nil, "b": {"x"}}, true},
 		{Set{"a": {Default, "x"}}, true},
 	} {
 		if got := c.set.On(); got != c.want {
@@ -95,9 +98,14 @@ func TestExportTo(t *testing.T) {
 		of     []string
 		want   bool
 	}{
-		{nil, "b", nil, true}, {[]string{"b"}, "b", nil, true}, {[]string{"b"}, "c", nil, false},
-		{[]string{"y"}, "b", []string{"x", "y"}, true}, {[]string{"y"}, "c", []string{"z"}, false},
-		{[]string{"nobody"}, "b", []string{"x"}, false}, {[]string{Default}, "b", nil, true}, {[]string{Default}, "b", []string{"x"}, false},
+		{nil, "b", nil, true},
+		{[]string{"b"}, "b", nil, true},
+		{[]string{"b"}, "c", nil, false},
+		{[]string{"y"}, "b", []string{"x", "y"}, true},
+		{[]string{"y"}, "c", []string{"z"}, false},
+		{[]string{"nobody"}, "b", []string{"x"}, false},
+		{[]string{Default}, "b", nil, true},
+		{[]string{Default}, "b", []string{"x"}, false},
 	} {
 		if got := Allows(c.to, c.member, c.of); got != c.want {
 			t.Errorf("an export to %v, for %s in %v: %v", c.to, c.member, c.of, got)

@@ -38,12 +38,12 @@ func openConsole(t testing.TB, s *console.Server) *browser {
 	const address = "127.0.0.1:80"
 	b := &browser{TB: t, handler: s.Handler(address)}
 	w := b.ask("/?token=" + s.Token())
-	if cookies := w.Result().Cookies(); len(cookies) == 1 { //nolint:bodyclose // a recorder's
-		b.cookie = cookies[0]
-		return b
+	cookie, err := http.ParseSetCookie(w.Header().Get("Set-Cookie"))
+	if err != nil {
+		t.Fatalf("no session: status %d, %v", w.Code, err)
 	}
-	t.Fatalf("no session: status %d", w.Code)
-	return nil
+	b.cookie = cookie
+	return b
 }
 
 func (b *browser) ask(target string) *httptest.ResponseRecorder {

@@ -86,10 +86,10 @@ func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
 	return f
 }
 
-// FromObjects returns the Facts in the objects of a cluster.
-func FromObjects(objects []runtime.Object) *Facts {
+// FromObjects returns the Facts in these objects of a cluster.
+func FromObjects(all []runtime.Object) *Facts {
 	f := &Facts{}
-	for _, o := range objects {
+	for _, o := range all {
 		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
 			f.slices = append(f.slices, slice)
 			continue

@@ -237,7 +237,7 @@ func TestClosedEarlyListsAnew(t *testing.T) {
 		selection.Set(nil)
 		selection.See([]string{"a", "b"})
 		rt := selection.Wrap(hub)
-		watch := func(query string) *http.Response {
+		follow := func(query string) *http.Response {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub/proxied"+group+"exportedservices?watch=true&"+query, http.NoBody)
 			if err != nil {
 				t.Fatal(err)
@@ -248,28 +248,29 @@ func TestClosedEarlyListsAnew(t *testing.T) {
 			}
 			return reply
 		}
-		open := watch("sendInitialEvents=true")
+		open := follow("sendInitialEvents=true")
 		decoder, seen := json.NewDecoder(open.Body), 0
 		for range 7 { // three each, and the end of it
 			var e event
 			if err := decoder.Decode(&e); err != nil {
 				t.Fatal(err)
 			}
-			if seen++; (e.Type == "BOOKMARK") != (seen == 7) {
+			seen++
+			if (e.Type == "BOOKMARK") != (seen == 7) {
 				t.Errorf("event %d is %s", seen, e.Type)
 			}
 		}
 		_ = open.Body.Close()
-		if r := watch("resourceVersion=107"); r.StatusCode != http.StatusGone {
+		if r := follow("resourceVersion=107"); r.StatusCode != http.StatusGone {
 			t.Errorf("going on after having closed: status %d", r.StatusCode)
 		}
-		open = watch("sendInitialEvents=true")
+		open = follow("sendInitialEvents=true")
 		go hub.endWatches()
 		if _, err := io.ReadAll(open.Body); err != nil {
 			t.Fatal(err)
 		}
 		_ = open.Body.Close()
-		open = watch("resourceVersion=107")
+		open = follow("resourceVersion=107")
 		if open.StatusCode != http.StatusOK {
 			t.Errorf("going on at the end: status %d", open.StatusCode)
 		}

@@ -24,19 +24,19 @@ type Report struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// HubState is what is known of the hub.
+// HubState says whether the hub answers.
 type HubState string
 
 const (
-	// HubReachable: it answered.
+	// HubReachable means that the hub answered.
 	HubReachable HubState = "Reachable"
-	// HubUnreachable: it was asked and didn't answer.
+	// HubUnreachable means that the hub didn't answer.
 	HubUnreachable HubState = "Unreachable"
-	// HubQuiet: it was not asked, and this cluster's agent gets no answer from it.
+	// HubQuiet means that the hub was not asked, and this cluster's agent gets no answer from it.
 	HubQuiet HubState = "Quiet"
-	// HubHeard: it was not asked, but answers this cluster's agent, as the agent last reported.
+	// HubHeard means that the hub was not asked, and answered this cluster's agent when it last reported.
 	HubHeard HubState = "Heard"
-	// HubUnknown: it was not asked, and nothing here tells.
+	// HubUnknown means that the hub was not asked, and this cluster has no information about it.
 	HubUnknown HubState = "Unknown"
 )
 

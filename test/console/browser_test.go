@@ -33,6 +33,10 @@ func chromium(t testing.TB) string {
 // shared is the one browser of all tests.
 var shared struct {
 	sync.Mutex
+	started *startedBrowser // nil before the first test
+}
+
+type startedBrowser struct {
 	ctx  context.Context
 	stop func()
 }
@@ -43,8 +47,8 @@ func browser(t testing.TB) context.Context {
 	path := chromium(t)
 	shared.Lock()
 	defer shared.Unlock()
-	if shared.ctx != nil {
-		return shared.ctx
+	if shared.started != nil {
+		return shared.started.ctx
 	}
 	allocator, stopAllocator := chromedp.NewExecAllocator(context.Background(), // the browser outlives the test
 		chromedp.ExecPath(path), chromedp.UserDataDir(workDir+"/browser"), chromedp.WindowSize(1360, 900),
@@ -62,7 +66,7 @@ func browser(t testing.TB) context.Context {
 		stopAllocator()
 		t.Fatalf("start %s: %v", path, err)
 	}
-	shared.ctx, shared.stop = ctx, func() { stop(); stopAllocator() }
+	shared.started = &startedBrowser{ctx, func() { stop(); stopAllocator() }}
 	return ctx
 }
 
@@ -81,8 +85,8 @@ func run(m *testing.M) int {
 	}
 	defer func() { _ = os.RemoveAll(workDir) }()
 	defer func() {
-		if shared.stop != nil {
-			shared.stop()
+		if shared.started != nil {
+			shared.started.stop()
 		}
 		stopFleet()
 	}()

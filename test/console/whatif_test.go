@@ -24,12 +24,16 @@ func TestWhatIf(t *testing.T) {
 		{"End a drain", map[string]string{"cluster": "tianjin"}, `[{"undrain": ["tianjin"]}]`, []string{"end the drain of tianjin"}},
 		{"Take out of the set", map[string]string{"cluster": "beijing-1"}, `[{"leave": ["beijing-1"]}]`, []string{"take beijing-1 out of the set", "payments/ledger lost"}},
 		{
-			"Move", map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
-			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`, []string{"move xiamen to zone cn-east-1a, cn-east-1b, region cn-east"},
+			"Move",
+			map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
+			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`,
+			[]string{"move xiamen to zone cn-east-1a, cn-east-1b, region cn-east"},
 		},
 		{
-			"Set a policy", map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
-			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`, []string{"policy of shop/checkout: prefer none, min-ready 3"},
+			"Set a policy",
+			map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
+			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`,
+			[]string{"policy of shop/checkout: prefer none, min-ready 3"},
 		},
 		{"End an export", map[string]string{"service": "payments/ledger", "cluster": "beijing-1"}, `[{"unexport": {"service": "payments/ledger", "from": "beijing-1"}}]`, []string{"1 lost"}},
 	} {

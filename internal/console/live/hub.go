@@ -152,9 +152,9 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 		case <-h.changed:
 		}
 		h.mu.Lock()
-		objects := slices.Collect(maps.Values(h.objects))
+		records := slices.Collect(maps.Values(h.objects))
 		h.mu.Unlock()
-		h.console.SetRecords(objects)
+		h.console.SetRecords(records)
 		if !sleep(ctx, settle) {
 			return
 		}
