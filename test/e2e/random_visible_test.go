@@ -39,14 +39,13 @@ func (w *world) communities() bool {
 	})
 }
 
-// exportedTo returns whom an export names; only is false if it names nobody because it is for all. Of a mark's export the Service says it
-// (C19).
+// exportedTo returns whom an export names; only is false if it names nobody because it is for all. If a mark made the ServiceExport and it
+// doesn't say, the Service does (C19).
 func exportedTo(s *corev1.Service, e *mcsv1beta1.ServiceExport) (to []string, only bool) {
-	annotations := e.Annotations
-	if metav1.GetControllerOf(e) != nil {
-		annotations = s.Annotations
+	text, only := e.Annotations["clusterset.dev/export-to"]
+	if !only && metav1.GetControllerOf(e) != nil {
+		text, only = s.Annotations["clusterset.dev/export-to"]
 	}
-	text, only := annotations["clusterset.dev/export-to"]
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), only
 }
 
