@@ -1,0 +1,164 @@
+package v1alpha1
+
+import (
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// endpoints returns an ExportedEndpoints that is right and that Sanitized has nothing to fill in for, changed by f.
+func endpoints(f func(*ExportedEndpoints)) *ExportedEndpoints {
+	e := &ExportedEndpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.ExportedEndpointsName("shop", "web", "web-abc", 0)},
+		Spec: ExportedEndpointsSpec{
+			ServiceNamespace: "shop",
+			ServiceName:      "web",
+			AddressType:      discoveryv1.AddressTypeIPv4,
+			Endpoints: []discoveryv1.Endpoint{
+				{Addresses: []string{"10.1.0.1"}, Hostname: ptr("web-0"), Zone: ptr("beijing"), Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}},
+				{Addresses: []string{"10.1.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(false), Terminating: ptr(true)}},
+			},
+			Ports: []discoveryv1.EndpointPort{{Name: ptr("http"), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(8080))}},
+		},
+	}
+	if f != nil {
+		f(e)
+	}
+	return e
+}
+
+func TestExportedEndpointsSanitized(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*ExportedEndpoints)
+		want   func(*ExportedEndpoints)
+		errs   []string
+	}{
+		{"nothing wrong", nil, func(*ExportedEndpoints) {}, nil},
+		{
+			"another service's name",
+			func(e *ExportedEndpoints) { e.Name = "web.shopping.x" },
+			nil,
+			[]string{"metadata.name: Invalid value: \"web.shopping.x\": must begin with web.shop."},
+		},
+		{
+			"names of hosts",
+			func(e *ExportedEndpoints) { e.Spec.AddressType = discoveryv1.AddressTypeFQDN },
+			nil,
+			[]string{"spec.addressType: Unsupported value: \"FQDN\": supported values: \"IPv4\", \"IPv6\""},
+		},
+		{
+			"what only its own cluster understands",
+			func(e *ExportedEndpoints) {
+				e.Spec.Endpoints[0].NodeName = ptr("node-1")
+				e.Spec.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "web-0"}
+				e.Spec.Endpoints[0].DeprecatedTopology = map[string]string{"a": "b"}
+				e.Spec.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "x"}}}
+			},
+			func(*ExportedEndpoints) {},
+			nil,
+		},
+		{
+			"bad addresses, and an endpoint without any left",
+			func(e *ExportedEndpoints) {
+				e.Spec.Endpoints[0].Addresses = []string{"fd00::1", "10.1.0.1", "10.1.0.1", "127.0.0.1"}
+				e.Spec.Endpoints = append(e.Spec.Endpoints,
+					discoveryv1.Endpoint{Addresses: []string{"::ffff:127.0.0.1"}}, discoveryv1.Endpoint{})
+			},
+			func(*ExportedEndpoints) {},
+			[]string{
+				"spec.endpoints[0].addresses[0]: Invalid value: \"fd00::1\": must be an IPv4 address",
+				"spec.endpoints[0].addresses[3]: Invalid value: \"127.0.0.1\"",
+				"spec.endpoints[2].addresses[0]: Invalid value: \"::ffff:127.0.0.1\"",
+				"spec.endpoints[3].addresses: Required value",
+			},
+		},
+		{
+			"an IPv4 address written as IPv6 is no IPv6 address",
+			func(e *ExportedEndpoints) {
+				e.Spec.AddressType = discoveryv1.AddressTypeIPv6
+				e.Spec.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"::ffff:10.1.0.1", "FD00::1"}}}
+			},
+			func(e *ExportedEndpoints) {
+				e.Spec.AddressType = discoveryv1.AddressTypeIPv6
+				e.Spec.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"fd00::1"}}}
+			},
+			[]string{"spec.endpoints[0].addresses[0]: Invalid value: \"::ffff:10.1.0.1\": must be an IPv6 address"},
+		},
+		{
+			"a bad hostname or zone costs only that",
+			func(e *ExportedEndpoints) {
+				e.Spec.Endpoints[0].Hostname, e.Spec.Endpoints[0].Zone = ptr("Web_0"), ptr("a\nb")
+				e.Spec.Endpoints[1].Hostname, e.Spec.Endpoints[1].Zone = ptr(""), ptr("")
+			},
+			func(e *ExportedEndpoints) { e.Spec.Endpoints[0].Hostname, e.Spec.Endpoints[0].Zone = nil, nil },
+			[]string{"spec.endpoints[0].hostname: Invalid value", "spec.endpoints[0].zone: Invalid value"},
+		},
+		{
+			"bad ports",
+			func(e *ExportedEndpoints) {
+				e.Spec.Ports = append(e.Spec.Ports,
+					discoveryv1.EndpointPort{Name: ptr("any")},
+					discoveryv1.EndpointPort{Port: ptr(int32(1))},
+					discoveryv1.EndpointPort{Name: ptr("http"), Port: ptr(int32(2))},
+					discoveryv1.EndpointPort{Name: ptr("alt"), Port: ptr(int32(8080)), AppProtocol: ptr("a b")})
+			},
+			func(e *ExportedEndpoints) {
+				e.Spec.Ports = append(e.Spec.Ports,
+					discoveryv1.EndpointPort{Name: ptr("alt"), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(8080))})
+			},
+			[]string{
+				"spec.ports[1].port: Required value",
+				"spec.ports[2].name: Required value",
+				"spec.ports[3].name: Duplicate value: \"http\"",
+				"spec.ports[4].appProtocol: Invalid value",
+			},
+		},
+		{
+			"an unnamed port of its own",
+			func(e *ExportedEndpoints) { e.Spec.Ports = []discoveryv1.EndpointPort{{Port: ptr(int32(1))}} },
+			func(e *ExportedEndpoints) {
+				e.Spec.Ports = []discoveryv1.EndpointPort{{Name: ptr(""), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(1))}}
+			},
+			nil,
+		},
+		{
+			"too many endpoints",
+			func(e *ExportedEndpoints) {
+				for range api.MaxExportedEndpoints {
+					e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.3"}})
+				}
+			},
+			func(e *ExportedEndpoints) {
+				for range api.MaxExportedEndpoints - 2 {
+					e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.3"}})
+				}
+			},
+			[]string{"spec.endpoints: Too many: 102: must have at most 100 items"},
+		},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			e := endpoints(tc.change)
+			before := e.DeepCopy()
+			got, errs := e.Sanitized()
+			compare(t, errs, tc.errs)
+			if !equality.Semantic.DeepEqual(e, before) {
+				t.Error("the record itself was changed")
+			}
+			if tc.want == nil {
+				if got != nil {
+					t.Error("something was kept")
+				}
+				return
+			}
+			if want := endpoints(tc.want); !equality.Semantic.DeepEqual(got, want) {
+				t.Errorf("got\n%+v\nwant\n%+v", got, want)
+			}
+		})
+	}
+}
