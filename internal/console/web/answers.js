@@ -3,13 +3,14 @@ import { html, useState } from "./html.js";
 import { go, here } from "./address.js";
 import { useApi } from "./live.js";
 import { Effects, Icon, Outcome, Tag, Toggle } from "./parts.js";
-import { compare } from "./matrix.js";
+import { compare, unseen } from "./matrix.js";
 import { count, phases, placeName, placeText, tiers, ways } from "./words.js";
 
 const step = 100; // endpoints shown at first, and more at each press
 
-export function Answers({ row, place, column, service, parameter, params }) {
+export function Answers({ row, place, column, columns, service, parameter, params }) {
   const open = params.get("ends") === "1";
+  const hidden = columns.map((c) => unseen(c.after ?? c, row)).filter(Boolean);
   return html`<section class="panel answers" aria-label="Answers in a place">
     <div class="panelhead"><h2>From ${placeName(place)}${column && html`, to ${column.name}`}</h2><a class="close" data-close href=${here({ at: null, by: null, ends: null })} aria-label="Close the answers"><${Icon} name="cross" /></a></div>
     <dl class="ways">${Object.keys(ways).filter((w) => row.before?.[w] || row.after?.[w]).map((w) => html`<div key=${w}>
@@ -17,6 +18,7 @@ export function Answers({ row, place, column, service, parameter, params }) {
       <dd>${row.after && sentence(row.after[w]) !== sentence(row.before?.[w]) ? html`<s>${sentence(row.before?.[w])}</s><br /><ins>${sentence(row.after[w])}</ins>` : sentence(row.before?.[w])}</dd>
     </div>`)}</dl>
     ${column && html`<p><b>Why:</b> ${why(row, column)}</p>`}
+    ${!column && hidden.length > 0 && html`<p><b>Not visible from there:</b> ${hidden.slice(0, 5).join("; ")}${hidden.length > 5 && `; and ${hidden.length - 5} more`}.</p>`}
     ${row.places.length > 1 && html`<p class="faint">The same from ${row.places.filter((p) => p !== place).slice(0, 20).map(placeName).join("; ")}${row.places.length > 21 && ` and ${row.places.length - 21} more`}.</p>`}
     <p><${Toggle} on=${open} values=${{ ends: open ? null : "1" }}>Endpoints and the reason of each<//></p>
     ${open && html`<${Endpoints} service=${service} place=${place} column=${column} parameter=${parameter} params=${params} />`}
@@ -35,7 +37,7 @@ function sentence(a) {
 
 /** why says why the place uses a cluster or not, from its state and the tier that is used. */
 function why(row, column) {
-  const { is } = compare(row, column.name);
+  const { is } = compare(row, column);
   const at = column.after ?? column;
   const answers = row.after ?? row.before;
   const used = Object.keys(ways).map((w) => answers?.[w]).filter((a) => a && !a.byClusterSetIP && a.clusters?.length);
@@ -46,6 +48,7 @@ function why(row, column) {
     return `It is ${tiers[tier] ?? "used"}, and its state is ${column.phase}.`;
   }
   if (column.leaves) return "It would no longer export the service.";
+  if (is.unseen) return `${is.unseen}.`;
   if (at.phase === "Expired") return `It is Expired: ${phases.Expired.text}.`;
   if (at.ready === 0) return "It has no ready endpoint.";
   if (at.drain) return "It is drained: it is used only where nothing else is left.";

@@ -72,8 +72,17 @@ document.addEventListener("click", (e) => {
   const link = e.target.closest?.("a[href^='#/']");
   if (!link || e.defaultPrevented || e.button !== 0 || e.metaKey || e.ctrlKey || e.shiftKey || e.altKey) return;
   e.preventDefault();
+  if (link.matches("[data-close]")) returnFocus(link.closest(".panel"));
   go(link.getAttribute("href"));
 });
+
+/** returnFocus moves the focus out of a panel that closes: to what opened it, or near to that. */
+function returnFocus(panel) {
+  const has = document.activeElement;
+  if (has !== document.body && !panel.contains(has)) return;
+  const to = [".tile.chosen", '.matrix [aria-selected="true"]', '.matrix [tabindex="0"]', "main h1"].map((s) => document.querySelector(s)).find(Boolean);
+  to?.focus({ preventScroll: true });
+}
 
 /** useFocusOnView moves the focus to the heading of a view that was navigated to, and to the top of the page. */
 function useFocusOnView(address) {
@@ -116,6 +125,7 @@ function Banner({ map }) {
   if (sources.some((s) => s.expiryPaused)) {
     lines.push(["Most clusters turned silent together, so the hub lets none of them expire.", "The reason is probably the hub or the way to it."]);
   }
+  if (map.data?.notEnforced) lines.push(["All clusters can read all exports, although MemberClusters name communities.", `Not enforced: ${map.data.notEnforced}.`]);
   if (map.error && !map.data) lines.push([map.error, ""]);
   return html`<div class="banners" role="status" aria-label="State of the sources">${lines.map(([text, more], i) => html`
     <p key=${i} class="banner"><${Icon} name="alert" /><span><b>${text}</b> ${more}</span></p>`)}</div>`;

@@ -29,11 +29,11 @@ export function toWords(change) {
 export function fromWords(text) {
   const [kind, ...words] = text.split(" ").filter((w) => w !== "");
   if (ofClusters.includes(kind)) return { [kind]: words.map(dec) };
-  const c = { [kind === "place" ? "cluster" : "service"]: dec(words[0] ?? "") };
+  const c = { [kind === "place" || kind === "communities" ? "cluster" : "service"]: dec(words[0] ?? "") };
   for (const word of words.slice(1)) {
     const cut = word.indexOf("=");
     const [name, value] = cut < 0 ? [word, ""] : [word.slice(0, cut), word.slice(cut + 1)];
-    if (name === "zones") c.zones = value.split(",").map(dec);
+    if (name === "zones" || name === "to") c[name] = value.split(",").map(dec);
     else if (name === "minReady") c.minReady = Number(dec(value));
     else c[name] = dec(value);
   }
@@ -73,6 +73,8 @@ export function title(change) {
     case "leave": return "take " + c.join(", ") + " out of the set";
     case "place": return `move ${c.cluster} to ` + [c.zones && "zone " + c.zones.join(", "), c.region && "region " + c.region].filter(Boolean).join(", ");
     case "policy": return `policy of ${c.service}: ` + [c.prefer && "prefer " + c.prefer, c.boundary && "boundary " + c.boundary, c.minReady && "min-ready " + c.minReady].filter(Boolean).join(", ");
+    case "communities": return `put ${c.cluster} into ${c.to?.join(", ")}`;
+    case "exportTo": return `export ${c.service} to ${c.to?.join() === "-" ? "all" : c.to?.join(", ")}`;
     case "export": return `export ${c.service} from ${c.from}`;
     case "unexport": return `end the export of ${c.service} from ${c.from}`;
     default: return kind;

@@ -20,6 +20,7 @@ export function Cluster({ c, map, changes }) {
       <${Fact} name="Last heartbeat">${c.lastHeartbeat ? html`<${Age} time=${c.lastHeartbeat} />` : c.phase === "Unknown" ? "never" : "unknown"}<//>
       <${Fact} name="Region" was=${c.region || "unknown"} is=${at.region || "unknown"} />
       <${Fact} name="Zones" was=${zones(c)} is=${zones(at)} />
+      <${Fact} name="Communities" was=${communities(c)} is=${communities(at)} />
       <${Fact} name="Clients in zones">${c.places.filter(Boolean).join(", ") || "unknown"}<//>
       <${Fact} name="Exports"><a href=${to("services", [], { cluster: c.name })}>${count(c.exports ?? 0, "service")}</a><//>
       <${Fact} name="Agent">${c.agentVersion ?? "version unknown"}<//>
@@ -31,10 +32,12 @@ export function Cluster({ c, map, changes }) {
     <div class="actions">
       ${actions.map(([kind, icon, text]) => html`<a key=${kind} class="button" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} href=${toggle(kind)}><${Icon} name=${icon} /> ${text}</a>`)}
       <a class="button" href=${to("whatif", [], { kind: "place", cluster: c.name })}><${Icon} name="move" /> Move it…</a>
+      <a class="button" href=${to("whatif", [], { kind: "communities", cluster: c.name })}><${Icon} name="group" /> Other communities…</a>
     </div>
   </aside>`;
 }
 
+const communities = (c) => c.communities?.join(", ") || "default";
 const zones = (c) => (c.zones?.length ? c.zones.join(", ") : c.zone) || "unknown";
 
 function Fact({ name, was, is, children }) {

@@ -13,7 +13,9 @@ export function MapView({ address, map, changes, parameter }) {
   const find = (params.get("find") ?? "").toLowerCase();
   const only = params.get("only") ?? "";
   const clusters = map.data?.clusters ?? [];
-  const shown = useMemo(() => clusters.filter((c) => c.name.includes(find) && is(c, only)), [map.data, find, only]);
+  const community = params.get("community") ?? "";
+  const communities = useMemo(() => [...new Set(clusters.flatMap(communitiesOf))].sort(), [map.data]);
+  const shown = useMemo(() => clusters.filter((c) => c.name.includes(find) && is(c, only) && (!community || communitiesOf(c).includes(community))), [map.data, find, only, community]);
   const regions = useMemo(() => arrange(shown), [shown]);
   const usual = useMemo(() => mostCommon(clusters.map((c) => c.agentVersion)), [map.data]);
   const ref = useRef();
@@ -32,6 +34,8 @@ export function MapView({ address, map, changes, parameter }) {
     </div>
     <div class="bar">
       <${Search} label="Find a cluster" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />
+      ${(communities.length > 1 || community) && html`<label class="select">Community <select name="community" onChange=${(e) => go(here({ community: e.target.value }))}>
+        <option value="">all</option>${communities.map((name) => html`<option key=${name} value=${name} selected=${name === community}>${name}</option>`)}</select></label>`}
       <${Filters} clusters=${clusters} only=${only} />
     </div>
     <div class=${"split" + (chosen ? " open" : "")}>
@@ -67,6 +71,9 @@ function is(c, only) {
     default: return c.phase === only;
   }
 }
+
+/** communitiesOf is the communities of a cluster: with changes, after them. */
+const communitiesOf = (c) => ((c.after ?? c).communities?.length ? (c.after ?? c).communities : ["default"]);
 
 const changed = (c) => !!(c.after || c.down || c.leaves);
 
@@ -123,13 +130,14 @@ function Tile({ c, dense, usual, chosen, rove }) {
       ${c.drain && !at.drain && html`<${Tag} icon="undrain" tone="what">no longer drained<//>`}
       ${c.drain && at.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}
       ${moved(c) && html`<${Tag} icon="move" tone="what">moved<//>`}
+      ${c.after && `${c.communities}` !== `${c.after.communities}` && html`<${Tag} icon="group" tone="what">other communities<//>`}
       ${c.phase !== "Ready" ? html`<${Tag} tone=${p.tone} title=${p.text}>${c.phase}<//>` : !dense && html`<span class="faint">Ready</span>`}
       ${c.cloned && html`<${Tag} icon="conflict" tone="bad" title="Two clusters use this name">cloned<//>`}
       ${c.limited && html`<${Tag} icon="limited" tone="warn" title="The hub refuses more services of this cluster">limited<//>`}
       ${dense && odd && html`<span class="faint">${c.agentVersion}</span>`}
       ${dense && html`<span class="faint" title="exported services">${c.exports ?? 0}</span>`}
     </span>
-    ${!dense && html`<span class="tilemore">${heard}<span>${count(c.exports ?? 0, "export")}</span><span class=${odd ? "odd" : ""} title=${odd ? "not the usual version" : "version of the agent"}>${c.agentVersion ?? "version unknown"}</span></span>`}
+    ${!dense && html`<span class="tilemore">${heard}<span>${count(c.exports ?? 0, "export")}</span>${at.communities?.length > 0 && html`<span title="communities"><${Icon} name="group" label="Communities" /> ${at.communities.slice(0, 3).join(", ")}${at.communities.length > 3 && ` and ${at.communities.length - 3} more`}</span>`}<span class=${odd ? "odd" : ""} title=${odd ? "not the usual version" : "version of the agent"}>${c.agentVersion ?? "version unknown"}</span></span>`}
   </a>`;
 }
 

@@ -2,7 +2,7 @@
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./html.js";
 import { go, here } from "./address.js";
 import { Effects, Icon } from "./parts.js";
-import { between, rem, useMedia, useWindow } from "./rows.js";
+import { between, rem, useWidth, useWindow } from "./rows.js";
 import { phases, placeName, placeText, severity, tiers, ways } from "./words.js";
 
 /** asked lists the ways to a service that lead to endpoints: not a name that resolves to the ClusterSetIP. */
@@ -26,24 +26,31 @@ function cell(answers, cluster) {
   return { by, ready, down, degraded, all: by.length === all.length };
 }
 
+/** unseen is why the clusters of a row don't see a column's export, as clusterset explain says it; "" if one of them does. */
+export function unseen(column, row) {
+  const all = row.places.map((p) => column.unseen?.find((u) => u.from.includes(p.cluster)));
+  return all.every(Boolean) ? all[0].why.replace("{exporter}", column.name).replace("{viewer}", row.places[0].cluster) : "";
+}
+
 /** compare is a cell before and after the changes. */
-export function compare(row, cluster) {
-  const was = cell(row.before, cluster);
-  const is = row.after ? cell(row.after, cluster) : was;
+export function compare(row, column) {
+  const was = { ...cell(row.before, column.name), unseen: unseen(column, row) };
+  const is = { ...(row.after ? cell(row.after, column.name) : was), unseen: unseen(column.after ?? column, row) };
   return { was, is, appears: !was.by.length && is.by.length > 0, goes: was.by.length > 0 && !is.by.length };
 }
 
 /** inWords is a cell in words. */
 function inWords({ was, is, appears, goes }, cluster) {
   const by = (c) => c.by.map((w) => ways[w].name).join(" and ");
-  if (goes) return `${cluster}: would no longer be used by ${by(was)}`;
-  if (!is.by.length) return `${cluster}: not used`;
+  if (goes) return `${cluster}: would no longer be used by ${by(was)}${is.unseen && `: ${is.unseen}`}`;
+  if (!is.by.length) return is.unseen ? `${cluster}: not visible: ${is.unseen}` : `${cluster}: not used`;
   return `${cluster}: ${appears ? "would be used" : "used"} by ${by(is)}, ${is.ready} ready${is.ready !== was.ready && !appears ? ` instead of ${was.ready}` : ""}${is.degraded ? ", as the last resort" : ""}${is.down ? ", but off" : ""}`;
 }
 
 function Cell({ state }) {
   const { was, is, appears, goes } = state;
   if (goes) return html`<span class="mark gone" aria-hidden="true"><${Icon} name="minus" />${was.ready}</span>`;
+  if (!is.by.length && is.unseen) return html`<span class="mark hid" aria-hidden="true"><${Icon} name="hidden" /></span>`;
   if (!is.by.length) return html`<span class="mark none" aria-hidden="true">·</span>`;
   const kind = is.down ? "dead" : is.degraded ? "last" : is.all ? "used" : "some";
   return html`<span class=${`mark ${kind}${appears ? " new" : ""}`} aria-hidden="true">${appears ? html`<${Icon} name="plus" />` : is.down ? html`<${Icon} name="power" />` : is.degraded ? html`<${Icon} name="alert" />` : ""}${
@@ -66,10 +73,13 @@ export function summary(answers) {
 
 export function Matrix({ rows, columns, at, by }) {
   const ref = useRef();
-  const narrow = useMedia("(max-width: 52rem)");
+  const room = useWidth(ref);
   const r = rem();
-  const height = 3.25 * r, width = 6.5 * r, first = (narrow ? 9 : 17) * r, second = 13 * r;
+  const narrow = room < 56 * r; // on a small screen, or beside a panel
+  const height = 3.25 * r, usual = 6.5 * r, first = (narrow ? 9 : 17) * r, second = (narrow ? 10 : 13) * r;
   const before = first + second;
+  const fit = Math.floor((room - before) / usual); // columns that are seen at once; none is cut
+  const width = fit > 0 && fit < columns.length ? (room - before) / fit : usual;
   const total = before + columns.length * width;
   const range = useWindow(ref, rows.length + 1, height, Math.ceil(total / width), width);
   const left = Math.max(0, Math.floor(range.left - before / width));
@@ -134,7 +144,7 @@ export function Matrix({ rows, columns, at, by }) {
     onFocus: () => setFocus({ row, column }), onClick: () => choose(row, column),
   });
   const shownColumns = between(left, right, now.column - 1, columns.length);
-  return html`<div class="matrix" ref=${ref} role="grid" aria-label="Places and the clusters that they use" aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 2} onKeyDown=${onKeyDown}
+  return html`<div class=${"matrixbox" + (range.more ? " more" : "")}><div class="matrix" ref=${ref} role="grid" aria-label="Places and the clusters that they use" aria-rowcount=${rows.length + 1} aria-colcount=${columns.length + 2} onKeyDown=${onKeyDown}
       style=${{ "--first": first + "px", "--second": second + "px" }}>
     <div class="matrixbody" style=${{ height: (rows.length + 1) * height + "px", width: total + "px" }} role="presentation">
       <div class="mrow mhead" role="row" aria-rowindex="1" style=${{ height: height + "px", width: total + "px" }}>
@@ -149,14 +159,14 @@ export function Matrix({ rows, columns, at, by }) {
           <span class="mfirst" role="rowheader" aria-colindex="1" aria-selected=${chosen && !by ? "true" : "false"} ...${rove(i, 0)}><${PlaceName} row=${row} narrow=${narrow} /></span>
           <span class="msecond" role="gridcell" aria-colindex="2"><${Answer} row=${row} /></span>
           ${shownColumns.map((c) => {
-            const state = compare(row, columns[c].name);
+            const state = compare(row, columns[c]);
             return html`<span key=${columns[c].name} class=${"mcell" + (chosen && by === columns[c].name ? " chosen" : "")} role="gridcell" aria-colindex=${c + 3} aria-selected=${chosen && by === columns[c].name ? "true" : "false"}
               title=${inWords(state, columns[c].name)} style=${{ left: before + c * width + "px", width: width + "px" }} ...${rove(i, c + 1)}><span class="unseen">${inWords(state, columns[c].name)}</span><${Cell} state=${state} /></span>`;
           })}
         </div>`;
       })}
     </div>
-  </div>`;
+  </div></div>`;
 }
 
 function Head({ c }) {

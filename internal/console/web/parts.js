@@ -30,6 +30,8 @@ const shapes = {
   swap: html`<path d="M3 6h9.5M10 3.5 12.5 6M13 10H3.5M6 12.5 3.5 10" />`,
   policy: html`<path d="M3 5h10M3 11h10" /><circle cx="6" cy="5" r="1.7" fill="currentColor" /><circle cx="10.5" cy="11" r="1.7" fill="currentColor" />`,
   search: html`<circle cx="7" cy="7" r="4" /><path d="m10 10 3.5 3.5" />`,
+  hidden: html`<path d="M2 8c3.2-4.7 8.8-4.7 12 0-3.2 4.7-8.8 4.7-12 0z" /><path d="M3 13.5 13 2.5" />`,
+  group: html`<circle cx="6" cy="8" r="3.75" /><circle cx="10" cy="8" r="3.75" />`,
   what: html`<path d="M3 13c0-6 2-7.5 10-7.5M10 2.5l3 3-3 3" stroke-dasharray="2.6 1.8" />`,
   limited: html`<path d="M4 13V6m4 7V3m4 10V8" /><path d="M2.5 4.5 13.5 11" />`,
 };

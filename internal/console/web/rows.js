@@ -52,7 +52,7 @@ export function useRows(ref, count, height) {
 
 /** useWindow is useRows for an element that scrolls both ways. */
 export function useWindow(ref, rows, height, columns, width) {
-  const [range, set] = useState({ from: 0, to: 0, left: 0, right: 0 });
+  const [range, set] = useState({ from: 0, to: 0, left: 0, right: 0, more: false });
   useLayoutEffect(() => {
     const e = ref.current;
     if (!e) return;
@@ -63,7 +63,8 @@ export function useWindow(ref, rows, height, columns, width) {
       const to = Math.min(rows, Math.ceil((e.scrollTop + e.clientHeight) / height) + spare);
       const left = Math.max(0, Math.floor(e.scrollLeft / width) - spare);
       const right = Math.min(columns, Math.ceil((e.scrollLeft + e.clientWidth) / width) + spare);
-      set((was) => (was.from === from && was.to === to && was.left === left && was.right === right ? was : { from, to, left, right }));
+      const more = e.scrollLeft + e.clientWidth < e.scrollWidth - 1; // to the right
+      set((was) => (was.from === from && was.to === to && was.left === left && was.right === right && was.more === more ? was : { from, to, left, right, more }));
     };
     const soon = () => { frame ||= requestAnimationFrame(measure); };
     measure();
@@ -77,6 +78,19 @@ export function useWindow(ref, rows, height, columns, width) {
     };
   }, [rows, height, columns, width]);
   return range;
+}
+
+/** useWidth is the width in pixels that an element has for its contents; 0 before it is known. */
+export function useWidth(ref) {
+  const [width, set] = useState(0);
+  useLayoutEffect(() => {
+    const measure = () => set(ref.current.clientWidth);
+    measure();
+    const observer = new ResizeObserver(measure);
+    observer.observe(ref.current);
+    return () => observer.disconnect();
+  }, []);
+  return width;
 }
 
 /** between lists the numbers from..to-1, and one more if it is elsewhere within 0..count-1. */

@@ -50,13 +50,14 @@ export function ServiceView({ address, changes, parameter }) {
         <${Search} label="Find a place" value=${params.get("place") ?? ""} onChange=${(v) => go(here({ place: v }), { replace: true })} />
         <${Toggle} on=${fold} values=${{ fold: fold ? null : "1" }} title="One row for all places with the same answers">fold alike<//>
         <a class="toggle" href=${to("whatif", [], { kind: "policy", service })}><${Icon} name="policy" /> try another policy…</a>
+        <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export it to others…</a>
         <span class="faint">${count(places, "place")} × ${count(data.columns.length, "cluster")}</span>
       </div>
-      <${Legend} changes=${changes} />
+      <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} />
       <div class=${"split wide" + (chosen ? " open" : "")}>
         ${rows.length === 0 ? html`<p class="notice">${places ? "No place matches." : "No place has clients."}</p>`
           : html`<${Matrix} rows=${rows} columns=${data.columns} at=${at} by=${by} />`}
-        ${chosen && html`<${Answers} key=${at} row=${chosen} place=${chosen.places.find((p) => placeText(p) === at)} column=${data.columns.find((c) => c.name === by)}
+        ${chosen && html`<${Answers} key=${at} row=${chosen} place=${chosen.places.find((p) => placeText(p) === at)} column=${data.columns.find((c) => c.name === by)} columns=${data.columns}
           service=${service} parameter=${parameter} params=${params} />`}
       </div>
     </section>
@@ -79,8 +80,9 @@ function Conflicts({ list = [] }) {
 }
 
 function Exporters({ columns, changes, service }) {
+  const limited = columns.some((c) => c.exportTo || c.after?.exportTo);
   return html`<div class="scroll" tabindex="0" role="region" aria-label="Exporting clusters"><table>
-    <thead><tr><th scope="col">Cluster</th><th scope="col">State</th><th scope="col">Where</th><th scope="col">Ready</th><th scope="col">Exported</th><th scope="col">ClusterIP</th><th scope="col">What if</th></tr></thead>
+    <thead><tr><th scope="col">Cluster</th><th scope="col">State</th><th scope="col">Where</th><th scope="col">Ready</th><th scope="col">Exported</th><th scope="col">ClusterIP</th>${limited && html`<th scope="col">Exported to</th>`}<th scope="col">What if</th></tr></thead>
     <tbody>${columns.slice(0, 50).map((c) => {
       const at = c.after ?? c, off = c.down || at.down;
       const links = [["down", "power", "off"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"]];
@@ -94,6 +96,7 @@ function Exporters({ columns, changes, service }) {
         <td>${c.ready} of ${c.endpoints}</td>
         <td>${c.exportedAt && html`<${Age} time=${c.exportedAt} />`}</td>
         <td>${c.clusterIPs?.join(", ") ?? ""}</td>
+        ${limited && html`<td>${at.exportTo?.join(", ") || html`<span class="faint">all</span>`}</td>`}
         <td class="links">${links.map(([kind, icon, text]) => html`<a key=${kind} class="toggle" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} aria-label=${`${text} ${c.name}`} href=${here({ if: withCluster(changes, kind, c.name).map(toWords) })}><${Icon} name=${icon} /> ${text}</a>`)}
           <a class="toggle" role="button" aria-pressed=${unexported ? "true" : "false"} aria-label=${`unexport from ${c.name}`} href=${here({ if: (unexported ? changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name)) : [...changes, un]).map(toWords) })}><${Icon} name="minus" /> unexport</a></td>
       </tr>`;
@@ -101,11 +104,12 @@ function Exporters({ columns, changes, service }) {
   </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix below</p>`}`;
 }
 
-function Legend({ changes }) {
+function Legend({ changes, hidden }) {
   const all = [
     ["used", html`3`, "used: ready endpoints"], ["some", html`3<small>IP</small>`, "used by some ways only, named"], ["last", html`<${Icon} name="alert" />3`, "used as the last resort"],
     ["dead", html`<${Icon} name="power" />3`, "used, but off"], ["", "·", "not used"],
   ];
+  if (hidden) all.push(["hid", html`<${Icon} name="hidden" />`, "not visible: by communities or export-to"]);
   if (changes.length) all.push(["used new", html`<${Icon} name="plus" />3`, "would be used"], ["gone", html`<${Icon} name="minus" />3`, "would no longer be used"]);
   return html`<ul class="legend" aria-label="What cells mean">${all.map(([kind, mark, text]) => html`<li key=${text}><span class=${"mark " + kind} aria-hidden="true">${mark}</span> ${text}</li>`)}
     <li class="faint">Ways: ${Object.values(ways).map((w) => `${w.short} = ${w.name}`).join(", ")}</li></ul>`;

@@ -9,13 +9,13 @@ import { count, severity } from "./words.js";
 
 const kinds = {
   down: ["Switch off", "power"], drain: ["Drain", "drain"], undrain: ["End a drain", "undrain"], leave: ["Take out of the set", "left"], place: ["Move", "move"],
-  policy: ["Set a policy", "policy"], unexport: ["End an export", "minus"], export: ["Export", "plus"],
+  policy: ["Set a policy", "policy"], communities: ["Set communities", "group"], exportTo: ["Limit an export", "hidden"], unexport: ["End an export", "minus"], export: ["Export", "plus"],
 };
 
 export function WhatIfView({ address, map, changes, whatif }) {
   return html`
     <div class="viewhead"><h1 tabindex="-1">What if</h1>
-      <p class="lead">Switch a cluster off, drain it, move it, or set a policy: every view shows the difference. Nothing is changed.</p></div>
+      <p class="lead">Switch a cluster off, drain it, move it, set a policy, or change who sees what: every view shows the difference. Nothing is changed.</p></div>
     <${Builder} key=${address.params.get("kind") + "|" + address.params.get("cluster") + "|" + address.params.get("service")} params=${address.params} clusters=${map.data?.clusters ?? []} changes=${changes} />
     ${changes.length > 0 && html`<${Result} params=${address.params} changes=${changes} whatif=${whatif} />`}`;
 }
@@ -23,7 +23,7 @@ export function WhatIfView({ address, map, changes, whatif }) {
 /** Builder puts one change together. What is wrong with it the server says. */
 function Builder({ params, clusters, changes }) {
   const kind = kinds[params.get("kind")] ? params.get("kind") : "down";
-  const ofService = ["policy", "export", "unexport"].includes(kind);
+  const ofService = ["policy", "exportTo", "export", "unexport"].includes(kind);
   const [service, setService] = useState(params.get("service") ?? "");
   const offers = useApi(ofService && service.length > 0 ? "api/services?limit=20&q=" + encodeURIComponent(service) : null, { on: [], key: "offers" });
   const submit = (e) => {
@@ -34,6 +34,8 @@ function Builder({ params, clusters, changes }) {
     switch (kind) {
       case "place": next = [...changes, { place: { cluster: f.cluster, ...(f.zones && { zones: list(f.zones) }), ...(f.region && { region: f.region }) } }]; break;
       case "policy": next = [...changes, { policy: { service: f.service, ...(f.prefer && { prefer: f.prefer }), ...(f.boundary && { boundary: f.boundary }), ...(f.minReady && { minReady: Number(f.minReady) }) } }]; break;
+      case "communities": next = [...changes, { communities: { cluster: f.cluster, to: list(f.to) } }]; break;
+      case "exportTo": next = [...changes, { exportTo: { service: f.service, to: list(f.to) } }]; break;
       case "export": case "unexport": next = [...changes, { [kind]: { service: f.service, from: f.cluster } }]; break;
       default: next = changes.some((c) => c[kind]?.includes(f.cluster)) ? changes : withCluster(changes, kind, f.cluster);
     }
@@ -47,7 +49,9 @@ function Builder({ params, clusters, changes }) {
     <datalist id="services">${offers.data?.items?.map((s) => html`<option key=${s.namespace + s.name} value=${s.namespace + "/" + s.name}></option>`)}</datalist>
     <div class="fields">
       ${ofService && html`<label>Service <input name="service" required list="services" placeholder="namespace/name" autocomplete="off" spellcheck="false" value=${service} onInput=${(e) => setService(e.target.value)} /></label>`}
-      ${kind !== "policy" && cluster}
+      ${kind !== "policy" && kind !== "exportTo" && cluster}
+      ${kind === "communities" && html`<label>Communities <input name="to" required placeholder="payments, edge-asia; or default" autocomplete="off" spellcheck="false" /></label>`}
+      ${kind === "exportTo" && html`<label>Clusters and communities <input name="to" required placeholder="shanghai, edge-asia; - for all" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "place" && html`<label>Zones <input name="zones" placeholder="as now; - for unknown" autocomplete="off" /></label><label>Region <input name="region" placeholder="as now; - for unknown" autocomplete="off" /></label>`}
       ${kind === "policy" && html`<label>Prefer <input name="prefer" list="prefers" placeholder="as now" autocomplete="off" /></label>
         <datalist id="prefers">${["zone region", "region", "cluster zone region", "cluster", "none"].map((v) => html`<option key=${v} value=${v}></option>`)}</datalist>

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/chromedp/chromedp/kb"
+)
+
+// A set with communities: the map shows and filters them, and a service says which place doesn't see which export, and why.
+func TestCommunities(t *testing.T) {
+	p := open(t, start(t, "--manifests", filepath.Join(root, "internal", "console", "testdata", "communities.yaml")), "#/map")
+	p.sees("4 clusters in 1 region", "2 services, 1 in conflict", "payments, edge-asia")
+	p.choose("select[name=community]", "payments")
+	p.until(`document.querySelectorAll(".tile").length === 2`)
+	p.click(".tile", "tianjin")
+	p.until(`[...document.querySelectorAll(".facts > div")].some((e) => e.innerText.replace(/\s+/g, " ") === "Communities payments")`)
+	p.accessible()
+
+	p.goTo("#/service/shop/web")
+	p.sees("only these clusters see both: beijing", "not visible: by communities or export-to")
+	const hidden = "tianjin: not visible: tianjin exports it, and shares no community with shanghai"
+	p.until(`!!document.querySelector('[title="` + hidden + `"] .mark.hid')`)
+	p.accessible()
+	p.click(`[title="`+hidden+`"]`, "")
+	p.sees("Why: tianjin exports it, and shares no community with shanghai.")
+	p.press(kb.Escape)
+
+	p.goTo("#/service/shop/ledger")
+	p.sees("Exported to")
+	p.click(`.mrow .mfirst`, "shanghai")
+	p.sees("Not visible from there: beijing exports it, but not to shanghai (clusterset.dev/export-to).")
+
+	// What if it were otherwise: every view shows the difference.
+	p.goTo("#/whatif?kind=communities&cluster=tianjin")
+	p.fill("input[name=to]", "payments, edge-asia")
+	p.click("button", "Add the change")
+	p.sees("put tianjin into payments, edge-asia", "1 of 2 services changes", "1 more")
+	p.goTo("#/whatif?kind=exportTo&service=shop/ledger")
+	p.fill("input[name=to]", "-")
+	p.click("button", "Add the change")
+	p.sees("export shop/ledger to all")
+	p.accessible()
+	p.goTo("#/service/shop/web?if=communities+tianjin+to%3Dpayments,edge-asia")
+	p.until(`document.querySelector('[title^="tianjin: would be used"]') !== null && !document.querySelector('[title="` + hidden + `"]')`)
+	p.goTo("#/map?if=communities+tianjin+to%3Dpayments,edge-asia")
+	p.sees("other communities")
+}
+
+// Beside a panel no column is cut at a width of 1280: the matrix scrolls within its box, whose edge says that there is more.
+func TestMatrixBesideAPanel(t *testing.T) {
+	p := open(t, theSet(t), "#/service/shop/web?at=tianjin%2Fcn-north-1b%2Fcn-north")
+	p.size(1280, 800)
+	p.sees("From tianjin")
+	whole := `(() => {
+		const m = document.querySelector(".matrix"), edge = m.getBoundingClientRect().right;
+		const heads = [...m.querySelectorAll(".mhead .mcell")].map((e) => e.getBoundingClientRect());
+		return m.scrollWidth > m.clientWidth && heads.filter((h) => h.right <= edge).length >= 2 && heads.every((h) => h.right <= edge || h.left >= edge - 3) &&
+			document.documentElement.scrollWidth <= innerWidth;
+	})()`
+	p.until(whole)
+	more := `document.querySelector(".matrixbox.more") !== null && getComputedStyle(document.querySelector(".matrixbox"), "::after").borderRightWidth === "3px"`
+	p.until(more)
+	p.do(`document.querySelector(".matrix").scrollLeft = 10000`)
+	p.until(`document.querySelector(".matrixbox.more") === null`)
+}
+
+// What closes gives the focus back to what opened it.
+func TestFocusReturns(t *testing.T) {
+	p := open(t, theSet(t), "#/map")
+	p.click(".tile", "beijing-1")
+	p.sees("Clients in zones")
+	p.click(".close", "")
+	p.seesNot("Clients in zones")
+	p.until(`document.activeElement?.matches(".tile") && document.activeElement.innerText.includes("beijing-1")`)
+
+	p.goTo("#/service/shop/web")
+	p.click(`.mrow:has(.mplace b) [title^="tianjin: not used"]`, "tianjin")
+	p.sees("Why:")
+	p.do(`document.querySelector(".answers .toggle").focus()`)
+	p.press(kb.Escape)
+	p.seesNot("Why:")
+	p.until(`document.activeElement?.matches(".mcell") && document.activeElement.title.startsWith("tianjin: ")`)
+}
