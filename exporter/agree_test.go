@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"slices"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -44,7 +45,7 @@ func TestConflictConditionsAgreeWithExplainAndStatus(t *testing.T) {
 				if cluster, _ := own.SourceCluster(); cluster != viewer {
 					continue
 				}
-				others := append(append([]*clustersetv1alpha1.ExportedService{}, records[:i]...), records[i+1:]...)
+				others := slices.Concat(records[:i], records[i+1:])
 				said := conflictOf(own, others, member)
 				if (said.Status == "True") != (len(f.Conflicts) > 0) || len(f.Conflicts) == 1 && f.Conflicts[0] != said.Reason+": "+said.Message {
 					t.Errorf("%s in %s: the condition is %s: %s, explain has %q", key, viewer, said.Status, said.Message, f.Conflicts)

@@ -88,10 +88,10 @@ func distinct(addrs []netip.Addr) int {
 // SameExported reports whether Exported returns the same for both States, because the objects are the same.
 func (s *State) SameExported(other *State, key types.NamespacedName) bool {
 	a, b := s.services[key], other.services[key]
-	if a != nil && !(s.views.Alike(a.services) && other.views.Alike(a.services)) && !s.views.Equal(other.views) {
+	if a == nil || b == nil || !slices.Equal(a.services, b.services) || !slices.Equal(a.endpoints, b.endpoints) {
 		return false
 	}
-	if a == nil || b == nil || !slices.Equal(a.services, b.services) || !slices.Equal(a.endpoints, b.endpoints) {
+	if limited := !s.views.Alike(a.services) || !other.views.Alike(a.services); limited && !s.views.Equal(other.views) {
 		return false
 	}
 	return !slices.ContainsFunc(a.services, func(r *clustersetv1alpha1.ExportedService) bool { return s.members[of(r)] != other.members[of(r)] })
