@@ -29,9 +29,10 @@ var rules = map[string]struct {
 // elsewhere are commands that another test runs, or that are a test, by how they begin. A Makefile's target needs no entry:
 // that it exists is checked.
 var elsewhere = map[string]string{
-	"clusterset console --hub-context hub ":           "TestLive",
-	"clusterset console --manifests examples/preview": "TestExample",
-	"dig @127.0.0.1 -p 1053 ":                         "TestReadmeDigs",
+	"clusterset console --hub-context hub ":                    "TestLive",
+	"clusterset console --manifests examples/preview":          "TestExample",
+	"dig @127.0.0.1 -p 1053 ":                                  "TestReadmeDigs",
+	"kubectl --context beijing -n shop get serviceexport web ": "TestGitOps",
 }
 
 func TestEveryBlockHasARule(t *testing.T) {
