@@ -22,7 +22,7 @@ import (
 // others are the clusters besides near and far.
 func (b *bench) others() int { return b.clusters - 2 }
 
-// fill joins the other clusters and writes what their exporters would have: services, of which every second is headless,
+// fill joins the other clusters and writes what their exporters would have written: services, every second one headless,
 // each with its share of the slices.
 func (b *bench) fill(ctx context.Context) error {
 	b.say("filling the hub with %d services and %d slices of %d endpoints, of %d clusters", b.services, b.slices, b.endpointsPer, b.others())

@@ -7,7 +7,7 @@ import (
 	"github.com/clusterset/clusterset/internal/preview"
 )
 
-// memory is the last answer of /api/whatif. It is only used by whoever has the place of the request.
+// memory is the last answer of /api/whatif. Only the request that holds the place uses it.
 type memory struct {
 	of      *preview.State
 	changes string

@@ -50,7 +50,7 @@ type Server struct {
 // CRD is a kind that must be served.
 type CRD struct {
 	Name     string   // such as globalservices.dns.fabedge.io
-	Want     []string // versions, of which one has to be served
+	Want     []string // the versions; one of them must be served
 	Served   []string
 	Optional bool
 	// Outdated are fields that our definition has and the installed one lacks. Unread means that its schema could not be read.

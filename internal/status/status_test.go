@@ -81,7 +81,7 @@ func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.
 	}
 }
 
-// inCommunities are clusters in communities, of which the hub says what it does.
+// inCommunities are clusters in communities, with the conditions that the hub sets.
 func inCommunities(said, ofLyon *metav1.Condition) []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
 		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
