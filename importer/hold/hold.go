@@ -102,7 +102,7 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	}
 	// The caches need no request, which many members would make at once.
 	known := h.Guard.known(ctx)
-	withdrawn, first := !removal.Other, time.Duration(math.MaxInt64)
+	withdrawn, first, vanished := !removal.Other, time.Duration(math.MaxInt64), time.Duration(-1)
 	var d Decision
 	if known == nil {
 		for _, p := range removal.Missing {
@@ -115,7 +115,9 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 			again := heldRetry
 			var lost *LostError
 			switch {
-			case errors.Is(err, errVanished), errors.Is(err, errLeaving):
+			case errors.Is(err, errVanished):
+				again, vanished = vanishedRetry, max(vanished, h.Clock.Since(since[p]))
+			case errors.Is(err, errLeaving):
 				again = vanishedRetry
 			case errors.As(err, &lost):
 				again = lost.Retry(h.Clock.Now())
@@ -127,7 +129,11 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	}
 	switch {
 	case known == nil && len(d.Retained) == len(removal.Missing) && !removal.Other:
-		return d // nothing goes
+		// Nothing goes. A hub that has lost a whole kind of record, and has it back before something would go, is asked in time to notice.
+		if h.Spread <= vanished && vanished < h.Spread+vanishedRetry {
+			_ = h.Guard.MayDelete(ctx)
+		}
+		return d
 	case known == nil && withdrawn:
 		return d // its exporter withdrew it
 	case known == nil && !removal.Other && first < h.Spread:

@@ -6,11 +6,14 @@ import (
 	"testing"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 
@@ -180,6 +183,48 @@ func TestHold(t *testing.T) {
 				t.Errorf("it still remembers %v", h.since)
 			}
 		})
+	}
+}
+
+// A kind of record that goes from the hub takes all its objects along. If it is back before any of them would be deleted, the members
+// get their minute (C41) all the same: their exporters try again only every now and then.
+func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
+	began := time.Unix(1_700_000_000, 0)
+	clock := clocktesting.NewFakePassiveClock(began)
+	var refuses error
+	asked := 0
+	hub := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(
+		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}},
+		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}, Status: clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberReady}},
+	).WithInterceptorFuncs(interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
+		asked++
+		return refuses
+	}}).Build()
+	h := &Hold{
+		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
+		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Spread: 3 * time.Second,
+	}
+	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
+	refuses = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
+	for at := time.Duration(0); at < VanishedGrace; at += vanishedRetry {
+		if at == 5*time.Second {
+			refuses = nil
+		}
+		clock.SetTime(began.Add(at))
+		if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 1 || d.Retry != vanishedRetry {
+			t.Errorf("after %s: %+v", at, d)
+		}
+	}
+	if asked != 2 { // for each kind
+		t.Errorf("asked %d times", asked)
+	}
+	clock.SetTime(began.Add(VanishedGrace))
+	if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); !d.Refused || !errors.Is(d.Why, ErrLost) {
+		t.Errorf("the kind was away a moment ago: %+v", d)
+	}
+	clock.SetTime(began.Add(h.Spread + settleFor))
+	if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 0 {
+		t.Errorf("a minute later: %+v", d)
 	}
 }
 

@@ -14,13 +14,19 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// communityFaults are changes of communities.
+// communityFaults are changes of communities. During all other faults the hub enforces communities, too.
 var communityFaults = []fault{
 	{group: "communities", name: "a member is taken out of those of the others, and put back", promise: "what it exports goes from the others, what they export goes from it, and both are back; no other answer changes", does: func(c *chaos) {
 		apart := map[string][]string{c.victim.name: {"apart"}}
-		c.prober.expect(c.staying(apart))
+		stage := c.staying(apart)
+		c.prober.expect(stage)
 		c.become(apart)
 		kube.Eventually(c, converge, c.check)
+		for i, s := range c.servers {
+			if n := len(differing(c.phases[chaosReady][i], stage[i])); n > 0 {
+				c.touched("%d answers changed at %s", n, s.member.name)
+			}
+		}
 		c.churn(5)
 		c.become(map[string][]string{c.victim.name: c.victim.communities})
 	}},
@@ -76,6 +82,9 @@ func TestUpgradeIntoCommunities(t *testing.T) {
 	to := map[string][]string{"xicheng": {"north"}, "shijiazhuang": {"north", "south"}, "minhang": {"south"}}
 	late := int(seed % 3) //nolint:gosec // 0 to 2
 	c := newChaos(t, seed, func(f *fleet) {
+		for _, m := range f.members {
+			m.communities = nil
+		}
 		m := f.members[late]
 		m.agent.Path, m.more = filepath.Join(bin, "clusterset"), rightOfPrevious
 	})
@@ -112,6 +121,7 @@ func (c *chaos) unchanged(what string) {
 	c.victim = c.members[c.IntN(len(c.members))]
 	c.churn(5)
 	c.mend()
+	c.watch(c.round())
 	counts := c.prober.collect()
 	c.Logf("%s: %d questions", what, counts.asked)
 	if counts.bad() > 0 {

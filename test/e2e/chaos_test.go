@@ -132,10 +132,11 @@ func newChaos(t *testing.T, seed uint64, changes ...func(*fleet)) *chaos {
 	alone(t)
 	// Small, so that it is quickly filled.
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(chaosQuota))}
+	// All share a community, so that all see all, and the hub enforces communities.
 	specs := []clusterSpec{
-		{name: "xicheng", zone: "beijing", region: "north", dualStack: true, options: quota},
-		{name: "shijiazhuang", zone: "hebei", region: "north", options: quota},
-		{name: "minhang", zone: "shanghai", region: "south", dualStack: true, options: quota},
+		{name: "xicheng", zone: "beijing", region: "north", dualStack: true, communities: []string{"cities", "north"}, options: quota},
+		{name: "shijiazhuang", zone: "hebei", region: "north", communities: []string{"cities", "north"}, options: quota},
+		{name: "minhang", zone: "shanghai", region: "south", dualStack: true, communities: []string{"cities", "south"}, options: quota},
 	}
 	f := assemble(t.TempDir(), specs)
 	f.hub.options = quota

@@ -35,7 +35,7 @@ func TestUpgrade(t *testing.T) {
 			p.Path = filepath.Join(old, filepath.Base(p.Path))
 		}
 		for _, m := range f.members {
-			m.more = rightOfPrevious
+			m.more, m.communities = rightOfPrevious, nil
 		}
 	})
 	c.oldCRDs(&c.hub.cluster, old)
