@@ -95,6 +95,17 @@ test-long: kube ## Run the end-to-end tests at length on programs with the race 
 	$(GO) test -timeout 30m -count=1 ./hack/demo
 	$(MAKE) load chaos CLUSTERSET_BINARIES=
 
+# What members and hubs do most, as processes on real API servers.
+BASIC_E2E := TestAnnotatedService|TestServiceExportAnswers|TestFabDNSFourCities|TestSRV|TestDualStack|TestLeftAndLost
+
+.PHONY: test-oldest
+test-oldest: ## Run what matters most on the oldest Kubernetes that is supported, and on a hub and members of different minors
+	CLUSTERSET_KUBE_RELEASE=oldest $(GO) run ./test/kube/build >/dev/null
+	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 ./test/kube ./internal/join ./hub
+	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
+	CLUSTERSET_HUB_RELEASE=oldest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
+	CLUSTERSET_KUBE_RELEASE=oldest CLUSTERSET_HUB_RELEASE=newest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
+
 .PHONY: e2e
 e2e: kube ## Run only the end-to-end tests: a hub, members, agents and DNS as processes
 	$(GO) test -timeout 30m -count=1 -v ./test/e2e

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -93,7 +94,13 @@ func newHub(base *testfleet.Hub) *hub {
 	return &hub{cluster: cluster{Cluster: &base.Cluster}, Metrics: &base.Metrics, process: base.Process, base: base}
 }
 
-func (h *hub) launch(ctx context.Context) error { return h.Launch(ctx, h.options...) }
+// hubReleaseEnv names the release of Kubernetes that hubs run, if it isn't that of the members (CLUSTERSET_KUBE_RELEASE).
+const hubReleaseEnv = "CLUSTERSET_HUB_RELEASE"
+
+func (h *hub) launch(ctx context.Context) error {
+	release := kube.WithRelease(kube.Release(os.Getenv(hubReleaseEnv)))
+	return h.Launch(ctx, append([]kube.Option{release}, h.options...)...)
+}
 
 // prepare installs the CRDs and rights that a hub needs.
 func (h *hub) prepare(ctx context.Context) error {

@@ -26,6 +26,32 @@ type Binaries struct {
 	Proxy             string
 }
 
+// Release is one of the pinned releases of Kubernetes. The empty one is what
+// CLUSTERSET_KUBE_RELEASE says, or else the newest.
+type Release string
+
+const (
+	Newest Release = "newest"
+	Oldest Release = "oldest"
+)
+
+const releaseEnv = "CLUSTERSET_KUBE_RELEASE"
+
+// folder is where the module is that pins the release.
+func (r Release) folder() (string, error) {
+	if r == "" {
+		r = Release(os.Getenv(releaseEnv))
+	}
+	switch r {
+	case "", Newest:
+		return "controlplane", nil
+	case Oldest:
+		return "oldest", nil
+	default:
+		return "", fmt.Errorf("release %q of Kubernetes: want oldest or newest", r)
+	}
+}
+
 // binEnv names a folder to use instead of the cache. Programs in it are used as
 // they are, so the tests can run against another release; missing ones are
 // built into it.
@@ -34,6 +60,7 @@ const binEnv = "CLUSTERSET_KUBE_BIN"
 type buildOptions struct {
 	controllerManager bool
 	proxy             bool
+	release           Release
 	progress          io.Writer
 }
 
@@ -51,6 +78,12 @@ func IncludeProxy() BuildOption {
 	return func(o *buildOptions) { o.proxy = true }
 }
 
+// BuildRelease builds the API server and the controller manager of a release.
+// etcd and kube-proxy are always the newest.
+func BuildRelease(r Release) BuildOption {
+	return func(o *buildOptions) { o.release = r }
+}
+
 // BuildProgress makes Build report to w what it compiles and how long it took.
 // It reports nothing when everything is cached.
 func BuildProgress(w io.Writer) BuildOption {
@@ -60,59 +93,67 @@ func BuildProgress(w io.Writer) BuildOption {
 // Build compiles the control plane's programs unless the cache holds them, and
 // returns their paths. Packages tested in parallel build once: the others wait
 // for the first. The cache key covers everything that decides the result, so a
-// new version in controlplane/go.mod is built again and an old checkout still
-// finds its own.
+// new version in a go.mod is built again and an old checkout still finds its
+// own.
 func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 	o := buildOptions{progress: io.Discard}
 	for _, opt := range opts {
 		opt(&o)
 	}
-	src, err := readSource()
+	newest, err := readSource(Newest)
 	if err != nil {
 		return Binaries{}, fmt.Errorf("build control plane: %w", err)
 	}
-	dir, err := src.binDir()
+	src, err := readSource(o.release)
 	if err != nil {
 		return Binaries{}, fmt.Errorf("build control plane: %w", err)
 	}
 
-	b := Binaries{Etcd: filepath.Join(dir, "etcd"), APIServer: filepath.Join(dir, "kube-apiserver")}
+	b := Binaries{Etcd: newest.program("etcd"), APIServer: src.program("kube-apiserver")}
 	targets := []target{
-		{b.Etcd, "go.etcd.io/etcd/server/v3", "half a minute"},
-		{b.APIServer, "k8s.io/kubernetes/cmd/kube-apiserver", "3 to 10 minutes"},
+		{newest, b.Etcd, "go.etcd.io/etcd/server/v3", "half a minute"},
+		{src, b.APIServer, "k8s.io/kubernetes/cmd/kube-apiserver", "3 to 10 minutes"},
 	}
 	if o.controllerManager {
-		b.ControllerManager = filepath.Join(dir, "kube-controller-manager")
-		targets = append(targets, target{b.ControllerManager, "k8s.io/kubernetes/cmd/kube-controller-manager", "1 to 3 minutes more"})
+		b.ControllerManager = src.program("kube-controller-manager")
+		targets = append(targets, target{src, b.ControllerManager, "k8s.io/kubernetes/cmd/kube-controller-manager", "1 to 3 minutes more"})
 	}
 	if o.proxy {
-		b.Proxy = filepath.Join(dir, "kube-proxy")
-		targets = append(targets, target{b.Proxy, "k8s.io/kubernetes/cmd/kube-proxy", "1 to 2 minutes more"})
+		b.Proxy = newest.program("kube-proxy")
+		targets = append(targets, target{newest, b.Proxy, "k8s.io/kubernetes/cmd/kube-proxy", "1 to 2 minutes more"})
 	}
 	for _, t := range targets {
-		if err := src.build(ctx, t, o.progress); err != nil {
+		if err := t.source.build(ctx, t, o.progress); err != nil {
 			return Binaries{}, fmt.Errorf("build %s (go run ./test/kube/build does so ahead of the tests): %w", t.pkg, err)
 		}
 	}
 	return b, nil
 }
 
-// target is one program: its path, its package, and about how long its build
-// takes on two cores with nothing cached.
+// target is one program: the module that pins it, its path, its package, and
+// about how long its build takes on two cores with nothing cached.
 type target struct {
+	source           source
 	path, pkg, takes string
 }
 
-// source is the controlplane module and everything in it that decides the
-// result.
+// source is a module with pins and everything in it that decides the result.
 type source struct {
-	dir     string // the folder of the controlplane module
+	dir     string // the folder of the module
 	version string // of k8s.io/kubernetes, "v1.36.3"
 	key     string // hash of the pins, the compiler and its flags
+	bin     string // the folder of its programs
 }
 
-func readSource() (source, error) {
-	dir, err := moduleDir()
+// program is where one of the source's programs goes.
+func (s source) program(name string) string { return filepath.Join(s.bin, name) }
+
+func readSource(r Release) (source, error) {
+	folder, err := r.folder()
+	if err != nil {
+		return source{}, err
+	}
+	dir, err := moduleDir(folder)
 	if err != nil {
 		return source{}, err
 	}
@@ -134,25 +175,26 @@ func readSource() (source, error) {
 	parts := append([]string{string(mod), string(sum), runtime.Version(), runtime.GOOS, runtime.GOARCH}, s.flags()...)
 	hash := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
 	s.key = fmt.Sprintf("%x", hash[:8])
-	return s, nil
+	s.bin, err = s.binDir()
+	return s, err
 }
 
 var kubernetesPin = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)\b`)
 
-// moduleDir finds the controlplane module: beside this file or, when the binary
-// was built with -trimpath and no longer knows where that was, in a folder
-// above the working directory.
-func moduleDir() (string, error) {
+// moduleDir finds a module with pins: beside this file or, when the binary was
+// built with -trimpath and no longer knows where that was, in a folder above the
+// working directory.
+func moduleDir(folder string) (string, error) {
 	var candidates []string
 	if _, file, _, ok := runtime.Caller(0); ok {
-		candidates = append(candidates, filepath.Join(filepath.Dir(file), "controlplane"))
+		candidates = append(candidates, filepath.Join(filepath.Dir(file), folder))
 	}
 	wd, err := os.Getwd()
 	if err != nil {
-		return "", fmt.Errorf("find controlplane module: %w", err)
+		return "", fmt.Errorf("find module %s: %w", folder, err)
 	}
 	for dir := wd; ; dir = filepath.Dir(dir) {
-		candidates = append(candidates, filepath.Join(dir, "test", "kube", "controlplane"))
+		candidates = append(candidates, filepath.Join(dir, "test", "kube", folder))
 		if dir == filepath.Dir(dir) {
 			break
 		}
@@ -162,7 +204,7 @@ func moduleDir() (string, error) {
 			return dir, nil
 		}
 	}
-	return "", fmt.Errorf("find controlplane module: no test/kube/controlplane/go.mod above %s", wd)
+	return "", fmt.Errorf("find module %[1]s: no test/kube/%[1]s/go.mod above %[2]s", folder, wd)
 }
 
 // flags are the go build flags besides the package. Without DWARF the cold

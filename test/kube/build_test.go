@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheAPIServerKnowsItsVersion(t *testing.T) {
-	src, err := readSource()
+	src, err := readSource("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,7 +43,7 @@ func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, e
 	for _, opt := range opts {
 		opt(&o)
 	}
-	build := []BuildOption{BuildProgress(o.progress)}
+	build := []BuildOption{BuildProgress(o.progress), BuildRelease(o.release)}
 	if o.controllerManager {
 		build = append(build, IncludeControllerManager())
 	}

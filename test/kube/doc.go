@@ -9,6 +9,10 @@
 // does it before the tests start, and shows its progress. After that [Start]
 // takes seconds.
 //
+// The module in ./oldest pins the API server and the controller manager of the
+// oldest release of Kubernetes that we support. [WithRelease] runs one control
+// plane of it, and CLUSTERSET_KUBE_RELEASE=oldest all that aren't given one.
+//
 // A test calls [Start]; a program without a testing.TB (make demo, TestMain)
 // calls [Launch] and [ControlPlane.Stop]. One process can run several control
 // planes at the same time: a hub and its members.

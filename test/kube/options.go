@@ -3,6 +3,7 @@ package kube
 import "io"
 
 type options struct {
+	release           Release
 	controllerManager bool
 	serviceCIDRs      []string
 	apiserverArgs     []string
@@ -42,6 +43,11 @@ func WithAPIServerArgs(args ...string) Option {
 // given here overrides the default.
 func WithEtcdArgs(args ...string) Option {
 	return func(o *options) { o.etcdArgs = append(o.etcdArgs, args...) }
+}
+
+// WithRelease runs a pinned release of Kubernetes.
+func WithRelease(r Release) Option {
+	return func(o *options) { o.release = r }
 }
 
 // WithProgress makes [Launch] report to w what it compiles.
