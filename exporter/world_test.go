@@ -38,7 +38,8 @@ type world struct {
 func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
 	t.Helper()
 	t.Parallel()
-	w := &world{T: t, hub: kube.Start(t), member: kube.Start(t)}
+	planes := kube.StartAll(t, nil, nil)
+	w := &world{T: t, hub: planes[0], member: planes[1]}
 	w.member.Apply(t, mcsCRDs...)
 	if err := join.InstallHubCRDs(t.Context(), w.hub.Config()); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,8 @@ type world struct {
 // newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run, and two more.
 func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
 	t.Helper()
-	w := &world{t: t, hub: kube.Start(t), member: kube.Start(t, memberOptions...)}
+	planes := kube.StartAll(t, nil, memberOptions)
+	w := &world{t: t, hub: planes[0], member: planes[1]}
 	w.hub.Apply(t, crds.All()...)
 	w.hub.Apply(t, readFile(t, "testdata/rbac-hub.yaml"))
 	w.member.Apply(t, crds.All()...)

@@ -37,7 +37,8 @@ type credentials struct {
 }
 
 func startCredentials(t *testing.T) *credentials {
-	w := &credentials{whole: t, hub: kube.Start(t), member: kube.Start(t), logs: &lockedBuffer{}}
+	planes := kube.StartAll(t, nil, nil)
+	w := &credentials{whole: t, hub: planes[0], member: planes[1], logs: &lockedBuffer{}}
 	dir := t.TempDir()
 	w.kubeconfig = filepath.Join(dir, "hub")
 	var err error

@@ -71,7 +71,8 @@ func start(t *testing.T, args ...string) (stop func() int) {
 
 // TestAMembership goes through the life of one: join, member and hub running, leave.
 func TestAMembership(t *testing.T) {
-	hub, member := kube.Start(t), kube.Start(t)
+	planes := kube.StartAll(t, nil, nil)
+	hub, member := planes[0], planes[1]
 	ctx := t.Context()
 	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(),
 		"--name", "beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--install-crds")

@@ -104,7 +104,8 @@ spec: {serviceNamespace: shop, serviceName: web, type: ClusterSetIP, exportedAt:
 
 // startLookedAt makes the set with the commands that a person would use.
 func startLookedAt(t *testing.T) lookedAt {
-	s := lookedAt{hub: kube.Start(t), member: kube.Start(t)}
+	planes := kube.StartAll(t, nil, nil)
+	s := lookedAt{hub: planes[0], member: planes[1]}
 	for _, args := range [][]string{
 		{"--name", "beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--kubeconfig", s.member.Kubeconfig()},
 		{"--name", "shanghai", "--zone", "cn-east-1b", "--region", "cn-east-1"},

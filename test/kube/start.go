@@ -3,8 +3,11 @@ package kube
 import (
 	"context"
 	"os"
+	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // Start launches a control plane that ends with the test. When the test fails,
@@ -12,26 +15,48 @@ import (
 // test is skipped.
 func Start(t testing.TB, opts ...Option) *ControlPlane {
 	t.Helper()
+	return StartAll(t, opts)[0]
+}
+
+// StartAll is [Start] of several control planes at the same time, one for each list of options: a launch mostly waits.
+func StartAll(t testing.TB, each ...[]Option) []*ControlPlane {
+	t.Helper()
 	if testing.Short() {
 		t.Skip("starts etcd and kube-apiserver")
 	}
 	ctx, cancel := beforeDeadline(t)
 	defer cancel()
 	// Progress bypasses t.Log, which shows nothing before the test has ended.
-	c, err := Launch(ctx, t.TempDir(), append([]Option{WithProgress(os.Stderr)}, opts...)...)
+	all := make([]*ControlPlane, len(each))
+	var group errgroup.Group
+	for i, opts := range each {
+		dir := t.TempDir()
+		group.Go(func() (err error) {
+			all[i], err = Launch(ctx, dir, append([]Option{WithProgress(os.Stderr)}, opts...)...)
+			return err
+		})
+	}
+	err := group.Wait()
+	t.Cleanup(func() {
+		var group sync.WaitGroup
+		for _, c := range all {
+			if c == nil {
+				continue
+			}
+			if t.Failed() {
+				// Before Stop, whose own log lines would otherwise fill the end.
+				for _, tail := range c.logs() {
+					t.Log(tail)
+				}
+			}
+			group.Go(c.Stop)
+		}
+		group.Wait()
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		if t.Failed() {
-			// Before Stop, whose own log lines would otherwise fill the end.
-			for _, tail := range c.logs() {
-				t.Log(tail)
-			}
-		}
-		c.Stop()
-	})
-	return c
+	return all
 }
 
 // beforeDeadline ends shortly before the test binary's timeout, so that a cold
