@@ -27,7 +27,8 @@ CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 # Packages whose tests start our programs and run nothing of ours themselves. They run uncached and without the race detector, for the
 # same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build. The longest come first.
 PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs ./test/load ./hack/benchsync ./hack/demo
-OTHER_TESTS = $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(console|datapath|docs|e2e|load))$$')
+# The others. Here, too, the longest come first.
+OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(console|datapath|docs|e2e|load))$$')
 
 # Tests wait more than they compute, so that two packages don't keep two processors busy. The programs' tests start control planes by the
 # dozen: with four packages at a time even kube-proxy gave up waiting for its API server.
@@ -76,12 +77,17 @@ test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 test: kube ## Run every test, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(GO) build -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
-	@$(MAKE) --no-print-directory -j3 test-programs test-chart test-image
+	@$(MAKE) --no-print-directory -j4 test-programs test-chart test-image test-bounds
 	$(GO) test $(RACE) $(PARALLEL) -timeout 30m $(OTHER_TESTS)
 
-.PHONY: test-programs test-image
+.PHONY: test-programs test-image test-bounds
 test-programs:
 	$(GO) test $(PROGRAMS_PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
+
+# What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
+# itself and makes it take minutes. These packages' tests with control planes are left to the others.
+test-bounds:
+	$(GO) test -short ./importer ./internal/console
 
 test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...
@@ -89,10 +95,9 @@ test-image:
 .PHONY: test-long
 test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
 test-long: export CLUSTERSET_LONG := 1
-test-long: kube ## Run the end-to-end tests at length on programs with the race detector, the demo, then load and chaos (about an hour)
+test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (about an hour)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	$(GO) test $(RACE) -timeout 60m -count=1 ./test/e2e
-	$(GO) test -timeout 30m -count=1 ./hack/demo
 	$(MAKE) load chaos CLUSTERSET_BINARIES=
 
 # What members and hubs do most, as processes on real API servers.

@@ -16,8 +16,8 @@ const root = "../.."
 
 // The demo shows what it promises, and docs/demo.md is what it shows.
 func TestTranscriptIsWhatTheDemoShows(t *testing.T) {
-	if os.Getenv("CLUSTERSET_LONG") == "" {
-		t.Skip("starts a hub and three clusters: part of make test-long")
+	if testing.Short() {
+		t.Skip("starts a hub and three clusters")
 	}
 	log.SetLogger(logr.Discard())
 	base := t.TempDir()
