@@ -103,7 +103,11 @@ func (n *node) start(ctx context.Context) (err error) {
 	if err := n.forward(n.cluster.Plane.URL()); err != nil {
 		return err
 	}
-	if err := n.setZone(ctx, n.zone); err != nil {
+	// The node gets its zone once kube-proxy runs. kube-proxy 1.36 (cmd/kube-proxy/app/server.go) watches its Node's labels a moment before it
+	// registers the one that is to know them: on a busy machine the first event falls in between, and it takes the node to have no zone until
+	// the label changes.
+	zone := n.zone
+	if err := n.setZone(ctx, ""); err != nil {
 		return err
 	}
 	kubeconfig, err := n.cluster.Plane.KubeconfigFor("system:kube-proxy") // who has the role system:node-proxier
@@ -121,7 +125,10 @@ func (n *node) start(ctx context.Context) (err error) {
 		},
 		Up: n.healthy,
 	}
-	return n.proxy.Start(ctx)
+	if err := n.proxy.Start(ctx); err != nil {
+		return err
+	}
+	return n.setZone(ctx, zone)
 }
 
 // proxyConfig is kubeadm's, but for how soon kube-proxy acts (a second after the last change, else) and for settings that are
