@@ -95,8 +95,8 @@ func sources(c, granted cache.Cache) []source.Source {
 	}
 }
 
-// memberChanged passes the changes of a MemberCluster that can change rights or conditions. The rest of its status changes every
-// minute, and each reconcile looks at all members.
+// memberChanged passes the changes of a MemberCluster that can change rights or conditions. Each reconcile looks at all members, so
+// the rest of a member's status, such as its agent's version, must not cause one.
 func memberChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)

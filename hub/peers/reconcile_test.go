@@ -29,14 +29,14 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// A reconcile looks at all members. Only changes of rights or conditions may cause one, and not every heartbeat.
-func TestHeartbeatsCauseNoReconcile(t *testing.T) {
+// A reconcile looks at all members. Only what decides rights and conditions may cause one.
+func TestOtherChangesCauseNoReconcile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*clustersetv1alpha1.MemberCluster)
 		want   bool
 	}{
-		{"a heartbeat", func(mc *clustersetv1alpha1.MemberCluster) { mc.Status.LastHeartbeatTime = new(metav1.Now()) }, false},
+		{"its last heartbeat", func(mc *clustersetv1alpha1.MemberCluster) { mc.Status.LastHeartbeatTime = new(metav1.Now()) }, false},
 		{"its exports", func(mc *clustersetv1alpha1.MemberCluster) { mc.Status.ExportedServices = new(int32(7)) }, false},
 		{"its zone", func(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Zone = "z" }, false},
 		{"its communities", func(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Communities = []string{"y"} }, true},
