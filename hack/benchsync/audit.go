@@ -12,14 +12,14 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// agentHere is who an agent is in its own cluster. On the hub it is the account that join made.
-const agentHere = "clusterset-member"
+// agentHere is who an agent is in its own cluster. On the hub it is the account that join made. hubProcess is who the hub process is.
+const agentHere, hubProcess = "clusterset-member", "clusterset-hub"
 
 func agentOnHub(cluster string) string {
 	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount
 }
 
-// auditPolicy records what agents write and watch. The API server writes each line before it answers.
+// auditPolicy records what agents and the hub process write and watch. The API server writes each line before it answers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -28,7 +28,7 @@ rules:
   userGroups: [system:serviceaccounts:kube-system]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection, watch]
-  users: [clusterset-member]
+  users: [clusterset-member, clusterset-hub]
 - level: Metadata
   verbs: [create, update, patch, delete, deletecollection, watch]
   userGroups: [system:serviceaccounts]

@@ -9,6 +9,7 @@
 //	go run ./hack/benchsync
 //	go run ./hack/benchsync -slices 20000 -clusters 12 -only restart
 //	CLUSTERS=25 SERVICES=40 go run ./hack/benchsync -only scale
+//	go run ./hack/benchsync -only communities
 package main
 
 import (
@@ -44,25 +45,33 @@ type bench struct {
 	hub              *hub
 	near, far        *member
 	members          []*member // these, as far as the parts need them
-	sizes            sizes     // of scale
+	sizes            sizes     // of a part that has the hub for itself
 	table            *tabwriter.Writer
 }
 
 // part is something to measure.
 type part struct {
-	name string
-	run  func(*bench, context.Context) error
+	name  string
+	run   func(*bench, context.Context) error
+	sizes *sizes // unless the environment says otherwise; nil if there is no world
 }
 
 var parts = []part{
-	{"watches", (*bench).watchesOfFew},
-	{"latency", (*bench).latencyAlone},
-	{"restart", (*bench).restarts},
-	{"drain", (*bench).drains},
+	{"watches", (*bench).watchesOfFew, nil},
+	{"latency", (*bench).latencyAlone, nil},
+	{"restart", (*bench).restarts, nil},
+	{"drain", (*bench).drains, nil},
 }
 
-// scale is run only where it is asked for: it has the hub for itself, and takes its time.
-var scale = part{"scale", (*bench).scale}
+// These run only where one is asked for: it has the hub for itself, and takes its time.
+var (
+	scale = part{"scale", (*bench).scale, &sizes{
+		clusters: 250, services: 100, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute,
+	}}
+	communities = part{"communities", (*bench).communities, &sizes{
+		clusters: 50, services: 20, endpoints: 4, sharing: 1, idle: time.Minute, communities: []int{0, 5, 10, 50},
+	}}
+)
 
 func (b *bench) flags() (only *string) {
 	flag.StringVar(&b.bin.Clusterset, "clusterset", "", "the clusterset `binary` (default: build it)")
@@ -74,7 +83,7 @@ func (b *bench) flags() (only *string) {
 	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
 	flag.IntVar(&b.drained, "drained", 1000, "how many services a cluster that is drained exports beside another")
 	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
-	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain; or scale alone")
+	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain; or one of scale and communities")
 	flag.Parse()
 	return only
 }
@@ -101,9 +110,12 @@ func run(ctx context.Context) error {
 		chosen = slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !slices.Contains(strings.Split(*only, ","), p.name) })
 	}
 	var err error
-	if *only == scale.name {
-		chosen = []part{scale}
-		if b.sizes, err = sizesFrom(os.Getenv); err != nil {
+	for _, p := range []part{scale, communities} {
+		if *only != p.name {
+			continue
+		}
+		chosen = []part{p}
+		if b.sizes, err = sizesFrom(os.Getenv, *p.sizes); err != nil {
 			return err
 		}
 	}
@@ -132,7 +144,7 @@ func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error
 			fmt.Fprintln(out, strings.TrimRight(line, " \n"))
 		}
 	}()
-	b.describe(chosen[0].name != scale.name)
+	b.describe(chosen[0].sizes == nil)
 	defer b.stop()
 	if err := b.launch(ctx); err != nil {
 		return err

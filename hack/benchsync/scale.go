@@ -20,20 +20,7 @@ func (b *bench) scale(ctx context.Context) error {
 	if err := w.fill(ctx, b); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	beating := make(chan struct{})
-	go func() {
-		defer close(beating)
-		if err := w.beat(ctx); err != nil {
-			cancel(err)
-		}
-	}()
-	defer func() { cancel(nil); <-beating }()
-	err := b.scaled(ctx, w)
-	if cause := context.Cause(ctx); cause != nil {
-		return cause
-	}
-	return err
+	return w.beating(ctx, func(ctx context.Context) error { return b.scaled(ctx, w) })
 }
 
 // scaled measures near, once the hub is filled.

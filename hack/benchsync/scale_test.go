@@ -26,13 +26,31 @@ func TestScale(t *testing.T) {
 	}
 }
 
+// A small set goes through -only communities: a member has the watches that docs/scale.md states, and receives nothing of a change
+// in a cluster that it shares no community with.
+func TestCommunities(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts two control planes")
+	}
+	log.SetLogger(logr.Discard())
+	b := &bench{dir: t.TempDir(), limit: 5 * time.Minute, changes: 5, sizes: sizes{
+		clusters: 6, services: 2, endpoints: 2, sharing: 1, idle: time.Second, communities: []int{0, 3, 6},
+	}}
+	if err := b.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.measure(t.Context(), []part{communities}, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSizesFrom(t *testing.T) {
 	env := func(of map[string]string) func(string) string { return func(name string) string { return of[name] } }
-	if s, err := sizesFrom(env(map[string]string{"CLUSTERS": "25", "TIME": "90s"})); err != nil || s.clusters != 25 || s.time != 90*time.Second || s.services != 100 {
+	if s, err := sizesFrom(env(map[string]string{"CLUSTERS": "25", "TIME": "90s"}), *scale.sizes); err != nil || s.clusters != 25 || s.time != 90*time.Second || s.services != 100 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	for _, wrong := range []map[string]string{{"RATE": "0"}, {"SERVICES": "many"}, {"TIME": "5"}, {"ENDPOINTS": "101"}, {"CLUSTERS": "1"}} {
-		if s, err := sizesFrom(env(wrong)); err == nil {
+		if s, err := sizesFrom(env(wrong), *scale.sizes); err == nil {
 			t.Errorf("%v is taken for %+v", wrong, s)
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// sizes are those of a run of scale.
+// sizes are those of a world and of what is done with it.
 type sizes struct {
 	clusters  int           // members, near among them
 	services  int           // that each of the others exports
@@ -16,12 +16,13 @@ type sizes struct {
 	rate      int           // changes a second
 	time      time.Duration // for how long
 	rolled    int           // services that get other endpoints at once
-	idle      time.Duration // for how long writes are counted while nothing happens
+	idle      time.Duration // for how long is counted while nothing happens
+
+	communities []int // members of each community, in one run after the other; 0: there are none
 }
 
-// sizesFrom reads the sizes that an environment gives. What it doesn't say is as in docs/scale.md.
-func sizesFrom(getenv func(string) string) (sizes, error) {
-	s := sizes{clusters: 250, services: 100, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute}
+// sizesFrom reads the sizes that an environment gives. The others stay.
+func sizesFrom(getenv func(string) string, s sizes) (sizes, error) {
 	var errs []error
 	for name, to := range map[string]*int{
 		"CLUSTERS": &s.clusters, "SERVICES": &s.services, "ENDPOINTS": &s.endpoints, "SHARING": &s.sharing, "RATE": &s.rate, "ROLLED": &s.rolled,

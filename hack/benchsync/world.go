@@ -162,6 +162,24 @@ func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (change
 // beatEvery is how often an agent renews its Lease, unless it is told otherwise.
 const beatEvery = 10 * time.Second
 
+// beating does something while every cluster's heartbeats are sent.
+func (w *world) beating(ctx context.Context, do func(context.Context) error) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := w.beat(ctx); err != nil {
+			cancel(err)
+		}
+	}()
+	defer func() { cancel(nil); <-ended }()
+	err := do(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
+}
+
 // beat sends every cluster's heartbeats until ctx ends, spread over time as those of many clusters are.
 func (w *world) beat(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery / time.Duration(w.clusters-1))
@@ -174,6 +192,7 @@ func (w *world) beat(ctx context.Context) error {
 		}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(other(i))).
 			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: other(i)}).
+			WithAnnotations(map[string]string{api.AnnotationFeatures: api.FeatureCommunities}).
 			WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity(other(i)).WithLeaseDurationSeconds(int32(4 * beatEvery / time.Second)).
 				WithRenewTime(metav1.NowMicro()))
 		if err := w.hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil && ctx.Err() == nil {
