@@ -2,6 +2,7 @@ package datapath
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -123,7 +125,7 @@ func (n *node) start(ctx context.Context) (err error) {
 		Args: func() ([]string, error) {
 			return []string{"--net=" + n.ns.path(), "--", n.cluster.kubeProxy, "--config=" + config, "--v=2"}, nil
 		},
-		Up: n.healthy,
+		Up: n.proxyStarted,
 	}
 	if err := n.proxy.Start(ctx); err != nil {
 		return err
@@ -157,6 +159,24 @@ const healthz = "127.0.0.1:10256"
 
 // healthy returns nil once kube-proxy has programmed all that there is.
 func (n *node) healthy(ctx context.Context) error { return n.get(ctx, "http://"+healthz+"/healthz") }
+
+// proxyStarted returns nil once kube-proxy is healthy, which it also says while it starts, and has reported its start: everything is
+// registered by then.
+func (n *node) proxyStarted(ctx context.Context) error {
+	if err := n.healthy(ctx); err != nil {
+		return err
+	}
+	var events eventsv1.EventList
+	if err := n.cluster.Client.List(ctx, &events); err != nil {
+		return err
+	}
+	for _, e := range events.Items {
+		if e.Reason == "Starting" && e.Regarding.Name == n.name {
+			return nil
+		}
+	}
+	return errors.New("kube-proxy has reported no start")
+}
 
 // get returns nil if a URL, asked from the node, says 200.
 func (n *node) get(ctx context.Context, from string) error {
