@@ -104,9 +104,9 @@ func (c *counted) Read(p []byte) (int, error) {
 		*c.of += n
 		return n, err
 	}
-	for rest := p[:n]; len(rest) > 0; {
-		line, after, ended := bytes.Cut(rest, []byte("\n"))
-		c.line, rest = append(c.line, line...), after
+	for left := p[:n]; len(left) > 0; {
+		line, after, ended := bytes.Cut(left, []byte("\n"))
+		c.line, left = append(c.line, line...), after
 		switch {
 		case !ended:
 		case bytes.HasPrefix(c.line, []byte(`{"type":"BOOKMARK"`)):
@@ -183,7 +183,7 @@ func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *
 			return err
 		}
 		r.Header.Set("Accept", "application/json")
-		reply, err := transport.RoundTrip(r)
+		reply, err := transport.RoundTrip(r) //nolint:bodyclose // the goroutine below closes it
 		if err != nil {
 			return err
 		}

@@ -134,8 +134,8 @@ func cacheOf(tb testing.TB, objects []client.Object) cache.Cache {
 				}
 			}
 			return toolscache.NewSharedIndexInformer(&toolscache.ListWatch{
-				ListFunc: func(metav1.ListOptions) (runtime.Object, error) { return list, nil },
-				WatchFunc: func(options metav1.ListOptions) (watch.Interface, error) {
+				ListWithContextFunc: func(context.Context, metav1.ListOptions) (runtime.Object, error) { return list, nil },
+				WatchFuncWithContext: func(_ context.Context, options metav1.ListOptions) (watch.Interface, error) {
 					if options.SendInitialEvents != nil {
 						return nil, errors.New("it lists")
 					}
@@ -152,6 +152,7 @@ func cacheOf(tb testing.TB, objects []client.Object) cache.Cache {
 	go func() { defer close(stopped); _ = c.Start(ctx) }()
 	tb.Cleanup(func() { cancel(); <-stopped })
 	for !c.WaitForCacheSync(ctx) { // false until it is started
+		<-time.After(time.Millisecond)
 	}
 	for _, kind := range []client.Object{
 		&clustersetv1alpha1.MemberCluster{}, &corev1.ServiceAccount{}, &coordinationv1.Lease{}, &rbacv1.RoleBinding{}, &rbacv1.ClusterRole{},
