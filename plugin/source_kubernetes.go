@@ -160,6 +160,8 @@ type listWatch struct {
 	// failed is set if the last request failed and the failure was reported. After a failed watch the Reflector lists, which
 	// fails for the same reason and must not be reported twice.
 	failed bool
+	// delay returns the next pause after a list by watch that was refused as expired. nil: none was.
+	delay func() time.Duration
 }
 
 // ListWithContext implements cache.ListerWithContext.
@@ -176,18 +178,38 @@ func (l *listWatch) ListWithContext(ctx context.Context, options metav1.ListOpti
 func (l *listWatch) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	options.Watch = true
 	w, err := l.request(&options).Watch(ctx)
-	if err != nil && ctx.Err() == nil {
+	switch {
+	case err == nil:
+		l.failed, l.delay = false, nil
+		l.source.reachable(l.kind.kind, true)
+	case ctx.Err() != nil:
+	case apierrors.IsResourceExpired(err) || apierrors.IsGone(err):
 		l.source.reachable(l.kind.kind, false)
-		if !apierrors.IsNotFound(err) && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
-			l.source.failed(l.kind.kind, l.kind.explain(err))
-			l.failed = true
+		if options.SendInitialEvents != nil {
+			l.refused(ctx, err)
+		}
+	default:
+		l.source.reachable(l.kind.kind, false)
+		if !apierrors.IsNotFound(err) {
+			l.report(err)
 		}
 	}
-	if err == nil {
-		l.failed = false
-		l.source.reachable(l.kind.kind, true)
-	}
 	return w, err
+}
+
+// refused waits after a list by watch that was refused as expired. An API server has no reason for that, since such a watch begins
+// with what there is; but something in front of one may give this answer to all, and the Reflector repeats the watch without a pause.
+func (l *listWatch) refused(ctx context.Context, err error) {
+	l.report(err)
+	if l.delay == nil {
+		l.delay = newDelay()
+	}
+	pause(ctx, l.delay())
+}
+
+func (l *listWatch) report(err error) {
+	l.source.failed(l.kind.kind, l.kind.explain(err))
+	l.failed = true
 }
 
 // List implements cache.Lister, which the Reflector's constructor still requires.

@@ -52,13 +52,16 @@ type relister struct {
 
 func (r *relister) watch(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
 	w, err := r.from.WatchWithContext(ctx, options)
-	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) || options.SendInitialEvents != nil {
+	if !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
 		return w, err
 	}
 	if stopped := sleep(ctx, betweenRelists-time.Since(r.last)); stopped != nil {
 		return nil, errors.Join(stopped, err)
 	}
 	r.last = time.Now()
+	if options.SendInitialEvents != nil {
+		return nil, err // no API server refuses a list so, but the informer repeats it without a pause
+	}
 	all := true
 	options.ResourceVersion, options.ResourceVersionMatch, options.SendInitialEvents = "", metav1.ResourceVersionMatchNotOlderThan, &all
 	whole, refused := r.from.WatchWithContext(ctx, options)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -157,4 +158,36 @@ func TestListsAnewAtOnce(t *testing.T) {
 func elapse(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // synctest's clock
 	synctest.Wait()
+}
+
+// expiring answers every watch, also one that lists, with "expired".
+type expiring struct {
+	past
+	asked atomic.Int32
+	stop  func()
+}
+
+func (e *expiring) WatchWithContext(context.Context, metav1.ListOptions) (watch.Interface, error) {
+	if e.asked.Add(1) > 1000 {
+		e.stop()
+	}
+	return nil, apierrors.NewResourceExpired("everything has")
+}
+
+// A proxy that answers everything with "expired" is asked about once a second. client-go's informers repeat a list by watch as fast as it
+// is answered so.
+func TestListsThatExpireAreRepeatedSlowly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		server := &expiring{stop: cancel}
+		informer := NewInformer(server, &corev1.ConfigMap{}, 0, cache.Indexers{})
+		stopped := make(chan struct{})
+		go func() { defer close(stopped); informer.RunWithContext(ctx) }()
+		elapse(time.Minute)
+		cancel()
+		<-stopped
+		if n := server.asked.Load(); n < 5 || n > 70 {
+			t.Errorf("%d requests in a minute", n)
+		}
+	})
 }
