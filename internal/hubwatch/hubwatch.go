@@ -179,6 +179,8 @@ func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*h
 				t.watches.isBack()
 			}
 			return reply, nil
+		case err == nil && (reply.StatusCode == http.StatusBadRequest || reply.StatusCode == http.StatusUnprocessableEntity):
+			return reply, nil // an API server without WatchList, as 1.33 and those before 1.32 by default; the informer then lists
 		case err == nil && !answered.IsZero() && time.Since(answered) >= starting:
 			return reply, nil
 		case err == nil && answered.IsZero():
