@@ -23,10 +23,10 @@ import (
 	"github.com/clusterset/clusterset/internal/communities"
 )
 
-// visibility is which clusters may import what this one exports.
+// visibility knows which clusters may import what this one exports.
 type visibility struct {
 	own string
-	// peers are they, nil until the hub has said who is in the set.
+	// peers is nil until the hub's MemberClusters have been listed.
 	peers atomic.Pointer[peers]
 }
 
@@ -85,7 +85,7 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(co
 	}
 }
 
-// put sets the condition Visible, and reports whether it changed. What all may import needs none, nor does what isn't exported.
+// put sets the condition Visible, and reports whether it changed. A service that all clusters may import, or that isn't exported, has none.
 func (v *visibility) put(export *mcsv1beta1.ServiceExport, service *clustersetv1alpha1.ExportedService) (changed bool) {
 	p := v.peers.Load()
 	switch {

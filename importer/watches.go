@@ -168,7 +168,7 @@ func enqueueListed(hub client.Reader, which func(client.Object) client.ListOptio
 }
 
 // memberChanged passes changes that affect objects here: a cluster's location, networks and health, and when it leaves. Its
-// status changes every minute in other ways.
+// status also changes in ways that affect none of them, such as a new version of its agent.
 func memberChanged() predicate.Predicate {
 	return predicate.Funcs{
 		UpdateFunc: func(e event.UpdateEvent) bool {

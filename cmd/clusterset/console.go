@@ -104,7 +104,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
 	return err
 }
 
-// sources sets up what the page is about. It returns what is to run.
+// sources sets up what the page reads, and returns what to run.
 func (c *consoleCommand) sources(page *console.Server, members *live.Members) (run []func(context.Context), err error) {
 	all := live.NewSources(page)
 	if c.manifests != "" {
@@ -147,7 +147,7 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 	return run, nil
 }
 
-// open opens an address in the browser. Where that fails, the address has been printed.
+// open opens an address in the browser. If that fails, the user has the printed address.
 func open(ctx context.Context, address string) {
 	name, args := "xdg-open", []string{address}
 	switch runtime.GOOS {

@@ -105,7 +105,7 @@ func (b *bench) checkAddresses(ctx context.Context, want iter.Seq[string]) error
 }
 
 // unchanged restarts near's agent with nothing changed, lets it send some heartbeats, and counts what it wrote. The hub process
-// stands still meanwhile: once a minute it notes each member's last heartbeat, which is a change for all.
+// is stopped meanwhile, so that no phase changes: each importer would write that.
 func (b *bench) unchanged(ctx context.Context, what string) error {
 	b.say("restarting with nothing changed")
 	b.hub.Process.Kill()

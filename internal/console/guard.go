@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// guard keeps everyone out but the person who started the console. A page from elsewhere can't use it, whatever name it gives the
-// address, and no other account of the machine can without the secret.
+// guard admits only the person who started the console. Other pages can't use it, by whatever host name they reach it, nor can other
+// accounts of the machine without the secret.
 type guard struct {
 	// session is the value of the cookie. token is exchanged for it. So is once, which the browser gets as an argument, where other
 	// accounts of the machine can read it; it works a single time.
@@ -30,7 +30,7 @@ func (s *Server) Once() string { return s.guard.once }
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; font-src 'self'; connect-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// protect serves next to those who have a session.
+// protect passes on requests of a session.
 func (g guard) protect(address string, next http.Handler) http.Handler {
 	_, port, _ := net.SplitHostPort(address)
 	hosts := map[string]bool{"127.0.0.1:" + port: true, "localhost:" + port: true}

@@ -54,7 +54,7 @@ func TestViewsOfCommunities(t *testing.T) {
 	}
 }
 
-// Each address answers what is written in testdata, by UPDATE=1 if asked to.
+// Each address answers what testdata has. UPDATE=1 rewrites it.
 func TestViews(t *testing.T) {
 	s, _ := hub(t)
 	after := "&changes=" + url.QueryEscape(`[{"down":["beijing"]},{"undrain":["tianjin"]},{"place":{"cluster":"lyon","region":"cn-north-1"}},{"unexport":{"service":"shop/web","from":"shanghai"}}]`)

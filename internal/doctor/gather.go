@@ -100,7 +100,7 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 	asker := c
 	if g.As != "" && what == "cluster" {
 		other := rest.CopyConfig(config)
-		other.Impersonate.UserName = g.As // for this question only: all else is looked at with our own rights
+		other.Impersonate.UserName = g.As // only for this question: everything else is read with our own rights
 		if asker, err = objects.Open(other, what, flags); err != nil {
 			s.RightsErr = err
 			return s, c

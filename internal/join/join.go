@@ -115,7 +115,7 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 			return nil, fmt.Errorf("join %s: revoke its tokens: %w", o.Cluster, err)
 		}
 	}
-	var mc clustersetv1alpha1.MemberCluster // whose networks may be those of before
+	var mc clustersetv1alpha1.MemberCluster // its networks may be from an earlier join
 	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
 		return nil, fmt.Errorf("join %s: get MemberCluster: %w", o.Cluster, err)
 	}

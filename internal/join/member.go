@@ -40,7 +40,7 @@ func PreviouslyJoined(ctx context.Context, member client.Client, cluster string)
 	case err != nil:
 		return time.Time{}, fmt.Errorf("get MemberCluster %s: %w", cluster, err)
 	case mc.Annotations[api.AnnotationJoined] == "":
-		return time.Time{}, nil // of an agent before this was noted; the copy's own age says nothing
+		return time.Time{}, nil // an older agent didn't note it; the copy's own age says nothing
 	}
 	return mc.JoinedAt(), nil
 }

@@ -171,7 +171,7 @@ func (c *Cluster) heard(t, now time.Time) {
 	}
 }
 
-// OnHub returns a cluster as the hub knows it: better than by its MemberCluster's status, which is written where the phase changes.
+// OnHub returns a cluster as the hub knows it. Its MemberCluster's status is older: it is written when the phase changes.
 // renewed is when its Lease was renewed, zero if that isn't known, and exports the number of its ExportedServices.
 func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time) Cluster {
 	c := clusterOf(m, now)

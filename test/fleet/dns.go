@@ -91,7 +91,7 @@ func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, err
 	return Exchange(ctx, d.Addr(), name, qtype, "udp")
 }
 
-// Exchange asks a server once, and again where a datagram got lost, which on a busy machine they do even on loopback.
+// Exchange asks a server once, and again if a datagram is lost, which happens on a busy machine even on loopback.
 func Exchange(ctx context.Context, addr, name string, qtype uint16, network string) (*dns.Msg, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
 	query.SetEdns0(4096, false)

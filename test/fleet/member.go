@@ -41,7 +41,7 @@ func NewMember(dir string, bin Binaries, at Location) *Member {
 	return m
 }
 
-// Replica describes a second agent of the member by a name of its own, which is its log's too. It hasn't the first one's flags.
+// Replica describes a second agent of the member, without the first one's flags. Errors and its log have the given name.
 func (m *Member) Replica(name string) *Member {
 	r := &Member{Cluster: m.Cluster, Location: m.Location, bin: m.bin, DNS: m.DNS, HubKubeconfig: m.HubKubeconfig}
 	r.Agent = r.newAgent(name)

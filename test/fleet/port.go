@@ -13,7 +13,7 @@ import (
 var handedOut sync.Map
 
 // FreePort returns a port of 127.0.0.1 that is free for UDP and TCP: the first free one of those wanted, or any other. It
-// searches below the range that the kernel uses for outgoing connections, of which the control planes have hundreds.
+// searches below the range that the kernel uses for outgoing connections: the control planes have hundreds.
 func FreePort(wanted ...string) (string, error) {
 	candidates := slices.DeleteFunc(slices.Clone(wanted), func(port string) bool { return port == "" })
 	for range 100 {

@@ -131,7 +131,7 @@ function Banner({ map }) {
     <p key=${i} class="banner"><${Icon} name="alert" /><span><b>${text}</b> ${more}</span></p>`)}</div>`;
 }
 
-/** ChangesBar shows the changes on every view, each with a way to take it back, and what they come to. */
+/** ChangesBar shows the changes on every view, each with a link that removes it, and their effects. */
 function ChangesBar({ changes, whatif, map }) {
   const without = (i) => here({ if: changes.toSpliced(i, 1).map(toWords) });
   const error = whatif.error ?? map.error;

@@ -25,7 +25,7 @@ export function toWords(change) {
   return words.join(" ");
 }
 
-/** fromWords reads a change from the address. What is wrong with it the server says. */
+/** fromWords reads a change from the address. The server reports what is wrong with it. */
 export function fromWords(text) {
   const [kind, ...words] = text.split(" ").filter((w) => w !== "");
   if (ofClusters.includes(kind)) return { [kind]: words.map(dec) };

@@ -1,4 +1,4 @@
-// The map: regions, in them zones, in them clusters.
+// The map: clusters in their zones and regions.
 import { html, useMemo, useRef } from "./html.js";
 import { go, here, to } from "./address.js";
 import { Age, Icon, Outcome, Search, Tag } from "./parts.js";
@@ -6,7 +6,7 @@ import { useRoving } from "./rows.js";
 import { count, phases, sourceName } from "./words.js";
 import { Cluster } from "./cluster.js";
 
-const many = 60; // clusters from which on a tile has one line
+const many = 60; // with more clusters, a tile has one line
 
 export function MapView({ address, map, changes, parameter }) {
   const { params } = address;

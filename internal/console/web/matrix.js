@@ -1,4 +1,4 @@
-// The matrix of a service: places are rows, exporting clusters are columns, a cell says what from there uses it.
+// The matrix of a service: places are rows, exporting clusters are columns, a cell says what the place uses of the cluster.
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./html.js";
 import { go, here } from "./address.js";
 import { Effects, Icon } from "./parts.js";

@@ -106,7 +106,7 @@ export function Toggle({ on, values, children, title }) {
 }
 
 let announcer;
-/** announce tells those who listen to the page. */
+/** announce tells a screen reader. */
 export function announce(text) {
   if (announcer) announcer.textContent = text;
 }

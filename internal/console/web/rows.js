@@ -1,4 +1,4 @@
-// Lists and grids of which only what is on the screen is in the document.
+// Lists and grids with only the rows near the screen in the document.
 import { useEffect, useLayoutEffect, useRef, useState } from "./html.js";
 
 const spare = 6; // rows beyond the screen

@@ -1,4 +1,4 @@
-// A service: who exports it, and from which place what is used.
+// A service: who exports it, and what each place uses of it.
 import { html, useMemo } from "./html.js";
 import { go, here, to } from "./address.js";
 import { has, toWords, withCluster } from "./changes.js";

@@ -113,7 +113,7 @@ function usePages(base, from, to) {
       });
     }
   }, [base, first, last, tick]);
-  // Until the first answer to another search, the rows of the one before stay.
+  // The rows of the last search stay until the next one is answered.
   const shown = useRef({ items: new Map() });
   if (state.base === base && state.items) shown.current = state;
   return { ...shown.current, error: state.error, busy: state.base !== base };

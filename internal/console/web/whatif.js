@@ -1,4 +1,4 @@
-// What if: a change is put together, and what it would do is listed, the worst first.
+// What if: builds a change and lists its effects, the worst first.
 import { html, useMemo, useRef, useState } from "./html.js";
 import { go, here, to } from "./address.js";
 import { title, toWords, withCluster } from "./changes.js";
@@ -20,7 +20,7 @@ export function WhatIfView({ address, map, changes, whatif }) {
     ${changes.length > 0 && html`<${Result} params=${address.params} changes=${changes} whatif=${whatif} />`}`;
 }
 
-/** Builder puts one change together. What is wrong with it the server says. */
+/** Builder builds one change. The server reports what is wrong with it. */
 function Builder({ params, clusters, changes }) {
   const kind = kinds[params.get("kind")] ? params.get("kind") : "down";
   const ofService = ["policy", "exportTo", "export", "unexport"].includes(kind);

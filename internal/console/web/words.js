@@ -5,7 +5,7 @@ export function count(n, one, many = one + "s") {
   return `${(n ?? 0).toLocaleString("en")} ${n === 1 ? one : many}`;
 }
 
-/** ago writes how long a time in milliseconds is. */
+/** span writes a duration in milliseconds. */
 export function span(ms) {
   const s = Math.max(0, Math.round(ms / 1000));
   if (s < 60) return `${s} s`;
