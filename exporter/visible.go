@@ -110,7 +110,7 @@ func (p *peers) condition(exportTo []string) metav1.Condition {
 	if len(all) == 0 {
 		return metav1.Condition{
 			Type: api.ConditionVisible, Status: metav1.ConditionFalse, Reason: api.ReasonNoPeers,
-			Message: "no other cluster imports it: none shares a community with this one, or " + api.AnnotationExportTo + " names none that does",
+			Message: "no other cluster imports it: none is in a community of this one, or " + api.AnnotationExportTo + " excludes those that are",
 		}
 	}
 	names := strings.Join(all[:min(len(all), shown)], ", ")

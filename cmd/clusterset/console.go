@@ -71,7 +71,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
 		}
 		options.Records = func(ctx context.Context, e *preview.Export) ([]string, error) {
 			if e.Context = members.Of(e.From); e.Context == "" {
-				return nil, usagef("none of the contexts that the console was started with is that of %s", e.From)
+				return nil, usagef("no context that the console was started with is for %s", e.From)
 			}
 			return c.read(ctx, e, nil, metav1.NewTime(time.Now()))
 		}
@@ -92,7 +92,7 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
 		workers.Go(func() { f(ctx) })
 	}
 	address := "http://" + l.Addr().String() + "/?token="
-	if _, err := fmt.Fprintf(w, "The console is at %s\nIt ends with Ctrl-C.\n", address+page.Token()); err != nil {
+	if _, err := fmt.Fprintf(w, "The console is at %s\nCtrl-C ends it.\n", address+page.Token()); err != nil {
 		return err
 	}
 	if !c.noOpen {
@@ -123,7 +123,7 @@ func (c *consoleCommand) sources(page *console.Server, members *live.Members) (r
 		return nil, err
 	}
 	if config == nil {
-		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows what the hub has")
+		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows the hub's records")
 	}
 	hub, err := live.NewHub(config, c.hubContext, hubFlags, all)
 	if err != nil {

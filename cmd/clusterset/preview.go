@@ -242,5 +242,5 @@ func (p *previewCommand) completeClusters(cmd *cobra.Command, _ []string, _ stri
 	return memberNames(members), none
 }
 
-var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: what is wanted is what a hub has, as " +
-	"kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes it there")
+var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +
+	"kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes them there")

@@ -58,7 +58,7 @@ func previewExport(verb, short string) *cobra.Command {
 func previewPlace() *cobra.Command {
 	return previewOne(&cobra.Command{
 		Use: "place CLUSTER", Short: "Show what another place of a cluster would do",
-		Long:    "Shows what it would do to give a cluster's MemberCluster other zones or another region. Where its nodes lie stays.",
+		Long:    "Shows what it would do to give a cluster's MemberCluster other zones or another region. Its nodes stay where they are.",
 		Example: "  clusterset preview place tianjin --zone cn-north-2a --region cn-north-2 --hub-context hub",
 	}, func(p *previewCommand, flags *pflag.FlagSet) {
 		flags.StringSliceVar(&p.zones, "zone", nil, "`zones` of the cluster, - for unknown (default: as now)")

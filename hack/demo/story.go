@@ -121,7 +121,7 @@ func (t *tour) headless() {
 	t.apply(t.shijiazhuang, "examples/demo/db-shijiazhuang.yaml")
 	t.apply(t.minhang, "examples/demo/db-minhang.yaml")
 	near, far := t.db(t.shijiazhuang), t.db(t.minhang)
-	t.say(`Asked from xicheng, that in the own region answers; and each pod of any cluster has a name everywhere.`)
+	t.say(`From xicheng, the database in its own region answers; each pod of any cluster has a name everywhere.`)
 	t.dig(t.xicheng, dbSet, dns.TypeA, slices.Collect(maps.Values(near))...)
 	t.dig(t.xicheng, "db-0.minhang."+dbSet, dns.TypeA, far["db-0"])
 	t.dig(t.xicheng, "_pg._tcp."+dbSet, dns.TypeSRV, srv(near, "shijiazhuang", dbSet)...)

@@ -15,11 +15,11 @@ func checkClusterDNS(f *Facts) []Finding {
 	case c.Err != nil:
 		return []Finding{skipped(check, fmt.Sprintf("the ConfigMap %s can't be read: %v", c.Key, c.Err))}
 	case !c.Found:
-		return []Finding{skipped(check, fmt.Sprintf("there is no ConfigMap %s; name that of this cluster's DNS with --dns-configmap, or ask its server with --dns", c.Key))}
+		return []Finding{skipped(check, fmt.Sprintf("there is no ConfigMap %s; set that of this cluster's DNS with --dns-configmap, or query its server with --dns", c.Key))}
 	case c.Data["stubDomains"] != "":
 		return checkStubDomains(c, f.Zones)
 	case c.Data["Corefile"] == "":
-		return []Finding{problem(check, fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so that nothing sends %s on", c.Key, listed(f.Zones)), "add to the configuration of this cluster's DNS that these zones are answered by the clusterset servers")}
+		return []Finding{problem(check, fmt.Sprintf("the ConfigMap %s has no Corefile and no stubDomains, so nothing forwards %s", c.Key, listed(f.Zones)), "configure this cluster's DNS to forward these zones to the clusterset servers")}
 	}
 	return checkCorefile(check, c, f.Zones)
 }
@@ -51,8 +51,8 @@ func checkCorefile(check string, c ConfigMap, zones []string) []Finding {
 			all = append(all, ok(check, fmt.Sprintf("%s answers %s itself", c.Key, zone)))
 		case block.plugin(zone, "multicluster", "kubernetes") != nil:
 			p := block.plugin(zone, "multicluster", "kubernetes")
-			all = append(all, problem(check, fmt.Sprintf("%s has %s answered by the plugin %s, not by clusterset", c.Key, zone, p.Name),
-				fmt.Sprintf("take %s out of the line of %s, and\n%s", zone, p.Name, stanza(check, c.Key, []string{zone}))))
+			all = append(all, problem(check, fmt.Sprintf("in %s the plugin %s answers %s instead of clusterset", c.Key, p.Name, zone),
+				fmt.Sprintf("remove %s from the line of %s, and\n%s", zone, p.Name, stanza(check, c.Key, []string{zone}))))
 		case block.plugin(zone, "forward") != nil && (key != "" || block.sends(zone)):
 			all = append(all, ok(check, fmt.Sprintf("%s forwards %s to %s", c.Key, zone, strings.Join(block.plugin(zone, "forward").servers(), " "))))
 		default:
@@ -103,7 +103,7 @@ func stanza(check, configMap string, zones []string) string {
 	}
 	bind := ""
 	if check == "nodelocaldns" {
-		bind = "    bind 169.254.20.10    # as the file's other stanzas have it\n"
+		bind = "    bind 169.254.20.10    # as in the file's other stanzas\n"
 	}
 	namespace, name, _ := strings.Cut(configMap, "/")
 	return fmt.Sprintf(`add to the Corefile (kubectl -n %s edit configmap %s), with the ClusterIP of the clusterset DNS Service:
@@ -119,7 +119,7 @@ func checkStubDomains(c ConfigMap, zones []string) []Finding {
 	const check = "clusterdns"
 	var domains map[string][]string
 	if err := json.Unmarshal([]byte(c.Data["stubDomains"]), &domains); err != nil {
-		return []Finding{problem(check, fmt.Sprintf("stubDomains in %s is no JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
+		return []Finding{problem(check, fmt.Sprintf("stubDomains in %s isn't JSON: %v", c.Key, err), "write it as {\"clusterset.local\": [\"CLUSTER-IP\"]}")}
 	}
 	var all []Finding
 	if servers := domains[publicZone]; len(servers) > 0 {

@@ -21,8 +21,8 @@ func checkDNS(f *Facts) []Finding {
 		case slices.Contains(r.Texts, "1.0.0"):
 			all = append(all, ok(check, fmt.Sprintf("%s answers for %s", f.DNSServer, r.Zone)))
 		case r.NotFound || r.Err == nil:
-			all = append(all, problem(check, fmt.Sprintf("%s knows no %s: clusterset doesn't serve the zone %s there", f.DNSServer, name, r.Zone),
-				"give the server a stanza for the zone (see clusterdns), or the clusterset plugin there the zone"))
+			all = append(all, problem(check, fmt.Sprintf("%s has no %s: clusterset doesn't serve the zone %s there", f.DNSServer, name, r.Zone),
+				"add a stanza for the zone to the server (see clusterdns), or the zone to its clusterset plugin"))
 		case r.Timeout:
 			all = append(all, problem(check, fmt.Sprintf("%s doesn't answer for %s", f.DNSServer, name),
 				"see whether it runs and can be reached from here, by UDP and TCP port 53: kubectl get pods, Service, NetworkPolicy"))

@@ -72,7 +72,7 @@ func checkExpress(f *Facts) []Finding {
 	case e.Err != nil:
 		return []Finding{skipped(check, fmt.Sprintf("%v; --dns-metrics says where the metrics of %s are", e.Err, f.DNSServer))}
 	case len(e.On[true])+len(e.On[false]) == 0:
-		return []Finding{skipped(check, fmt.Sprintf("the metrics at %s say nothing of an express path: clusterset isn't served there", e.Address))}
+		return []Finding{skipped(check, fmt.Sprintf("the metrics at %s have no express path: the server has no clusterset plugin", e.Address))}
 	}
 	var all []Finding
 	if off := e.On[false]; len(off) > 0 {

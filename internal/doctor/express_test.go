@@ -43,7 +43,7 @@ coredns_clusterset_answers_total{tier="zone"} 1
 		t.Errorf("got %q, want %q", got, want)
 	}
 	text = "up 1\n"
-	if got := find(); len(got) != 1 || !strings.HasPrefix(got[0], "skipped the metrics at "+address+" say nothing") {
+	if got := find(); len(got) != 1 || !strings.HasPrefix(got[0], "skipped the metrics at "+address+" have no express path") {
 		t.Errorf("of metrics of something else: %q", got)
 	}
 	status = http.StatusForbidden

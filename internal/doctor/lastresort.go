@@ -15,7 +15,7 @@ func checkLastResort(f *Facts) []Finding {
 	case f.Cluster.Err != nil:
 		return nil
 	case f.LastResortErr != nil:
-		return []Finding{skipped(check, fmt.Sprintf("which services are at their last resort can't be said: %v", f.LastResortErr))}
+		return []Finding{skipped(check, fmt.Sprintf("can't tell which services are at their last resort: %v", f.LastResortErr))}
 	case len(f.LastResort) == 0:
 		return []Finding{ok(check, "no service leads only to clusters that are silent or drained")}
 	}
@@ -34,5 +34,5 @@ func checkLastResort(f *Facts) []Finding {
 	return []Finding{problem(check,
 		fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.LastResort), lead, strings.Join(services, "; ")),
 		"clusterset status -o wide lists them: undrain a cluster (clusterset undrain NAME), see why a silent one's agent doesn't reach the hub,\n"+
-			"or export the service from one more cluster; one that is gone for good leaves by clusterset leave")}
+			"or export the service from one more cluster; run clusterset leave for one that is gone for good")}
 }

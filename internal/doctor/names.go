@@ -59,19 +59,19 @@ func (n *Names) seeHub(ctx context.Context, hub *objects.Cluster) {
 // checkNames finds clusters that share a name. Without any there is no finding.
 func checkNames(f *Facts) (found []Finding) {
 	const check = "names"
-	const rename = "in the one that is to give it up, kubectl -n clusterset-system delete secret " + api.HubSecret + " and clusterset join it under a name of its own"
+	const rename = "in the one that gives up the name, kubectl -n clusterset-system delete secret " + api.HubSecret + " and clusterset join it under another name"
 	cloned := f.Names.Cloned
 	if f.Names.Parked != "" {
-		cure := "look which of the two clusters is to keep the name; " + rename
+		cure := "decide which of the two clusters keeps the name; " + rename
 		if f.Names.Reason == api.ReasonClusterCloned {
-			cure += ".\nIf this one is to keep it, stop the other's agent for five minutes"
+			cure += ".\nIf this one keeps it, stop the other's agent for five minutes"
 		}
 		found = append(found, problem(check, "this cluster exports nothing: "+f.Names.Parked, cure))
 		cloned = slices.DeleteFunc(slices.Clone(cloned), func(name string) bool { return name == f.Names.Own })
 	}
 	if len(cloned) > 0 {
 		found = append(found, problem(check,
-			fmt.Sprintf("two clusters work as %s, with the same identity and credentials, as when one was restored from the other's backup; the one whose agent started later exports nothing",
+			fmt.Sprintf("two clusters work as %s, with the same identity and credentials, perhaps because one was restored from the other's backup; the one whose agent started later exports nothing",
 				strings.Join(cloned, ", and two as ")),
 			rename))
 	}

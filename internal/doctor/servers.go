@@ -20,7 +20,7 @@ func checkServers(f *Facts) []Finding {
 		all = append(all, ok(check, fmt.Sprintf("the %s at %s answers (Kubernetes %s)", s.What, s.Address, s.Version)))
 	}
 	if f.Hub == nil {
-		all = append(all, skipped("hub", "not looked at; --hub-kubeconfig says where it is"))
+		all = append(all, skipped("hub", "not checked; set --hub-kubeconfig"))
 	}
 	return all
 }
@@ -60,7 +60,7 @@ func checkCRDs(f *Facts) []Finding {
 
 func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
 	const check = "crds"
-	cure := "clusterset join --rejoin --install-crds installs ours, by an administrator; or kubectl apply them from the chart's crds/"
+	cure := "as an administrator, run clusterset join --rejoin --install-crds, or kubectl apply the chart's files/crds"
 	switch {
 	case c.Err != nil:
 		return skipped(check, fmt.Sprintf("the %s doesn't say whether it serves %s: %v", s.What, c.Name, c.Err)), true
@@ -71,7 +71,7 @@ func checkCRD(s *Server, c CRD) (finding Finding, bad bool) {
 	case !slices.ContainsFunc(c.Want, func(v string) bool { return slices.Contains(c.Served, v) }):
 		return problem(check, fmt.Sprintf("the %s serves %s in %s; we read %s", s.What, c.Name, listed(c.Served), strings.Join(c.Want, " or ")), cure), true
 	case len(c.Outdated) > 0:
-		return problem(check, fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server drops without a word",
+		return problem(check, fmt.Sprintf("the definition of %s in the %s is older than this clusterset: it lacks %s, which the API server silently drops",
 			c.Name, s.What, listed(c.Outdated[:min(3, len(c.Outdated))])), cure), true
 	}
 	return Finding{}, false
@@ -105,7 +105,7 @@ func checkRights(f *Facts) []Finding {
 				continue
 			}
 			all = append(all, problem(check, fmt.Sprintf("on the %s the account may not %s, which %s needs", s.What, listed(missing[need]), need),
-				"grant it by a Role and a binding (the chart's and clusterset join's have all that is needed), or use another account"))
+				"grant it with a Role and a binding (those of the chart and clusterset join are complete), or use another account"))
 		}
 	}
 	return all
@@ -140,7 +140,7 @@ func checkClocks(f *Facts) []Finding {
 			timed = false
 		case apart(s.Skew, s.Uncertain):
 			all = append(all, problem(check, fmt.Sprintf("the clock of the %s is %s than this machine's", s.What, ahead(s.Skew)),
-				"have both keep time by NTP; the ages that clusterset status prints are wrong by as much, and so may be who wins a conflict"))
+				"synchronize both by NTP; the ages in clusterset status are wrong by as much, and the wrong export may win a conflict"))
 		default:
 			all = append(all, ok(check, fmt.Sprintf("the clock of the %s agrees with this machine's", s.What)))
 		}
@@ -148,7 +148,7 @@ func checkClocks(f *Facts) []Finding {
 	if timed && f.Cluster != nil && f.Hub != nil {
 		if d := f.Cluster.Skew - f.Hub.Skew; apart(d, f.Cluster.Uncertain+f.Hub.Uncertain) {
 			all = append(all, problem(check, fmt.Sprintf("the cluster's clock is %s than the hub's", ahead(d)),
-				"have both keep time by NTP: of two exports the older wins, by the word of each cluster's own clock"))
+				"synchronize both by NTP: the older of two exports wins, by the clock of its own cluster"))
 		}
 	}
 	return all
@@ -174,9 +174,9 @@ func checkCredentials(f *Facts) []Finding {
 	cure := "see why the agent (clusterset member) doesn't renew it; or clusterset join --rejoin --name NAME gives it a new one"
 	switch left := c.Expires.Sub(f.Now); {
 	case left <= 0:
-		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, ran out on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
+		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
 	case left < 24*time.Hour:
-		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, runs out in %s and has not been renewed", c.Key, left.Round(time.Minute)), cure)}
+		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and has not been renewed", c.Key, left.Round(time.Minute)), cure)}
 	default:
 		return []Finding{ok(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, is good for %d days", c.Key, int(left.Hours()/24)))}
 	}

@@ -96,9 +96,9 @@ func zones(cluster *index.Cluster) string { return strings.Join(cluster.Zones, "
 
 func farther(own, best topology.Tier) string {
 	if own == topology.Any {
-		return fmt.Sprintf("nowhere near; the own %s has ready endpoints", best)
+		return fmt.Sprintf("not near; the server's own %s has ready endpoints", best)
 	}
-	return fmt.Sprintf("in the own %s; the own %s has ready endpoints", own, best)
+	return fmt.Sprintf("in the server's %s; its own %s has ready endpoints", own, best)
 }
 
 func boolean(b bool) int {

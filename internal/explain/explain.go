@@ -63,7 +63,7 @@ func (f *Facts) Locate(cluster string) topology.Location {
 		return topology.Location{Cluster: cluster}
 	}
 	if len(c.Zones) > 1 {
-		f.Notes = append(f.Notes, fmt.Sprintf("%s lies in zones %s: --from %s/ZONE/%s says in which of them the server is",
+		f.Notes = append(f.Notes, fmt.Sprintf("%s is in zones %s: set that of the server with --from %s/ZONE/%s",
 			cluster, strings.Join(c.Zones, ", "), cluster, cmp.Or(c.Region, "-")))
 	}
 	return c.Location(cluster)
@@ -113,13 +113,13 @@ func because(why string, j judge, endpoints int) string {
 	case at.vip || at.result == NoData && endpoints == 0:
 		return why
 	case at.result == NXDomain && set.Headless && !set.Live:
-		return why + ", and none is ready in a cluster that lives: a headless service without any does not exist (KEP-1645, specification 2.4.1)"
+		return why + ", and none is ready in a live cluster: a headless service without any does not exist (KEP-1645, specification 2.4.1)"
 	case len(set.Addrs) == 0 && set.Live:
 		return why + "; it has ready endpoints, but none within the boundary"
 	case len(set.Addrs) == 0:
-		return why + "; none of its endpoints is ready in a cluster that lives"
+		return why + "; none of its endpoints is ready in a live cluster"
 	case !at.ranked:
-		return why + "; a name below the service's has its addresses at whatever distance"
+		return why + "; a name below the service's has its addresses at any distance"
 	}
 	why += "; " + j.nearness(set.Tier)
 	if set.Degraded {

@@ -19,7 +19,7 @@ func TestLocate(t *testing.T) {
 		"stated":           {spec: clustersetv1alpha1.MemberClusterSpec{Zone: "a", Region: "r"}, learned: []string{"x"}, want: "beijing a r"},
 		"in the list":      {spec: clustersetv1alpha1.MemberClusterSpec{Zones: []string{"b"}}, want: "beijing b -"},
 		"learned":          {spec: clustersetv1alpha1.MemberClusterSpec{Region: "r"}, learned: []string{"x"}, want: "beijing x r"},
-		"several":          {spec: clustersetv1alpha1.MemberClusterSpec{Region: "r"}, learned: []string{"x", "y"}, want: "beijing - r", note: "beijing lies in zones x, y: --from beijing/ZONE/r says"},
+		"several":          {spec: clustersetv1alpha1.MemberClusterSpec{Region: "r"}, learned: []string{"x", "y"}, want: "beijing - r", note: "beijing is in zones x, y: set that of the server with --from beijing/ZONE/r"},
 		"nothing is known": {want: "beijing - -"},
 	} {
 		mc := &clustersetv1alpha1.MemberCluster{Spec: c.spec}

@@ -24,7 +24,7 @@ func (s Screen) Render(e *Explanation) string {
 	w.Line(label("Asked from"), screen.Cell{Text: place(e.From)})
 	order := strings.Join(e.Prefer, ", then ")
 	if e.Boundary != "" {
-		order += "; never outside the own " + e.Boundary
+		order += "; never outside its own " + e.Boundary
 	}
 	if e.MinReady > 1 {
 		order += fmt.Sprintf("; the next joins one of fewer than %d ready endpoints", e.MinReady)
@@ -72,7 +72,7 @@ func answer(e *Explanation) screen.Cell {
 
 func place(p Place) string {
 	if p == (Place{}) {
-		return "nowhere in particular: no cluster, zone or region is given (--from), so nothing is near"
+		return "unknown: no cluster, zone or region is given (--from), so nothing is near"
 	}
 	parts := []string{"cluster " + screen.Or(p.Cluster), "zone " + screen.Or(p.Zone), "region " + screen.Or(p.Region)}
 	return strings.Join(parts, ", ")

@@ -90,7 +90,7 @@ func (j judge) behind(p *index.Ranked, cluster *index.Cluster) string {
 	}
 	switch {
 	case !known || !r.routed && j.byClusterIP[p.Cluster]:
-		return "behind the ClusterSetIP stands its cluster's ClusterIP"
+		return "its cluster's ClusterIP is behind the ClusterSetIP"
 	case !r.routed:
 		return "kept from kube-proxy: " + cmp.Or(health, "beyond the boundary, or farther than what is ready")
 	case len(r.zones) == 0:

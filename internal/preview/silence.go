@@ -45,7 +45,7 @@ func (a *after) fall(clusters []string) error {
 		m.Status.Phase = decisions[name].Phase
 	}
 	if len(kept) > 0 {
-		a.notes = append(a.notes, "The hub lets no cluster expire that never sent a heartbeat, nor any while most are silent, which it takes for its own trouble: "+
+		a.notes = append(a.notes, "The hub expires no cluster that never sent a heartbeat, and none while most are silent, because it may be cut off: "+
 			strings.Join(kept, ", ")+", and is answered")
 	}
 	return nil

@@ -53,7 +53,7 @@ func Build(f Facts) Report {
 		r.Services.here(f.Local)
 		if r.Services.LastResort = LastResort(f.Local); f.Local.RoutesErr != nil {
 			r.Services.LastResort = nil
-			r.Notes = append(slices.Clone(r.Notes), "which services are at their last resort can't be said: "+f.Local.RoutesErr.Error())
+			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are at their last resort: "+f.Local.RoutesErr.Error())
 		}
 	}
 	if asked {
@@ -154,9 +154,9 @@ func NotEnforced(members []*clustersetv1alpha1.MemberCluster) string {
 		return ""
 	case len(old) > 0:
 		slices.Sort(old)
-		return "the agents of these clusters are of a version before them: " + several(old, 5)
+		return "the agents of these clusters are too old for them: " + several(old, 5)
 	case !said:
-		return "no hub process says that it does it: it is away, of a version before them, or has not the rights"
+		return "no hub process reports enforcing them: it is down, too old, or lacks the rights"
 	}
 	return ""
 }
@@ -211,8 +211,8 @@ func (s *Services) here(l *LocalFacts) {
 		if ours && l.Cluster != "" && !there[o.Namespace+"/"+o.Name] {
 			s.Problems = append(s.Problems, Problem{
 				Namespace: o.Namespace, Name: o.Name, What: "ServiceExport", Reason: "Held",
-				Message: "it is gone, and the Service is exported still: the agent is away, or holds what went with most others or with its kind. " +
-					"Put it back; or, to confirm, delete the Service, wait for --hold-withdrawals (10m), or start the agent with 0",
+				Message: "it was deleted, and the Service is still exported: the agent is down, or holds back a mass withdrawal. " +
+					"Create it again; or, to confirm, delete the Service, wait for --hold-withdrawals (10m), or start the agent with 0",
 			})
 		}
 		if c := notTrue(o.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {

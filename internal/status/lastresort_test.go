@@ -169,7 +169,7 @@ func TestLastResortThatCannotBeTold(t *testing.T) {
 	l := local(members()...)
 	l.RoutesErr = errors.New("the cluster at c refuses: endpointslices is forbidden")
 	r := Build(Facts{Now: now, Local: l, Notes: []string{"first"}})
-	if len(r.Notes) != 2 || !strings.Contains(r.Notes[1], "last resort can't be said: the cluster at c refuses") {
+	if len(r.Notes) != 2 || !strings.Contains(r.Notes[1], "at their last resort: the cluster at c refuses") {
 		t.Errorf("notes %q", r.Notes)
 	}
 }

@@ -64,7 +64,7 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	}
 	if h.ExpiryPaused {
 		w.Line(screen.Cell{Text: "          expiry paused: ", Colour: screen.Warn},
-			screen.Cell{Text: "most clusters fell silent together, so the hub takes itself for cut off and lets none expire"})
+			screen.Cell{Text: "most clusters fell silent together, so the hub assumes that it is cut off and lets none expire"})
 	}
 	if h.NotEnforced != "" {
 		w.Line(screen.Cell{Text: "          communities not enforced: ", Colour: screen.Warn}, screen.Cell{Text: text.Truncate(h.NotEnforced, 120)})

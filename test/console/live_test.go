@@ -76,7 +76,7 @@ func TestForbidden(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := open(t, start(t, "--hub-kubeconfig", kubeconfig), "#/map")
-	p.sees("The hub refuses us. Nothing is known of it.", "forbidden", "The set has no clusters yet")
+	p.sees("The hub refuses access. Nothing is known of it.", "forbidden", "The set has no clusters yet")
 	p.accessible()
 }
 

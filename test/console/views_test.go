@@ -93,8 +93,8 @@ func TestService(t *testing.T) {
 	p.accessible()
 
 	p.click(`.mrow:has(.mplace b) [title^="tianjin: not used"]`, "tianjin")
-	p.sees("Why:", "drained: it is used only where nothing else is left", "clusterset.local the ClusterSetIP")
-	p.click(".toggle", "Endpoints and the reason of each")
+	p.sees("Why:", "drained: it is used only if nothing else is left", "clusterset.local the ClusterSetIP")
+	p.click(".toggle", "Endpoints and their reasons")
 	p.sees("3 endpoints of tianjin")
 	p.click("a", "of all clusters")
 	p.sees("25 endpoints")
@@ -102,7 +102,7 @@ func TestService(t *testing.T) {
 	p.until(`location.hash.includes("zone=global")`)
 	p.accessible()
 	p.press(kb.Escape)
-	p.seesNot("Endpoints and the reason of each")
+	p.seesNot("Endpoints and their reasons")
 
 	p.click(".toggle", "fold alike")
 	p.until(`[...document.querySelectorAll(".mplace")].some((e) => e.innerText.includes("and 1 more"))`)

@@ -98,7 +98,7 @@ func TestUpgradeIntoCommunities(t *testing.T) {
 	c.become(all)
 	c.tooOld = old.name
 	c.unchanged("communities, and an agent that knows none")
-	if said := c.status(); !strings.Contains(said, "communities not enforced: the agents of these clusters are of a version before them: "+old.name+"\n") {
+	if said := c.status(); !strings.Contains(said, "communities not enforced: the agents of these clusters are too old for them: "+old.name+"\n") {
 		t.Errorf("clusterset status:\n%s", said)
 	}
 

@@ -20,7 +20,7 @@ export function Answers({ row, place, column, columns, service, parameter, param
     ${column && html`<p><b>Why:</b> ${why(row, column)}</p>`}
     ${!column && hidden.length > 0 && html`<p><b>Not visible from there:</b> ${hidden.slice(0, 5).join("; ")}${hidden.length > 5 && `; and ${hidden.length - 5} more`}.</p>`}
     ${row.places.length > 1 && html`<p class="faint">The same from ${row.places.filter((p) => p !== place).slice(0, 20).map(placeName).join("; ")}${row.places.length > 21 && ` and ${row.places.length - 21} more`}.</p>`}
-    <p><${Toggle} on=${open} values=${{ ends: open ? null : "1" }}>Endpoints and the reason of each<//></p>
+    <p><${Toggle} on=${open} values=${{ ends: open ? null : "1" }}>Endpoints and their reasons<//></p>
     ${open && html`<${Endpoints} service=${service} place=${place} column=${column} parameter=${parameter} params=${params} />`}
   </section>`;
 }
@@ -43,18 +43,18 @@ function why(row, column) {
   const used = Object.keys(ways).map((w) => answers?.[w]).filter((a) => a && !a.byClusterSetIP && a.clusters?.length);
   const tier = used[0]?.tier;
   if (is.by.length) {
-    if (is.down) return `${column.name} is off, and for the hub it isn't silent long enough yet, or nothing else is left.`;
+    if (is.down) return `${column.name} is off, but the hub hasn't noticed yet, or nothing else is left.`;
     if (is.degraded) return `${column.name} is ${at.drain ? "drained" : at.phase}, and nothing better is left.`;
-    return `It is ${tiers[tier] ?? "used"}, and its state is ${column.phase}.`;
+    return `${tier === "any" ? "Endpoints at any distance are used" : `It is ${tiers[tier] ?? "used"}`}; its state is ${column.phase}.`;
   }
   if (column.leaves) return "It would no longer export the service.";
   if (is.unseen) return `${is.unseen}.`;
   if (at.phase === "Expired") return `It is Expired: ${phases.Expired.text}.`;
   if (at.ready === 0) return "It has no ready endpoint.";
-  if (at.drain) return "It is drained: it is used only where nothing else is left.";
+  if (at.drain) return "It is drained: it is used only if nothing else is left.";
   if (at.phase === "Suspect") return `It is Suspect: ${phases.Suspect.text}.`;
-  if (tier && tier !== "any") return `What is ${tiers[tier]} is enough, so that nothing farther is used.`;
-  return "The endpoints below say it one by one.";
+  if (tier && tier !== "any") return `Enough endpoints are ${tiers[tier]}, so none farther is used.`;
+  return "The list of endpoints has the reasons.";
 }
 
 function Endpoints({ service, place, column, parameter, params }) {

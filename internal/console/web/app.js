@@ -114,16 +114,16 @@ function Banner({ map }) {
   if (connection.ended) {
     lines.push(["The console has been started again, and doesn't know this window any more.", "Open the address that it printed."]);
   } else if (!connection.up) {
-    lines.push([`The console's server doesn't answer. What you see is ${span(Date.now() - connection.since)} old.`, "Run clusterset console again; this page goes on as soon as the server is back on the same port."]);
+    lines.push([`The console's server doesn't answer. What you see is ${span(Date.now() - connection.since)} old.`, "Run clusterset console again; this page continues once the server is back on the same port."]);
   }
   const sources = map.data?.sources ?? [];
   const wrong = sources.filter((s) => s.state === "Away" || s.state === "Refused");
   for (const s of wrong.slice(0, 3)) {
-    lines.push([`${sourceName(s)} ${s.state === "Refused" ? "refuses us" : "doesn't answer"}.` + (s.lastAnswer ? ` What is shown of it is ${since(s.lastAnswer)} old.` : " Nothing is known of it."), s.error]);
+    lines.push([`${sourceName(s)} ${s.state === "Refused" ? "refuses access" : "doesn't answer"}.` + (s.lastAnswer ? ` What is shown of it is ${since(s.lastAnswer)} old.` : " Nothing is known of it."), s.error]);
   }
   if (wrong.length > 3) lines.push([`${wrong.length - 3} more of ${sources.length} sources are away.`, html`<a href=${to("map", [], { sources: "1" })}>See all sources</a>`]);
   if (sources.some((s) => s.expiryPaused)) {
-    lines.push(["Most clusters turned silent together, so the hub lets none of them expire.", "The reason is probably the hub or the way to it."]);
+    lines.push(["Most clusters fell silent together, so the hub lets none of them expire.", "The cause is probably the hub or the network to it."]);
   }
   if (map.data?.notEnforced) lines.push(["All clusters can read all exports, although MemberClusters name communities.", `Not enforced: ${map.data.notEnforced}.`]);
   if (map.error && !map.data) lines.push([map.error, ""]);
@@ -207,7 +207,7 @@ function Help({ singleKeys }) {
     <h2 id="help-title">Keys</h2>
     <dl class="keys">${keys.map(([k, text]) => html`<div key=${k}><dt>${k.split(" ").map((one) => html`<kbd>${one}</kbd> `)}</dt><dd>${text}</dd></div>`)}</dl>
     <p><label><input type="checkbox" checked=${singleKeys} onChange=${(e) => go(here({ keys: e.target.checked ? null : "off" }), { replace: true })} /> Single keys are shortcuts</label></p>
-    <p class="faint">All that the page shows is in its address: copy it to share what you see. The page reads; it changes nothing, and asks no one but the console on this machine.</p>
+    <p class="faint">The address contains all that the page shows: copy it to share what you see. The page changes nothing, and sends requests only to the console on this machine.</p>
     <button onClick=${(e) => e.target.closest("dialog").close()}>Close</button>
   </dialog>`;
 }

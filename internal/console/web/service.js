@@ -101,7 +101,7 @@ function Exporters({ columns, changes, service }) {
           <a class="toggle" role="button" aria-pressed=${unexported ? "true" : "false"} aria-label=${`unexport from ${c.name}`} href=${here({ if: (unexported ? changes.filter((x) => !(x.unexport?.service === service && x.unexport.from === c.name)) : [...changes, un]).map(toWords) })}><${Icon} name="minus" /> unexport</a></td>
       </tr>`;
     })}</tbody>
-  </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix below</p>`}`;
+  </table></div>${columns.length > 50 && html`<p class="faint">and ${columns.length - 50} more, in the matrix above</p>`}`;
 }
 
 function Legend({ changes, hidden }) {
