@@ -55,7 +55,7 @@ type claim struct {
 // sighting identifies one renewal of the Lease. It is zero if there is no Lease.
 type sighting struct {
 	run     string
-	renewed int64 // in microseconds, by the clock of whoever did
+	renewed int64 // in microseconds, by the clock of the agent that did
 }
 
 func sightingOf(lease *coordinationv1.Lease) sighting {

@@ -11,7 +11,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// kept remembers the records of which the hub stores something other than what was written. A hub of an older version drops the
+// kept remembers the records that the hub stores differently from what was written. A hub of an older version drops the
 // fields that its CustomResourceDefinitions don't have; without this its records would be rewritten forever.
 type kept struct {
 	mu sync.Mutex

@@ -101,7 +101,7 @@ func (o *Options) complete() error {
 //
 // hub can be shared with the importer, so that both use the same watches. The caller starts it, before or after, and it may be
 // unreachable for any time: see the first pass. Its RESTMapper shouldn't need the hub to answer. The hub's scheme must know the
-// types of api/clusterset/v1alpha1; the manager's, those of both versions of the Multi-Cluster Services API, of which the
+// types of api/clusterset/v1alpha1; the manager's, those of both versions of the Multi-Cluster Services API: the
 // newest that the member serves is used.
 //
 // The returned channel is closed when the first export pass is done.

@@ -131,7 +131,7 @@ func eventReason(c metav1.Condition) string {
 	return c.Reason
 }
 
-// eventType reports whether a condition that was just reached is worth an Event, and of which type.
+// eventType reports whether a condition that was just reached is worth an Event, and its type.
 func eventType(c metav1.Condition) (string, bool) {
 	bad := c.Status == metav1.ConditionFalse
 	switch mcsv1beta1.ServiceExportConditionType(c.Type) {

@@ -28,7 +28,7 @@ var (
 
 	metricBrake = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
-		Help: "1 while most members are silent together, so that the hub takes itself for cut off and lets none expire.",
+		Help: "1 while most members are silent together, so that the hub assumes that it is cut off and lets none expire.",
 	})
 
 	metricTransitions = prometheus.NewCounterVec(prometheus.CounterOpts{

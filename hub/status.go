@@ -98,7 +98,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionExpiryPaused, Status: metav1.ConditionTrue,
 			Reason:  clustersetv1alpha1.ReasonMostMembersSilent,
-			Message: "most members, or all, fell silent together, so the hub takes itself for cut off and lets none expire",
+			Message: "most members, or all, fell silent together, so the hub assumes that it is cut off and lets none expire",
 		})
 	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil:
 		all = append(all, metav1.Condition{

@@ -33,7 +33,7 @@ func ReadFile(path string) ([]byte, error) {
 	case info.Size() > MaxFile:
 		return nil, fmt.Errorf("%s: %d bytes, more than the %d that are read", path, info.Size(), MaxFile)
 	}
-	return os.ReadFile(path) //nolint:gosec // whoever runs the command names the directory
+	return os.ReadFile(path) //nolint:gosec // the user names the directory
 }
 
 // Key identifies an object.

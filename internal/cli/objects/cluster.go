@@ -35,7 +35,7 @@ type Cluster struct {
 // Open returns a cluster. It asks nothing of it yet.
 func Open(config *rest.Config, what, flags string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.WarningHandler = rest.NoWarnings{} // that v1alpha1 is deprecated is not for whoever reads a status
+	config.WarningHandler = rest.NoWarnings{} // users can do nothing about a deprecated v1alpha1
 	c := &Cluster{What: what, Server: config.Host, Flags: flags}
 	var err error
 	if c.Client, err = connect.NewClient(config); err != nil {

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 )
 
-// Error is a failure to talk with a cluster: what happened, and what whoever typed the command can do about it.
+// Error is a failure to talk to a cluster: what happened, and what the user can do about it.
 type Error struct {
 	Did  string
 	Cure string
@@ -24,7 +24,7 @@ type Error struct {
 func (e *Error) Error() string { return e.Did + "; " + e.Cure }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Words says what an error of the cluster's API server means for whoever typed the command. It is for errors of requests,
+// Words says what an error of the cluster's API server means for the user. It is for errors of requests,
 // as they come from the client.
 func (c *Cluster) Words(err error) error {
 	if err == nil || errors.As(err, new(*Error)) {

@@ -39,7 +39,7 @@ func T(texts ...string) []Cell {
 // Writer gathers a screen.
 type Writer struct {
 	b strings.Builder
-	// Colours says whether whoever reads it can see colours.
+	// Colours enables colours, for terminals.
 	Colours bool
 }
 
