@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"fmt"
 	"testing"
 
+	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
 
@@ -22,7 +24,12 @@ func TestExcludedImportsGoAtOnce(t *testing.T) {
 	w.withdraw(ledger)
 	run = w.start(Options{ExcludeNamespaces: []string{"shop"}, Exported: make(chan struct{})})
 	w.gone("shop", "web")
-	w.quiet(run, 2)
+	kube.Eventually(t, soon, func() error { // a service that waits is looked at again and again
+		if n := reconciles(t) - run.reconcilesNow; n < 6 {
+			return fmt.Errorf("worked on %v services", n)
+		}
+		return nil
+	})
 	if now := w.imported("bank", "ledger", 1); now.derived.UID != before.derived.UID {
 		t.Error("the derived Service was made anew")
 	}

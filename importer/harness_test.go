@@ -44,6 +44,7 @@ type world struct {
 // newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run, and two more.
 func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
 	t.Helper()
+	servicesGauge.Reset() // what the test before left
 	planes := kube.StartAll(t, nil, memberOptions)
 	w := &world{t: t, hub: planes[0], member: planes[1]}
 	w.hub.Apply(t, crds.All()...)

@@ -30,13 +30,19 @@ func TestWhatIsWritten(t *testing.T) {
 	kube.Eventually(t, soon, func() error {
 		return w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, &clustersetv1alpha1.MemberCluster{})
 	})
+	// Endpoints first, and those of another service after them: once that is there, the agent knows web's, so that web comes at once.
 	web := records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")
-	w.onHub(strings.SplitN(web, "---", 2)[1], strings.SplitN(web, "---", 2)[0]) // endpoints first: the service comes at once
-	w.imported("shop", "web", 1)
+	w.onHub(strings.SplitN(web, "---", 2)[1])
+	w.onHub(records.Exported("shanghai", "shop", "known", "10.2.0.2", "10.12.0.6"))
+	w.imported("shop", "known", 1)
 	w.quiet(run, 1)
+	earlier := len(run.local.written())
+	w.onHub(strings.SplitN(web, "---", 2)[0])
+	w.imported("shop", "web", 1)
+	w.quiet(run, 2)
 
 	t.Run("each object once, and the status of one", func(t *testing.T) {
-		got := slices.DeleteFunc(run.local.written(), func(s string) bool { return strings.Contains(s, "memberclusters") })
+		got := slices.DeleteFunc(run.local.written()[earlier:], func(s string) bool { return strings.Contains(s, "memberclusters") })
 		const in = "/namespaces/shop/"
 		want := []string{
 			"POST /api/v1" + in + "services",
