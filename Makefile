@@ -107,6 +107,7 @@ BASIC_E2E := TestAnnotatedService|TestServiceExportAnswers|TestFabDNSFourCities|
 test-oldest: ## Run what matters most on the oldest Kubernetes that is supported, and on a hub and members of different minors
 	CLUSTERSET_KUBE_RELEASE=oldest $(GO) run ./test/kube/build >/dev/null
 	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 ./test/kube ./internal/join ./hub
+	CLUSTERSET_KUBE_RELEASE=oldest $(GO) -C test/chart test -timeout 20m -count=1 -run 'TestOnARealCluster/(CRDs|agents|members|heartbeats)' .
 	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
 	CLUSTERSET_HUB_RELEASE=oldest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
 	CLUSTERSET_KUBE_RELEASE=oldest CLUSTERSET_HUB_RELEASE=newest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
