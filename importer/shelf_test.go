@@ -192,12 +192,12 @@ func newRig(options Options) *rig {
 	report := newReporter(events.NewFakeRecorder(1000))
 	guard := &hold.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
 	gone := hold.NewDepartures(g.clock)
-	records, slices := newOnHub(), newHere()
+	records, ours := newOnHub(), newHere()
 	indexed(g.hub, records.services, &clustersetv1alpha1.ExportedService{})
 	indexed(g.hub, records.endpoints, &clustersetv1alpha1.ExportedEndpoints{})
-	indexed(g.here, slices, &discoveryv1.EndpointSlice{})
+	indexed(g.here, ours, &discoveryv1.EndpointSlice{})
 	g.reconciler = &reconciler{
-		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: slices, live: g.here, client: g.here, imports: "v1beta1"},
+		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
 		hold:   &hold.Hold{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock},
 		report: report, families: newFamilyMemory(g.clock), nodes: newNodes(func() {}), returning: newReturning(g.clock),
 		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(),

@@ -23,7 +23,8 @@ func TestListsThatExpireAreRepeatedSlowly(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		asked := 0
 		client := &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-			if asked++; asked > 1000 {
+			asked++
+			if asked > 1000 {
 				cancel()
 			}
 			return &http.Response{

@@ -135,7 +135,8 @@ func TestSteering(t *testing.T) {
 		{
 			"more zones than hints, and one that isn't chosen: shared out", func(in *desired.Input) { // D21, D22
 				in.Policy.Prefer, in.Nodes = []topology.Tier{}, zones(9)
-			}, []string{member("c", "c1", "south", "Ready", ", drain: true")},
+			},
+			[]string{member("c", "c1", "south", "Ready", ", drain: true")},
 			[]string{"10.1.1.1 z0,z1,z2,z3,z4,z5,z6,z7", "10.1.1.2 z0,z1,z2,z3,z4,z5,z6,z8", "10.2.1.1 z0,z1,z2,z3,z4,z5,z7,z8", "10.3.1.1 none"},
 		},
 		{

@@ -137,7 +137,8 @@ func (f *Facts) See(records []*clustersetv1alpha1.ExportedService, member func(c
 			continue
 		}
 		hidden[e.Cluster] = true
-		if count[sight]++; count[sight] <= shownHidden {
+		count[sight]++
+		if count[sight] <= shownHidden {
 			f.Hidden = append(f.Hidden, sight.Words(e.Cluster, self))
 		}
 	}

@@ -112,7 +112,8 @@ func (v *Views) Conflicts(exports []Export) []Conflict {
 		}
 	}
 	for i := range all {
-		if slices.Sort(all[i].By); len(all[i].By) == len(v.alone) {
+		slices.Sort(all[i].By)
+		if len(all[i].By) == len(v.alone) {
 			all[i].By = nil
 		}
 	}

@@ -30,6 +30,7 @@ type Binaries struct {
 // CLUSTERSET_KUBE_RELEASE says, or else the newest.
 type Release string
 
+// The pinned releases: the newest that is tested, and the oldest that is supported.
 const (
 	Newest Release = "newest"
 	Oldest Release = "oldest"
