@@ -117,6 +117,10 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 			switch {
 			case errors.Is(err, errVanished):
 				again, vanished = vanishedRetry, max(vanished, h.Clock.Since(since[p]))
+			case errors.Is(err, errUnread): // as it is, too, of a kind that the hub has lost
+				if vanished = max(vanished, h.Clock.Since(since[p])); vanished < h.Spread+vanishedRetry {
+					again = vanishedRetry
+				}
 			case errors.Is(err, errLeaving):
 				again = vanishedRetry
 			case errors.As(err, &lost):

@@ -188,7 +188,15 @@ func TestHold(t *testing.T) {
 
 // A kind of record that goes from the hub takes all its objects along. If it is back before any of them would be deleted, the members
 // get their minute (C41) all the same: their exporters try again only every now and then.
+//
+// With communities nothing of a kind that is away can be read.
 func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
+	for name, unread := range map[string]bool{"read": false, "unread while it is away": true} {
+		t.Run(name, func(t *testing.T) { noticesAShortLossOfAKind(t, unread) })
+	}
+}
+
+func noticesAShortLossOfAKind(t *testing.T, unread bool) {
 	began := time.Unix(1_700_000_000, 0)
 	clock := clocktesting.NewFakePassiveClock(began)
 	var refuses error
@@ -203,6 +211,7 @@ func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
 	h := &Hold{
 		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
 		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Spread: 3 * time.Second,
+		Unread: func(string) bool { return unread && refuses != nil },
 	}
 	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
 	refuses = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
@@ -211,7 +220,7 @@ func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
 			refuses = nil
 		}
 		clock.SetTime(began.Add(at))
-		if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 1 || d.Retry != vanishedRetry {
+		if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 1 || d.Retry != vanishedRetry && (!unread || at <= h.Spread) {
 			t.Errorf("after %s: %+v", at, d)
 		}
 	}
