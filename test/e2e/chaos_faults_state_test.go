@@ -80,21 +80,18 @@ var stateFaults = []fault{
 	}},
 
 	{group: "name", name: "a second cluster works with a member's name and credentials", promise: noChange + "; it exports nothing and says so (clusterset_exporter_name_taken)", does: func(c *chaos) {
-		other := c.members[(c.victim.number+1)%len(c.members)]
-		twin := other.on(other.base.Replica("twin"))
-		twin.base.HubKubeconfig = c.victim.base.HubKubeconfig
-		twin.startAgent("--cluster", c.victim.name)
+		twin := c.victim.copied()
+		defer twin.Stop()
+		twin.apply("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}", exported("shop", "twins", httpPort))
+		twin.startAgent()
 		defer twin.killAgent()
 		c.until(func() error {
-			taken, err := twin.Metrics.Sum("clusterset_exporter_name_taken")
-			if err == nil && taken != 1 {
-				err = errNotYet
-			}
-			return err
+			return errors.Join(twin.nameTaken(1), twin.exportIs("shop", "twins", "Ready", "False", api.ReasonNameTaken))
 		})
 		c.touched("the second agent said that its name is taken")
 		c.churn(5)
 		c.watch(c.between(4*time.Second, 10*time.Second))
+		c.must(c.fleet.recorded(c.victim.name, "shop", "twins", false))
 	}},
 }
 

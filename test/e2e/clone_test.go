@@ -12,12 +12,14 @@ import (
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/join"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -34,13 +36,37 @@ func (m *member) cloned() *member {
 		m.Fatal(err)
 	}
 	m.startAPIServer()
+	m.startCopy(c)
+	m.Cleanup(c.Stop)
+	m.Cleanup(c.killAgent)
+	return c
+}
+
+// copied returns a second cluster with this one's manifests: its name, its credentials, and an agent that isn't started yet.
+// The caller must call its killAgent and Stop.
+func (m *member) copied() *member {
+	m.Helper()
+	c := m.on(testfleet.NewMember(m.TempDir(), binaries(), m.base.Location))
+	m.startCopy(c)
+	c.apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + api.SystemNamespace + "}}")
+	var secret corev1.Secret
+	err := m.get(api.SystemNamespace, api.HubSecret, &secret)
+	secret.ObjectMeta = metav1.ObjectMeta{Namespace: secret.Namespace, Name: secret.Name}
+	err = errors.Join(err, join.InstallMemberCRDs(context.Background(), c.Plane.Config()), c.Client.Create(context.Background(), &secret))
+	if err != nil {
+		m.Fatal(err)
+	}
+	c.apply(string(rights("member")))
+	return c
+}
+
+// startCopy starts the API server of a second cluster that has this one's credentials on the hub.
+func (m *member) startCopy(c *member) {
+	m.Helper()
 	content, err := os.ReadFile(m.base.HubKubeconfig)
 	if err = errors.Join(err, os.WriteFile(c.base.HubKubeconfig, content, 0o600), c.launch(context.Background())); err != nil {
 		m.Fatal(err)
 	}
-	m.Cleanup(c.Stop)
-	m.Cleanup(c.killAgent)
-	return c
 }
 
 // wrote returns how often an agent has written to its records on the hub.
