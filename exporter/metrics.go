@@ -11,7 +11,7 @@ import (
 var (
 	metricServices = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_services",
-		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub said no), pending (the hub can't be reached) or held (the ServiceExport went with most others, or with its kind, and the Service stays exported for a while).",
+		Help: "ServiceExports of this cluster, by state: exported, refused (not valid), failed (the hub refused it), pending (the hub can't be reached), or held (the ServiceExport disappeared together with most others or with its kind, so the Service stays exported for a while).",
 	}, []string{"state"})
 
 	metricEndpoints = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -21,12 +21,12 @@ var (
 
 	metricLeftOut = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_left_out_values",
-		Help: "Ports, addresses, labels and the like of exported Services that can't be exported. The Ready condition of their ServiceExport names them.",
+		Help: "Ports, addresses, labels and other parts of exported Services that can't be exported. The Ready condition of the ServiceExport names them.",
 	})
 
 	metricConflicts = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_conflicts",
-		Help: "ServiceExports of this cluster whose Conflict condition is True: what another cluster exports under the same name differs.",
+		Help: "ServiceExports of this cluster whose Conflict condition is True because another cluster's export of the same name differs.",
 	})
 
 	metricWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -41,12 +41,12 @@ var (
 
 	metricPassPending = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_first_pass_pending_services",
-		Help: "Services that the first export pass has yet to compare with the hub.",
+		Help: "Services that the first export pass has not yet compared with the hub.",
 	})
 
 	metricNameTaken = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_name_taken",
-		Help: "1 while another cluster works under this cluster's name on the hub, so that nothing is exported.",
+		Help: "1 while another cluster works under this cluster's name on the hub. This cluster then exports nothing.",
 	})
 
 	metricHeartbeats = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -13,7 +13,7 @@ import (
 var (
 	metricMembers = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_hub_members",
-		Help: "Members by phase: Ready, Suspect, Expired, or Unknown where there has never been a heartbeat.",
+		Help: "Members by phase: Ready, Suspect, Expired, or Unknown if there has never been a heartbeat.",
 	}, []string{"phase"})
 
 	metricPhase = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -28,7 +28,7 @@ var (
 
 	metricBrake = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_hub_expiry_paused",
-		Help: "1 while most members are silent together, so that the hub assumes that it is cut off and lets none expire.",
+		Help: "1 while most members are silent together: the hub then assumes that it is cut off and lets none expire.",
 	})
 
 	metricTransitions = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -18,12 +18,12 @@ var (
 
 	foreignGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_foreign_objects",
-		Help: "Objects of someone else's that were left untouched where the importer would have written its own, by kind.",
+		Help: "Objects of others that the importer left unchanged although it would have written its own under that name, by kind.",
 	}, []string{"kind"})
 
 	truncatedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_truncated_endpoints",
-		Help: "Endpoints that found no room in their GlobalService.",
+		Help: "Endpoints that didn't fit into their GlobalService.",
 	})
 
 	droppedCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -34,7 +34,7 @@ var (
 
 	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_awaited_clusters",
-		Help: "Clusters that the hub has lost and that have not joined it again; what they exported is kept for a while.",
+		Help: "Clusters that the hub has lost and that have not joined again. Their exports are kept for a while.",
 	})
 
 	writesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{

@@ -12,69 +12,69 @@ import (
 var (
 	answersTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "answers_total",
-		Help: "Counter of positive answers at a service's own name, by the tier that its addresses came from: cluster, zone, region, any, vip for a ClusterSetIP, and degraded where only Suspect or drained clusters were left.",
+		Help: "Positive answers for a service's own name, by the tier of the addresses: cluster, zone, region, any, vip (a ClusterSetIP), or degraded (only Suspect or drained clusters were left).",
 	}, []string{"tier"})
 
 	objectsGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "objects",
-		Help: "Gauge of the objects held, by source and kind.",
+		Help: "Objects held, by source and kind.",
 	}, []string{"source", "kind"})
 
 	syncedGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_synced",
-		Help: "Gauge that is 1 when the objects of a kind were read and are being watched, 0 before that and while the source can't be reached.",
+		Help: "1 while the objects of a kind have been read and are being watched, 0 before that and while the source can't be reached.",
 	}, []string{"source", "kind"})
 
 	absentGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_absent",
-		Help: "Gauge that is 1 while the API server doesn't know a kind: its CustomResourceDefinition isn't installed.",
+		Help: "1 while the API server doesn't know a kind because its CustomResourceDefinition isn't installed.",
 	}, []string{"source", "kind"})
 
 	errorsTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_errors_total",
-		Help: "Counter of failed reads, by source and kind: lists and watches of an API server, files of a directory.",
+		Help: "Failed reads, by source and kind: lists and watches of an API server, or files of a directory.",
 	}, []string{"source", "kind"})
 
 	invalidTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "invalid_objects_total",
-		Help: "Counter of objects that arrived with a field that can't be served. The rest of such an object is.",
+		Help: "Objects that arrived with a field that can't be served. The rest of each object is served.",
 	}, []string{"source", "kind"})
 
 	programmingSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "programming_duration_seconds",
-		Help:    "Histogram of the time from the change that an EndpointSlice's last-change-trigger-time states until queries see it.",
+		Help:    "Time from a change, as its EndpointSlice's last-change-trigger-time states it, until queries see the change.",
 		Buckets: prometheus.ExponentialBuckets(0.001, 2, 20), // 1 ms to 9 min
 	}, []string{"kind"})
 
 	applySeconds = prometheus.NewHistogram(prometheus.HistogramOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "apply_duration_seconds",
-		Help:    "Histogram of the time from the arrival of a watch event until queries see it.",
+		Help:    "Time from the arrival of a watch event until queries see the change.",
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
 	})
 
 	expressEnabled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "express_enabled",
-		Help: "Gauge that is 1 for a server whose queries over UDP are answered by the express path, where they can be, and 0 for one where the log says why they are not.",
+		Help: "1 for a server that answers queries over UDP on the express path where possible, 0 for one that doesn't; the log then says why.",
 	}, []string{"server"})
 
 	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
-		Help: "Gauge that is 1 while queries are answered from a state file, because the source has not been read since the start.",
+		Help: "1 while queries are answered from a state file because the source has not been read since the start.",
 	}, []string{"source"})
 
 	staleAnswers = prometheus.NewCounter(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "stale_answers_total",
-		Help: "Counter of answers from a state file.",
+		Help: "Answers from a state file.",
 	})
 
 	stateReads = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_reads_total",
-		Help: "Counter of reads of state files, at starts and reloads, by result: ok, absent, or refused with a reason in the log.",
+		Help: "Reads of state files at starts and reloads, by result: ok, absent, or refused (the log says why).",
 	}, []string{"result"})
 
 	stateWrites = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "state_file_writes_total",
-		Help: "Counter of writes of state files, by result: ok or error.",
+		Help: "Writes of state files, by result: ok or error.",
 	}, []string{"result"})
 
 	buildInfo = version.Metric(plugin.Namespace + "_" + pluginName)

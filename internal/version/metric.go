@@ -10,7 +10,7 @@ import (
 func Metric(namespace string) prometheus.Collector {
 	g := prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: namespace, Name: "build_info",
-		Help: "Gauge that is 1, with the version of clusterset and that of Go as labels.",
+		Help: "Always 1. The labels are the versions of clusterset and Go.",
 	}, []string{"version", "goversion"})
 	g.WithLabelValues(String(), runtime.Version()).Set(1)
 	return g

@@ -24,11 +24,11 @@ const head = `# Metrics
 
 <!-- Generated from the code by make generate. -->
 
-Every process serves them in Prometheus' format. The chart's ServiceMonitor has the Prometheus operator scrape all
-(` + "`metrics.serviceMonitor.enabled`" + `), its PrometheusRule holds alerts (` + "`metrics.rules.enabled`" + `), and its ConfigMaps hold Grafana
+Every process serves metrics in the Prometheus format. The chart can create a ServiceMonitor that scrapes them all
+(` + "`metrics.serviceMonitor.enabled`" + `), a PrometheusRule with alerts (` + "`metrics.rules.enabled`" + `), and ConfigMaps with Grafana
 dashboards (` + "`metrics.dashboards.enabled`" + `).
 
-Series whose labels are known are there, as zeros, from the start. No label holds a query's name, a service or an address.
+Series with known labels exist from the start, with the value 0. No label holds a query's name, a service or an address.
 `
 
 // buildInfo is registered by the program, for each of its parts.
@@ -40,17 +40,17 @@ var sections = []struct {
 	collectors  []prometheus.Collector
 }{
 	{
-		"DNS servers", "On `:9153`, the port of the *prometheus* plugin, beside " +
-			"[CoreDNS's own](https://coredns.io/plugins/metrics/), of which `coredns_dns_requests_total`, `coredns_dns_responses_total` and " +
+		"DNS servers", "On `:9153`, the port of the *prometheus* plugin, together with " +
+			"[CoreDNS's own metrics](https://coredns.io/plugins/metrics/). `coredns_dns_requests_total`, `coredns_dns_responses_total` and " +
 			"`coredns_dns_request_duration_seconds` count the queries.", clusterset.Collectors(),
 	},
 	{
-		"Agents of members", "On `--metrics-bind-address`, `:8080`, beside those of " +
-			"[controller-runtime](https://book.kubebuilder.io/reference/metrics-reference) and of the requests to both API servers " +
-			"(`rest_client_requests_total`). Of several replicas one works; the others show zeros.",
+		"Agents of members", "On `--metrics-bind-address`, `:8080`, together with those of " +
+			"[controller-runtime](https://book.kubebuilder.io/reference/metrics-reference) and those of the requests to both API servers " +
+			"(`rest_client_requests_total`). Only one of several replicas works; the others show zeros.",
 		slices.Concat(exporter.Collectors(), importer.Collectors(), connect.Collectors(), buildInfo),
 	},
-	{"The hub process", "On `--metrics-bind-address`, `:8080`, beside those of controller-runtime. Of several replicas one works.", slices.Concat(hub.Collectors(), buildInfo)},
+	{"The hub process", "On `--metrics-bind-address`, `:8080`, together with those of controller-runtime. Only one of several replicas works.", slices.Concat(hub.Collectors(), buildInfo)},
 }
 
 // docs/metrics.md is what the code says. UPDATE=1 rewrites it.
