@@ -41,7 +41,7 @@ func TestEndpointChangeAllocates(t *testing.T) {
 				g.flip("cluster-200", i%2 == 1)
 				reconciles = min(reconciles, allocated(func() { g.reconcile(t) }))
 				if i == 0 {
-					t.Logf("all anew, computing allocates %d kB", allocated(func() { desired.Compute(in) })/1000)
+					t.Logf("computing in full allocates %d kB", allocated(func() { desired.Compute(in) })/1000)
 				}
 			}
 			t.Logf("computing allocates %d kB, the reconciles of one change %d kB", compute/1000, reconciles/1000)

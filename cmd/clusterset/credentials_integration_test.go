@@ -16,15 +16,15 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestCredentials goes through the life of an agent's credentials: renewed in time, taken away, run out while no agent was
-// there. In between it exports, and all along what is imported stays. In the end nothing that any process said, and no
-// object but Secrets, holds any of them.
+// TestCredentials goes through the life of an agent's credentials: renewed in time, revoked, expired while no agent ran. It
+// exports in between, and the imports stay throughout. At the end no process's output, and no object but Secrets, contains
+// any of them.
 func TestCredentials(t *testing.T) {
 	w := startCredentials(t)
 	t.Run("renewed without a gap", w.renewed)
-	t.Run("taken away, and given anew without a restart", w.revoked)
-	t.Run("run out while no agent ran", w.ranOut)
-	t.Run("said to nobody", w.saidToNobody)
+	t.Run("revoked, and replaced without a restart", w.revoked)
+	t.Run("expired while no agent ran", w.expired)
+	t.Run("never disclosed", w.neverDisclosed)
 }
 
 // renewed gives the agent a token that is past half of its life, so that it is exchanged at once, and takes the old one away
@@ -101,8 +101,8 @@ func (w *credentials) revoked(t *testing.T) {
 	}
 }
 
-// ranOut starts the agent with a token that expired while it was down.
-func (w *credentials) ranOut(t *testing.T) {
+// expired starts the agent with a token that expired while it was down.
+func (w *credentials) expired(t *testing.T) {
 	now := time.Now()
 	w.install(t, withToken(t, w.installed(t), w.forge(t, now.Add(-15*24*time.Hour), now.Add(-24*time.Hour), nil)))
 	w.startAgent(t)

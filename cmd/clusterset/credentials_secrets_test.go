@@ -18,8 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// saidToNobody looks for the credentials in all that has been said.
-func (w *credentials) saidToNobody(t *testing.T) {
+// neverDisclosed looks for the credentials in all output and in all objects but Secrets.
+func (w *credentials) neverDisclosed(t *testing.T) {
 	// What a person may type, with credentials that work, that don't, and that are broken.
 	revoked := filepath.Join(t.TempDir(), "revoked")
 	w.writeRevoked(t, revoked)

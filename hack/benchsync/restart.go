@@ -46,7 +46,7 @@ func (b *bench) restarts(ctx context.Context) error {
 	if err := b.imported(ctx, 2, what+" → imported, all changed during a restart"); err != nil {
 		return err
 	}
-	return b.latency(ctx, "among", ", beside those")
+	return b.latency(ctx, "among", ", with those")
 }
 
 // imported waits until near has every slice in its version'th state, and adds how long its agent has run.

@@ -52,7 +52,7 @@ func refuse(tokens map[string][]caddyfile.Token) string {
 		case !known:
 			return fmt.Sprintf("it doesn't know what %s does to replies", name)
 		case e == off:
-			return name + " has a part in replies"
+			return name + " may change replies"
 		}
 	}
 	for i, token := range tokens["loadbalance"] {

@@ -57,8 +57,8 @@ func TestRefusalsNameTheDirective(t *testing.T) {
 		{"loadbalance round_robin", ""},
 		{"loadbalance weighted weights", "loadbalance does more than round_robin"},
 		{"loadbalance {\nprefer 10.0.0.0/8\n}", "loadbalance does more than round_robin"},
-		{"rewrite name a b", "rewrite has a part in replies"},
-		{"log", "log has a part in replies"},
+		{"rewrite name a b", "rewrite may change replies"},
+		{"log", "log may change replies"},
 		{"novelty", "it doesn't know what novelty does to replies"},
 	} {
 		if got := refuse(parseBlock(t, ".:53 {\n"+c.directives+"\n}\n")); got != c.want {
