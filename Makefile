@@ -26,14 +26,15 @@ CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
 # Packages whose tests start our programs and run nothing of ours themselves. They run uncached and without the race detector, for the
 # same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build. The longest come first.
-PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs ./test/load ./hack/benchsync ./hack/demo
+PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs
+# More of those, of what people run by hand. They and test/load run at night.
+TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
-OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|test/(console|datapath|docs|e2e|load))$$')
+OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(console|datapath|docs|e2e|load))$$')
 
 # Tests wait more than they compute, so that two packages don't keep two processors busy. The programs' tests start control planes by the
 # dozen: with four packages at a time even kube-proxy gave up waiting for its API server.
-PARALLEL := -p 4
-PROGRAMS_PARALLEL := -p 2
+PARALLEL := -p 2
 
 .DEFAULT_GOAL := help
 
@@ -74,20 +75,22 @@ build-clusterset:
 
 .PHONY: test
 test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
-test: kube ## Run every test, on a real etcd and kube-apiserver
+test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(GO) build -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
-	@$(MAKE) --no-print-directory -j4 test-programs test-chart test-image test-bounds
-	$(GO) test $(RACE) $(PARALLEL) -timeout 30m $(OTHER_TESTS)
+	@$(MAKE) --no-print-directory -j4 test-programs test-chart test-bounds test-others test-image
 
-.PHONY: test-programs test-image test-bounds
+.PHONY: test-programs test-others test-image test-bounds
 test-programs:
-	$(GO) test $(PROGRAMS_PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
+	$(GO) test $(PARALLEL) -timeout 30m -count=1 $(PROGRAM_TESTS)
+
+test-others:
+	$(GO) test $(RACE) $(PARALLEL) -timeout 30m $(OTHER_TESTS)
 
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
 # itself and makes it take minutes. These packages' tests with control planes are left to the others.
 test-bounds:
-	$(GO) test -short ./importer ./internal/console
+	$(GO) test -short ./importer ./internal/console ./internal/explain ./internal/statefile
 
 test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...
@@ -95,10 +98,14 @@ test-image:
 .PHONY: test-long
 test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
 test-long: export CLUSTERSET_LONG := 1
-test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (about an hour)
+test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (an hour and a half)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	$(GO) test $(RACE) -timeout 60m -count=1 ./test/e2e
-	$(MAKE) load chaos CLUSTERSET_BINARIES=
+	$(MAKE) test-image test-tools load chaos CLUSTERSET_BINARIES=
+
+.PHONY: test-tools
+test-tools: kube ## Run the tests of the demo and of the benchmarks
+	$(GO) test -p 1 -timeout 30m -count=1 $(TOOL_TESTS)
 
 # What members and hubs do most, as processes on real API servers.
 BASIC_E2E := TestAnnotatedService|TestServiceExportAnswers|TestFabDNSFourCities|TestSRV|TestDualStack|TestLeftAndLost

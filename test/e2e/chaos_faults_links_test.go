@@ -23,7 +23,7 @@ var linkFaults = []fault{
 	{group: "partition", name: "one way: what the hub sends is dropped", promise: goesAndReturns, silent: true, does: func(c *chaos) {
 		c.cutFromHub(faultproxy.Condition{ToClient: true})
 	}},
-	{group: "partition", name: "member from hub, for less than it takes to be suspected", promise: noChange, short: true, does: func(c *chaos) {
+	{group: "partition", name: "member from hub, for less than it takes to be suspected", promise: noChange, does: func(c *chaos) {
 		c.disturb(places[0].wire(c), faultproxy.Condition{ToServer: true, ToClient: true})
 	}},
 	{group: "partition", name: "hub from all members for longer than it takes to expire", promise: noChange, silent: true, does: func(c *chaos) {

@@ -16,7 +16,7 @@ var processFaults = []fault{
 		c.watch(c.between(0, 4*time.Second))
 		c.victim.startAgent()
 	}},
-	{group: "agent", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) {
+	{group: "agent", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) {
 		for range 1 + c.IntN(3) {
 			c.victim.killAgent()
 			c.agentSilenced()
@@ -79,7 +79,7 @@ var processFaults = []fault{
 	}},
 
 	{group: "member's API server", name: "SIGTERM, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.Plane.StopAPIServer) }},
-	{group: "member's API server", name: "SIGKILL, started again", promise: noChange, short: true, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.Plane.KillAPIServer) }},
+	{group: "member's API server", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartAPIServer(&c.victim.cluster, c.victim.Plane.KillAPIServer) }},
 	{group: "member's API server", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseAPIServer(&c.victim.cluster) }},
 	{group: "member's etcd", name: "SIGKILL, started again", promise: noChange, does: func(c *chaos) { c.restartEtcd(&c.victim.cluster) }},
 	{group: "member's etcd", name: "SIGSTOP, SIGCONT", promise: noChange, does: func(c *chaos) { c.pauseEtcd(&c.victim.cluster) }},

@@ -29,7 +29,7 @@ var requestFaults = []fault{
 		w.direct()
 	}},
 	{group: "API server", name: "connections break in place of answers", promise: noChange, does: answering(faultproxy.Break)},
-	{group: "API server", name: "410 Gone: watches expire, as does every new one", promise: noChange, short: true, does: func(c *chaos) {
+	{group: "API server", name: "410 Gone: watches expire, as does every new one", promise: noChange, does: func(c *chaos) {
 		w := c.anyPlace().wire(c)
 		api, err := w.intercept()
 		c.must(err)
