@@ -88,15 +88,15 @@ const (
 // ready endpoint has one.
 const HintNone = "none." + Domain
 
-// The policy of a service: which of its endpoints are used from which location. Users set it on a ServiceExport, or on a Service that is
-// exported by KeyGlobalService. The importer writes the merged policy to the ServiceImport and the GlobalService, where DNS reads it.
+// The policy of a service: which of its endpoints are used from which location. Users set it on a ServiceExport or on its Service; where
+// both have a key, the ServiceExport's counts. The importer writes the merged policy to the ServiceImport and the GlobalService, where DNS reads it.
 // internal/policy reads and writes these annotations, and topology.Policy defines their meaning.
 const (
 	// AnnotationPrefer lists the preferred tiers of endpoints, the most preferred first: one or more of cluster, zone and region, separated
 	// by blanks, or none.
 	AnnotationPrefer = Domain + "/prefer"
 
-	// AnnotationBoundary is cluster, zone or region. Endpoints outside the client's are never used.
+	// AnnotationBoundary is cluster, zone or region. Endpoints outside the client's are never used. An invalid value counts as cluster.
 	AnnotationBoundary = Domain + "/boundary"
 
 	// AnnotationMinReady is how many ready endpoints a tier needs, a positive integer. If it has fewer, the next tier is used as well. The
@@ -106,9 +106,9 @@ const (
 
 // Annotations.
 const (
-	// AnnotationExportTo, on a ServiceExport or on a Service that is exported by KeyGlobalService, lists the clusters that import the
-	// service: names of clusters or of communities, separated by commas or blanks. The ServiceExport's counts before the Service's. Without
-	// it, all clusters import the service. Importers obey it; it is no protection, since rights on the hub decide what a cluster can read.
+	// AnnotationExportTo, on a ServiceExport or on its Service, lists the clusters that import the service: names of clusters or of
+	// communities, separated by commas or blanks. The ServiceExport's counts before the Service's. If no name is valid, only the service's
+	// own cluster imports it. Without the annotation, all clusters import the service. Importers obey it; it is no protection, since rights on the hub decide what a cluster can read.
 	AnnotationExportTo = Domain + "/export-to"
 
 	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.
@@ -268,10 +268,12 @@ func IsGlobal(labels, annotations map[string]string) bool {
 	return labels[KeyGlobalService] == "true" || annotations[KeyGlobalService] == "true"
 }
 
-// KeepsLocal reports whether a Service's labels or annotations exclude it from the export of its namespace: KeyGlobalService is "false" in
-// one of them, and "true" in neither.
+// KeepsLocal reports whether a Service's labels or annotations exclude it from the export of its namespace: one of them has
+// KeyGlobalService, and neither has it with "true". The value should be "false", but a user who writes "False" or "no" doesn't mean "true".
 func KeepsLocal(labels, annotations map[string]string) bool {
-	return (labels[KeyGlobalService] == "false" || annotations[KeyGlobalService] == "false") && !IsGlobal(labels, annotations)
+	_, label := labels[KeyGlobalService]
+	_, annotation := annotations[KeyGlobalService]
+	return (label || annotation) && !IsGlobal(labels, annotations)
 }
 
 // ExportedServiceName returns the name of the ExportedService of a Service: "<service>.<namespace>". Neither part can contain a

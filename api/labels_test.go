@@ -54,7 +54,11 @@ func TestIsGlobalByLabelOrAnnotation(t *testing.T) {
 		{"label false", no, nil, false, true},
 		{"annotation false", nil, no, false, true},
 		{"both false", no, no, false, true},
-		{"other spelling", map[string]string{KeyGlobalService: "True"}, nil, false, false},
+		{"other spelling", map[string]string{KeyGlobalService: "True"}, nil, false, true},
+		{"false in another spelling", nil, map[string]string{KeyGlobalService: "False"}, false, true},
+		{"an empty label", map[string]string{KeyGlobalService: ""}, nil, false, true},
+		{"no", nil, map[string]string{KeyGlobalService: "no"}, false, true},
+		{"an annotation against an unreadable label", map[string]string{KeyGlobalService: "no"}, yes, true, false},
 	} {
 		if got := IsGlobal(tc.labels, tc.annotations); got != tc.want {
 			t.Errorf("%s: %t; want %t", tc.name, got, tc.want)

@@ -2,13 +2,16 @@ package exporter
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
 // FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice of any JSON. What it writes to the hub
@@ -68,6 +71,44 @@ func FuzzMemberRecords(f *testing.F) {
 		}
 		if again := plan(have, desired(src), nil); len(again) > 0 {
 			t.Errorf("written over and over: %v", again)
+		}
+	})
+}
+
+// FuzzRestrictionsHold annotates a ServiceExport or its Service with any text. Whatever it is, an annotation that restricts does:
+// the record is for some clusters only and within a boundary, also if the agent made the ServiceExport for a mark, and while it
+// keeps the record after the ServiceExport was deleted.
+func FuzzRestrictionsHold(f *testing.F) {
+	for _, to := range []string{"shanghai", "", " ", ",", "\n", "shanghai,shanghai", "Shanghai", "*", "all", "-", "shanghai;guangzhou", "\xff\x00", strings.Repeat("x,", 1<<10), strings.Repeat("x", 1<<18)} {
+		for _, boundary := range []string{"region", "", "Region", "REGION ", "zone zone", "none", "any", "*", "\xff", "region" + strings.Repeat(" ", 64)} {
+			f.Add(to, boundary, true, true)
+			f.Add(to, boundary, true, false)
+			f.Add(to, boundary, false, true)
+			f.Add(to, boundary, false, false)
+		}
+	}
+	f.Fuzz(func(t *testing.T, to, boundary string, onExport, mark bool) {
+		src := Source{Cluster: "beijing", Key: web, Service: service(), Export: export()}
+		if mark {
+			src.Service.Annotations = map[string]string{api.KeyGlobalService: "true"}
+			src.Export = markedExport(src.Service, false, nil)
+			src.Export.CreationTimestamp = epoch
+		}
+		on := &src.Service.ObjectMeta
+		if onExport {
+			on = &src.Export.ObjectMeta
+		}
+		metav1.SetMetaDataAnnotation(on, api.AnnotationExportTo, to)
+		metav1.SetMetaDataAnnotation(on, api.AnnotationBoundary, boundary)
+		record := desired(src).Service
+		src.Service.Annotations, src.Export = nil, keptExport(record, src.Key)
+		for what, r := range map[string]*clustersetv1alpha1.ExportedService{"written": record, "kept": desired(src).Service} {
+			if len(r.Spec.ExportTo) == 0 || r.Spec.Policy == nil || r.Spec.Policy.Boundary == "" {
+				t.Errorf("the record that is %s is for %v by %+v", what, r.Spec.ExportTo, r.Spec.Policy)
+			}
+			if errs := r.Validate(); len(errs) > 0 {
+				t.Errorf("the record that is %s: %v", what, errs.ToAggregate())
+			}
 		}
 	})
 }

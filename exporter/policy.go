@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"maps"
 	"slices"
 	"strings"
 
@@ -14,26 +15,33 @@ import (
 
 // statedPolicy returns the policy that the service's annotations state, and the errors in them.
 func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
-	return policy.FromAnnotations(annotationsOf(src, policy.Keys...))
+	onExport, onService := annotations(src)
+	stated, wrong := policy.FromAnnotations(onExport, exportAnnotations)
+	other, wrongToo := policy.FromAnnotations(onService, serviceAnnotations)
+	return stated.Or(other), append(wrong, wrongToo...)
 }
 
-// annotationsOf returns the annotations that count for these keys, and their path. They are the ServiceExport's. If we created it for a mark
-// and it has none of the keys, they are the marked Service's: users annotate either.
-func annotationsOf(src Source, keys ...string) (map[string]string, *field.Path) {
-	has := func(key string) bool { _, ok := src.Export.Annotations[key]; return ok }
-	if ofMark(src.Export) && !slices.ContainsFunc(keys, has) {
-		return src.Service.Annotations, field.NewPath("service", "metadata", "annotations")
-	}
-	return src.Export.Annotations, field.NewPath("metadata", "annotations")
+var exportAnnotations, serviceAnnotations = field.NewPath("metadata", "annotations"), field.NewPath("service", "metadata", "annotations")
+
+// annotations returns the annotations of the ServiceExport, and those of the Service that the ServiceExport doesn't have. Users annotate
+// either, and an annotation that restricts must not be ignored on the one because the other has some.
+func annotations(src Source) (onExport, onService map[string]string) {
+	onExport, onService = src.Export.Annotations, maps.Clone(src.Service.Annotations)
+	maps.DeleteFunc(onService, func(key, _ string) bool { _, ok := onExport[key]; return ok })
+	return onExport, onService
 }
 
 // exportTo returns the clusters and communities to which the service is exported, or nil for all, and the errors in them. If
 // every name is invalid, only this cluster imports the service.
 func exportTo(src Source) ([]string, field.ErrorList) {
-	annotations, path := annotationsOf(src, api.AnnotationExportTo)
-	text, ok := annotations[api.AnnotationExportTo]
+	onExport, onService := annotations(src)
+	text, ok := onExport[api.AnnotationExportTo]
+	path := exportAnnotations
 	if !ok {
-		return nil, nil
+		if text, ok = onService[api.AnnotationExportTo]; !ok {
+			return nil, nil
+		}
+		path = serviceAnnotations
 	}
 	path = path.Key(api.AnnotationExportTo)
 	var to []string

@@ -35,13 +35,13 @@ func TestPolicyTravels(t *testing.T) {
 			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", MinReady: 2},
 		},
 		{
-			name: "of a ServiceExport, not of its Service", export: annotations{api.AnnotationPrefer: "zone"},
-			service: annotations{api.AnnotationPrefer: "none", api.AnnotationBoundary: "zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
+			name: "of a ServiceExport before that of its Service", export: annotations{api.AnnotationPrefer: "zone"},
+			service: annotations{api.AnnotationPrefer: "none", api.AnnotationBoundary: "zone"}, want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone", Boundary: "zone"},
 		},
 		{
-			name: "of the ServiceExport that a mark led to, instead of its Service's", export: annotations{api.AnnotationPrefer: "cluster"},
+			name: "of the ServiceExport that a mark led to before that of its Service", export: annotations{api.AnnotationPrefer: "cluster"},
 			service: mark(annotations{api.AnnotationPrefer: "zone", api.AnnotationMinReady: "2"}), marked: true,
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster"},
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "cluster", MinReady: 2},
 		},
 		{
 			name: "garbage in prefer", export: annotations{api.AnnotationPrefer: "zone,region", api.AnnotationMinReady: "2"},
@@ -50,7 +50,7 @@ func TestPolicyTravels(t *testing.T) {
 		},
 		{
 			name: "garbage in boundary", export: annotations{api.AnnotationBoundary: "none", api.AnnotationPrefer: "none"},
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"},
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "none", Boundary: "cluster"},
 			said: `metadata.annotations[clusterset.dev/boundary]: Invalid value: "none": unknown tier "none": want cluster, zone or region`,
 		},
 		{

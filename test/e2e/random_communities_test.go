@@ -42,7 +42,7 @@ func (s *script) changeSight() {
 		return
 	}
 	to := s.exportTo()
-	if counts := state.mark != ""; counts != (s.IntN(5) == 0) { // now and then the one that doesn't count
+	if marked := state.mark != ""; marked != (s.IntN(5) == 0) { // now and then the other one
 		state.to = to
 		s.add(apply(c, state.serviceManifest(c)), "Service %s is for %s", c, toText(to))
 		return
@@ -135,15 +135,20 @@ func (s *script) exportTo() *string {
 	return &to
 }
 
-// exportTo annotates a ServiceExport where there is one, be it a user's, whose annotation counts, or that of a mark, whose doesn't.
+// exportTo annotates a ServiceExport, a user's or that of a mark, if there is one.
 func (r *randomRun) exportTo(c randomCell, to *string) error {
+	return client.IgnoreNotFound(r.members[c.cluster].exportTo(c.namespace, c.name, to))
+}
+
+// exportTo sets clusterset.dev/export-to of a ServiceExport, or removes it.
+func (m *member) exportTo(namespace, name string, to *string) error {
 	e := &mcsv1beta1.ServiceExport{}
-	e.Namespace, e.Name = c.namespace, c.name
+	e.Namespace, e.Name = namespace, name
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": map[string]any{"clusterset.dev/export-to": to}}})
 	if err != nil {
 		return err
 	}
-	return client.IgnoreNotFound(r.members[c.cluster].Client.Patch(context.Background(), e, client.RawPatch(types.MergePatchType, patch)))
+	return m.Client.Patch(context.Background(), e, client.RawPatch(types.MergePatchType, patch))
 }
 
 func toText(to *string) string {

@@ -39,11 +39,11 @@ func (w *world) communities() bool {
 	})
 }
 
-// exportedTo returns whom an export names; only is false if it names nobody because it is for all. If a mark made the ServiceExport and it
-// doesn't say, the Service does (C19).
+// exportedTo returns whom an export names; only is false if it names nobody because it is for all. If the ServiceExport doesn't say, the
+// Service does (C19).
 func exportedTo(s *corev1.Service, e *mcsv1beta1.ServiceExport) (to []string, only bool) {
 	text, only := e.Annotations["clusterset.dev/export-to"]
-	if !only && metav1.GetControllerOf(e) != nil {
+	if !only {
 		text, only = s.Annotations["clusterset.dev/export-to"]
 	}
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), only
