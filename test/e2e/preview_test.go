@@ -30,9 +30,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-const previewSteps = 12
+const previewSteps = 16
 
-// TestPreviewComesTrue previews random changes of random services, makes each change, and compares every answer in every
+// TestPreviewComesTrue previews random changes of random services and clusters, makes each change, and compares every answer in every
 // cluster with the prediction: the DNS answers for both names, and the endpoints that the cluster's own EndpointSlices put
 // behind the ClusterSetIP.
 func TestPreviewComesTrue(t *testing.T) {
@@ -41,7 +41,7 @@ func TestPreviewComesTrue(t *testing.T) {
 	p := &previewed{fleet: f, ns: f.namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
 	t.Cleanup(func() {
 		for _, m := range f.members {
-			p.patch(m.name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q}}`, m.zone, m.region))
+			p.patch(m.name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null}}`, m.zone, m.region))
 		}
 	})
 	p.begin()
@@ -112,7 +112,7 @@ func (p *previewed) pick(i int) previewStep {
 	name := previewNames[p.IntN(len(previewNames))]
 	service := p.ns + "/" + name
 	exporting, others := p.exporters(name)
-	switch kind := i % 6; {
+	switch kind := i % 8; {
 	case kind == 0:
 		return previewStep{preview.Change{Drain: []string{m.name}}, func() { p.patch(m.name, `{"spec":{"drain":true}}`) }}
 	case kind == 1:
@@ -134,10 +134,45 @@ func (p *previewed) pick(i int) previewStep {
 				m.apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
 			}
 		}}
+	case kind == 5:
+		return p.move(m)
+	case kind == 6 && len(exporting) > 0:
+		return p.exportTo(name, exporting)
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
 	return previewStep{preview.Change{Place: &preview.Move{Cluster: m.name, Zones: []string{"tianjin"}, Region: region}}, func() {
 		p.patch(m.name, fmt.Sprintf(`{"spec":{"zone":"tianjin","region":%q}}`, region))
+	}}
+}
+
+// move puts a cluster into other communities. As long as another is in none, a cluster that isn't in default, too, sees nothing of it.
+func (p *previewed) move(m *member) previewStep {
+	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
+	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.name, To: to}}, func() {
+		p.patch(m.name, fmt.Sprintf(`{"spec":{"communities":["%s"]}}`, strings.Join(to, `","`)))
+	}}
+}
+
+// exportTo changes whom a service is for, as one of its exporting clusters or all of them say.
+func (p *previewed) exportTo(name string, exporting []*member) previewStep {
+	names := []string{"beijing", "tianjin", "shanghai", "north", "default", "nobody"}
+	p.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+	to, from := names[:1+p.IntN(3)], ""
+	text := new(strings.Join(to, ", "))
+	if p.IntN(4) == 0 {
+		to, text = []string{"-"}, nil
+	}
+	if p.IntN(2) == 0 {
+		p.Shuffle(len(exporting), func(i, j int) { exporting[i], exporting[j] = exporting[j], exporting[i] })
+		exporting = exporting[:1]
+		from = exporting[0].name
+	}
+	return previewStep{preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
+		for _, m := range exporting {
+			if err := m.exportTo(p.ns, name, text); err != nil {
+				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.name, err)
+			}
+		}
 	}}
 }
 
