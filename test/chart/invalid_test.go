@@ -52,7 +52,6 @@ func TestInvalidValues(t *testing.T) {
 		{"cluster DNS that hides the cluster", "dns: {mode: clusterDNS, zones: [cluster.local], service: {create: false}}", "kube-system", "", `dns.zones has cluster.local, which is dns.clusterDNS.domain`},
 		{"thresholds the wrong way round", "hub: {enabled: true, suspectAfter: 10m}", "", "", `hub.suspectAfter (10m), hub.expireAfter (5m) and hub.forgetAfter (24h) must increase in this order`},
 		{"admission policies of an older cluster", "hub: {enabled: true, admissionPolicy: {enabled: true}}", "", "v1.30.4", `hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is v1.30.4`},
-		{"members of an older cluster", "hub: {enabled: true, manageMembers: true, server: https://hub:6443}", "", "v1.29.4", `hub.manageMembers needs Kubernetes 1.30`},
 		{"members without an address", "hub: {enabled: true, manageMembers: true}", "", "", `needs hub.server, the URL at which members reach the hub's API server`},
 		{"members with half an address", "hub: {enabled: true, manageMembers: true, server: hub.example.com}", "", "", `https://hub.example.com:6443; it is "hub.example.com"`},
 		{"members that nobody makes", "hub: {enabled: true, members: [{name: beijing}]}", "", "", `hub.members requires hub.manageMembers`},

@@ -123,9 +123,6 @@ schema could only show a regular expression. Each message says what to do.
 {{- if and .admissionPolicy.enabled (semverCompare "<1.31.0-0" $.Capabilities.KubeVersion.Version) }}
 {{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is %s. Disable it: importers still drop addresses outside a member's networks" $.Capabilities.KubeVersion.Version) }}
 {{- end }}
-{{- if and .manageMembers (semverCompare "<1.30.0-0" $.Capabilities.KubeVersion.Version) }}
-{{- fail (printf "hub.manageMembers needs Kubernetes 1.30, whose admission policies limit the rights that it needs; this is %s. Use clusterset join instead" $.Capabilities.KubeVersion.Version) }}
-{{- end }}
 {{- if and .manageMembers (not (regexMatch "^https://[^/ ]+" .server)) }}
 {{- fail (printf "hub.manageMembers needs hub.server, the URL at which members reach the hub's API server, such as https://hub.example.com:6443; it is %q" .server) }}
 {{- end }}
