@@ -96,7 +96,7 @@ const (
 	// by blanks, or none.
 	AnnotationPrefer = Domain + "/prefer"
 
-	// AnnotationBoundary is cluster, zone or region. Endpoints outside the client's are never used. An invalid value counts as cluster.
+	// AnnotationBoundary is cluster, zone or region. Endpoints outside the client's are never used.
 	AnnotationBoundary = Domain + "/boundary"
 
 	// AnnotationMinReady is how many ready endpoints a tier needs, a positive integer. If it has fewer, the next tier is used as well. The

@@ -12,6 +12,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/topology"
 )
 
 // FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice of any JSON. What it writes to the hub
@@ -75,9 +76,9 @@ func FuzzMemberRecords(f *testing.F) {
 	})
 }
 
-// FuzzRestrictionsHold annotates a ServiceExport or its Service with any text. Whatever it is, an annotation that restricts does:
-// the record is for some clusters only and within a boundary, also if the agent made the ServiceExport for a mark, and while it
-// keeps the record after the ServiceExport was deleted.
+// FuzzRestrictionsHold annotates a ServiceExport or its Service with any text. Whatever it is, export-to restricts: the record is for
+// some clusters only, also if the agent made the ServiceExport for a mark, and while it keeps the record after the ServiceExport was
+// deleted. So is a valid boundary the record's. (An invalid one is ignored and reported: a typo must not take a service from all other clusters.)
 func FuzzRestrictionsHold(f *testing.F) {
 	for _, to := range []string{"shanghai", "", " ", ",", "\n", "shanghai,shanghai", "Shanghai", "*", "all", "-", "shanghai;guangzhou", "\xff\x00", strings.Repeat("x,", 1<<10), strings.Repeat("x", 1<<18)} {
 		for _, boundary := range []string{"region", "", "Region", "REGION ", "zone zone", "none", "any", "*", "\xff", "region" + strings.Repeat(" ", 64)} {
@@ -103,7 +104,8 @@ func FuzzRestrictionsHold(f *testing.F) {
 		record := desired(src).Service
 		src.Service.Annotations, src.Export = nil, keptExport(record, src.Key)
 		for what, r := range map[string]*clustersetv1alpha1.ExportedService{"written": record, "kept": desired(src).Service} {
-			if len(r.Spec.ExportTo) == 0 || r.Spec.Policy == nil || r.Spec.Policy.Boundary == "" {
+			_, err := topology.ParseTier(boundary)
+			if len(r.Spec.ExportTo) == 0 || err == nil && (r.Spec.Policy == nil || r.Spec.Policy.Boundary == "") {
 				t.Errorf("the record that is %s is for %v by %+v", what, r.Spec.ExportTo, r.Spec.Policy)
 			}
 			if errs := r.Validate(); len(errs) > 0 {

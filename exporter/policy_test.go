@@ -50,7 +50,7 @@ func TestPolicyTravels(t *testing.T) {
 		},
 		{
 			name: "garbage in boundary", export: annotations{api.AnnotationBoundary: "none", api.AnnotationPrefer: "none"},
-			want: &clustersetv1alpha1.ServicePolicy{Prefer: "none", Boundary: "cluster"},
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "none"},
 			said: `metadata.annotations[clusterset.dev/boundary]: Invalid value: "none": unknown tier "none": want cluster, zone or region`,
 		},
 		{

@@ -336,7 +336,6 @@ func TestPolicyIsRead(t *testing.T) {
 		{
 			name:        "garbage in each",
 			annotations: map[string]string{api.AnnotationPrefer: "near", api.AnnotationBoundary: "planet", api.AnnotationMinReady: "-2"},
-			onImport:    topology.Policy{Boundary: topology.Cluster}, onGlobal: topology.Policy{Boundary: topology.Cluster},
 			errs: []string{
 				`metadata.annotations[clusterset.dev/prefer]: unknown tier "near": want one or more of cluster, zone and region, the most wanted first, separated by blanks, or none`,
 				`metadata.annotations[clusterset.dev/boundary]: unknown tier "planet": want cluster, zone or region`,

@@ -178,14 +178,8 @@ func TestPolicy(t *testing.T) {
 		},
 		{
 			"of garbage is what is left of it, without a conflict about the rest",
-			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("near", "", -1)), record("b", 2)},
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("near", "planet", -1)), record("b", 2)},
 			topology.Policy{},
-			"NoConflicts", "",
-		},
-		{
-			"with an unreadable boundary stays within the cluster",
-			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy("", "planet", 0)), record("b", 2, policy("", "cluster", 0))},
-			topology.Policy{Boundary: topology.Cluster},
 			"NoConflicts", "",
 		},
 		{
@@ -196,7 +190,7 @@ func TestPolicy(t *testing.T) {
 		},
 		{
 			"in other words is the same",
-			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy(" zone  region", "", 2)), record("b", 2, policy("zone region", "", 2))},
+			[]*clustersetv1alpha1.ExportedService{record("a", 1, policy(" zone  region", "", 2)), record("b", 2, policy("zone region", "x", 2))},
 			topology.Policy{Prefer: zoneRegion, MinReady: 2},
 			"NoConflicts", "",
 		},

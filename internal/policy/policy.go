@@ -19,18 +19,17 @@ import (
 // Keys are the annotations that contain a policy.
 var Keys = []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady}
 
-// FromAnnotations reads a policy from untrusted annotations. An invalid boundary counts as cluster, the strictest: it restricts, so a
-// mistake in it must not let traffic out. Other invalid values count as unstated. Each is reported with its path below path, its value,
-// and what would be right.
+// FromAnnotations reads a policy from untrusted annotations. Invalid values count as unstated. Each is reported with its path below
+// path, its value, and what would be right.
 func FromAnnotations(annotations map[string]string, path *field.Path) (p topology.Policy, errs field.ErrorList) {
 	if text, ok := annotations[api.AnnotationPrefer]; ok {
-		p.Prefer = parse(text, path.Key(api.AnnotationPrefer), &errs, nil, topology.ParsePrefer)
+		p.Prefer = parse(text, path.Key(api.AnnotationPrefer), &errs, topology.ParsePrefer)
 	}
 	if text, ok := annotations[api.AnnotationBoundary]; ok {
-		p.Boundary = parse(text, path.Key(api.AnnotationBoundary), &errs, topology.Cluster, topology.ParseTier)
+		p.Boundary = parse(text, path.Key(api.AnnotationBoundary), &errs, topology.ParseTier)
 	}
 	if text, ok := annotations[api.AnnotationMinReady]; ok {
-		p.MinReady = parse(text, path.Key(api.AnnotationMinReady), &errs, 0, topology.ParseMinReady)
+		p.MinReady = parse(text, path.Key(api.AnnotationMinReady), &errs, topology.ParseMinReady)
 	}
 	return p, errs
 }
@@ -38,15 +37,15 @@ func FromAnnotations(annotations map[string]string, path *field.Path) (p topolog
 // maxText is longer than any valid text, and enough of an invalid one to quote.
 const maxText = 64
 
-// parse returns the parsed text, or otherwise if the text is invalid.
-func parse[T any](text string, path *field.Path, errs *field.ErrorList, otherwise T, from func(string) (T, error)) T {
+// parse returns the parsed text, or the zero value, which states nothing, if the text is invalid.
+func parse[T any](text string, path *field.Path, errs *field.ErrorList, from func(string) (T, error)) (stated T) {
 	if len(text) > maxText {
 		text = text[:maxText] + "…"
 	}
 	value, err := from(text)
 	if err != nil {
 		*errs = append(*errs, field.Invalid(path, text, err.Error()))
-		return otherwise
+		return stated
 	}
 	return value
 }
@@ -72,13 +71,13 @@ func FromExport(s *clustersetv1alpha1.ServicePolicy, path *field.Path) (p topolo
 		return p, nil
 	}
 	if s.Prefer != "" {
-		p.Prefer = parse(s.Prefer, path.Child("prefer"), &errs, nil, topology.ParsePrefer)
+		p.Prefer = parse(s.Prefer, path.Child("prefer"), &errs, topology.ParsePrefer)
 	}
 	if s.Boundary != "" {
-		p.Boundary = parse(s.Boundary, path.Child("boundary"), &errs, topology.Cluster, topology.ParseTier)
+		p.Boundary = parse(s.Boundary, path.Child("boundary"), &errs, topology.ParseTier)
 	}
 	if s.MinReady != 0 {
-		p.MinReady = parse(strconv.Itoa(int(s.MinReady)), path.Child("minReady"), &errs, 0, topology.ParseMinReady)
+		p.MinReady = parse(strconv.Itoa(int(s.MinReady)), path.Child("minReady"), &errs, topology.ParseMinReady)
 	}
 	return p, errs
 }
