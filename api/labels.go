@@ -129,13 +129,13 @@ const (
 	// 3339, by its own clock). The remaining agent removes it when the other one is gone.
 	AnnotationYields = Domain + "/yields"
 
-	// ReasonClusterCloned and ReasonNameTaken are why a ServiceExport isn't Ready while its cluster exports nothing: another agent works
-	// under this cluster's name, with the same identity or another.
+	// ReasonClusterCloned and ReasonNameTaken are why a ServiceExport isn't Ready while its cluster exports nothing: another agent uses
+	// this cluster's name, with the same identity or with another.
 	ReasonClusterCloned = "ClusterCloned"
 	ReasonNameTaken     = "NameTaken"
 
-	// ConditionVisible says, on a ServiceExport, which other clusters can import the service, where not all can, because of
-	// communities or AnnotationExportTo: ReasonPeers with True and ReasonNoPeers with False.
+	// ConditionVisible says, on a ServiceExport, which other clusters can import the service if communities or AnnotationExportTo
+	// exclude some: ReasonPeers with True and ReasonNoPeers with False.
 	ConditionVisible = Domain + "/Visible"
 	ReasonPeers      = "Peers"
 	ReasonNoPeers    = "NoPeers"
@@ -145,14 +145,14 @@ const (
 	AnnotationZones = Domain + "/zones"
 
 	// AnnotationFeatures lists, on the heartbeat Lease, what the agent can do that earlier ones can't, separated by commas: the Feature
-	// constants. The hub process waits for it before it takes away what an agent without it needs.
+	// constants. The hub process waits for a feature before it removes what an agent without that feature needs.
 	AnnotationFeatures = Domain + "/features"
 
-	// FeatureCommunities says that the agent reads the namespaces of its peers one by one where it mayn't read all.
+	// FeatureCommunities says that the agent reads the namespaces of its peers one by one if it may not read all.
 	FeatureCommunities = "communities"
 
-	// AnnotationConfined, with any value, marks MemberClusterRole while members read by communities: it is then without the records, and
-	// nobody but the hub process changes its rules.
+	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
+	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"
 
 	// AnnotationWithdrawn, with any value, marks a record on the hub that its exporter is about to delete, because the service is
@@ -202,7 +202,7 @@ const (
 	MemberClusterRole = "clusterset-member-reader"
 
 	// MemberPeerRole (read the records of a namespace) is the role that PeersBinding, a RoleBinding in each member's namespace on the hub,
-	// gives to those who may read it, where MemberClusters name communities.
+	// grants to the members that may read the namespace, if MemberClusters name communities.
 	MemberPeerRole = "clusterset-member-peer"
 	PeersBinding   = "clusterset-peers"
 
@@ -246,7 +246,7 @@ const (
 // finalizer would let an absent agent block the deletion of a user's namespace.
 const MemberFinalizer = Domain + "/member"
 
-// MaxMemberName is the longest name a member can have, in bytes: with MemberNamespacePrefix it has to make a namespace.
+// MaxMemberName is the longest name a member can have, in bytes: with MemberNamespacePrefix it must be a valid namespace.
 const MaxMemberName = 63 - len(MemberNamespacePrefix)
 
 // MemberNamespace returns the namespace on the hub that belongs to the member cluster alone.

@@ -77,7 +77,7 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 	if err := b.served(ctx, key); err != nil {
 		if !b.lost {
 			b.lost = true
-			logger.Error(err, "This cluster doesn't serve ServiceExports any more, which says nothing of what it exports; all stays exported")
+			logger.Error(err, "This cluster doesn't serve ServiceExports any more; what it exports stays exported")
 		}
 		b.hold(key, time.Time{})
 		return stopped{held: true, retry: kindRetry}, nil
@@ -88,7 +88,7 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 		for k := range b.held {
 			b.held[k] = now.Add(b.holdFor)
 		}
-		logger.Info("This cluster serves ServiceExports again; those that are missing stay exported for a while", "services", len(b.held), "until", now.Add(b.holdFor))
+		logger.Info("This cluster serves ServiceExports again; services without one stay exported for a while", "services", len(b.held), "until", now.Add(b.holdFor))
 	}
 	if until, held := b.held[key]; held {
 		if left := until.Sub(now); left > 0 {
@@ -132,7 +132,7 @@ func (b *brake) decide(ctx context.Context, key types.NamespacedName) (stopped, 
 	}
 	b.hold(key, now.Add(b.holdFor))
 	clear(b.waiting)
-	logger.Info("Most ServiceExports of this cluster went at once while their Services are there; they stay exported until they are back, or for a while. "+
+	logger.Info("Most ServiceExports of this cluster were deleted at once while their Services exist; the Services stay exported until the ServiceExports are back, or for a while. "+
 		"To confirm, delete the Services or start the agent with --hold-withdrawals=0", "services", len(b.held), "went before", gone, "of", exported+gone, "until", now.Add(b.holdFor))
 	return stopped{held: true, retry: b.holdFor}, nil
 }

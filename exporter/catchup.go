@@ -15,7 +15,7 @@ import (
 )
 
 // errBehind is why a heartbeat is delayed for a moment.
-var errBehind = errors.New("the hub doesn't have all that changed while it was out of reach")
+var errBehind = errors.New("the hub doesn't have all changes made while it was unreachable")
 
 // catchUp brings this cluster's records on the hub up to date: it waits until the cache matches the hub, which may have been
 // restored from a backup, and reconciles all services. If ctx ends before that is done, the error is errBehind.
@@ -32,7 +32,7 @@ func (r *reconciler) catchUp(ctx context.Context, live client.Reader) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("%w: %d records are others than when it was last heard", errBehind, missed)
+			return fmt.Errorf("%w: %d records differ from what was last read from it", errBehind, missed)
 		case <-tick.C:
 		}
 	}

@@ -20,13 +20,13 @@ import (
 )
 
 // errNameTaken is why an exporter stops: another cluster uses the same name and credentials.
-var errNameTaken = errors.New("another cluster is working under this cluster's name on the hub; give each cluster its own by joining it")
+var errNameTaken = errors.New("another cluster is working under this cluster's name on the hub; join each cluster under a name of its own")
 
 // claim prevents two clusters from working under one name. `join` refuses a name in use, but credentials can be copied together
 // with a cluster's manifests. Each of the two would then remove the other's records as orphans, forever, and neither's names
 // would be right.
 //
-// Before anything is written, the Lease must be ours, nobody's, or that of a cluster that has stopped renewing it.
+// Before anything is written, the Lease must be ours, or not exist, or belong to a cluster that has stopped renewing it.
 type claim struct {
 	uid      func(context.Context) (string, error)
 	lease    func(context.Context) (*coordinationv1.Lease, error) // nil if there is none
@@ -43,11 +43,11 @@ type claim struct {
 
 	// Only the heartbeat uses these.
 	confirmed bool       // whether the Lease has ever been renewed
-	wrote     []sighting // the last renewal that the hub has confirmed, none: never, and those since that it may have got
+	wrote     []sighting // the last renewal that the hub has confirmed, if any, and later ones that it may have received
 	setBack   *sighting  // the unexpected Lease that was last found
 
 	other      other     // who else renews it
-	contested  bool      // whether that one is running beside us
+	contested  bool      // whether that agent is running at the same time as this one
 	clone      string    // what a yielding clone last wrote, and when that changed
 	cloneHeard time.Time // by our clock
 }
@@ -112,7 +112,7 @@ func (c *claim) await(ctx context.Context, by rival) {
 			c.mine()
 			return
 		case beat == "":
-			logger.Info("Another cluster has worked under this name, waiting to see whether it still does", "its kube-system UID", holder(lease))
+			logger.Info("Another cluster has used this name, waiting to see whether it still does", "its kube-system UID", holder(lease))
 			beat, since = renewal(lease), time.Now()
 		case beat != renewal(lease):
 			beat, since, by.alive = renewal(lease), time.Now(), true
@@ -136,8 +136,8 @@ func (c *claim) await(ctx context.Context, by rival) {
 	}
 }
 
-// look reads the Lease and reports whether it belongs to a cluster with our identity. If either identity is unknown, it is
-// taken for ours.
+// look reads the Lease and reports whether it belongs to a cluster with our identity. If either identity is unknown, it counts
+// as ours.
 func (c *claim) look(ctx context.Context) (lease *coordinationv1.Lease, twin bool, err error) {
 	own, err := c.uid(ctx)
 	if err != nil {
@@ -155,12 +155,11 @@ func (c *claim) look(ctx context.Context) (lease *coordinationv1.Lease, twin boo
 // can happen to a cluster that was cut off from the hub for a while, and errCloned if a cluster with our identity renews it all
 // the time and started earlier.
 //
-// setBack means that the Lease isn't the one we last wrote: the hub was restored from a backup. Resource versions don't tell,
-// because the restored hub may already have passed the earlier one. It is reported once. It isn't noticed if the backup was
-// taken and restored between two of our renewals.
+// setBack means that the Lease isn't the one we last wrote: the hub was restored from a backup. Resource versions don't show
+// that, because the restored hub may already have passed the earlier one. It is reported once. It isn't noticed if the backup
+// was taken and restored between two of our renewals.
 //
-// With any other error nothing is known of the hub. The Lease must not be renewed then, or nobody would notice that it was
-// restored.
+// After any other error, nothing is known about the hub. The Lease must not be renewed then, or a restore would go unnoticed.
 func (c *claim) check(ctx context.Context) (setBack bool, err error) {
 	if !c.held.Load() || !c.confirmed {
 		return false, nil

@@ -19,14 +19,15 @@ import (
 )
 
 // errCloned is why an exporter pauses.
-var errCloned = errors.New("another agent with this cluster's identity, name and credentials is at work and started earlier; " +
+var errCloned = errors.New("another agent with this cluster's identity, name and credentials is running and started earlier; " +
 	"if this cluster was restored from a backup of the other, join it under a name of its own")
 
 // A clone is a cluster that was restored from another's etcd while that one is still running. Both have the same kube-system
 // UID, name and credentials, and would overwrite each other's records forever. They differ in the run ID that each writes into
 // the Lease. After a restart, a rollout or a change of leader, the earlier run never writes again, and what a restored hub
-// shows is old. So if a run's renewals keep appearing between ours, it is running beside us. Both agents compare the same two
-// start times in the Lease. With wrong clocks they may pick the wrong one as the later, but never both or neither.
+// shows is old. So if a run's renewals keep appearing between ours, it is running at the same time. Both agents compare the same
+// two start times in the Lease. If clocks are wrong, they may agree on the wrong agent as the later one, but never on both or
+// neither.
 const (
 	// cloneRenewals is how many renewals by another run, each newer than the one before, prove a clone. Requests of our
 	// predecessor that were under way, or that it made after a pause, are fewer.
@@ -45,7 +46,7 @@ type other struct {
 	renewals int // each newer than the one before
 }
 
-// saw records a renewal by another run and reports whether that run is alive beside ours.
+// saw records a renewal by another run and reports whether that run is still alive.
 func (o *other) saw(s sighting) (alive bool) {
 	switch {
 	case s.run != o.last.run:
@@ -54,7 +55,7 @@ func (o *other) saw(s sighting) (alive bool) {
 		o.last = s
 		o.renewals++
 	}
-	return o.renewals >= 2 // the first may be what a hub that was set back has of a predecessor
+	return o.renewals >= 2 // the first may be a predecessor's, on a hub that was restored from a backup
 }
 
 // startedAfter reports whether we are the later one. If the Lease doesn't say when the other started, because an older version
@@ -87,8 +88,8 @@ func (c *claim) hear(ctx context.Context, lease *coordinationv1.Lease) {
 	case said == "" && c.clone != "":
 		c.tell(ctx, corev1.EventTypeNormal, "CloneGone", "no other cluster works under this cluster's name any more")
 	case said != "" && c.clone == "":
-		c.tell(ctx, corev1.EventTypeWarning, "ClusterCloned", "another cluster works with this cluster's identity, name and credentials, as one does "+
-			"that was restored from this one's backup. Its agent started later and exports nothing; join it under a name of its own")
+		c.tell(ctx, corev1.EventTypeWarning, "ClusterCloned", "another cluster uses this cluster's identity, name and credentials, probably because it "+
+			"was restored from this one's backup. Its agent started later and exports nothing; join it under a name of its own")
 	}
 	switch {
 	case said != c.clone:
@@ -98,10 +99,10 @@ func (c *claim) hear(ctx context.Context, lease *coordinationv1.Lease) {
 	}
 }
 
-// say records in the Lease, beside what its holder writes, that we yield. at is a time as JSON, or null.
+// say records in the Lease that we yield, without changing what its holder writes. at is a time as JSON, or null.
 func (c *claim) say(ctx context.Context, at string) {
 	if err := c.yields(ctx, at); err != nil && ctx.Err() == nil {
-		log.FromContext(ctx).WithName("claim").Info("Can't say on the hub that there are two of this cluster, trying on", "reason", err.Error())
+		log.FromContext(ctx).WithName("claim").Info("Can't report on the hub that this cluster has a clone, trying again", "reason", err.Error())
 	}
 }
 

@@ -64,8 +64,8 @@ func (h *leaseHub) said() (n int) {
 // agent is one run of an agent.
 type agent struct {
 	*heartbeat
-	anew atomic.Int32
-	stop func()
+	relists atomic.Int32
+	stop    func()
 }
 
 // start starts an agent of the cluster, whose clock is off by skew.
@@ -91,7 +91,7 @@ func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	a := &agent{}
 	a.heartbeat = &heartbeat{
 		interval: c.interval, after: ready, claim: c, catchUp: nothing,
-		readAnew: func() { a.anew.Add(1) },
+		relist: func() { a.relists.Add(1) },
 		renew: func(context.Context) error {
 			h.write(func() {
 				at := c.renewing(metav1.NewMicroTime(time.Now().Add(skew)))
@@ -161,8 +161,8 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 				if h.told(c.ends+" ClusterCloned") != 1 || h.told(c.goes+" ClusterCloned") != 1 || h.told(c.goes+" CloneGone") != 0 {
 					t.Errorf("%d Events, not one on each side", h.said())
 				}
-				if n := agents[c.goes].anew.Load(); n > 2 {
-					t.Errorf("the one that goes on read everything anew %d times", n)
+				if n := agents[c.goes].relists.Load(); n > 2 {
+					t.Errorf("the one that goes on listed everything again %d times", n)
 				}
 				// The clone is joined under a name of its own.
 				agents[c.ends].stop()
@@ -258,7 +258,7 @@ func TestNoClones(t *testing.T) {
 				h.write(func() { h.lease = backup.DeepCopy() })
 			}
 			elapse(20 * time.Second)
-			if n := fresh.anew.Load(); n != 10 {
+			if n := fresh.relists.Load(); n != 10 {
 				t.Errorf("it noticed %d times that the hub was set back", n)
 			}
 			return fresh

@@ -24,7 +24,7 @@ type outcome struct {
 	// refused is set if the hub rejected a record: a retry doesn't help until someone changes something.
 	refused bool
 
-	// failing is for how long it has failed, if it isn't refused.
+	// failing is how long it has been failing, if it isn't refused.
 	failing time.Duration
 
 	// pruned is set if the hub dropped a field that it doesn't know.
@@ -65,7 +65,7 @@ func readyCondition(export *mcsv1beta1.ServiceExport, d Desired, out outcome) me
 	case out.refused:
 		return ready(metav1.ConditionFalse, mcsv1beta1.ServiceExportReasonFailed, "the hub refuses it: "+out.err.Error())
 	case out.err != nil && answered(out.err) && (out.failing >= passPatience || !meta.IsStatusConditionTrue(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))):
-		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't take it for now: "+out.err.Error())
+		return ready(metav1.ConditionUnknown, mcsv1beta1.ServiceExportReasonPending, "the hub doesn't accept it at the moment: "+out.err.Error())
 	case out.err != nil:
 		// The hub is unreachable or fails temporarily. It still serves what it has, so an export that is ready stays ready:
 		// otherwise every short interruption would rewrite every ServiceExport.
@@ -83,7 +83,7 @@ func answered(err error) bool {
 	return errors.As(err, new(apierrors.APIStatus)) && !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err)
 }
 
-// exportedMessage says what was left out, if anything: it tells a user where a label or a port went.
+// exportedMessage lists what was left out, if anything, so that a user sees why a label or a port is missing.
 func exportedMessage(left field.ErrorList) string {
 	const shown = 3
 	if len(left) == 0 {

@@ -85,7 +85,7 @@ func desired(src Source) Desired {
 	for _, slice := range record.Exportable(src.Slices) {
 		for _, part := range record.Endpoints(src.Cluster, src.Key, slice) {
 			if at, ok := api.TriggerTime(part.Annotations); ok && at.Before(src.Export.CreationTimestamp.Time) {
-				part.Annotations = nil // the change didn't wait for anything: nobody elsewhere was to see it
+				part.Annotations = nil // a change from before the export: the time since then isn't a delay
 			}
 			endpoints, left := part.Sanitized()
 			d.LeftOut = append(d.LeftOut, left...)

@@ -9,8 +9,8 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 )
 
-// Exported returns the records that a Service would have on the hub if it were exported now, and what of it can't be exported.
-// The error says why nothing can.
+// Exported returns the records that a Service would have on the hub if it were exported now, and what can't be exported of it.
+// The error says why nothing can be exported.
 func Exported(src Source, now metav1.Time) (Records, field.ErrorList, error) {
 	if src.Export == nil {
 		src.Export = &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: src.Key.Namespace, Name: src.Key.Name, CreationTimestamp: now}}

@@ -23,7 +23,7 @@ type heartbeat struct {
 	claim    *claim
 	renew    func(context.Context) error
 	back     <-chan struct{} // the hub may be back
-	readAnew func()          // re-reads the hub's caches
+	relist   func()          // makes the hub's caches read everything again
 	changed  <-chan struct{} // someone else keeps changing our records; see overwritten
 	// catchUp writes what couldn't be written while the hub was unreachable, and what the hub has lost meanwhile. If that takes
 	// longer, its error is errBehind.
@@ -38,8 +38,8 @@ type heartbeat struct {
 // whole cluster expire.
 const maxHeldBack = 6
 
-// returning is for how many intervals after the hub is back a failed heartbeat is retried after a moment only: the sooner this
-// cluster sees the hub's state, the sooner everyone has right answers. An API server that is starting may reject the first one.
+// returning is for how many intervals after the hub is back a failed heartbeat is retried after only a moment: the sooner this
+// cluster sees the hub's state, the sooner all answers are right. An API server that is starting may reject the first one.
 const returning = 3
 
 // run renews the Lease until ctx ends, first after the first pass. Failures are only counted and logged: the next beat is the
@@ -68,7 +68,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 			failing, h.atOdds = true, false
 			continue
 		case err != nil && !failing:
-			logger.Error(err, "Heartbeat failed; the hub will take this cluster for silent if that lasts")
+			logger.Error(err, "Heartbeat failed; the hub will consider this cluster silent if that continues")
 		case err == nil && failing:
 			logger.Info("Heartbeats arrive again")
 		}
@@ -83,7 +83,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 		case <-h.back:
 			h.heard = time.Now()
 		case <-h.changed:
-			// After a moment only: while we find out who that is, the Lease should show that we are here.
+			// Wait only a moment: while we find out who that is, the Lease should show that we are running.
 			h.atOdds = true
 			select {
 			case <-ctx.Done():
@@ -102,8 +102,8 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	defer cancel()
 	setBack, err := h.claim.check(ctx)
 	if setBack {
-		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been set back: this cluster's Lease isn't what was written last. Reading everything anew")
-		h.readAnew()
+		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been restored from a backup: this cluster's Lease isn't what was last written. Reading everything again")
+		h.relist()
 	}
 	// Records that two agents keep changing are never up to date.
 	if err == nil && (late || setBack) && !h.claim.contested && !h.atOdds {

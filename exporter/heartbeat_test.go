@@ -168,7 +168,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		began, ready, back := time.Now(), make(chan struct{}), make(chan struct{}, 1)
 		close(ready)
 		var starting atomic.Bool
-		anew, renewed := 0, []time.Duration{}
+		relists, renewed := 0, []time.Duration{}
 		ctx, cancel := context.WithCancel(t.Context())
 		name := &claim{run: "run", lease: func(context.Context) (*coordinationv1.Lease, error) {
 			if starting.Load() {
@@ -178,7 +178,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		}}
 		name.mine()
 		h := &heartbeat{
-			interval: 10 * time.Second, after: ready, claim: name, back: back, catchUp: nothing, readAnew: func() { anew++ },
+			interval: 10 * time.Second, after: ready, claim: name, back: back, catchUp: nothing, relist: func() { relists++ },
 			renew: func(context.Context) error {
 				renewed = append(renewed, time.Since(began))
 				name.renewing(metav1.NowMicro())
@@ -197,8 +197,8 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		starting.Store(false)
 		elapse(time.Second)
 		synctest.Wait()
-		if anew != 1 || len(renewed) != 2 || renewed[1] != 6*time.Second {
-			t.Errorf("everything was read anew %d times, heartbeats at %v", anew, renewed)
+		if relists != 1 || len(renewed) != 2 || renewed[1] != 6*time.Second {
+			t.Errorf("everything was listed again %d times, heartbeats at %v", relists, renewed)
 		}
 		cancel()
 		<-stopped

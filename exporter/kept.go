@@ -37,8 +37,8 @@ func (k *kept) note(kind, name string, wrote, keeps [sha256.Size]byte) {
 	}
 }
 
-// same reports whether have is all that the hub keeps of want. After a while the answer is no longer trusted, because nothing
-// tells when the hub is upgraded.
+// same reports whether have is all that the hub keeps of want. After a while the answer is no longer trusted, because an upgrade
+// of the hub goes unnoticed.
 func (k *kept) same(kind string, have, want client.Object) bool {
 	if k == nil {
 		return false

@@ -9,8 +9,8 @@ import (
 )
 
 // marked reports whether FabDNS's mark (api.KeyGlobalService) exports a Service: its own mark, or its namespace's unless its
-// own says otherwise. A namespace's mark leaves out Services that can't be exported, and the one by which pods find their own
-// cluster's API server: nobody has asked for these by name.
+// own says otherwise. A namespace's mark leaves out Services that can't be exported, and the Service of the cluster's own API
+// server: no user asked for these by name.
 func marked(svc *corev1.Service, byNamespace bool) bool {
 	if !byNamespace || api.IsGlobal(svc.Labels, svc.Annotations) || api.KeepsLocal(svc.Labels, svc.Annotations) {
 		return api.IsGlobal(svc.Labels, svc.Annotations)

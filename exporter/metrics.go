@@ -60,7 +60,7 @@ var (
 	})
 )
 
-func init() { // a series that appears only with its first event can't be told from one whose process is missing
+func init() { // a series that appears only with its first event looks like one whose process is missing
 	for _, s := range []state{stateExported, stateRefused, stateFailed, statePending, stateHeld} {
 		metricServices.WithLabelValues(string(s))
 	}

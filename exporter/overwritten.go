@@ -13,10 +13,10 @@ import (
 // them.
 const rewriteEvery = time.Second
 
-// overwritten tells records that must be written because something changed here from records that someone else has changed on
-// the hub. The first time these are restored at once. If they are changed again, it is most likely by a clone (see clone.go),
-// and each of our writes would cause one of its own, as fast as the hub allows. So they are then restored once a second, and
-// the Lease is checked.
+// overwritten distinguishes records that must be written because something changed here from records that someone else has
+// changed on the hub. The latter are restored at once the first time. If they are changed again, most likely a clone does it
+// (see clone.go), and each of our writes would cause one of its own, as fast as the hub allows. So from then on they are
+// restored once a second, and the Lease is checked.
 type overwritten struct {
 	mu    sync.Mutex
 	wrote map[types.NamespacedName]written
@@ -24,8 +24,8 @@ type overwritten struct {
 }
 
 type written struct {
-	from uint64    // see versionOf
-	anew time.Time // when it was last written though nothing had changed here
+	from      uint64    // see versionOf
+	rewritten time.Time // when it was last written although nothing had changed here
 }
 
 func newOverwritten() *overwritten {
@@ -44,7 +44,7 @@ func (o *overwritten) ask(src Source, want Desired, firstPassDone bool) (others 
 	if !others {
 		return false, 0
 	}
-	return true, max(rewriteEvery-time.Since(was.anew), 0)
+	return true, max(rewriteEvery-time.Since(was.rewritten), 0)
 }
 
 // note records that the hub now has what it should.
@@ -54,7 +54,7 @@ func (o *overwritten) note(src Source, want Desired, others bool) {
 	was, now := o.wrote[src.Key], written{from: versionOf(src, want)}
 	switch {
 	case others:
-		if now.anew = time.Now(); now.anew.Sub(was.anew) < time.Minute {
+		if now.rewritten = time.Now(); now.rewritten.Sub(was.rewritten) < time.Minute {
 			select {
 			case o.seen <- struct{}{}:
 			default:

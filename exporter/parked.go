@@ -30,15 +30,15 @@ type rival struct {
 	alive bool // it has renewed the Lease while we looked
 }
 
-// patience is for how many heartbeats a rival must be silent before its name is ours.
+// patience is how many heartbeats a rival must be silent before its name is ours.
 var patience = map[rival]int{
 	{clone: false, alive: false}: 4,
 	{clone: false, alive: true}:  4,
-	{clone: true, alive: false}:  3, // another one is heard within two, and from four on the hub marks us Suspect
+	{clone: true, alive: false}:  3, // a running one is heard within two; from four on, the hub marks us Suspect
 	{clone: true, alive: true}:   yieldFor,
 }
 
-// park stops all exports and makes the ServiceExports say why.
+// park stops all exports, and makes the ServiceExports report why.
 func (c *claim) park(ctx context.Context, clone bool) {
 	why := parkedByOther
 	if clone {

@@ -135,7 +135,7 @@ func (p *pass) run(ctx context.Context, cluster string, exports exports, hub cli
 			}
 			if err.Error() != said && ctx.Err() == nil {
 				said = err.Error()
-				logger.Error(err, "Can't tell yet what this cluster exports, trying on")
+				logger.Error(err, "Can't list yet what this cluster exports, trying again")
 			}
 		} else if said == "" {
 			said = "waiting"

@@ -97,11 +97,11 @@ func pruned(have Records, want *Desired, steps []step) (lost field.ErrorList) {
 	}
 	spec := field.NewPath("spec")
 	if want.Service.Spec.Policy != nil && there.Spec.Policy == nil {
-		lost = append(lost, field.Forbidden(spec.Child("policy"), "the hub is of an older version and drops it; upgrade the hub"))
+		lost = append(lost, field.Forbidden(spec.Child("policy"), "the hub has an older version and drops it; upgrade the hub"))
 		want.Service.Spec.Policy = nil
 	}
 	if len(want.Service.Spec.ExportTo) > 0 && len(there.Spec.ExportTo) == 0 {
-		lost = append(lost, field.Forbidden(spec.Child("exportTo"), "the hub is of an older version and drops it, so every cluster that can read the service imports it; upgrade the hub"))
+		lost = append(lost, field.Forbidden(spec.Child("exportTo"), "the hub has an older version and drops it, so every cluster that can read the service imports it; upgrade the hub"))
 		want.Service.Spec.ExportTo = nil
 	}
 	return lost

@@ -44,7 +44,7 @@ func TestAHubThatDoesNotKnowPolicies(t *testing.T) {
 		return "", errors.New("not ready")
 	}
 	kube.Eventually(t, 20*time.Second, func() error {
-		if message, err := ready(); err != nil || !strings.Contains(message, "spec.policy: Forbidden: the hub is of an older version") {
+		if message, err := ready(); err != nil || !strings.Contains(message, "spec.policy: Forbidden: the hub has an older version") {
 			return fmt.Errorf("the condition says %q, %w", message, err)
 		}
 		return nil

@@ -22,10 +22,10 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
-// retryRefused is how long after the hub rejected a record it is retried: nothing tells us that a quota was raised.
+// retryRefused is when to retry a record that the hub rejected: we aren't notified when a quota is raised.
 const retryRefused = time.Minute
 
-// retryPruned is how long after the hub dropped a field it is sent again: nothing tells us that the hub was upgraded.
+// retryPruned is when to send a field again that the hub dropped: we aren't notified when the hub is upgraded.
 const retryPruned = 10 * time.Minute
 
 // retryConflict is how long to wait for our cache to catch up with a write, most likely our own.
@@ -101,7 +101,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 			want = desired(kept)
 			if stop.fresh {
 				r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
-					"The ServiceExport is gone, with many others or with its kind, and the Service stays exported for now. Put it back; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
+					"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 			}
 		}
 		steps := plan(have, want, &r.kept)
@@ -152,7 +152,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	case out.pruned:
 		return reconcile.Result{RequeueAfter: retryPruned}, nil
 	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
-		log.FromContext(ctx).V(1).Info("The hub has what our cache of it doesn't have yet, trying again")
+		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil
 	}
 	return reconcile.Result{}, out.transient()
@@ -213,11 +213,11 @@ func (r *reconciler) honourMark(ctx context.Context, src Source) (waiting bool, 
 			r.events.Eventf(src.Service, nil, corev1.EventTypeNormal, "ServiceExportCreated", "Export",
 				"Created a ServiceExport because of %s", api.KeyGlobalService)
 			return true, nil
-		case apierrors.IsAlreadyExists(err): // and our cache is about to learn of it
+		case apierrors.IsAlreadyExists(err): // our cache will have it in a moment
 			return true, nil
 		case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 			return false, nil
-		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // a policy's word; trying again wouldn't change it
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err): // for example by a policy; a retry wouldn't change that
 			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "ServiceExportRefused", "Export", "%s", text.Truncate(err.Error(), maxNote))
 			return false, nil
 		default:
@@ -262,7 +262,7 @@ func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1al
 func (r *reconciler) reportAll(ctx context.Context) {
 	keys, err := r.exports.keys(ctx)
 	if err != nil {
-		log.FromContext(ctx).Error(err, "Can't say on the ServiceExports that nothing is exported")
+		log.FromContext(ctx).Error(err, "Can't report on the ServiceExports that nothing is exported")
 		return
 	}
 	r.pass.send(ctx, keys)

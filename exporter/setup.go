@@ -45,20 +45,20 @@ type Options struct {
 	// Version of this program, for the Lease.
 	Version string
 
-	// HoldWithdrawals is for how long Services stay exported whose ServiceExports were deleted together with most others, or
-	// with their kind. 0: not at all. See brake.
+	// HoldWithdrawals is how long Services stay exported if their ServiceExports were deleted together with most others, or with
+	// their kind. 0 means not at all. See brake.
 	HoldWithdrawals time.Duration
 
 	// HubBack has an element when the hub is back after it was unreachable: the exporter then checks it and sends a heartbeat
 	// at once. If nil, that waits for the next heartbeat.
 	HubBack <-chan struct{}
 
-	// ReadAnew makes all caches of the hub re-read it. It is called when the hub has been restored from a backup. If nil, the
-	// caches notice by themselves.
-	ReadAnew func()
+	// Relist makes all caches of the hub list everything again. It is called when the hub has been restored from a backup. If nil, the
+	// caches notice that later on their own.
+	Relist func()
 
-	// Zones returns the zones of this cluster's nodes, for the Lease. known is false until they are known. If nil, they never
-	// are.
+	// Zones returns the zones of this cluster's nodes, for the Lease. known is false until they are known. Nil means that they
+	// never are.
 	Zones func() (zones []string, known bool)
 }
 
@@ -91,8 +91,8 @@ func (o *Options) complete() error {
 		o.Identity = cmp.Or(o.Identity, o.Cluster)
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
-	if o.ReadAnew == nil {
-		o.ReadAnew = func() {}
+	if o.Relist == nil {
+		o.Relist = func() {}
 	}
 	return nil
 }
@@ -167,7 +167,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		claim:    name,
 		renew:    renewLease(hub.GetClient(), name, opts),
 		back:     opts.HubBack,
-		readAnew: opts.ReadAnew,
+		relist:   opts.Relist,
 		changed:  r.overwritten.seen,
 		catchUp:  func(ctx context.Context) error { return r.catchUp(ctx, hub.GetAPIReader()) },
 	}

@@ -74,7 +74,7 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(co
 		}
 		var members clustersetv1alpha1.MemberClusterList
 		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
-			log.FromContext(ctx).V(1).Info("Can't tell which clusters there are", "reason", err.Error())
+			log.FromContext(ctx).V(1).Info("Can't list the clusters", "reason", err.Error())
 			continue
 		}
 		now := peersOf(members.Items, v.own)

@@ -72,8 +72,8 @@ func (r *reconciler) take(ctx context.Context, s step) error {
 var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationWithdrawn+`":"true"}}}`))
 
 // refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
-// policy, or in a namespace that doesn't exist, as after a leave. Everything else (no connection, an expired token, a hub that
-// is starting or has lost our CustomResourceDefinitions, which is no Status but a bare 404) passes by itself.
+// policy, or in a namespace that doesn't exist, for example after a leave. Everything else is temporary: no connection, an expired
+// token, a hub that is starting, or one that has lost our CustomResourceDefinitions, whose response is a bare 404 without a Status.
 func refused(err error) bool {
 	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
 		return false
@@ -139,7 +139,7 @@ func eventType(c metav1.Condition) (string, bool) {
 		if !bad {
 			return corev1.EventTypeWarning, true
 		}
-		return "", false // the absence of conflicts is no news
+		return "", false // the absence of conflicts isn't worth an Event
 	case mcsv1beta1.ServiceExportConditionReady:
 		if c.Status == metav1.ConditionTrue {
 			return corev1.EventTypeNormal, true

@@ -36,7 +36,7 @@ func (r *reconciler) hold(ctx context.Context, mc *clustersetv1alpha1.MemberClus
 	held := mc.DeepCopy()
 	controllerutil.AddFinalizer(held, api.MemberFinalizer)
 	if err := r.patch(ctx, mc, held); err != nil {
-		return fmt.Errorf("put finalizer on MemberCluster %s: %w", mc.Name, err)
+		return fmt.Errorf("add finalizer to MemberCluster %s: %w", mc.Name, err)
 	}
 	mc.Finalizers, mc.ResourceVersion = held.Finalizers, held.ResourceVersion
 	return nil
@@ -46,7 +46,7 @@ func (r *reconciler) hold(ctx context.Context, mc *clustersetv1alpha1.MemberClus
 // after a while removes the finalizer. `clusterset leave` does the same and more, and may be running.
 func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (reconcile.Result, error) {
 	if !controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
-		return reconcile.Result{}, nil // it is someone else's to let go
+		return reconcile.Result{}, nil // only another finalizer keeps it
 	}
 	switch going, err := r.kindGoes(ctx); {
 	case err != nil:
@@ -80,7 +80,7 @@ func (r *reconciler) leave(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 		return reconcile.Result{}, err
 	}
 	if left > 0 {
-		log.FromContext(ctx).Info("Something keeps records of a cluster that has left; clusterset leave takes them away", "member", mc.Name, "records", left)
+		log.FromContext(ctx).Info("Something keeps records of a cluster that has left; clusterset leave removes them", "member", mc.Name, "records", left)
 		return reconcile.Result{RequeueAfter: stuckRetry}, r.deleteRecords(ctx, mc.Name)
 	}
 	return reconcile.Result{}, r.letGo(ctx, mc)
@@ -100,12 +100,12 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(account), account); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get the account of %s: %w", cluster, err)
-	case err == nil && join.Ours(account): // and not one that somebody else made since
+	case err == nil && join.Ours(account): // not one that someone else has created since
 		mine = append(mine, account)
 	}
 	for _, o := range mine {
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, o)); err != nil {
-			return fmt.Errorf("take the rights of %s away: delete its %T: %w", cluster, o, err)
+			return fmt.Errorf("remove the rights of %s: delete its %T: %w", cluster, o, err)
 		}
 	}
 	if err := r.deleteRecords(ctx, cluster); err != nil {
@@ -132,7 +132,7 @@ func (r *reconciler) letGo(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	released := mc.DeepCopy()
 	controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
 	if err := client.IgnoreNotFound(r.patch(ctx, mc, released)); err != nil {
-		return fmt.Errorf("take finalizer off MemberCluster %s: %w", mc.Name, err)
+		return fmt.Errorf("remove finalizer from MemberCluster %s: %w", mc.Name, err)
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func leftStatus(mc *clustersetv1alpha1.MemberCluster, now time.Time) clustersetv
 		{Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Message: "the cluster has left the set"},
 		{
 			Type: clustersetv1alpha1.ConditionLeft, Status: metav1.ConditionTrue,
-			Message: "its rights and records are taken away; clusterset join takes the name up again",
+			Message: "its rights and records are deleted; clusterset join can use the name again",
 		},
 	} {
 		c.Reason, c.ObservedGeneration, c.LastTransitionTime = clustersetv1alpha1.ReasonDeleted, mc.Generation, metav1.NewTime(now)

@@ -28,8 +28,8 @@ const (
 	countEndpoints = corev1.ResourceName("count/exportedendpoints." + clustersetv1alpha1.GroupName)
 )
 
-// keepLimits writes into a member's namespace what the hub's API server checks its records by: how many there may be, and, for
-// the chart's admission policy, the networks that their addresses may be in. The member can write neither.
+// keepLimits writes the limits that the hub's API server enforces into a member's namespace: how many records there may be, and,
+// for the chart's admission policy, the networks that their addresses must be in. The member can write neither.
 func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	if !isMember(mc.Name) {
 		return nil
@@ -71,7 +71,7 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 	used, counted := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
 	settled := r.settled(quota)
 	for name, kind := range map[corev1.ResourceName]string{countServices: "ExportedServiceList", countEndpoints: "ExportedEndpointsList"} {
-		// The API server adds what it admits. What it doesn't subtract matters only once half of the room is used up.
+		// The API server adds what it admits. That it doesn't subtract matters only once half of the quota is used up.
 		is, known := used[name]
 		if most := hard[name]; counted && known && (2*is.Value() < most.Value() || !settled) {
 			continue
@@ -96,7 +96,7 @@ func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
 }
 
 // settles is how long a quota must stay unchanged before it is corrected. By then every record that it admitted has been stored
-// or given up.
+// or has failed.
 const settles = 5 * time.Second
 
 // settled reports whether a quota has been unchanged for long enough to be corrected. The API server counts a record before it stores it.
@@ -112,7 +112,7 @@ func (r *reconciler) settled(quota *corev1.ResourceQuota) bool {
 	return r.now().Sub(seen.since) >= settles
 }
 
-// quotaSeen is a version of a quota and the time since which it is known.
+// quotaSeen is a version of a quota, and since when it is known.
 type quotaSeen struct {
 	version string
 	since   time.Time

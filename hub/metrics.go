@@ -42,13 +42,13 @@ var (
 	})
 )
 
-// phaseLabels maps values of the label phase to phases. Unknown is no phase in a status: it stands for a member whose heartbeat
+// phaseLabels maps values of the label phase to phases. Unknown isn't a phase in a status: it stands for a member whose heartbeat
 // has never been seen.
 var phaseLabels = map[string]clustersetv1alpha1.MemberClusterPhase{
 	"Unknown": "", "Ready": clustersetv1alpha1.MemberReady, "Suspect": clustersetv1alpha1.MemberSuspect, "Expired": clustersetv1alpha1.MemberExpired,
 }
 
-func init() { // a series that appears only with its first event can't be told from one whose process is missing
+func init() { // a series that appears only with its first event looks like one whose process is missing
 	for label, phase := range phaseLabels {
 		metricMembers.WithLabelValues(label)
 		if phase != "" {

@@ -88,7 +88,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	var result reconcile.Result
 	switch err := r.keepLimits(ctx, &mc); {
-	case apierrors.IsConflict(err): // with what the API server or a kube-controller-manager counted; our cache is about to learn of it
+	case apierrors.IsConflict(err): // the API server or a kube-controller-manager has counted; our cache will have that in a moment
 		result.RequeueAfter = retryConflict
 	case err != nil:
 		return reconcile.Result{}, err
@@ -141,7 +141,7 @@ func (r *reconciler) know(mc *clustersetv1alpha1.MemberCluster, now time.Time) {
 	case t != nil:
 		heard = t.Time
 	case mc.Status.Phase != "":
-		heard = now // it was Ready when somebody looked last
+		heard = now // it was Ready when a hub process last looked
 	}
 	r.liveness.Know(mc.Name, mc.Status.Phase, heard, now)
 }
@@ -196,7 +196,7 @@ func (r *reconciler) enqueue(ctx context.Context, names []string, except string)
 			continue
 		}
 		select {
-		case <-ctx.Done(): // nobody receives any more
+		case <-ctx.Done(): // the receiver has stopped
 			return
 		case r.moved <- event.TypedGenericEvent[string]{Object: name}:
 		}

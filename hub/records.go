@@ -48,7 +48,7 @@ func (r *reconciler) forget(ctx context.Context, mc *clustersetv1alpha1.MemberCl
 	r.mu.Lock()
 	r.forgotten[mc.Name] = true
 	r.mu.Unlock()
-	if exported > 0 { // otherwise an earlier process has reported it
+	if exported > 0 { // otherwise an earlier process has already reported it
 		metricForgotten.Inc()
 		r.events.Eventf(mc, nil, corev1.EventTypeWarning, "RecordsForgotten", "WatchHeartbeat",
 			"Deleted the %d services the cluster had exported: it has been silent for too long", exported)

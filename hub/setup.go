@@ -62,7 +62,7 @@ func (o *Options) complete() error {
 		o.MaxServices = DefaultMaxServices
 	}
 	if o.MaxServices < 0 {
-		return errors.New("max-services must be 1 at least")
+		return errors.New("max-services must be at least 1")
 	}
 	if o.Suspect <= 0 || o.Expire <= o.Suspect || o.Forget <= o.Expire {
 		return errors.New("a member has to be suspect before it expires, and expired before it is forgotten: " +
@@ -71,9 +71,9 @@ func (o *Options) complete() error {
 	return nil
 }
 
-// CacheOptions returns the options that the manager's cache needs. Of all Leases on the hub, where every node of the hub's
-// cluster may have one, only the heartbeats are kept, and of everything else only our own objects. Only package members reads
-// the last six kinds.
+// CacheOptions returns the options that the manager's cache needs. Of the Leases on the hub, where every node of the hub's cluster
+// may have one, it keeps only the heartbeats. Of the other kinds it keeps only our own objects. Only package members reads the last
+// six kinds.
 func CacheOptions() cache.Options {
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
@@ -124,8 +124,8 @@ func Setup(mgr manager.Manager, opts Options) error {
 		Reconciler:              r,
 		MaxConcurrentReconciles: 4,
 		CacheSyncTimeout:        connect.Forever,
-		// controller-runtime's default goes up to a quarter of an hour. For that long, a member that died while the API server
-		// was down would count as alive.
+		// controller-runtime's default goes up to a quarter of an hour. A member that died while the API server was down would
+		// count as alive for that long.
 		RateLimiter:        workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](20*time.Millisecond, opts.Suspect/2),
 		SkipNameValidation: &skip,
 	})

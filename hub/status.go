@@ -46,7 +46,7 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts
 	changed := mc.Status.Phase != d.Phase || f.version != "" && f.version != mc.Status.AgentVersion
 	switch silent := d.Phase == clustersetv1alpha1.MemberSuspect || d.Phase == clustersetv1alpha1.MemberExpired; {
 	case !silent:
-		status.LastHeartbeatTime = nil // its Lease says when, to whom it concerns
+		status.LastHeartbeatTime = nil // the Lease has the time
 	case mc.Status.Phase != d.Phase && !d.Heard.IsZero():
 		status.LastHeartbeatTime = &metav1.Time{Time: d.Heard}
 	}
@@ -80,7 +80,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionTrue, clustersetv1alpha1.ReasonHeartbeatSeen,
 			"the cluster renews its heartbeat"
 		if d.Paused {
-			ready.Message = "no heartbeat " + since + ", nor anyone else's; the cluster is taken for healthy until others are heard"
+			ready.Message = "no heartbeat " + since + ", nor anyone else's; the cluster counts as healthy until others are heard"
 		}
 	case clustersetv1alpha1.MemberSuspect:
 		ready.Status, ready.Reason, ready.Message = metav1.ConditionFalse, clustersetv1alpha1.ReasonHeartbeatMissed,
@@ -110,7 +110,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 	case f.full:
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionLimited, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonTooManyServices,
-			Message: "the cluster has as many services on the hub as it may (--max-services), and more are refused; look whether its token was stolen",
+			Message: "the cluster has as many services on the hub as it may (--max-services), and more are refused; check whether its token was stolen",
 		})
 	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited) != nil:
 		all = append(all, metav1.Condition{
@@ -122,7 +122,7 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 	case f.cloned:
 		all = append(all, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonCloneYields,
-			Message: "two clusters work with this one's identity, name and credentials, as after one was restored from the other's backup; " +
+			Message: "two clusters use this one's identity, name and credentials, probably because one was restored from the other's backup; " +
 				"the one whose agent started later exports nothing. Join it under a name of its own",
 		})
 	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned) != nil:
@@ -147,7 +147,7 @@ func transitions(was, now []metav1.Condition) []news {
 			continue
 		}
 		if c.Type == clustersetv1alpha1.ConditionReady && c.Reason == clustersetv1alpha1.ReasonDeleted {
-			continue // Left says it
+			continue // the condition Left implies it
 		}
 		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
 			c.Type == clustersetv1alpha1.ConditionLimited && c.Status == metav1.ConditionTrue ||

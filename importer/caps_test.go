@@ -97,8 +97,8 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// A member's credentials publish services without end, and, for one of another's, claim an age that it can't have. The others keep
-// their addresses, and no more of this cluster's are taken than the cap allows. CAPS=6000 publishes as many, against the default.
+// A member's credentials publish many services and, for a service of another member, claim an impossible age. The other members keep their
+// addresses, and import no more of this cluster's services than the cap. CAPS=6000 publishes that many, against the default cap.
 func TestOneMemberCannotFillTheOthers(t *testing.T) {
 	publish, limit := 12, 5
 	if n, err := strconv.Atoi(os.Getenv("CAPS")); err == nil {
@@ -153,7 +153,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 		return fmt.Errorf("no Event names the thief")
 	})
 
-	// One of the first goes, and the next has room; never more than the cap.
+	// One of the first is withdrawn, and the next one is imported; never more than the cap.
 	w.withdraw(records.Exported("thief", "fill", "x0000", "10.3.0.1", "10.13.0.6"))
 	kube.Eventually(t, soon, func() error {
 		next := fmt.Sprintf("x%04d", limit-1)

@@ -81,7 +81,7 @@ func refusesFamily(err error) bool {
 }
 
 // familyMemory remembers which IP families this cluster lacks, so that not every event of such a service asks the API server
-// again. No API tells. It forgets after a while, because a cluster can become dual-stack.
+// again. No API says which families a cluster has. It forgets after a while, because a cluster can become dual-stack.
 type familyMemory struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex

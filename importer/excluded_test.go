@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// What this agent's own flags exclude is deleted at once (rule C46 of docs/spec/control-plane.md), while all that the hub alone decides
-// still waits: here until this cluster's exports are on the hub (C40).
+// What this agent's own flags exclude is deleted at once (rule C46 of docs/spec/control-plane.md), while deletions that depend on the hub
+// still wait: here until this cluster's exports are on the hub (C40).
 func TestExcludedImportsGoAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -24,13 +24,13 @@ func TestExcludedImportsGoAtOnce(t *testing.T) {
 	w.withdraw(ledger)
 	run = w.start(Options{ExcludeNamespaces: []string{"shop"}, Exported: make(chan struct{})})
 	w.gone("shop", "web")
-	kube.Eventually(t, soon, func() error { // a service that waits is looked at again and again
+	kube.Eventually(t, soon, func() error { // a service that waits is checked repeatedly
 		if n := reconciles(t) - run.reconcilesNow; n < 6 {
 			return fmt.Errorf("worked on %v services", n)
 		}
 		return nil
 	})
 	if now := w.imported("bank", "ledger", 1); now.derived.UID != before.derived.UID {
-		t.Error("the derived Service was made anew")
+		t.Error("the derived Service was created again")
 	}
 }

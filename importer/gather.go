@@ -21,8 +21,8 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// gatherHub reads a service's records from the hub's cache, without those of clusters that have left: deleting those record by
-// record may take a while, or something may hold a record back.
+// gatherHub reads a service's records from the hub's cache, without those of clusters that have left: it may take a while until
+// they are deleted, and a finalizer may keep one.
 func (r *reconciler) gatherHub(ctx context.Context, key types.NamespacedName, in *desired.Input) {
 	left, member := map[string]bool{}, &clustersetv1alpha1.MemberCluster{}
 	stays := func(record client.Object) bool {

@@ -36,8 +36,8 @@ func TestEveryFieldOfAnEndpointIsCompared(t *testing.T) {
 	}
 }
 
-// A rollout changes a headless service's endpoints one after the other. Its GlobalService has all of them, and is written now and then,
-// the last state for certain. EndpointSlices are written at once, and so is what isn't an endpoint.
+// A rollout changes a headless service's endpoints one after another. Its GlobalService has all of them and is written only now and then,
+// but always with the last state. EndpointSlices, and everything that isn't an endpoint, are written at once.
 func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
 	const changes, each = 250, 50 * time.Millisecond
 	for _, c := range []struct{ clusters, endpoints, most int }{

@@ -125,7 +125,7 @@ func memberOf(name string) string {
 	return fmt.Sprintf("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %[1]s, annotations: {clusterset.dev/joined: '2020-01-01T00:00:00Z'}}, spec: {zone: %[1]s-1, region: cn}}", name)
 }
 
-// traffic notes what goes to an API server.
+// traffic records requests to an API server.
 type traffic struct {
 	next http.RoundTripper
 

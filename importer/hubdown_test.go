@@ -39,12 +39,12 @@ func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	after := w.imported("shop", "web", 2)
 	if after.derived.UID != before.derived.UID {
-		t.Error("the derived Service was made anew")
+		t.Error("the derived Service was created again")
 	}
 }
 
-// What happens to an own Service while the hub is away is right here, by an agent that runs and by one that starts meanwhile, and
-// stays right when the hub is back with what it knew.
+// What happens to an own Service while the hub is down takes effect here, with an agent that keeps running and with one that starts
+// meanwhile, and stays in effect when the hub is back with its old state.
 func TestLocalFirstWithoutTheHub(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -107,7 +107,7 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	if err := w.hub.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.5")) // news, which come after all that the hub still has of beijing
+	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.5")) // arrives after everything that the hub still has of beijing
 	kube.Eventually(t, soon, func() error {
 		if g := w.objects("shop", "web").global; len(g.Spec.Endpoints) != 2 || g.Spec.Endpoints[1].Addresses[0] != "10.2.0.2" {
 			return fmt.Errorf("GlobalService has %+v", g.Spec.Endpoints)
@@ -120,8 +120,8 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	if err := w.client.Delete(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
-	follows("") // whose record the hub has until the exporter takes it away
+	follows("") // the hub has its record until the exporter deletes it
 	if after := w.objects("shop", "web"); after.derived.UID != before.derived.UID {
-		t.Error("the derived Service was made anew")
+		t.Error("the derived Service was created again")
 	}
 }

@@ -30,7 +30,7 @@ func TestImporter(t *testing.T) {
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"), namespace("other"), node("n1", "beijing-1"))
 
-	// What an importer of before left behind, without a record on the hub, is found at the start.
+	// Objects that an earlier importer left behind, without a record on the hub, are found at the start.
 	w.here(`
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
@@ -174,7 +174,7 @@ endpoints: []
 			}
 			return nil
 		})
-		// What the others do goes on meanwhile.
+		// Changes of other members are still applied meanwhile.
 		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.10"))
 		kube.Eventually(t, soon, func() error {
 			for _, s := range w.objects("shop", "kept").slices {

@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// TestEndpointChangeAllocates bounds what an endpoint of one of 250 clusters costs that changes: what its slice costs, and a little for
-// each other that is looked at. docs/performance.md has the figures, and those of before.
+// TestEndpointChangeAllocates bounds the cost of a changed endpoint of one of 250 clusters: the cost of its slice, and of a short check of
+// each other slice. docs/performance.md has these figures, and those of an earlier version.
 func TestEndpointChangeAllocates(t *testing.T) {
 	for _, c := range []struct {
 		kind                mcsv1beta1.ServiceImportType

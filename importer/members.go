@@ -25,8 +25,8 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// mirror keeps a local copy of each of the hub's MemberClusters, by which DNS ranks. When a cluster goes silent, one object
-// changes in every member instead of each of its endpoints.
+// mirror keeps a local copy of each of the hub's MemberClusters, which DNS uses for ranking. When a cluster goes silent, one
+// object changes in every member, and not each of its endpoints.
 type mirror struct {
 	hub    client.Reader // the hub's cache
 	hold   *hold.Hold
@@ -71,7 +71,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, fmt.Errorf("get MemberCluster %s from the hub: %w", req.Name, err)
 	case err != nil && (here == nil || !desired.Owned(here)):
 		m.report.foreign(ctx, memberKey(req.Name), nil)
-		return reconcile.Result{}, nil // someone gave a place to a cluster of another MCS implementation
+		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation
 	case err != nil || there.Left() && here != nil && here.UID != there.UID:
 		err := m.mayForget(ctx, req.Name, there)
 		var lost *hold.LostError
@@ -85,7 +85,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
 	case there.Left(), here != nil && here.UID == there.UID:
-		return reconcile.Result{}, nil // nothing of it is here, or this cluster is the hub
+		return reconcile.Result{}, nil // there is no copy here, or this cluster is the hub
 	}
 	if errs := there.Validate(); len(errs) > 0 {
 		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
@@ -119,7 +119,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 //
 // A MemberCluster that is missing here doesn't prove that the hub is another cluster. With two caches of one API server, the
 // hub's may still have an object that a leave has just deleted. A copy of it would become the hub's own object again, and
-// everyone would take the cluster that left for a member.
+// everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
 	err = m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, there)
@@ -195,9 +195,9 @@ func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.Membe
 		said := c.Status.Conditions
 		there.Status.DeepCopyInto(&c.Status)
 		keepReach(said, &c.Status.Conditions)
-		c.Status.ExportedServices = nil // what changes without changing anything here; status asks the hub
+		c.Status.ExportedServices = nil // it changes without affecting anything here; `clusterset status` asks the hub
 		if c.Status.Phase == clustersetv1alpha1.MemberReady {
-			c.Status.LastHeartbeatTime = nil // a hub process of before renews it every minute
+			c.Status.LastHeartbeatTime = nil // earlier hub processes renew it every minute
 		}
 	})
 }

@@ -174,7 +174,7 @@ func (c *changes) any() string {
 	}
 }
 
-// endpoints changes a record of endpoints, or takes it away.
+// endpoints changes or deletes a record of endpoints.
 func (c *changes) endpoints() string {
 	name, n := c.cluster(), c.IntN(2)
 	e := endpointsOf(name, int(name[1]), n, 0)
@@ -236,7 +236,7 @@ func (c *changes) exported() string {
 	return fmt.Sprint("export ", name, " ", kind)
 }
 
-// withdrawn takes an export away, with its endpoints or without.
+// withdrawn deletes an export, with or without its endpoints.
 func (c *changes) withdrawn() string {
 	name := c.cluster()
 	for n := range 2 {

@@ -30,7 +30,7 @@ var (
 		Name: "clusterset_importer_dropped_values_total",
 		Help: "Parts of exported records that were left out because they can't be imported, by the member they come from. " +
 			"Each counts once, until the service's records change.",
-	}, []string{"member"}) // not "cluster", a label by which Prometheus tells the clusters it scrapes apart
+	}, []string{"member"}) // not "cluster", the label that commonly identifies the scraped cluster
 
 	awaitedGauge = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_importer_awaited_clusters",
@@ -48,7 +48,7 @@ var (
 	})
 )
 
-func init() { // a series that appears only with its first event can't be told from one whose process is missing
+func init() { // a series that appears only with its first event looks like one whose process is missing
 	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateFailed} {
 		servicesGauge.WithLabelValues(string(s))
 	}

@@ -29,9 +29,9 @@ import (
 // gather is how long to collect changes of namespaces before the watches on the hub follow.
 const gather = 500 * time.Millisecond
 
-// Narrow makes the manager keep a selection of what this cluster needs of the hub: records of services in namespaces that it imports
-// into, and in those that it exports from, because it must know their conflicts; and of those only the records of clusters with a
-// common community.
+// Narrow makes the manager keep a selection of what this cluster needs from the hub: the records of services in namespaces that it
+// imports into, and in namespaces that it exports from, because it must know their conflicts. Of these it needs only the records of
+// clusters that it shares a community with.
 func Narrow(mgr manager.Manager, hub cluster.Cluster, options Options, selection *narrow.Selection) error {
 	options, err := options.withDefaults()
 	if err != nil {
@@ -56,7 +56,7 @@ type narrowing struct {
 	// exported are the namespaces that this cluster has exported from. They are never removed: to delete a record, it must be
 	// seen.
 	exported map[string]bool
-	exports  *metav1.PartialObjectMetadata // ServiceExports, nil where there is no such kind
+	exports  *metav1.PartialObjectMetadata // ServiceExports, or nil if the kind isn't served
 	changed  chan struct{}
 }
 
@@ -70,7 +70,7 @@ func (n *narrowing) run(ctx context.Context) error {
 	retry(ctx, "Waiting for the hub to say what this cluster exports", func() error { return n.ownRecords(ctx) })
 	for {
 		if err := n.set(ctx); err != nil && ctx.Err() == nil {
-			logf.FromContext(ctx).Info("Can't tell which namespaces there are", "reason", err.Error())
+			logf.FromContext(ctx).Info("Can't list the namespaces", "reason", err.Error())
 		}
 		select {
 		case <-ctx.Done():

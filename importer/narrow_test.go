@@ -55,7 +55,7 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 		}
 	}
 
-	// A namespace appears while it runs, with its services; what is there stays as it is, to the resource version.
+	// A namespace appears at run time, with its services; existing objects don't change, not even their resource versions.
 	versions := func() (all []string) {
 		for i := range few {
 			imp := &mcsv1beta1.ServiceImport{}

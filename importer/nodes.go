@@ -22,9 +22,9 @@ import (
 // which earlier agents didn't need.
 const nodesTimeout = 10 * time.Second
 
-// nodes knows where this cluster's nodes are. It watches their metadata only, so that their status, which changes all the time,
-// is neither decoded nor kept. It therefore doesn't know whether they are ready, and needn't: kube-proxy looks for its own
-// node's zone among the hints, and an extra zone there does no harm.
+// nodes has the locations of this cluster's nodes. It watches only their metadata, so that their status, which changes all the
+// time, is neither decoded nor kept. So it doesn't know whether they are ready. It doesn't need to: kube-proxy looks for its
+// own node's zone among the hints, and an extra zone there does no harm.
 type nodes struct {
 	// changed is called when a location changed.
 	changed func()
@@ -136,8 +136,8 @@ func (n *nodes) start(ctx context.Context, mgr manager.Manager) error {
 	wait, cancel := context.WithTimeout(ctx, nodesTimeout)
 	defer cancel()
 	if !toolscache.WaitForCacheSync(wait.Done(), registration.HasSynced) && ctx.Err() == nil {
-		logf.FromContext(ctx).Info("Can't read this cluster's nodes, which takes the right to get, list and watch them. " +
-			"Until then ClusterSetIPs lead where they should as seen from this cluster's own place, and not from each node's zone")
+		logf.FromContext(ctx).Info("Can't read this cluster's nodes: the account needs the right to get, list and watch them. " +
+			"Until then endpoints behind ClusterSetIPs are ranked from this cluster's location, not from each node's zone")
 	}
 	return nil
 }

@@ -16,10 +16,10 @@ type Options struct {
 	// Cluster is this member's name on the hub.
 	Cluster string
 
-	// DataPath is what ClusterSetIPs lead to. Default: pods.
+	// DataPath is the destination of traffic to ClusterSetIPs. Default: pods.
 	DataPath desired.DataPath
 
-	// Policy is which endpoints ClusterSetIPs lead to if a service doesn't say. Default: the DNS servers' default.
+	// Policy decides which endpoints ClusterSetIPs lead to, unless the service states its own. Default: the DNS servers' default.
 	Policy topology.Policy
 
 	// IncludeNamespaces are the namespaces to import services into, as names or patterns with *, ? and [a-z]. Default: all.
@@ -44,20 +44,20 @@ type Options struct {
 	// Concurrency is how many services are reconciled in parallel. Default: DefaultConcurrency.
 	Concurrency int
 
-	// Reach tells whether the hub answers. Optional.
+	// Reach observes whether the hub answers. Optional.
 	Reach *Reach
 
 	// Zones is called with the sorted zones of this cluster's nodes once they are known, and whenever they change. Optional.
 	Zones func([]string)
 
-	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before. Default if nil: they are.
+	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before that. Nil means that they are.
 	Exported <-chan struct{}
 
-	// HubWatched reports whether the hub is being watched at the moment. Default if nil: it always is.
+	// HubWatched reports whether the hub is being watched at the moment. Nil means that it always is.
 	HubWatched func() bool
 
-	// Unread says whether the records of a cluster haven't all been read yet, so that what is missing of them may only not have come.
-	// Default, where nil: all have been.
+	// Unread reports whether some of a cluster's records haven't been read yet, so that a record that seems to be missing may still
+	// arrive. Nil means that all have been read.
 	Unread func(cluster string) bool
 
 	// AwaitRejoin is how long to wait for clusters that the hub has lost. Their exports are kept until they rejoin. Default: a
@@ -69,7 +69,7 @@ type Options struct {
 }
 
 // ErrNoAddresses is the error for DataPathNone with SkipGlobalServices.
-var ErrNoAddresses = errors.New("the data path none gives services no ClusterSetIP, so that GlobalServices are all that has their addresses, and these are skipped; " +
+var ErrNoAddresses = errors.New("with the data path none services have no ClusterSetIP: only GlobalServices have their addresses, and these are skipped; " +
 	"use the data path pods or clusterips, or write GlobalServices")
 
 // DefaultConcurrency is the default of Options.Concurrency.

@@ -22,12 +22,12 @@ const (
 	reachCheck = 5 * time.Second
 )
 
-// Reach tells since when the hub hasn't answered. It watches the requests that are sent anyway: a heartbeat every few seconds.
+// Reach records since when the hub hasn't answered. It watches the requests that are sent anyway: a heartbeat every few seconds.
 type Reach struct {
 	Clock clock.PassiveClock
 
 	mu      sync.Mutex
-	failing time.Time // since when nothing else has come; zero: it answers, or was never asked
+	failing time.Time // since when all requests have failed; zero: the hub answers, or was never asked
 }
 
 // NewReach returns a Reach for Options, which also wraps the hub's transport.
@@ -76,7 +76,7 @@ func (r *Reach) run(ctx context.Context, l *local, own string) {
 	defer tick.Stop()
 	for {
 		if err := r.say(ctx, l, own); err != nil && ctx.Err() == nil && !isStale(err) {
-			logf.FromContext(ctx).V(1).Info("Can't say whether the hub answers", "reason", err.Error())
+			logf.FromContext(ctx).V(1).Info("Can't record whether the hub answers", "reason", err.Error())
 		}
 		select {
 		case <-ctx.Done():

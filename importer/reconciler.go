@@ -18,7 +18,7 @@ import (
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
-// of a derived Service that isn't ours doesn't tell which service it blocks.
+// of a derived Service that isn't ours doesn't say which service it blocks.
 const foreignRetry = 5 * time.Minute
 
 // reconciler makes the local objects of one service match its records on the hub. It runs only after the hub's caches have
@@ -68,7 +68,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.report.outcome(in.Key, stateHeld)
 		if len(in.Services) == 0 || errors.Is(held.Why, hold.ErrLost) {
 			r.memories.forget(in.Key)
-			return reconcile.Result{RequeueAfter: held.Retry}, nil // nobody changes anything
+			return reconcile.Result{RequeueAfter: held.Retry}, nil // nothing changes until then
 		}
 		hold.Retain(&in, cur, held.Retained)
 		if out, returns, err = r.compute(ctx, &in, cur); err != nil {
@@ -211,7 +211,7 @@ func (r *reconciler) ensureNamespace(ctx context.Context, name string) (bool, er
 		_, err := ensure(ctx, r.local, nil, fresh, func(*corev1.Namespace) {})
 		var foreign *foreignError
 		if errors.As(err, &foreign) {
-			return false, nil // somebody was faster; its event comes
+			return false, nil // someone else created it first; its event follows
 		}
 		return err == nil, err
 	}

@@ -118,7 +118,7 @@ func (r *reporter) get(key types.NamespacedName) *reported {
 	return r.services[key]
 }
 
-// outcome records the state of a service. The empty state means that nobody exports it.
+// outcome records the state of a service. The empty state means that no cluster exports it.
 func (r *reporter) outcome(key types.NamespacedName, s state) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -150,7 +150,7 @@ func (r *reporter) foreign(ctx context.Context, key types.NamespacedName, found 
 		if uid, known := rep.foreign[f.kind]; known && uid == f.object.GetUID() {
 			continue
 		}
-		logf.FromContext(ctx).Info("Left an object of someone else's untouched; the service is not imported through it",
+		logf.FromContext(ctx).Info("Left an object that the importer didn't write unchanged; the service is not imported through it",
 			"kind", f.kind, "object", client.ObjectKeyFromObject(f.object))
 		r.events.Eventf(f.object, nil, corev1.EventTypeWarning, reasonForeign, "Import",
 			"the clusterset importer leaves this object alone because it didn't write it; service %s is not imported through it. Delete or rename it to import the service.",
@@ -208,7 +208,7 @@ func (r *reporter) refused(key types.NamespacedName, why string) {
 			TypeMeta:   metav1.TypeMeta{APIVersion: mcsv1beta1.GroupVersion.String(), Kind: mcsv1beta1.ServiceImportKindName},
 			ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name},
 		}
-		r.events.Eventf(imp, nil, corev1.EventTypeWarning, reasonRefused, "Import", "the API server doesn't take what is imported: %s", why)
+		r.events.Eventf(imp, nil, corev1.EventTypeWarning, reasonRefused, "Import", "the API server refuses what is imported: %s", why)
 	}
 	rep.refused = why
 }
@@ -239,7 +239,7 @@ func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) 
 	logf.FromContext(ctx).Info("The hub may be incomplete; nothing is deleted until it is complete again", "reason", err.Error())
 	if regarding != nil {
 		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonHubIncomplete, "Import",
-			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster anew with --rejoin",
+			"nothing is deleted, and names stay as they are, until the hub knows this cluster again: %s. If its data is lost, join this cluster again with --rejoin",
 			text.Truncate(err.Error(), maxNote))
 	}
 }
@@ -247,16 +247,16 @@ func (r *reporter) hub(ctx context.Context, regarding client.Object, err error) 
 // capped reports that a cluster exceeds the limit of imported services, or no longer does.
 func (r *reporter) capped(ctx context.Context, cluster string, exports, limit int) {
 	if exports <= limit {
-		logf.FromContext(ctx).Info("A cluster no longer exports more services than are imported of one", "exporter", cluster, "exports", exports)
+		logf.FromContext(ctx).Info("A cluster no longer exports more services than are imported from one cluster", "exporter", cluster, "exports", exports)
 		return
 	}
-	logf.FromContext(ctx).Info("A cluster exports more services than are imported of one; later ones are left out", "exporter", cluster, "limit", limit)
+	logf.FromContext(ctx).Info("A cluster exports more services than are imported from one cluster; later ones are left out", "exporter", cluster, "limit", limit)
 	regarding := &clustersetv1alpha1.MemberCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: cluster},
 	}
 	r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonCapped, "Import",
-		"cluster %s exports more than %d services; the first %d are imported, by when the hub got them. Look whether its token was stolen, or raise --max-services in all members",
+		"cluster %s exports more than %d services; the first %d are imported, in the order in which they reached the hub. Check whether its token was stolen, or raise --max-services in all members",
 		cluster, limit, limit)
 }
 
@@ -280,7 +280,7 @@ func (r *reporter) awaited(cluster string, is bool) {
 func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *hold.LostError) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
-		"%s. Join it with --rejoin; or, if it is to leave, delete this MemberCluster here, in each member", err.Error())
+		"%s. Join it with --rejoin; or, if it won't come back, delete this MemberCluster here, in each member", err.Error())
 }
 
 // namespaceMissing reports a namespace that services are exported from and that doesn't exist here.

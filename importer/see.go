@@ -42,7 +42,7 @@ func see(ctx context.Context, hub cache.Cache, own string, selection *narrow.Sel
 		var members clustersetv1alpha1.MemberClusterList
 		if err := hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 			if ctx.Err() == nil {
-				logf.FromContext(ctx).Info("Can't tell which clusters there are", "reason", err.Error())
+				logf.FromContext(ctx).Info("Can't list the clusters", "reason", err.Error())
 			}
 		} else {
 			selection.See(peers(members.Items, own))

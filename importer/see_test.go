@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// A set moves to communities and back, with the rights that the hub gives then: what stays visible stays as it is, what doesn't goes, what
-// comes to be visible comes, though the right to read it does later.
+// A set moves to communities and back, with the rights that the hub then gives. What stays visible isn't changed, what becomes invisible is
+// deleted, and what becomes visible is imported, although the right to read it comes later.
 func TestCommunities(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -45,7 +45,7 @@ func TestCommunities(t *testing.T) {
 	w.gone("shop", "far")
 	w.imported("shop", "both", 1)
 
-	// New exports of who is seen come, of the other not.
+	// New exports of visible clusters are imported, those of others aren't.
 	w.onHub(labelled("shanghai", "shop", "hidden", "10.2.0.3", "10.12.0.7"), labelled("baoding", "shop", "seen", "10.3.0.3", "10.13.0.7"))
 	w.imported("shop", "seen", 1)
 	w.gone("shop", "hidden")
@@ -83,8 +83,8 @@ func inCommunities(cluster string, communities ...string) string {
 	return strings.Replace(memberOf(cluster), "region: cn", fmt.Sprintf("region: cn, communities: [%s]", strings.Join(communities, ",")), 1)
 }
 
-// mayRead gives the importer the right to records in the namespaces of these clusters; or takes away that to all records, where they are
-// none.
+// mayRead gives the importer the right to read records in the namespaces of these clusters, or, if there are none, takes away the right to
+// read all records.
 func mayRead(w *world, clusters ...string) {
 	w.onHub(`
 apiVersion: rbac.authorization.k8s.io/v1

@@ -124,7 +124,7 @@ func (i *importer) Start(ctx context.Context) error {
 		}
 		select {
 		case places <- event.GenericEvent{Object: &corev1.Node{}}:
-		default: // one is on its way that sees the latest
+		default: // an event is queued already, and its reconcile will see the latest state
 		}
 	})
 	if err := nodes.start(ctx, i.mgr); err != nil {
@@ -154,19 +154,19 @@ func (i *importer) Start(ctx context.Context) error {
 	group.Go(func() error { return run(ctx, members) })
 	if i.options.SkipGlobalServices {
 		group.Go(func() error {
-			retry(ctx, "Removing the GlobalServices of before", func() error { return removeGlobalServices(ctx, l) })
+			retry(ctx, "Removing the GlobalServices written earlier", func() error { return removeGlobalServices(ctx, l) })
 			return nil
 		})
 	}
 	group.Go(func() error {
-		tellSynced(ctx, i.options.HubWatched)
+		reportSynced(ctx, i.options.HubWatched)
 		return nil
 	})
 	return group.Wait()
 }
 
-// tellSynced keeps the metric up to date until ctx ends: whether the hub has been read and is still watched.
-func tellSynced(ctx context.Context, watched func() bool) {
+// reportSynced keeps the metric up to date until ctx ends: whether the hub has been read and is still watched.
+func reportSynced(ctx context.Context, watched func() bool) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	defer hubSyncedGauge.Set(0)

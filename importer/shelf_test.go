@@ -62,7 +62,7 @@ func indexed[T client.Object](s *shelf, i *lookup.Index[T], kind T) {
 	}
 }
 
-// put stores an object as a new one that nobody else has.
+// put stores an object as a new one that isn't shared.
 func (s *shelf) put(o client.Object) {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetUID(types.UID(fmt.Sprint("uid-", s.next())))

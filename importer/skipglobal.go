@@ -16,8 +16,8 @@ import (
 // removePage is how many GlobalServices are read per request. Each may be a MiB.
 const removePage = 50
 
-// removeGlobalServices deletes the GlobalServices written before --skip-global-services was set: nobody would update them, and
-// DNS servers would keep serving them in both zones. It reads from the API server, because the kind may not exist to be
+// removeGlobalServices deletes the GlobalServices written before --skip-global-services was set: nothing would update them, and
+// DNS servers would keep serving them in both zones. It reads from the API server, because a kind that doesn't exist can't be
 // watched.
 func removeGlobalServices(ctx context.Context, l *local) error {
 	var all fabedgev1alpha1.GlobalServiceList

@@ -127,7 +127,7 @@ func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 		return reconcile.Result{}, err
 	}
 	if out.ServiceImport == nil || hold.RemovalOf(in, cur, out).Any() {
-		logf.FromContext(ctx).V(1).Info("Left a service as it is that can't be told from its objects alone")
+		logf.FromContext(ctx).V(1).Info("Left a service unchanged, because its objects alone don't determine it")
 		return reconcile.Result{}, nil
 	}
 	err = s.applySlices(ctx, in.Key, out, cur, s.ownerOf(cur.ServiceImport))

@@ -45,7 +45,7 @@ func (w *world) steered(ns, name string) string {
 	return strings.Join(all, ", ")
 }
 
-// TestKubeProxyIsTold follows what beijing's kube-proxies are told of a service of beijing and shanghai.
+// TestKubeProxyIsTold checks what beijing's EndpointSlices tell kube-proxy about a service of beijing and shanghai.
 func TestKubeProxyIsTold(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

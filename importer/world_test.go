@@ -63,7 +63,7 @@ func (w *world) objects(ns, name string) objects {
 	return o
 }
 
-// imported returns the objects of a service once it is imported from that many clusters, with all that belongs to it.
+// imported returns the objects of a service once it is imported completely from that many clusters.
 func (w *world) imported(ns, name string, clusters int) objects {
 	w.t.Helper()
 	var o objects

@@ -83,8 +83,8 @@ func TestWhatIsWritten(t *testing.T) {
 			})
 		}
 		written(1)
-		status(`{"lastHeartbeatTime":"2026-01-01T00:00:00Z","exportedServices":7}`) // as a hub process of before
-		status(`{"agentVersion":"v9"}`)                                             // of which we see that the last was worked on
+		status(`{"lastHeartbeatTime":"2026-01-01T00:00:00Z","exportedServices":7}`) // as earlier hub processes wrote it
+		status(`{"agentVersion":"v9"}`)                                             // a change that does reach the copy, which shows that the earlier one was processed
 		kube.Eventually(t, soon, func() error {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.AgentVersion != "v9" {
 				return fmt.Errorf("%+v, %w", here.Status, err)

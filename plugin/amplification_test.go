@@ -20,9 +20,9 @@ const (
 	withBufsize = 1232 // what the bufsize plugin allows in corefile.example and in the chart
 )
 
-// Whoever forges a victim's address as a query's sender sends the victim our answer. The service here is as large as one
-// GlobalService can be, and its name as short as one can be: nothing that can be asked for is larger beside its query. Its hosts'
-// names are of one length, so that any ten that max_answers picks are as large.
+// An attacker who forges a victim's address as the sender of a query directs our answer at the victim. The service here is as large as a
+// GlobalService can be, with the shortest possible name, so that no answer is larger relative to its query. All hosts' names have the same
+// length, so that any ten that max_answers picks give the same size.
 func TestAmplificationIsBounded(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
@@ -84,7 +84,7 @@ func limitOf(edns, most int) int {
 	return min(max(edns, withoutEDNS), most)
 }
 
-// ratio is the largest answer beside its query.
+// ratio has the sizes of the largest answer and of its query.
 type ratio struct{ query, answer int }
 
 func (r *ratio) take(query, answer int) {

@@ -94,11 +94,11 @@ var chainFiles = [2]map[string][]byte{
 	},
 }
 
-// TestChain puts every plugin that keeps, changes, copies or signs replies above ours and asks from many goroutines while
-// objects change. Whatever one plugin does to a reply, no other reply may show it. It is meant for the race detector.
+// TestChain puts every plugin that keeps, changes, copies or signs replies before ours, and queries from many goroutines while objects
+// change. Whatever one plugin does to a reply must not affect any other reply. It is meant for the race detector.
 //
-// The cache keeps the records that it is given and copies what it passes on: so what others do to records shows in a chain
-// without it, where a vandal does the worst. It holds our zones only because a name in each could fall through.
+// The cache keeps the records that it receives and passes on copies. So changes to records are visible only in a chain without it, where
+// vandal makes the worst ones. The cache holds our zones only because a name in each could fall through.
 func TestChain(t *testing.T) {
 	t.Run("with cache", func(t *testing.T) { runChain(t, true) })
 	t.Run("without cache", func(t *testing.T) { runChain(t, false) })

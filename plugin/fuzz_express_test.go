@@ -134,7 +134,7 @@ func expressCases(tb testing.TB) (cases []*expressCase) {
 	return cases
 }
 
-// expressStates are servers of which the last two have nothing to answer with by the express path.
+// expressStates are servers. The last two have nothing that the express path can answer from.
 func expressStates() []*ClusterSet {
 	with := func(c *ClusterSet, objects ...index.Object) *ClusterSet {
 		c.index.Put(objects...)

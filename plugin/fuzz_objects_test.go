@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// fuzzObjects are services of every sort, with names that could be taken for something else.
+// fuzzObjects are services of every kind, with names that could be mistaken for something else.
 func fuzzObjects() []index.Object {
 	addrs := func(texts ...string) index.Addrs {
 		var list []netip.Addr
@@ -128,11 +128,11 @@ func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 	return c
 }
 
-// fuzzLabels are what names are put together from, beside what the fuzzer thinks of.
+// fuzzLabels are the labels that names are built from, in addition to what the fuzzer produces.
 var fuzzLabels = strings.Fields(`svc ns dns dns-version clusterset local global hl vip glob both waits dead gone orphan nowhere
 	c1 a b c2 c9 h0 10-0-0-3 0--5 _http _dns _s _tcp _udp _sctp _ * \. \\ A\.b h0.c1 in`)
 
-// fuzzBases are the names below a zone that exist, and those of services that exist for want of something.
+// fuzzBases are the names below a zone that exist, and those of services that lack something.
 func fuzzBases() []string {
 	bases := map[string]bool{"": true, "dead.gone.svc": true, "orphan.nowhere.svc": true, "nowhere.svc": true}
 	for name := range fuzzNames[index.Global] {

@@ -24,7 +24,7 @@ func (w *fuzzWriter) WriteMsg(m *dns.Msg) error {
 	return nil
 }
 
-// nextPlugin refuses, which tells its answers from ours.
+// nextPlugin answers REFUSED, so that its answers differ from ours.
 type nextPlugin struct{}
 
 func (nextPlugin) Name() string { return "next" }
@@ -33,8 +33,8 @@ func (nextPlugin) ServeDNS(context.Context, dns.ResponseWriter, *dns.Msg) (int, 
 	return dns.RcodeRefused, nil
 }
 
-// FuzzWire sends packets. What can be read as a query gets one whole answer to just that question, or none and a code that
-// tells CoreDNS to write one.
+// FuzzWire sends packets. A packet that is a valid query gets one complete answer to exactly that question, or none and a code that makes
+// CoreDNS write one.
 func FuzzWire(f *testing.F) {
 	for i, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeANY, dns.TypeAXFR, dns.TypeMX, dns.TypeOPT, 65280} {
 		for _, d := range []index.Dialect{index.MCS, index.Global} {

@@ -78,8 +78,8 @@ func readGoldenCase(file string) (*goldenCase, error) {
 	return c, nil
 }
 
-// parseQueries reads the queries file: a dig line begins a query, what follows it up to a blank line is the reply, and
-// all else is kept as it is. n is the number of the line in front of it.
+// parseQueries reads the queries file: a dig line begins a query, the lines after it up to a blank line are the reply, and everything
+// else is kept unchanged. n is the number of the line in front of it.
 func (c *goldenCase) parseQueries(data string, n int) error {
 	var q *goldenQuery
 	for line := range strings.Lines(data) {

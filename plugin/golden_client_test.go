@@ -12,7 +12,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// exchangeTimeout bounds one exchange. Answers take microseconds; a machine that compiles beside may take longer.
+// exchangeTimeout bounds one exchange. Answers take microseconds; a machine that compiles at the same time may take longer.
 const exchangeTimeout = 10 * time.Second
 
 // goldenClient asks one server and counts responses. It uses one UDP socket for a whole case, with an id for each query:
@@ -51,7 +51,7 @@ func newGoldenClient(t *testing.T, s *goldenServer) *goldenClient {
 	return c
 }
 
-// response is all that came for one query: a message, or the several of a zone transfer.
+// response has everything received for one query: a message, or the messages of a zone transfer.
 type response struct {
 	messages []*dns.Msg
 	size     int // of the first message
@@ -264,8 +264,8 @@ func asTransmitted(query *dns.Msg) dns.Question {
 	return m.Question[0]
 }
 
-// checkSerial holds that serials are never zero, which a secondary takes for none, and never go down. The zone's own name
-// server tells its SOA from one that a next plugin has for the same zone.
+// checkSerial checks that serials are never zero, which a secondary takes as missing, and never go back. The zone's own name server
+// distinguishes its SOA from that of a next plugin for the same zone.
 func (c *goldenClient) checkSerial(zone servedZone, soa *dns.SOA) error {
 	if !strings.HasPrefix(soa.Ns, "ns.dns.") {
 		return nil

@@ -19,9 +19,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// goldenKubernetes is one API server for all cases: they run one after the other, and each deletes its objects at its end.
-// A source that starts asks for a consistent list, so that no case sees what the last one deleted. Namespaces stay: nothing
-// here would empty a deleted one.
+// goldenKubernetes is one API server for all cases: they run one after another, and each deletes its objects at its end. A source that
+// starts requests a consistent list, so no case sees what the previous one deleted. Namespaces stay, because nothing here would empty a
+// deleted one.
 type goldenKubernetes struct{ *kube.ControlPlane }
 
 func startGoldenKubernetes(t *testing.T) goldenSource {
@@ -71,7 +71,7 @@ func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClie
 	})
 }
 
-// aboutService returns the first query that has an answer thanks to an object.
+// aboutService returns the first query whose answer comes from an object.
 func (c *goldenCase) aboutService() *goldenQuery {
 	i := slices.IndexFunc(c.queries, func(q goldenQuery) bool {
 		return strings.Contains(q.name, ".svc.") && strings.Contains(q.want, ";answer")
@@ -82,7 +82,7 @@ func (c *goldenCase) aboutService() *goldenQuery {
 	return &c.queries[i]
 }
 
-// apply applies objects, then the status of those that have one: it is a resource of its own.
+// apply applies objects, then the status of those that have one, because status is a subresource.
 func (k goldenKubernetes) apply(t *testing.T, objects []goldenObject) {
 	t.Helper()
 	for _, o := range objects {

@@ -24,8 +24,7 @@ type goldenSource struct {
 	name string
 	// provide makes the objects available until the test ends and returns the option that names their place.
 	provide func(t *testing.T, dir string, objects []byte) (option string)
-	// replay, where it is set, takes the objects away and brings them back while the server runs, and waits until the
-	// answers are right again.
+	// replay, if set, removes the objects and creates them again while the server runs, and waits until the answers are right again.
 	replay func(t *testing.T, c *goldenCase, client *goldenClient)
 }
 

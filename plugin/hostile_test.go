@@ -85,13 +85,13 @@ endpoints: [{addresses: [10.0.0.1], hostname: h0}]
 
 var (
 	label = `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`
-	// recordName is what may stand in front of a zone, or of the domain above one whose first label is svc: what a resolver, a shell and a certificate take for a host's name, or, with
-	// underscores, for a port.
+	// recordName matches what may precede a zone, or the domain above a zone whose first label is svc: what resolvers, shells and certificates
+	// accept as a host name or, with underscores, as a port.
 	recordName = regexp.MustCompile(`^((_` + label + `\._(tcp|udp|sctp)\.)?|(` + label + `\.){0,3})` + label + `\.` + label + `\.svc\.$|^(ns\.dns|dns-version)\.$|^((ns|dns-version)\.)?svc\.$|^$`)
 )
 
-// Whatever objects say, each record of a zone is one that packets, resolvers and people take for what it is, it leads to a name
-// in the same zone that has addresses, and what others say changes no record of an honest service.
+// Whatever objects contain, each record of a zone has a valid name for its type and leads to a name in the same zone that has addresses,
+// and no object changes a record of another, honest service.
 // Rule A60 of docs/spec/answers.md.
 func TestHostileObjectsMakeNoBadRecord(t *testing.T) {
 	dir := t.TempDir()
@@ -157,7 +157,7 @@ func checkZoneRecords(t *testing.T, zone string, records []dns.RR) {
 		}
 		switch rr := rr.(type) {
 		case *dns.A:
-			if !rr.A.IsPrivate() && name != "ns.dns."+zone && name != "ns."+zone { // whose address is this server's
+			if !rr.A.IsPrivate() && name != "ns.dns."+zone && name != "ns."+zone { // these two have this server's own address
 				t.Errorf("%s", rr)
 			}
 		case *dns.SRV:

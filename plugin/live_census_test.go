@@ -43,7 +43,7 @@ func allStacks() string {
 func censusOfWatching(t *testing.T) census {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
-		// A Reflector has one such goroutine for as long as it watches.
+		// A Reflector has one such goroutine while it watches.
 		if n := strings.Count(allStacks(), "(*Reflector).startResync("); n < len(liveKinds) {
 			return fmt.Errorf("%d kinds are watched, want %d", n, len(liveKinds))
 		}

@@ -90,7 +90,7 @@ func (a *chainAsker) check(name string, m, r *dns.Msg, do bool) error {
 		return nil
 	}
 	if r.Truncated && slices.ContainsFunc(want, func(w string) bool { return holdsAll(w, got) }) {
-		return nil // what fits is of the right set
+		return nil // the part that fits is of the right set
 	}
 	if !slices.Contains(want, got) {
 		return fmt.Errorf("got %s, want one of %q", got, want)

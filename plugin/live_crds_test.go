@@ -46,7 +46,7 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	absent("GlobalService", 0)
 	absent("ServiceImport", 1)
 
-	// An implementation of before v1beta1.
+	// An implementation from before v1beta1.
 	control.Apply(t, servedImportCRD(t, "v1alpha1"))
 	alpha := func(manifest []byte) []byte {
 		return []byte(strings.Replace(string(manifest), "/v1beta1", "/v1alpha1", 1))
@@ -88,7 +88,7 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	absent("ServiceImport", 0)
 }
 
-// servedImportCRD returns the definition of ServiceImport, of which the versions are served.
+// servedImportCRD returns the definition of ServiceImport with these versions served.
 func servedImportCRD(t *testing.T, versions ...string) []byte {
 	t.Helper()
 	var crd map[string]any

@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The live tests change a real API server's objects, and the API server itself, under a CoreDNS that runs on. They share one
-// control plane, since to start one takes longer than all else; each has a namespace and clusters of its own.
+// The live tests change a real API server's objects, and stop and start the API server, while a CoreDNS keeps running. They share one
+// control plane, because starting one takes longer than everything else; each has its own namespace and clusters.
 
 func TestLiveKubernetes(t *testing.T) {
 	control := kube.Start(t)

@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// liveLostAPIServer takes the API server away, in good order and by force, and gives it back.
+// liveLostAPIServer stops the API server, gracefully and by force, and starts it again.
 func liveLostAPIServer(t *testing.T, control *kube.ControlPlane) {
 	t.Cleanup(func() {
 		if err := control.StartAPIServer(context.Background()); err != nil { // not t.Context(), which has ended

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// soon bounds how long anything may take to show: far longer than it ever does, for a machine that compiles beside.
+// soon bounds how long anything may take to show: far longer than it ever does, for a machine that compiles at the same time.
 const soon = 2 * time.Minute
 
 // liveServer is a CoreDNS in this process that can be reloaded.

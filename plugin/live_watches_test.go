@@ -14,7 +14,7 @@ import (
 )
 
 // liveLostWatches ends every watch in each of the ways in which watches end, changes and deletes objects while none can be
-// begun again, and looks at what clients are told all the while.
+// started again, and checks what clients get meanwhile.
 func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 	proxy := startProxy(t, control)
 	s := startLive(t, liveCorefile(proxy.kubeconfig))
@@ -87,7 +87,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 				proxy.Begin(nil)
 			}
 			s.expect(t, after)
-			s.expect(t, map[string]string{brief: "NXDOMAIN"}) // its deletion came while nobody watched
+			s.expect(t, map[string]string{brief: "NXDOMAIN"}) // it was deleted while no watch was open
 			stop()
 			for _, kind := range liveKinds {
 				expectMetric(t, 1, "source_synced", "source", "kubernetes", "kind", kind)
@@ -149,7 +149,7 @@ func liveMultisocket(t *testing.T, control *kube.ControlPlane) {
     clusterset
 }
 `, "kubeconfig "+proxy.kubeconfig))
-	// Port 0 gives each socket a port of its own, where a real configuration leaves it to the kernel which one gets a packet.
+	// Port 0 gives each socket its own port, while in a real configuration the kernel decides which socket gets a packet.
 	servers := s.instance.Servers()
 	if len(servers) != 3 {
 		t.Fatalf("%d servers, want 3", len(servers))

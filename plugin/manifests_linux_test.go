@@ -26,14 +26,14 @@ func TestAFullDiskKeepsTheLastGoodState(t *testing.T) {
 	ballast := fill(t, filepath.Join(disk, "ballast"))
 	// Cut off: what the old content had taken is all the room there is.
 	d.writeInVain(t, "b.json", vipJSON("b", "10.0.1.2", 1000))
-	d.log.expect(t, "b.json", "what b.json held last stays")
-	// Empty: somebody else has taken that too.
+	d.log.expect(t, "b.json", "what b.json last held is still served")
+	// The file is emptied: another writer has taken that space too.
 	if err := os.Truncate(filepath.Join(disk, "a.yaml"), 0); err != nil {
 		t.Fatal(err)
 	}
 	more := fill(t, filepath.Join(disk, "more"))
 	d.writeInVain(t, "a.yaml", vipYAML("a", "10.0.0.2"))
-	d.log.expect(t, "a.yaml: empty", "what a.yaml held last stays", "remove the file")
+	d.log.expect(t, "a.yaml: empty", "what a.yaml last held is still served", "remove the file")
 	stop()
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"})
 	for _, path := range []string{ballast, more} {
@@ -57,7 +57,7 @@ func vipJSON(name, ip string, ports int) []byte {
 		`"metadata": {"name": %q, "namespace": "shop"}, "spec": {"type": "ClusterSetIP", "ips": [%q], "ports": [%s]}}`, name, ip, all)
 }
 
-// writeInVain writes a file for which there is no room.
+// writeInVain writes a file for which there is no space.
 func (d *manifestsDir) writeInVain(t *testing.T, name string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(d.dir, name), data, 0o600); !errors.Is(err, syscall.ENOSPC) {

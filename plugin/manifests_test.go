@@ -90,7 +90,7 @@ func TestManifestsAreFollowed(t *testing.T) {
 	expectMetric(t, 0, "objects", "source", "manifests", "kind", "ServiceImport")
 }
 
-// What of a broken file is meant nobody knows, so that it counts as it was; the others are another matter.
+// It is unknown what a broken file means, so its last good state counts; other files are not affected.
 func TestABrokenFileKeepsItsLastGoodState(t *testing.T) {
 	for _, c := range []struct {
 		name, broken string
@@ -110,7 +110,7 @@ func TestABrokenFileKeepsItsLastGoodState(t *testing.T) {
 			failures := metric(t, "source_errors_total", "source", "manifests", "kind", "file")
 			stop := d.askAlong(t, map[string][]string{nameOf("a"): {"10.0.0.1"}, nameOf("b"): {"10.0.1.1", "10.0.1.2"}})
 			d.write(t, "a.yaml", []byte(c.broken))
-			d.log.expect(t, append(c.words, "what a.yaml held last stays")...)
+			d.log.expect(t, append(c.words, "what a.yaml last held is still served")...)
 			d.write(t, "b.yaml", vipYAML("b", "10.0.1.2"))
 			d.expect(t, map[string]string{nameOf("b"): "10.0.1.2"})
 			stop()
@@ -154,9 +154,9 @@ func TestOfADuplicateObjectTheFirstCounts(t *testing.T) {
 		"b.yaml": vipYAML("x", "10.0.0.4"),
 	})
 	d.expect(t, map[string]string{nameOf("x"): "10.0.0.1", nameOf("a"): "10.0.0.2"})
-	d.log.expect(t, "b.yaml:", "ServiceImport shop/x is already written at a.yaml:", "which counts")
-	d.log.expect(t, "a.yaml:", "ServiceImport shop/a is already written at a.yaml:", "which counts")
-	// When the first goes the second takes its place, without a moment of neither.
+	d.log.expect(t, "b.yaml:", "ServiceImport shop/x is already defined at a.yaml:", "which is used")
+	d.log.expect(t, "a.yaml:", "ServiceImport shop/a is already defined at a.yaml:", "which is used")
+	// When the first is removed the second takes its place, without a moment with neither.
 	stop := d.askAlong(t, map[string][]string{nameOf("x"): {"10.0.0.1", "10.0.0.4"}})
 	d.remove(t, "a.yaml")
 	d.expect(t, map[string]string{nameOf("x"): "10.0.0.4", nameOf("a"): "NXDOMAIN"})
@@ -228,15 +228,15 @@ func TestAConfigMapIsFollowed(t *testing.T) {
 	revision("..2", now.Add(time.Second), map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.2"), "b.yaml": vipYAML("b", "10.0.1.2")})
 	d.remove(t, "..1")
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2", nameOf("b"): "10.0.1.2"})
-	// Images, git-sync and the like give all files one time: neither that nor the size tells the next from the last.
+	// Images, git-sync and similar tools give all files the same time, so neither the time nor the size distinguishes versions.
 	revision("..3", now.Add(time.Second), map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.3"), "b.yaml": vipYAML("b", "10.0.1.3")})
 	d.remove(t, "..2")
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.3", nameOf("b"): "10.0.1.3"})
 	stop()
 }
 
-// A directory that goes says nothing of the services: they are answered as before. One that comes back is another directory, of
-// which the watch on the first knows nothing.
+// A directory that is removed says nothing about the services: they are answered as before. If it comes back it is another directory,
+// which the watch on the first doesn't see.
 func TestADirectoryThatGoesAndComesBackIsFollowed(t *testing.T) {
 	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1")})
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
@@ -247,7 +247,7 @@ func TestADirectoryThatGoesAndComesBackIsFollowed(t *testing.T) {
 		if err := os.Rename(d.dir, fmt.Sprintf("%s.%d", d.dir, i)); err != nil { // all at once, where removing takes steps
 			t.Fatal(err)
 		}
-		d.log.expect(t, "what was read last stays")
+		d.log.expect(t, "what was last read is still served")
 		stop()
 		staged := d.dir + ".new"
 		writeFile(t, filepath.Join(staged, "a.yaml"), vipYAML("a", fmt.Sprintf("10.0.0.%d", i+2)))

@@ -124,7 +124,7 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	allowed := map[string][]string{
 		"tier":   {"cluster", "zone", "region", "any", "vip", "degraded"},
 		"source": {"kubernetes", "manifests"},
-		// other and file are what a directory holds that is of no kind.
+		// other and file count what a directory contains that is of no kind.
 		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "other", "file"},
 		// One series: what this binary is.
 		"version": {version.String()}, "goversion": {runtime.Version()},
@@ -217,7 +217,7 @@ func TestMetadataIsEmptyBeforeTheFirstSync(t *testing.T) {
 	}
 }
 
-// A server that isn't ready is taken out of its Service: so it has to say so until it knows every kind, and never again after.
+// A server that isn't ready is removed from its Service: so it must report that until it has read every kind, and never afterwards.
 func TestReadyOnceEveryKindWasRead(t *testing.T) {
 	c := newTestPlugin(t)
 	c.index = index.New(index.Options{LongestZone: c.zones.longest()})

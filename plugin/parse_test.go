@@ -157,7 +157,7 @@ func TestSnapshotsAreUnderstood(t *testing.T) {
 	}
 }
 
-// Stanzas that read one API server have one file, and those that read two have two.
+// Stanzas that read one API server share a file, and those that read two have two.
 func TestASnapshotFileIsOneSources(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
@@ -170,7 +170,7 @@ func TestASnapshotFileIsOneSources(t *testing.T) {
 		{"two files for two sources", []string{"one f", "two g"}, ""},
 		{"one file for two sources", []string{"one f", "two f"}, "another stanza, which reads another API server, has the same file"},
 		{"two files for one source", []string{"one f", "one g"}, "another stanza that reads the same API server says snapshot"},
-		{"two ages for one source", []string{"one f", "one f 1h"}, "let all say the same"},
+		{"two ages for one source", []string{"one f", "one f 1h"}, "use the same file and age in all"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			ss := &sources{byKey: map[string]*source{}}

@@ -17,8 +17,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The server that is being replaced answers while the new one waits for its first sync. Whoever takes that for the end of
-// readiness takes every server away when all get a new Corefile.
+// The old server answers while the new one waits for its first sync. If that counted as not ready, every server would be removed from the
+// Service when all get a new Corefile.
 func TestReadyDuringAReload(t *testing.T) {
 	dir := setupFiles(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,7 +41,7 @@ func TestReadyDuringAReload(t *testing.T) {
 }
 `, probe, source)
 	}
-	// ready returns whether anyone answers, since the plugin listens anew in a reload, and nil for yes.
+	// ready returns whether the readiness endpoint answers at all, because the plugin listens again in a reload, and nil if it says yes.
 	ready := func() (bool, error) {
 		r, err := http.Get("http://" + probe + "/ready")
 		if err != nil {
@@ -83,8 +83,8 @@ func TestReadyDuringAReload(t *testing.T) {
 	eventually(false) // the new server knows nothing
 }
 
-// startupwaits is a plugin that waits in its OnStartup, as kubernetes does for its API server, until a test lets it go on. It
-// comes after all others, and so after ours.
+// startupwaits is a plugin that waits in its OnStartup, as kubernetes does for its API server, until a test releases it. It comes after
+// all others, and so after ours.
 func init() {
 	plugin.Register("startupwaits", func(c *caddy.Controller) error {
 		c.OnStartup(func() error {
@@ -107,7 +107,7 @@ func holdStartup(t *testing.T) (starting <-chan struct{}, goOn func()) {
 	return startupWaits.starting, goOn
 }
 
-// Waits that come one after the other add up, unless ours, which counts from when we began to read, comes last.
+// Successive waits add up, unless ours, which counts from the start of reading, comes last.
 func TestOtherPluginsWaitBeforeWeDo(t *testing.T) {
 	lines := recordLog(t)
 	starting, goOn := holdStartup(t)

@@ -53,7 +53,7 @@ func (f *kubernetesFeed) findUID(ctx context.Context) {
 			f.recognised()
 			return
 		case apierrors.IsForbidden(err) || apierrors.IsNotFound(err):
-			log.Debugf("kubernetes: %v: the state file is told from another cluster's by the CA certificate alone", err)
+			log.Debugf("kubernetes: %v: only the CA certificate distinguishes the state file from another cluster's", err)
 			return
 		}
 	}

@@ -107,7 +107,7 @@ func drain(events <-chan fsnotify.Event) {
 func (f *manifestsFeed) scan(s *source) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
-		f.failed(s, fmt.Errorf("%w (what was read last stays)", err))
+		f.failed(s, fmt.Errorf("%w (what was last read is still served)", err))
 		return
 	}
 	present := map[string]bool{}
@@ -153,7 +153,7 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 	last.info = info
 	if len(bytes.TrimSpace(data)) == 0 && len(last.objects) > 0 {
 		// Someone is about to write it, or the disk was full.
-		f.failed(s, fmt.Errorf("%s: empty (what %s held last stays; to have nothing of it, remove the file)", name, name))
+		f.failed(s, fmt.Errorf("%s: empty (what %s last held is still served; to remove its objects, remove the file)", name, name))
 		return false
 	}
 	objects, notes, err := manifests.Decode(name, data)
@@ -162,7 +162,7 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 		invalidTotal.WithLabelValues(s.label, note.Kind).Inc()
 	}
 	if err != nil {
-		f.failed(s, fmt.Errorf("%w (what %s held last stays)", err, name))
+		f.failed(s, fmt.Errorf("%w (what %s last held is still served)", err, name))
 		return false
 	}
 	for i := range objects {
@@ -180,7 +180,7 @@ func (f *manifestsFeed) apply(s *source) {
 		for _, l := range f.files[name].objects {
 			key := manifests.KeyOf(l.Object)
 			if first, ok := next[key]; ok {
-				log.Warningf("manifests: %s: %s %s/%s is already written at %s, which counts", l.Place, key.Kind, key.ID.Namespace, key.ID.Name, first.Place)
+				log.Warningf("manifests: %s: %s %s/%s is already defined at %s, which is used", l.Place, key.Kind, key.ID.Namespace, key.ID.Name, first.Place)
 				continue
 			}
 			next[key] = l

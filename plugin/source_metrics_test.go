@@ -88,8 +88,8 @@ func TestGaugesAreThoseOfTheSourcesThatRun(t *testing.T) {
 	expect("no stanza")
 }
 
-// A reload that fails leaves what it started running where the server before had no stanza of ours to be told. The next that
-// has one ends it.
+// A reload that fails leaves the source that it started running if the old server had no stanza of ours. The next Corefile with one
+// stops it.
 func TestAnAbandonedSourceIsEndedByTheNext(t *testing.T) {
 	const none = ".:0 {\n    bind 127.0.0.1\n}\n"
 	unreachable := provideUnreachable(t, t.TempDir(), nil)
@@ -151,7 +151,7 @@ func TestAFailedWatchIsCountedOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.reload(".:0 {\n    bind 127.0.0.1\n}\n"); err != nil { // which waits until nothing goes on
+	if err := s.reload(".:0 {\n    bind 127.0.0.1\n}\n"); err != nil { // waits until nothing is running any more
 		t.Fatal(err)
 	}
 	rounds := float64(max(watches.Load(), lists.Load()))

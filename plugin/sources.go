@@ -89,7 +89,7 @@ func (ss *sources) keep(s *source, o *options) error {
 		return nil
 	}
 	if s.keeper != nil && s.keeper.snapshotOptions != o.snapshot {
-		return fmt.Errorf("snapshot %s: another stanza that reads the same API server says snapshot %s; let all say the same", o.snapshot, s.keeper.snapshotOptions)
+		return fmt.Errorf("snapshot %s: another stanza that reads the same API server says snapshot %s; use the same file and age in all", o.snapshot, s.keeper.snapshotOptions)
 	}
 	for _, other := range ss.byKey {
 		if other != s && other.keeper != nil && other.keeper.path == o.snapshot.path {

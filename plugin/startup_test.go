@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// awayFeed is a feed whose API server is away.
+// awayFeed is a feed whose API server can't be reached.
 type awayFeed struct{}
 
 func (awayFeed) name() string                       { return "away" }

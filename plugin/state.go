@@ -141,7 +141,7 @@ func (k *keeper) restore() {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		stateReads.WithLabelValues("absent").Inc()
-		log.Infof("snapshot %s: not there yet", k.path)
+		log.Infof("snapshot %s: doesn't exist yet", k.path)
 		return
 	case err != nil:
 		stateReads.WithLabelValues("refused").Inc()
@@ -170,10 +170,10 @@ func (k *keeper) restore() {
 // usable returns an error if a state must not be used: it is another cluster's, or too old.
 func (k *keeper) usable(s *statefile.State) error {
 	if differs := k.cluster().Differs(s.Cluster); differs != "" {
-		return fmt.Errorf("it is of another cluster: here, %s", differs)
+		return fmt.Errorf("it is from another cluster: here, %s", differs)
 	}
 	if age := time.Since(s.Known); k.maxAge > 0 && age > k.maxAge {
-		return fmt.Errorf("it is of %s, %v ago, and older than %v", s.Known.UTC().Format(time.RFC3339), age.Round(time.Second), k.maxAge)
+		return fmt.Errorf("it is from %s, %v ago, and older than %v", s.Known.UTC().Format(time.RFC3339), age.Round(time.Second), k.maxAge)
 	}
 	return nil
 }
@@ -186,7 +186,7 @@ func (k *keeper) recognised() {
 		return
 	}
 	if differs := k.cluster().Differs(k.restored.Cluster); differs != "" {
-		log.Errorf("snapshot %s: no longer used: it is of another cluster: here, %s", k.path, differs)
+		log.Errorf("snapshot %s: no longer used: it is from another cluster: here, %s", k.path, differs)
 		stateReads.WithLabelValues("refused").Inc()
 		k.restored = nil
 		for _, x := range k.indexes {

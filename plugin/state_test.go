@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 )
 
-// idle is a feed that is told what to say from outside.
+// idle is a feed that the test controls.
 type idle struct{}
 
 func (idle) name() string { return "kubernetes" }
@@ -44,7 +44,7 @@ func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // the clock is not the real one
 }
 
-// syncAll makes objects all that the source has.
+// syncAll makes these objects the source's only ones.
 func syncAll(s *source, objects ...index.Object) {
 	for _, k := range index.Kinds {
 		s.reachable(k, true)
@@ -391,7 +391,7 @@ func TestStateFilesOfNoUse(t *testing.T) {
 			if got := s.indexes[0].Snapshot() != nil; got != row.serves {
 				t.Errorf("served: %v", got)
 			}
-			// And in all cases it goes on with what is live.
+			// In all cases it continues with live objects.
 			syncAll(s, numberedVIP(2))
 			if x := s.indexes[0].Snapshot(); x == nil || x.Stale() || x.Service("web.ns") == nil {
 				t.Error("what is live isn't served")
@@ -400,7 +400,7 @@ func TestStateFilesOfNoUse(t *testing.T) {
 	}
 }
 
-// The namespace kube-system can be asked for its UID only once the API server is there.
+// The UID of the namespace kube-system can be read only once the API server is there.
 func TestAStateOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	err := statefile.Write(path, &statefile.State{Known: time.Now(), Cluster: statefile.Cluster{UID: "there", CAs: []string{"shared"}}, Objects: []index.Object{numberedVIP(1)}})
@@ -423,7 +423,7 @@ func TestAStateOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
 	}
 }
 
-// What keeps the file from being written is said and counted, and does nothing else.
+// A failed write of the file is logged and counted, and has no other effect.
 func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	path := filepath.Join(dir, "snapshot")
@@ -453,7 +453,7 @@ func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 	})
 }
 
-// Stale answers carry the reason where the client can read it, and no record of them lives long.
+// Stale answers carry the reason if the client can read it, and their records have short TTLs.
 // Rule A55 of docs/spec/answers.md.
 func TestStaleAnswersSaySo(t *testing.T) {
 	objects := append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))

@@ -63,8 +63,8 @@ func worst(run func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg)) {
 	}
 }
 
-// What one packet costs has to do with what can be sent back, not with what is there: 409,600 SRV records once were built and
-// then cut to 472 bytes.
+// The cost of one packet depends on what can be sent back, not on the number of endpoints: an earlier version built 409,600 SRV records
+// and then cut them to 472 bytes.
 func BenchmarkWorstQuery(b *testing.B) {
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
 		b.Run(name, func(b *testing.B) {

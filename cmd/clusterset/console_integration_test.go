@@ -105,7 +105,7 @@ func in(m *console.Map, source string, state console.State, says string) error {
 	return fmt.Errorf("%s isn't %s with %q: %+v", source, state, says, m.Sources)
 }
 
-// contexts writes a kubeconfig with several contexts: hub and member as administrator, nobody without rights, away where nobody listens.
+// contexts writes a kubeconfig with several contexts: hub and member as administrator, nobody without rights, and away, where no server listens.
 func (s lookedAt) contexts(t *testing.T) string {
 	t.Helper()
 	nobody, err := s.member.KubeconfigFor("nobody")
@@ -172,7 +172,7 @@ func testConsole(t *testing.T, s lookedAt) {
 	})
 	drain("null")
 
-	// An account without rights on the hub, and the wrong cluster in place of the hub.
+	// An account without rights on the hub, and the wrong cluster instead of the hub.
 	startConsole(t, "--hub-context", "stranger").sees(t, func(m *console.Map) error {
 		return in(m, "stranger", console.Refused, `User "stranger" cannot list`)
 	})

@@ -27,8 +27,8 @@ func TestCredentials(t *testing.T) {
 	t.Run("never disclosed", w.neverDisclosed)
 }
 
-// renewed gives the agent a token that is past half of its life, so that it is exchanged at once, and takes the old one away
-// while exports go on.
+// renewed gives the agent a token that is past half of its life, so that it is renewed at once, and revokes the old one while exports
+// continue.
 func (w *credentials) renewed(t *testing.T) {
 	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "first-token"}}
 	if err := w.onHub.Create(t.Context(), bound); err != nil {

@@ -37,7 +37,7 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 		w.hear(t, append([]string{"drain", "nobody"}, onHub...)...)
 		w.hear(t, append([]string{"leave", "--name", "nobody"}, onHub...)...)
 		w.hear(t, "status", "--kubeconfig", hub)
-		if hub != w.kubeconfig && hub != w.hub.Kubeconfig() { // join prints credentials where it succeeds: that is what it is for
+		if hub != w.kubeconfig && hub != w.hub.Kubeconfig() { // if it succeeds, join prints credentials on purpose
 			w.hear(t, append([]string{"join", "--name", "lyon"}, onHub...)...)
 			w.hear(t, append([]string{"join", "--name", "lyon", "--install-crds"}, onHub...)...)
 		}
@@ -103,10 +103,10 @@ func (w *credentials) installedBefore(t *testing.T) string {
 	return withToken(t, w.installed(t), w.secrets[0])
 }
 
-// hear runs a command whose output is looked through. Some succeed and some fail.
+// hear runs a command and records its output. Some commands succeed and some fail.
 func (w *credentials) hear(t *testing.T, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // where a mistake isn't noticed, an agent runs
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // if a mistake isn't noticed, an agent runs
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &stdout, &stderr)
@@ -116,7 +116,7 @@ func (w *credentials) hear(t *testing.T, args ...string) {
 	}
 }
 
-// broken are kubeconfigs that somebody has made a mistake in. Each still holds the token.
+// broken returns kubeconfigs with mistakes. Each still contains the token.
 func (w *credentials) broken(t *testing.T) []string {
 	t.Helper()
 	content := w.installed(t)

@@ -70,7 +70,7 @@ func startCredentials(t *testing.T) *credentials {
 	return w
 }
 
-// startProcess runs a command whose output is looked through at the end, and returns what stops it and its metrics' address.
+// startProcess runs a command whose output is searched at the end. It returns a function that stops it, and its metrics' address.
 func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() int, metrics string) {
 	t.Helper()
 	metrics = freeAddress(t)
@@ -120,7 +120,7 @@ func (w *credentials) installed(t *testing.T) string {
 	return string(content)
 }
 
-// freeAddress is one that nobody listens on.
+// freeAddress returns an address that no process listens on.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	port, err := fleet.FreePort()

@@ -12,10 +12,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// wrong is what goes wrong with the commands of a person: for each, the answer stands in testdata/errors.txt. The words in
-// capitals are kubeconfigs: HUB's and MEMBER's administrators; AGENT, the member's account on the hub; NOBODY, with no rights in
-// the member, and STRANGER, with none on the hub; DOWN, where nobody listens; FOREIGN, whose CA is another server's; LEFTOVER, a
-// token that the hub doesn't know; NONE, no file; BROKEN, no kubeconfig.
+// wrong lists command lines that fail; testdata/errors.txt has the output of each. The words in capitals are kubeconfigs: HUB and MEMBER
+// for administrators; AGENT, the member's account on the hub; NOBODY, without rights in the member, and STRANGER, without rights on
+// the hub; DOWN, where no server listens; FOREIGN, with the CA of another server; LEFTOVER, with a token that the hub doesn't know; NONE,
+// a missing file; BROKEN, not a kubeconfig.
 var wrong = []string{
 	"# Bad names and values.",
 	"join --hub-kubeconfig HUB --name Bei_jing",
@@ -132,7 +132,7 @@ func testErrors(t *testing.T, s lookedAt) {
 			t.Errorf("clusterset %s: exit code %d, want a failure and one line: %q", line, code, stderr)
 		}
 		if strings.HasPrefix(line, "doctor") || strings.HasPrefix(line, "status --kubeconfig MEMBER --hub") {
-			stdout = "" // has golden files of its own
+			stdout = "" // it has its own golden files
 		}
 		fmt.Fprintf(&all, "$ clusterset %s\n%s%s[%d]\n\n", line, stdout, toWords.Replace(stderr), code)
 	}

@@ -75,7 +75,7 @@ func writeFlags(b *strings.Builder, cmd *cobra.Command) {
 	})
 }
 
-// defaultOf is a flag's value where nobody sets it; empty where the flag's text says what happens then.
+// defaultOf returns a flag's default value, or "" if the flag's text describes the default.
 func defaultOf(f *pflag.Flag) string {
 	value := strings.Trim(f.DefValue, "[]")
 	if value == "" {

@@ -75,7 +75,7 @@ Nothing depends on this process. While it is down, every member stays as it was.
 			if err != nil {
 				return err
 			}
-			if err := mgr.Add(everywhere(watches.AnewWhenBack)); err != nil {
+			if err := mgr.Add(everywhere(watches.RelistWhenBack)); err != nil {
 				return fmt.Errorf("set up hub: %w", err)
 			}
 			if err := hub.Setup(mgr, h.options); err != nil {

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs a command in a process of its own until the returned function is called, which returns its exit code.
+// start runs a command in its own process until the returned function is called, which returns its exit code.
 func start(t *testing.T, args ...string) (stop func() int) {
 	t.Helper()
 	var stderr bytes.Buffer
@@ -69,7 +69,7 @@ func start(t *testing.T, args ...string) (stop func() int) {
 	return stop
 }
 
-// TestAMembership goes through the life of one: join, member and hub running, leave.
+// TestAMembership goes through the life of a membership: join, member and hub running, leave.
 func TestAMembership(t *testing.T) {
 	planes := kube.StartAll(t, nil, nil)
 	hub, member := planes[0], planes[1]

@@ -133,7 +133,7 @@ func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
 	return err
 }
 
-// writeProperties is for other programs that read ClusterProperties; ours don't.
+// writeProperties writes ClusterProperties for other programs; clusterset doesn't read them.
 func (j *joinCommand) writeProperties(ctx context.Context, hub, member *reached) error {
 	set := j.set
 	if set == "" {

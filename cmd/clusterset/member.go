@@ -208,10 +208,10 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 	hubConfig.Wrap(m.imports.Reach.Wrap)
 	selection := narrow.NewSelection()
 	hubConfig.Wrap(selection.Wrap)
-	// Outside the selection, which ends watches whose informers continue: these stay the same watches, whatever the selector.
+	// Wrap outside the selection: it ends watches while their informers continue, and to hubwatch they must remain the same watches.
 	watches := hubwatch.New()
 	hubConfig.Wrap(watches.Wrap)
-	options.HubBack, options.ReadAnew = watches.Back(), watches.Anew
+	options.HubBack, options.Relist = watches.Back(), watches.Relist
 	hub, err := connect.NewHub(hubConfig)
 	if err != nil {
 		return nil, fmt.Errorf("set up hub client: %w", err)
@@ -238,7 +238,7 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
 		manager.RunnableFunc(func(ctx context.Context) error {
 			if err := join.WriteProperties(ctx, member, m.cluster, ""); err != nil {
-				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing of ours depends on it", "reason", err.Error())
+				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing in clusterset depends on it", "reason", err.Error())
 			}
 			return nil
 		}),

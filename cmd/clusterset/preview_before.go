@@ -20,7 +20,7 @@ func before(ctx context.Context, hub *objects.Cluster, change preview.Change, st
 	}
 	result, err := state.Preview(ctx, []preview.Change{change}, preview.Options{})
 	if err != nil {
-		return nil, nil //nolint:nilerr // what is wrong with the change the command itself says
+		return nil, nil //nolint:nilerr // the command itself reports what is wrong with the change
 	}
 	_, err = fmt.Fprintln(stdout, result.Summary.Text)
 	return result, err
@@ -41,7 +41,7 @@ func agreed(name string, r *preview.Result, stdin *os.File, stdout io.Writer) er
 	if !isTerminal(stdin) {
 		return fmt.Errorf("%s has not left: %s; clusterset preview leave %s shows where; use --yes to leave anyway", name, lostError{r.Summary.Effects[preview.Lost]}.Error(), name)
 	}
-	_, _ = fmt.Fprintf(stdout, "Take %s off the hub all the same? [y/N] ", name)
+	_, _ = fmt.Fprintf(stdout, "Take %s off the hub anyway? [y/N] ", name)
 	answer, _ := bufio.NewReader(stdin).ReadString('\n')
 	if answer = strings.ToLower(strings.TrimSpace(answer)); answer != "y" && answer != "yes" {
 		return fmt.Errorf("%s has not left; nothing was changed", name)

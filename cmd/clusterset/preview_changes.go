@@ -50,7 +50,7 @@ func previewExport(verb, short string) *cobra.Command {
 	})
 	cmd.Flags().StringVar(&p.exporter, "from", "", "`cluster` that exports it (required)")
 	if verb == "export" {
-		p.addLocalFlags(cmd.Flags(), "of the cluster that exports it")
+		p.addLocalFlags(cmd.Flags(), "that exports it")
 	}
 	return cmd
 }
@@ -107,7 +107,7 @@ func previewPolicy() *cobra.Command {
 	})
 }
 
-// previewOne completes a command for a change of one cluster or of one service, whichever its usage names.
+// previewOne completes a command for a change of the one cluster or service that its usage names.
 func previewOne(cmd *cobra.Command, flags func(*previewCommand, *pflag.FlagSet), change func(p *previewCommand, name string) preview.Change) *cobra.Command {
 	var p previewCommand
 	ofCluster := strings.HasSuffix(cmd.Use, " CLUSTER")

@@ -13,7 +13,7 @@ import (
 
 const previewFrom = "../../examples/preview"
 
-// Each command shows what is written in testdata, by UPDATE=1 if asked to, and its exit code tells what is lost.
+// Each command prints its golden file in testdata (UPDATE=1 writes it), and its exit code says whether names are lost.
 func TestPreviewOfManifests(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	for name, c := range map[string]struct {
@@ -79,7 +79,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		`exportTo: "*" must be a DNS label`:                with("export-to", "shop/web", "--to", "*"),
 		"paris is not a member":                            with("down", "paris"),
 		"want one service as NAMESPACE/NAME":               with("policy"),
-		`"web" is no service`:                              with("unexport", "web", "--from", "beijing"),
+		`"web" is not a service`:                              with("unexport", "web", "--from", "beijing"),
 		"--from is required":                               with("export", "shop/web"),
 		"want prefer, boundary or minReady":                with("policy", "shop/web"),
 		"place: want zones, a region or both":              with("place", "beijing"),

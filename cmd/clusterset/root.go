@@ -13,7 +13,7 @@ import (
 
 // Exit codes.
 const (
-	exitFailure = 1 // it was asked for rightly and went wrong
+	exitFailure = 1 // the command failed
 	exitUsage   = 2 // usage error
 	exitLost    = 3 // a preview: a name would lose its last endpoint
 )

@@ -89,7 +89,7 @@ func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
 	}
 }
 
-// prepare returns a function that reads the clusters that there are.
+// prepare returns a function that reads the configured clusters.
 func (s *statusCommand) prepare() (func(context.Context) (status.Facts, error), error) {
 	hubConfig, err := s.hub()
 	if err != nil {

@@ -87,8 +87,8 @@ func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.
 	return config, nil
 }
 
-// quiet silences client libraries, once and for all: everything worth saying is printed, in one line. klog's logger may be set only while
-// nothing logs.
+// quiet silences client libraries: everything worth saying is printed, in one line. It runs once, because klog's logger may be set only
+// while nothing logs.
 var quiet = sync.OnceFunc(func() {
 	log.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())

@@ -19,8 +19,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestLookingAtASet goes through the commands of a person, on one hub and one member. They share these because starting
-// them is what takes the time.
+// TestLookingAtASet tests the interactive commands on one hub and one member. They share these because starting them takes most of the
+// time.
 func TestLookingAtASet(t *testing.T) {
 	s := startLookedAt(t)
 	t.Run("status", func(t *testing.T) { testStatus(t, s) })
@@ -58,7 +58,7 @@ func testStatus(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "at least 100ms", "status", "--watch", "--interval", "1ms")
 	fails(t, exitUsage, `there is no context "nope"; --context can be: default`, "status", "--kubeconfig", s.member.Kubeconfig(), "--context", "nope")
 
-	// --watch shows changes until it is interrupted, which is no failure.
+	// --watch shows changes until it is interrupted, which isn't a failure.
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, stderr2 lockedBuffer
 	done := make(chan int)
@@ -87,7 +87,7 @@ func testExplain(t *testing.T, s lookedAt) {
 		s.same(t, file, stdout)
 	}
 	fails(t, exitFailure, "did you mean shop/web?", append(member, "explain", "shop/webs")...)
-	fails(t, exitUsage, "is no service's name", append(member, "explain", "a.b.c")...)
+	fails(t, exitUsage, "is not the name of a service", append(member, "explain", "a.b.c")...)
 	fails(t, exitUsage, "not a location", append(member, "explain", "shop/web", "--from", "a/b/c/d")...)
 	fails(t, exitUsage, "unknown tier \"continent\": want one or more of cluster, zone and region", append(member, "explain", "shop/web", "--prefer", "continent")...)
 	fails(t, exitUsage, "zone is unknown", append(member, "explain", "shop/web", "--boundary", "zone", "--from", "x")...)
@@ -152,7 +152,7 @@ func testDoctor(t *testing.T, s lookedAt) {
 	}
 	s.same(t, "doctor.txt", strings.ReplaceAll(stdout, server, "DNS"))
 
-	// Without the zone that nobody cared for, all is well, also for the agent's account on the hub.
+	// Without the zone that isn't served, all is well, also for the agent's account on the hub.
 	for _, hub := range []string{s.hub.Kubeconfig(), s.agentKubeconfig(t)} {
 		role := "cli"
 		if hub != s.hub.Kubeconfig() {
@@ -168,7 +168,7 @@ func testDoctor(t *testing.T, s lookedAt) {
 	if code != exitFailure || !strings.Contains(stdout, "answers for svc.global, as a part of its zone global") {
 		t.Errorf("doctor --zones global: exit code %d\n%s", code, stdout)
 	}
-	// An account that may do nothing is told what it lacks.
+	// For an account without rights, the output lists what it lacks.
 	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--as", "system:serviceaccount:dns:clusterset", "--for", "dns", "-o", "json")
 	if code != exitFailure || !strings.Contains(stdout, "watch serviceimports.multicluster.x-k8s.io") {
 		t.Errorf("doctor --as: exit code %d\n%s", code, stdout)
@@ -193,7 +193,7 @@ func testWithoutRights(t *testing.T, s lookedAt) {
 	// The agent's own account may read the hub and may not drain.
 	fails(t, exitFailure, `cannot patch resource "memberclusters"`, "drain", "beijing", "--hub-kubeconfig", s.agentKubeconfig(t))
 
-	// Somebody else's key, somebody else's server.
+	// The key and the server of others.
 	config, err := os.ReadFile(s.member.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -219,7 +219,7 @@ func testHubDown(t *testing.T, s lookedAt) {
 	}
 }
 
-// startDNS starts a server that has a version record at one name, and nothing else.
+// startDNS starts a server with a version record at one name, and nothing else.
 func startDNS(t *testing.T, name string) string {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

@@ -108,7 +108,7 @@ func (t *tour) standard() {
 	t.title("The standard's names")
 	t.say(`In clusterset.local the Multi-Cluster Services API wants one address per cluster, a ClusterSetIP, that stays as long as
 		anyone exports the service. kube-proxy leads it to the nearest exporters' pods, so a client that never looks the name
-		up again follows all the same. Each cluster has an address of its own for it.`)
+		up again follows too. Each cluster has its own address for it.`)
 	for _, m := range []*fleet.Member{t.xicheng, t.minhang} {
 		t.dig(m, webSet, dns.TypeA, t.importedWeb(m))
 	}
@@ -183,7 +183,7 @@ func (t *tour) gone() {
 func (t *tour) back() {
 	t.title("The power returns")
 	t.say(`API server, agent and DNS server of shijiazhuang start again, and with the first heartbeat all is as it was. Nobody had to
-		export anything anew.`)
+		export anything again.`)
 	t.do(func() error { return t.restartHub() })
 	t.do(func() error { return powerOn(t.ctx, t.shijiazhuang) })
 	near := t.db(t.shijiazhuang)

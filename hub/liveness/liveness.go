@@ -21,8 +21,8 @@ type Thresholds struct {
 // DefaultThresholds allow for three lost heartbeats, and for a restart of a member's control plane.
 var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.Minute, Forget: 24 * time.Hour, Left: 7 * 24 * time.Hour}
 
-// Liveness decides who is alive. It depends only on when, by the caller's clock, a Lease was last seen to change: the members'
-// clocks may be wrong, and a time in which nobody watched says nothing about a member.
+// Liveness decides which members are alive. It depends only on when, by the caller's clock, a Lease was last seen to change: the
+// members' clocks may be wrong, and time in which the hub process didn't watch says nothing about a member.
 //
 //	            change                        change
 //	  ┌────────────────────────┐ ┌────────────────────────────────┐
@@ -35,7 +35,7 @@ var DefaultThresholds = Thresholds{Suspect: 40 * time.Second, Expire: 5 * time.M
 type Liveness struct {
 	thresholds Thresholds
 	members    map[string]*member
-	last       time.Time // of the last Decide
+	last       time.Time // when Decide was last called
 	heard      time.Time // the last change of anyone's Lease, or when we began to look
 	braked     bool      // most are silent
 	cutOff     bool      // all are, for long enough to be suspected
@@ -67,9 +67,9 @@ func New(t Thresholds) *Liveness {
 	return &Liveness{thresholds: t, members: make(map[string]*member)}
 }
 
-// Know adds a member with the status that an earlier process wrote. Its phase holds until its heartbeat is seen, or it has been
-// silent for long enough from now on: that nobody watched while the hub was down is no silence. A member that is already known
-// stays as it is.
+// Know adds a member with the status that an earlier process wrote. Its phase holds until its heartbeat is seen, or until it has
+// been silent for long enough from now on: time in which no hub process watched doesn't count as silence. A member that is already
+// known stays as it is.
 func (l *Liveness) Know(name string, phase clustersetv1alpha1.MemberClusterPhase, heard, now time.Time) {
 	if l.heard.IsZero() {
 		l.heard = now
@@ -97,9 +97,9 @@ func (l *Liveness) Observe(name, beat string, now time.Time) {
 	}
 }
 
-// hear records that heartbeats arrive. Of a time in which none did, only a little counts as a member's silence: the members
-// come back one after the other, and the second must not be suspected because the first was quicker. A little must count, or a
-// fleet with rare heartbeats would never notice a death.
+// hear records that heartbeats arrive. Of a period without any heartbeat, only a small part counts as a member's silence: the
+// members come back one after another, and the second must not be suspected because the first was quicker. A small part must
+// count, or a fleet with rare heartbeats would never notice a death.
 func (l *Liveness) hear(now time.Time) {
 	if l.hubSilent(now) {
 		excess := now.Sub(l.heard) - l.thresholds.Suspect/4
@@ -129,7 +129,7 @@ func (m *member) there() bool {
 }
 
 // hubSilent reports whether no heartbeat has arrived for some time. Then the fault is ours. Suspecting all members would change
-// nobody's rank, but everyone's when their heartbeats arrive again, one after the other.
+// no rank at first, but it would change ranks when their heartbeats arrive again, one after another.
 func (l *Liveness) hubSilent(now time.Time) bool {
 	return l.several() && now.Sub(l.heard) >= l.thresholds.Suspect/2
 }
@@ -186,8 +186,8 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 	return decisions
 }
 
-// brake decides whether the silence is ours. Of the members that were alive until now, which excludes those that expired long
-// ago, more than half are unlikely to have died together; more likely the hub is cut off from the rest.
+// brake decides whether the silence is the hub's fault. It considers the members that were alive until now, not those that expired
+// long ago. More than half of them are unlikely to have died together; more likely the hub is cut off from the rest.
 func (l *Liveness) brake(now time.Time) {
 	var silent, there int
 	for _, m := range l.members {
@@ -211,5 +211,5 @@ func (l *Liveness) brake(now time.Time) {
 	}
 }
 
-// Braked reports whether the last Decide found that the silence is ours: most members are silent, or all.
+// Braked reports whether the last Decide found that the silence is the hub's fault: most members are silent, or all.
 func (l *Liveness) Braked() bool { return l.braked || l.cutOff }

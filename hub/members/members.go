@@ -175,7 +175,7 @@ func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.Memb
 		controllerutil.AddFinalizer(held, api.MemberFinalizer)
 		patch := client.MergeFromWithOptions(mc, client.MergeFromWithOptimisticLock{})
 		if err := r.client.Patch(ctx, held, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return nil, fmt.Errorf("put finalizer on MemberCluster %s: %w", mc.Name, err)
+			return nil, fmt.Errorf("add finalizer to MemberCluster %s: %w", mc.Name, err)
 		}
 		held.DeepCopyInto(mc)
 	}

@@ -22,7 +22,7 @@ type foreignError struct{ kind, name string }
 
 // Error implements error. The condition Joined of the MemberCluster shows the message.
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and is not ours, so that the cluster gets no account; delete it, or choose another name for the cluster", e.kind, e.name)
+	return fmt.Sprintf("%s %s exists and isn't clusterset's, so the cluster gets no account; delete it, or choose another name for the cluster", e.kind, e.name)
 }
 
 // ours reports whether an object was created, by us or by join, for this member or for all members.
@@ -36,7 +36,7 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Obj
 	key := client.ObjectKeyFromObject(want)
 	what, err := r.client.GroupVersionKindFor(want)
 	if err != nil {
-		return nil, fmt.Errorf("tell the kind of %T: %w", want, err)
+		return nil, fmt.Errorf("find the kind of %T: %w", want, err)
 	}
 	empty, err := r.client.Scheme().New(what)
 	if err != nil {

@@ -37,16 +37,16 @@ func (s *state) condition(cluster string, wait bool, foreign *foreignError) *met
 		c.Reason, c.Message = clustersetv1alpha1.ReasonNotOurs, foreign.Error()
 	case s.enforced() && s.tooOld(cluster):
 		c.Status, c.Reason = metav1.ConditionTrue, clustersetv1alpha1.ReasonAgentTooOld
-		c.Message = "the cluster's agent is of a version before communities, so it can't read with its rights: what it imported stays as it is until the agent is updated"
+		c.Message = "the cluster's agent is older than communities, so it can't read with its rights: what it imported stays as it is until the agent is updated"
 	case s.enforced():
 		c.Status, c.Reason = metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced
 		c.Message = "the cluster can read the exports of the clusters that it shares a community with, and of no others"
 	case s.tooOld(cluster):
 		c.Reason = clustersetv1alpha1.ReasonAgentTooOld
-		c.Message = "the cluster's agent is of a version before communities, so all clusters can still read all exports; update it"
+		c.Message = "the cluster's agent is older than communities, so all clusters can still read all exports; update it"
 	case wait:
 		c.Reason = clustersetv1alpha1.ReasonWaitsForAgents
-		c.Message = "all clusters can still read all exports, because the agents of some are of a version before communities: those with the reason AgentTooOld"
+		c.Message = "all clusters can still read all exports, because the agents of some are older than communities: those with the reason AgentTooOld"
 	default: // for a moment
 		return meta.FindStatusCondition(s.members[cluster].Status.Conditions, c.Type)
 	}

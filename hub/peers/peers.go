@@ -122,7 +122,7 @@ type foreignError struct{ kind, name string }
 
 // Error implements error. The condition CommunitiesEnforced shows the message.
 func (e *foreignError) Error() string {
-	return fmt.Sprintf("%s %s exists and is not ours, so that the rights of communities can't be kept; delete it", e.kind, e.name)
+	return fmt.Sprintf("%s %s exists and isn't clusterset's, so communities can't be enforced; delete it", e.kind, e.name)
 }
 
 // Reconcile implements reconcile.Reconciler.

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// state is the objects that decide the rights.
+// state has the objects that decide the rights.
 type state struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster // members that haven't left
 	accounts map[string]bool                              // members with an account of ours

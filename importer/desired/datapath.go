@@ -6,10 +6,10 @@ import "fmt"
 type DataPath string
 
 const (
-	// DataPathPods sends it to the pods of all clusters. It needs a pod network that all clusters share.
+	// DataPathPods sends traffic to the pods of all clusters. It needs a pod network that all clusters share.
 	DataPathPods DataPath = "pods"
 
-	// DataPathClusterIPs sends it to the exporting Services' ClusterIPs. It needs a service network that is routed
+	// DataPathClusterIPs sends traffic to the exporting Services' ClusterIPs. It needs a service network that is routed
 	// between clusters, such as FabEdge's.
 	DataPathClusterIPs DataPath = "clusterips"
 

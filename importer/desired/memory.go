@@ -133,7 +133,7 @@ func (m *Memory) merge(in *Input) *merged {
 	}
 	if was := m.merged; was != nil && len(was.drops)+len(was.confined)+len(now.drops)+len(now.confined) == 0 &&
 		reflect.DeepEqual(was.resolved, now.resolved) && reflect.DeepEqual(was.offers, now.offers) {
-		was.of = of // it says the same in other words
+		was.of = of // other objects with the same content
 		return was
 	}
 	return now

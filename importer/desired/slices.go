@@ -47,7 +47,7 @@ func (w *work) routes(c *cluster) bool {
 	return w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && c.own != nil)
 }
 
-// whole returns a record's slice, before the decision how kube-proxy uses it.
+// whole returns a record's slice, before it is decided how kube-proxy uses it.
 func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta: w.objectMeta(r.slice), AddressType: r.family, Ports: r.ports, Endpoints: w.endpointsOf(r),
@@ -64,7 +64,7 @@ func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// untold is what a record's slice is told that isn't for kube-proxy.
+// untold is the value of told for a record whose slice isn't for kube-proxy.
 const untold = "-"
 
 // kept returns a record's existing slices if they were found to be as desired, haven't changed, and kube-proxy is to use them in the
@@ -191,8 +191,8 @@ func (w *work) anyOffered() bool {
 	return *w.offered
 }
 
-// offersClusterIP reports whether the cluster has a usable ClusterIP for the service. A Headless Service that lost the conflict has
-// none. Neither has a cluster whose port has another meaning: a client of svc:80 must not reach something else.
+// offersClusterIP reports whether the cluster has a usable ClusterIP for the service. A Headless Service that lost the conflict
+// doesn't, and neither does a cluster whose port has another meaning: a client of svc:80 must not reach something else.
 func (w *work) offersClusterIP(c *cluster) bool {
 	return len(w.offer(c.name)) > 0 && (len(w.resolved.Ports) == 0 || len(c.ports) > 0)
 }

@@ -40,8 +40,8 @@ func (u use) equal(o use) bool { return u.routed == o.routed && slices.Equal(u.z
 // Endpoints that are all equally good are hinted too, as long as all zones fit. Otherwise draining the first of many clusters would
 // change the slices of all others, because kube-proxy requires hints on all endpoints or none.
 //
-// last is, for each view, the rank of the last of all these endpoints that is used. The targets are all of them, or, where last has no
-// more than maxHints usable ranks, any part: then how one is used depends on no other.
+// last has, for each view, the worst rank that is still used among all endpoints of the port. targets are all of these endpoints. If
+// last has at most maxHints usable ranks, targets may be any subset, because then the use of one endpoint doesn't depend on others.
 func (w *work) steer(targets []target, last []topology.Rank) []use {
 	views := w.views()
 	if w.in.unzoned() {

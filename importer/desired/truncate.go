@@ -18,8 +18,8 @@ type share struct {
 
 	of, size int         // all its endpoints, and about how many bytes they take
 	n        int         // how many fit
-	had, at  int         // how many the last GlobalService has, and from which index on
-	sizes    map[int]int // of fewer than all, by their number
+	had, at  int         // how many the last GlobalService has, and the index of the first
+	sizes    map[int]int // sizes of parts, by the number of endpoints
 
 	all []fabedgev1alpha1.Endpoint // nil: not made in this computation
 }

@@ -53,11 +53,11 @@ func RetryAfter(err error) time.Duration {
 }
 
 // Guard decides whether objects may be deleted because their records are missing from the hub's caches. Synced caches aren't
-// enough: a hub whose etcd came back empty syncs too, and its watches report the deletion of everything, one kind after the
-// other. So before any deletion the Guard asks the hub whether it still knows this member, and whether it would accept
+// enough: a hub whose etcd came back empty syncs too, and its watches report the deletion of everything, one kind after
+// another. So before any deletion the Guard asks the hub whether it still knows this member, and whether it would accept
 // records: it wouldn't while its CustomResourceDefinitions, and all records with them, are being deleted. If the hub doesn't
 // answer, or is no longer the hub that this cluster joined, nothing is deleted. Nor is anything deleted shortly after the hub
-// lost something, because the members restore their records one after the other.
+// lost something, because the members restore their records one after another.
 type Guard struct {
 	Cache client.Reader
 	// Live reads from the hub's API server, not from a cache.
@@ -66,8 +66,8 @@ type Guard struct {
 	Records client.Writer
 	Cluster string
 	Clock   clock.PassiveClock
-	// Exported is closed once this cluster's own exports are on the hub; nil means that they are. After a hub lost its data
-	// and was joined again, it doesn't have them for a moment, and they must not be taken for un-exported.
+	// Exported is closed once this cluster's own exports are on the hub; nil means that they are. A hub that lost its data and
+	// was joined again doesn't have them at first, and they must not count as un-exported.
 	Exported <-chan struct{}
 	// Changed is called with an error when the hub is found incomplete, and with nil when it is complete again.
 	Changed func(context.Context, error)
@@ -125,7 +125,7 @@ func (g *Guard) settled(err error) error {
 		return err
 	}
 	if since := g.Clock.Since(g.lostAt); since < settleFor {
-		return fmt.Errorf("%w until %s ago, and others may not have put theirs back yet; what is missing in %s counts as un-exported",
+		return fmt.Errorf("%w until %s ago, and other members may not have restored theirs yet; what is missing in %s counts as un-exported",
 			ErrLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
 	}
 	return nil
@@ -178,7 +178,7 @@ func (g *Guard) takesRecords(ctx context.Context) error {
 		err := g.Records.Create(ctx, record, client.DryRunAll)
 		switch {
 		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is being deleted, or gone
-			errs = append(errs, fmt.Errorf("%w: it takes no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))
+			errs = append(errs, fmt.Errorf("%w: it accepts no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))
 		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err):
 			// The hub knows the kind. Refusal by a quota or an admission policy is no loss.
 		case err != nil:

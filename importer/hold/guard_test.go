@@ -92,9 +92,9 @@ func TestMayDelete(t *testing.T) {
 	} {
 		refuses = lost
 		now.SetTime(now.Now().Add(2 * trustFor))
-		check("it takes no endpoints", "takes no ExportedEndpoints", 1)
+		check("it takes no endpoints", "accepts no ExportedEndpoints", 1)
 		refuses = nil
-		check("it does again", "others may not have put theirs back", 1)
+		check("it does again", "other members may not have restored theirs", 1)
 		now.SetTime(now.Now().Add(59 * time.Second))
 		check("most of a minute later", "counts as un-exported", 1)
 		now.SetTime(now.Now().Add(time.Second))

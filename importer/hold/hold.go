@@ -23,14 +23,14 @@ import (
 
 // Why a part of a service that the hub doesn't have is kept. Each resolves itself.
 var (
-	errVanished = errors.New("its record went without having been withdrawn; its exporter is about to write it anew")
-	errUnheard  = errors.New("the cluster has joined and sent no heartbeat yet, so its exports may not be on the hub")
-	errLeaving  = errors.New("the cluster has left this moment")
+	errVanished = errors.New("its record was deleted without being withdrawn; its exporter is about to write it again")
+	errUnheard  = errors.New("the cluster has joined but sent no heartbeat yet, so its exports may not be on the hub")
+	errLeaving  = errors.New("the cluster has just left")
 	errUnread   = errors.New("the cluster's records have not all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
 )
 
 // errSpread delays a decision for a moment.
-var errSpread = errors.New("other members ask the hub, too")
+var errSpread = errors.New("waiting for a moment, so that not all members ask the hub at once")
 
 // leaveGrace is how long to wait before believing that a cluster has left. If all MemberClusters are being deleted, one after the
 // other, this cluster's is among them by then, and the Guard keeps everything.
@@ -59,13 +59,13 @@ const vanishedRetry = time.Second
 // un-exported from what was lost:
 //
 //   - A cluster that left: its MemberCluster is deleted, and stays for a while to say so.
-//   - A hub that lost it, as one that was restored from a backup of before it joined, or lost everything: its MemberCluster is
-//     missing. Those who haven't joined again, or have and sent no heartbeat yet, are waited for, because nothing says that they
-//     stopped exporting.
+//   - A cluster that the hub lost, because the hub lost its data or was restored from a backup that is older than the membership:
+//     its MemberCluster is missing. Its parts are kept until it has joined again and sent a heartbeat, because nothing says that
+//     it stopped exporting.
 //   - A cluster that shares no community with this one any more, or not yet: both MemberClusters say so.
 //   - A cluster whose records can't be read at this moment, though it shares one.
 //   - An un-export: the exporter withdraws a record before it deletes it (departures).
-//   - Somebody's hand that deleted records: the exporter is given the time to write them anew.
+//   - Records that someone deleted by hand: the exporter gets time to write them again.
 type Hold struct {
 	Guard       *Guard
 	Hub, Here   client.Reader // caches
@@ -74,7 +74,7 @@ type Hold struct {
 	// Spread is how long to wait before asking the hub about a missing part that was not withdrawn, so that not all members ask at
 	// once.
 	Spread time.Duration
-	// Unread says whether a cluster's records haven't all been read yet; nil: all have been.
+	// Unread reports whether some of a cluster's records haven't been read yet. Nil means that all have been.
 	Unread func(cluster string) bool
 	Clock  clock.PassiveClock
 
@@ -117,7 +117,7 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 			switch {
 			case errors.Is(err, errVanished):
 				again, vanished = vanishedRetry, max(vanished, h.Clock.Since(since[p]))
-			case errors.Is(err, errUnread): // as it is, too, of a kind that the hub has lost
+			case errors.Is(err, errUnread): // also if the hub has lost the kind
 				if vanished = max(vanished, h.Clock.Since(since[p])); vanished < h.Spread+vanishedRetry {
 					again = vanishedRetry
 				}
@@ -133,7 +133,8 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	}
 	switch {
 	case known == nil && len(d.Retained) == len(removal.Missing) && !removal.Other:
-		// Nothing goes. A hub that has lost a whole kind of record, and has it back before something would go, is asked in time to notice.
+		// Nothing is removed. Ask the hub anyway: if it has lost a kind of record, and serves it again before anything would be removed,
+		// the Guard must have noticed.
 		if h.Spread <= vanished && vanished < h.Spread+vanishedRetry {
 			_ = h.Guard.MayDelete(ctx)
 		}
@@ -201,8 +202,8 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	return nil
 }
 
-// apart says whether a cluster shares no community with this one, whose MemberCluster the Guard knows to be on the hub. What is missing
-// of it is not to be read by this cluster, and nothing is waited for.
+// apart reports whether a cluster shares no community with this one. Then this cluster may not read its records, and doesn't wait for
+// them. The Guard has checked that this cluster's own MemberCluster is on the hub.
 func (h *Hold) apart(ctx context.Context, member *clustersetv1alpha1.MemberCluster) (bool, error) {
 	own := &clustersetv1alpha1.MemberCluster{}
 	if err := h.Hub.Get(ctx, client.ObjectKey{Name: h.Guard.Cluster}, own); err != nil {
@@ -230,8 +231,8 @@ func (h *Hold) Left(member *clustersetv1alpha1.MemberCluster) error {
 }
 
 // Lost returns a LostError if the importer has to wait for a cluster without a MemberCluster on the hub. The local copy of its
-// MemberCluster records since when it is missing. The importer doesn't wait if there is no copy, or if the cluster never joined but
-// was only described.
+// MemberCluster records since when it has been missing. The importer doesn't wait if there is no copy, or if the cluster never joined
+// but was only described.
 func (h *Hold) Lost(ctx context.Context, cluster string) error {
 	mirrored := &clustersetv1alpha1.MemberCluster{}
 	if err := h.Here.Get(ctx, client.ObjectKey{Name: cluster}, mirrored); err != nil {

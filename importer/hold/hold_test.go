@@ -72,7 +72,7 @@ func TestHold(t *testing.T) {
 		{"all leave", []client.Object{left(beijing), left(shanghai(clustersetv1alpha1.MemberReady))}, []client.Object{mirrored}, departure{}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
 		{"it is lost, and its copy was deleted here", []client.Object{beijing}, nil, departure{}, nil, 0, nil},
 		{
-			"the hub has lost it this moment",
+			"the hub has just lost it",
 			[]client.Object{beijing},
 			[]client.Object{mirrored},
 			departure{},
@@ -186,10 +186,10 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// A kind of record that goes from the hub takes all its objects along. If it is back before any of them would be deleted, the members
-// get their minute (C41) all the same: their exporters try again only every now and then.
+// If a kind of record is deleted on the hub, all its objects are deleted too. Even if the kind is back before any of them would be deleted,
+// the members get their minute (C41), because their exporters retry only now and then.
 //
-// With communities nothing of a kind that is away can be read.
+// With communities, no records of a deleted kind can be read.
 func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
 	for name, unread := range map[string]bool{"read": false, "unread while it is away": true} {
 		t.Run(name, func(t *testing.T) { noticesAShortLossOfAKind(t, unread) })

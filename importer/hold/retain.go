@@ -67,7 +67,7 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 		r.Other = r.Other || useless
 	}
 	stale := cur.StaleSlices(out)
-	records, whole := map[string]bool{}, map[string]bool{} // what out has of whole is all there is
+	records, whole := map[string]bool{}, map[string]bool{} // slices in whole are complete in out
 	if len(stale) > 0 {
 		for _, e := range in.Endpoints {
 			if p, ok := PartOf(e); ok {
@@ -86,7 +86,7 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 			missing[Part{Service: in.Key, Cluster: cluster}] = true
 		case full && !records[name] && cluster != "":
 			missing[Part{Service: in.Key, Cluster: cluster, Slice: name}] = true
-		case missing[Part{Service: in.Key, Cluster: cluster}]: // and this with it
+		case missing[Part{Service: in.Key, Cluster: cluster}]: // counted as missing with the cluster's export
 		default:
 			r.Other = true
 		}
@@ -95,7 +95,7 @@ func RemovalOf(in desired.Input, cur desired.Current, out desired.Output) (r Rem
 	left := cur.ServiceImport != nil && desired.Owned(cur.ServiceImport) || cur.Global != nil && desired.Owned(cur.Global) ||
 		cur.Derived != nil && desired.Owned(cur.Derived)
 	if out.ServiceImport == nil && left && len(r.Missing) == 0 {
-		r.Other = true // nobody knows whose it was
+		r.Other = true // it doesn't say which cluster it was for
 	}
 	return r
 }
@@ -128,9 +128,9 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 	}
 }
 
-// exportedNames returns the exported names of those of our ports that have another name here: none, for a port that got a name
-// only because there are others (merge.Port). This cluster's own Service tells as well as its record, which may be out of
-// reach.
+// exportedNames returns the exported names of the ports that have another name here. The exported name is empty for a port that got
+// a name only because there are others (merge.Port). This cluster's own Service has the same information as its record, which may be
+// out of reach.
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
@@ -236,7 +236,7 @@ func rememberedIPs(cur desired.Current, cluster string) (ips []string) {
 	return ips
 }
 
-// rememberedPorts returns the names of the ports that a cluster exposes, or nil if nothing here tells, or it exposes all. A
+// rememberedPorts returns the names of the ports that a cluster exposes, or nil if they are unknown, or if it exposes all. A
 // GlobalService states it for each ClusterIP. Slices state which ports endpoints listen on; a port that no cluster's slice has
 // may be waiting for its first endpoint and counts as everyone's.
 func rememberedPorts(cur desired.Current, cluster string) map[string]bool {

@@ -32,9 +32,9 @@ func held(t *testing.T, in desired.Input, was desired.Output, cluster string) (p
 	return parts, desired.Compute(in)
 }
 
-// TestRetainChangesNothing takes each cluster's records off the hub, for each service of testdata. As long as they are held
-// back, everything stays as it is, down to ports and the clusters that expose them. Only the ports' order, which means nothing,
-// follows from who is the oldest.
+// TestRetainChangesNothing removes each cluster's records from the hub, for each service of testdata. As long as they are retained,
+// everything stays as it is, including ports and the clusters that expose them. Only the order of ports, which has no meaning, depends on
+// which export is the oldest.
 func TestRetainChangesNothing(t *testing.T) {
 	files, err := filepath.Glob("../desired/testdata/*.txtar")
 	if err != nil {
@@ -54,7 +54,7 @@ func TestRetainChangesNothing(t *testing.T) {
 		was := desired.Compute(in)
 		for _, cluster := range was.Resolved.Clusters {
 			if len(was.Resolved.Clusters) == 1 {
-				continue // nobody is left to change anything, and the reconciler leaves everything alone
+				continue // no cluster is left that could change anything, and the reconciler does nothing
 			}
 			tried++
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+" without "+cluster, func(t *testing.T) {
@@ -80,8 +80,8 @@ func TestRetainChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAllCanBeRetained has no records at all, as an agent that starts while the hub is away. Then the objects here tell what every
-// cluster exports, down to the slices and the GlobalService.
+// TestAllCanBeRetained has no records at all, like an agent that starts while the hub is down. Then the local objects determine what every
+// cluster exports, including the slices and the GlobalService.
 func TestAllCanBeRetained(t *testing.T) {
 	files, err := filepath.Glob("../desired/testdata/*.txtar")
 	if err != nil || len(files) == 0 {

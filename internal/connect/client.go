@@ -46,8 +46,8 @@ func NewHub(config *rest.Config) (cluster.Cluster, error) {
 	})
 }
 
-// hubMapper knows the kinds that members use on a hub, so that nobody has to ask a hub that may be down. Members have no rights
-// to other kinds.
+// hubMapper knows the kinds that members use on a hub, so that no discovery is needed from a hub that may be down. Members have no
+// rights to other kinds.
 func hubMapper() meta.RESTMapper {
 	mapper := meta.NewDefaultRESTMapper([]schema.GroupVersion{clustersetv1alpha1.GroupVersion})
 	gv := clustersetv1alpha1.GroupVersion

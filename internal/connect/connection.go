@@ -29,8 +29,8 @@ type Connection struct {
 	mu         sync.Mutex
 	kubeconfig []byte // with the token in use
 	read       []byte // as the file was when last read
-	token      string // empty where the kubeconfig authenticates by something else
-	refused    string // the token that the hub didn't accept, once that has been said
+	token      string // empty if the kubeconfig authenticates in another way
+	refused    string // the token that the hub rejected, once that has been logged
 
 	refusals chan struct{} // has an element when the hub has just rejected the token in use
 }
@@ -112,7 +112,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	logger := log.FromContext(ctx).WithName("hub-kubeconfig")
 	content, err := os.ReadFile(c.path)
 	if err != nil {
-		logger.Error(err, "Can't read the hub kubeconfig, going on with what it said")
+		logger.Error(err, "Can't read the hub kubeconfig, using the previous one")
 		return nil
 	}
 	c.mu.Lock()
@@ -122,7 +122,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	}
 	config, err := clientcmd.RESTConfigFromKubeConfig(content)
 	if err != nil {
-		logger.Error(err, "Can't use the hub kubeconfig, going on with what it said")
+		logger.Error(err, "Can't use the hub kubeconfig, using the previous one")
 		return nil
 	}
 	if config.Host != c.config.Host || !bytes.Equal(config.CAData, c.config.CAData) || (config.BearerToken == "") != (c.token == "") {
@@ -158,7 +158,7 @@ func (c *Connection) notAccepted(token string) {
 		return
 	}
 	c.refused = token
-	why := "it has been revoked, or is of another hub"
+	why := "it has been revoked, or belongs to another hub"
 	if is, ok := parseToken(token); ok && !time.Now().Before(is.expires()) {
 		why = "it expired at " + is.expires().UTC().Format(time.RFC3339)
 	}

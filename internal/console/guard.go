@@ -9,11 +9,11 @@ import (
 	"sync/atomic"
 )
 
-// guard admits only the person who started the console. Other pages can't use it, by whatever host name they reach it, nor can other
-// accounts of the machine without the secret.
+// guard admits only the user who started the console. Other pages can't use it, under any host name, nor can other accounts of the
+// machine without the secret.
 type guard struct {
-	// session is the value of the cookie. token is exchanged for it. So is once, which the browser gets as an argument, where other
-	// accounts of the machine can read it; it works a single time.
+	// session is the value of the cookie. token is exchanged for it, and so is once, which works a single time: the browser gets it as an
+	// argument, which other accounts of the machine can read.
 	session, token, once string
 	spent                *atomic.Bool
 }
@@ -50,7 +50,7 @@ func (g guard) protect(address string, next http.Handler) http.Handler {
 		scheme, from, _ := strings.Cut(origin, "://")
 		switch {
 		case !hosts[r.Host]:
-			// Another name that leads here is that of somebody else's page (DNS rebinding).
+			// Another name for this address belongs to a foreign page (DNS rebinding).
 			http.Error(w, "this is the clusterset console of another address", http.StatusMisdirectedRequest)
 			return
 		case origin != "" && (scheme != "http" || !hosts[from]), site != "" && site != "same-origin" && site != "none":

@@ -34,7 +34,7 @@ type Server struct {
 	guard   guard
 
 	mu sync.Mutex
-	// What is shown. set is immutable, and replaced when records change.
+	// The data that is shown. set is immutable, and replaced when records change.
 	set     *set
 	renewed map[string]time.Time
 	sources []Source
@@ -178,7 +178,7 @@ func (s *Server) data(places chan struct{}, value func(ctx context.Context, q qu
 			v, err = value(r.Context(), q)
 		}
 		if r.Context().Err() != nil {
-			return // nobody reads it
+			return // the client has gone
 		}
 		w.Header().Set("Content-Type", "application/json; charset=utf-8")
 		var p problem

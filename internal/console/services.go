@@ -13,7 +13,7 @@ import (
 // usualPage and maxPage are the numbers of services in an answer.
 const usualPage, maxPage = 100, 500
 
-// orders are the orders of /api/services. What is equal is in the order of names.
+// orders are the orders of /api/services. Equal services are ordered by name.
 var orders = map[string]func(a, b *Item) int{
 	"":          byName,
 	"name":      func(a, b *Item) int { return cmp.Compare(a.Name, b.Name) },
@@ -59,7 +59,7 @@ func (s *Server) services(_ context.Context, q query) (any, error) {
 	return &Services{Version: is.version, Total: len(is.set.items), Matched: len(found), Offset: offset, Items: page[:min(limit, len(page))]}, nil
 }
 
-// wants reports whether the query wants a service.
+// wants reports whether the query selects a service.
 func (q query) wants(key types.NamespacedName, i *Item) bool {
 	for word := range strings.FieldsSeq(strings.ToLower(q.Get("q"))) {
 		if !contains(key, word) {

@@ -24,7 +24,7 @@ type set struct {
 	keys    []types.NamespacedName // of the items, sorted
 }
 
-// newSet returns the set of a hub's objects. It takes items that haven't changed from an earlier set.
+// newSet returns the set of a hub's objects. It reuses the unchanged items of an earlier set.
 func newSet(objects []runtime.Object, earlier *set) *set {
 	s := &set{state: preview.NewState(objects), exports: map[string]int{}, items: map[types.NamespacedName]*Item{}}
 	for _, o := range objects {

@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/internal/status"
 )
 
-// Map is the answer of /api/map: the clusters, and how what the console shows is known.
+// Map is the answer of /api/map: the clusters, and the sources that the console reads.
 type Map struct {
 	// Version counts the changes of what is shown. Time is now.
 	Version int64     `json:"version"`
@@ -40,9 +40,9 @@ const (
 	Loading State = "Loading"
 	// Live: it answers, and its changes are followed.
 	Live State = "Live"
-	// Away: it doesn't answer. What is shown of it is as of its last answer.
+	// Away: it doesn't answer. The console shows its last answer.
 	Away State = "Away"
-	// Refused: it answers, but not all that is needed may be read.
+	// Refused: it answers, but rights are missing.
 	Refused State = "Refused"
 )
 
@@ -50,7 +50,7 @@ const (
 const (
 	RoleHub    = "hub"
 	RoleMember = "member"
-	RoleFiles  = "files" // in place of a hub
+	RoleFiles  = "files" // instead of a hub
 )
 
 // Source is an API server that the console reads, or the files in its place.
@@ -91,7 +91,7 @@ type Cluster struct {
 	CIDRs  []string `json:"cidrs,omitempty"`
 	// Places are the zones with clients, "" if none is known.
 	Places []string `json:"places"`
-	// After is the cluster after the changes, if it differs. Down and Leaves say that the changes let it fail or leave.
+	// After is the cluster after the changes, if it differs. Down and Leaves say that it fails or leaves in the changes.
 	After  *Cluster `json:"after,omitempty"`
 	Down   bool     `json:"down,omitempty"`
 	Leaves bool     `json:"leaves,omitempty"`
@@ -169,7 +169,7 @@ type Column struct {
 	Leaves bool    `json:"leaves,omitempty"`
 }
 
-// Unseen is clusters that don't see an export, for one reason.
+// Unseen has the clusters that don't see an export for one reason.
 type Unseen struct {
 	// Why is the sentence that `clusterset explain` has, with {exporter} and {viewer} for the names of the two clusters.
 	Why string `json:"why"`

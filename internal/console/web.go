@@ -11,7 +11,8 @@ import (
 //go:embed web
 var web embed.FS
 
-// contentTypes are the content types of the page's files. The machine's own table isn't asked: with another type for .js the page wouldn't start.
+// contentTypes are the content types of the page's files. The machine's own table isn't used: with another type for .js the page wouldn't
+// start.
 var contentTypes = map[string]string{
 	".html": "text/html; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
 	".png": "image/png", ".woff2": "font/woff2", ".json": "application/json; charset=utf-8", ".txt": "text/plain; charset=utf-8",

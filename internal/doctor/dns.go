@@ -10,7 +10,7 @@ import (
 func checkDNS(f *Facts) []Finding {
 	const check = "dns"
 	if f.DNSServer == "" {
-		return []Finding{skipped(check, "no server was asked; --dns ADDRESS asks one, of this cluster's DNS or of clusterset")}
+		return []Finding{skipped(check, "no server was queried; --dns ADDRESS queries one: the cluster DNS or a clusterset server")}
 	}
 	var all []Finding
 	for _, r := range f.Replies {
@@ -25,7 +25,7 @@ func checkDNS(f *Facts) []Finding {
 				"add a stanza for the zone to the server (see clusterdns), or the zone to its clusterset plugin"))
 		case r.Timeout:
 			all = append(all, problem(check, fmt.Sprintf("%s doesn't answer for %s", f.DNSServer, name),
-				"see whether it runs and can be reached from here, by UDP and TCP port 53: kubectl get pods, Service, NetworkPolicy"))
+				"check whether it runs and can be reached from here over UDP and TCP port 53: kubectl get pods, Service, NetworkPolicy"))
 		default:
 			all = append(all, problem(check, fmt.Sprintf("%s fails for %s: %v", f.DNSServer, name, r.Err),
 				"SERVFAIL means that the server has not read its objects yet, or can't reach the one it forwards to: see its logs and coredns_clusterset_source_synced"))

@@ -61,8 +61,8 @@ func express(ctx context.Context, address string) *Express {
 	return e
 }
 
-// checkExpress tells whether queries are answered by the express path. If not, that is no problem: the plugin chain gives the
-// same answers.
+// checkExpress reports whether queries are answered on the express path. If they aren't, it isn't a problem: the plugin chain gives
+// the same answers.
 func checkExpress(f *Facts) []Finding {
 	const check = "express"
 	e := f.Express

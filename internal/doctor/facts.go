@@ -25,7 +25,7 @@ type Facts struct {
 	// LastResort are the services that lead only to silent or drained clusters. LastResortErr is why that is unknown.
 	LastResort    []status.Problem
 	LastResortErr error
-	// Names tells whether agents share a name.
+	// Names says whether agents share a name.
 	Names Names
 	// Credentials are the member agent's, nil if they were not found.
 	Credentials *Credentials
@@ -35,7 +35,7 @@ type Facts struct {
 type Server struct {
 	What    string // "cluster" or "hub"
 	Address string
-	Err     error // why it can't be asked
+	Err     error // why it can't be reached
 	Version string
 	// Skew is how far its clock is ahead of ours, and Uncertain how inaccurate that may be. Both are zero if it returned no
 	// time.

@@ -11,7 +11,7 @@ type Level string
 // The levels.
 const (
 	OK      Level = "ok"
-	Skipped Level = "skipped" // could not be looked at, or wasn't asked for
+	Skipped Level = "skipped" // could not be checked, or wasn't requested
 	Problem Level = "problem"
 )
 

@@ -100,7 +100,7 @@ func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags 
 	asker := c
 	if g.As != "" && what == "cluster" {
 		other := rest.CopyConfig(config)
-		other.Impersonate.UserName = g.As // only for this question: everything else is read with our own rights
+		other.Impersonate.UserName = g.As // only for this check: everything else is read with our own rights
 		if asker, err = objects.Open(other, what, flags); err != nil {
 			s.RightsErr = err
 			return s, c
@@ -189,7 +189,7 @@ func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.O
 	}
 }
 
-// local reads what the cluster's own objects say of the set.
+// local reads what the cluster's own objects say about the set.
 func (f *Facts) local(ctx context.Context, c *objects.Cluster) {
 	local, err := status.FetchLocal(ctx, c)
 	if err != nil {
@@ -200,7 +200,7 @@ func (f *Facts) local(ctx context.Context, c *objects.Cluster) {
 	f.Names.seeCluster(local)
 }
 
-// credentials reads when the agent's token expires. If the Secret can't be found or read, that is nothing to report: the agent
+// credentials reads when the agent's token expires. If the Secret can't be found or read, there is nothing to report: the agent
 // may get its credentials from elsewhere.
 func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) *Credentials {
 	var secret corev1.Secret

@@ -49,7 +49,7 @@ func (n *Names) seeCluster(local *status.LocalFacts) {
 	}
 }
 
-// seeHub adds what is known on the hub. If it may not be read, what the cluster knows must do.
+// seeHub adds what is known on the hub. If it may not be read, only what the cluster knows is used.
 func (n *Names) seeHub(ctx context.Context, hub *objects.Cluster) {
 	if members, err := hub.MemberClusters(ctx); err == nil {
 		n.see(members)

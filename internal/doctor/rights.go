@@ -35,7 +35,7 @@ var (
 )
 
 // roles are the parts whose rights can be checked, by the value of --for, with what each needs in its own cluster: no more than
-// the chart's roles grant, or doctor would ask for rights that nobody uses (test/chart).
+// the chart's roles grant, or doctor would ask for rights that nothing uses (test/chart).
 var roles = map[string][]rbacv1.PolicyRule{
 	"cli": { // clusterset status, explain
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"list"}),
@@ -91,7 +91,7 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		named("apiextensions.k8s.io", "customresourcedefinitions", "memberclusters.clusterset.dev", "get"),
 		rule("events.k8s.io", []string{"events"}, []string{"create", "patch"}),
 	},
-	"hub-members": { // what it needs besides with --manage-members
+	"hub-members": { // what else it needs with --manage-members
 		rule("", []string{"namespaces"}, slices.Concat(read, []string{"create"})),
 		rule("", []string{"serviceaccounts", "secrets"}, []string{"create"}),
 		named("", "serviceaccounts", api.MemberServiceAccount, "patch"),
@@ -111,8 +111,8 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 // Roles are the values of --for.
 var Roles = []string{"cli", "dns", "member", "hub", "hub-members"}
 
-// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. Confined, where
-// MemberClusters name communities, it reads records there and in the namespaces of its peers only.
+// wanted lists what a part needs on a server. A member's account on the hub is bound to the member's own namespace there. confined is set
+// if MemberClusters name communities: then the account reads records only there and in the namespaces of its peers.
 func wanted(role, what, memberNamespace string, confined bool) []Right {
 	label := map[string]string{"cli": "the command line", "dns": "the DNS server", "member": "clusterset member", "hub": "clusterset hub", "hub-members": "clusterset hub --manage-members"}[role]
 	switch {

@@ -125,8 +125,8 @@ func (r Right) String() string {
 	return s
 }
 
-// maxSkew is how far clocks may be apart. The age of an export, which decides conflicts, is by its own cluster's clock, and
-// tokens are rejected if clocks differ by minutes.
+// maxSkew is how far clocks may be apart. Conflicts are decided by the age of exports, each by its own cluster's clock, and tokens
+// are rejected if clocks differ by minutes.
 const maxSkew = 10 * time.Second
 
 // checkClocks compares the API servers' clocks with each other and with ours.
@@ -164,20 +164,20 @@ func ahead(d time.Duration) string {
 	return fmt.Sprintf("%s %s", d.Abs().Round(time.Second), word)
 }
 
-// checkCredentials checks whether the agent's token is about to expire, which means that nobody renews it.
+// checkCredentials checks whether the agent's token is about to expire, which means that the agent doesn't renew it.
 func checkCredentials(f *Facts) []Finding {
 	const check = "hub"
 	c := f.Credentials
 	if c == nil || c.Expires.IsZero() {
 		return nil
 	}
-	cure := "see why the agent (clusterset member) doesn't renew it; or clusterset join --rejoin --name NAME gives it a new one"
+	cure := "find out why the agent (clusterset member) doesn't renew it; or clusterset join --rejoin --name NAME gives it a new one"
 	switch left := c.Expires.Sub(f.Now); {
 	case left <= 0:
 		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expired on %s", c.Key, c.Expires.UTC().Format(time.DateTime)), cure)}
 	case left < 24*time.Hour:
 		return []Finding{problem(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, expires in %s and has not been renewed", c.Key, left.Round(time.Minute)), cure)}
 	default:
-		return []Finding{ok(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, is good for %d days", c.Key, int(left.Hours()/24)))}
+		return []Finding{ok(check, fmt.Sprintf("the agent's token for the hub, in Secret %s, is valid for %d days", c.Key, int(left.Hours()/24)))}
 	}
 }

@@ -64,13 +64,13 @@ func (j judge) verdict(p *index.Ranked, cluster *index.Cluster) (answered bool, 
 	case j.at.vip && p.Ready:
 		return false, j.behind(p, cluster)
 	case p.Rank == topology.Gone:
-		return false, "its cluster has expired: no heartbeat for long"
+		return false, "its cluster has expired: no heartbeat for too long"
 	case !p.Ready:
 		return false, "not ready"
 	case p.Rank == topology.Outside:
 		return false, fmt.Sprintf("outside of the boundary: not in the server's %s", j.query.Policy.Boundary)
 	case j.at.result != Answer:
-		return false, "the name asked has no addresses"
+		return false, "the queried name has no addresses"
 	case !j.at.ranked:
 		return true, "it is what the name stands for"
 	}

@@ -94,11 +94,11 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	case set.Source == index.SourceClusterSetIPs && len(set.Addrs) == 0:
 		return "ServiceImport (ClusterSetIP)", "it has no ClusterSetIP yet: its Ready condition says what it waits for"
 	case set.Source == index.SourceClusterSetIPs:
-		return "ServiceImport (ClusterSetIP)", "its ClusterSetIP is answered whatever stands behind it; kube-proxy picks the endpoint"
+		return "ServiceImport (ClusterSetIP)", "its ClusterSetIP is answered whatever is behind it; kube-proxy picks the endpoint"
 	case imported == nil:
 		return "GlobalService", "there is no ServiceImport, so the GlobalService answers in every zone"
 	case d == index.Global:
-		return "GlobalService", "the global dialect goes by the GlobalService"
+		return "GlobalService", "the global dialect uses the GlobalService"
 	default:
 		return "GlobalService", "the ServiceImport has no ClusterSetIP, so the GlobalService answers"
 	}
@@ -180,7 +180,7 @@ func states(f Facts, clusters map[string]*index.Cluster, endpoints []index.Ranke
 	names = slices.Compact(names)
 	out := make([]Cluster, len(names))
 	for i, name := range names {
-		out[i] = Cluster{Place: Place{Cluster: name}, Phase: "no MemberCluster, so taken as healthy"}
+		out[i] = Cluster{Place: Place{Cluster: name}, Phase: "no MemberCluster, so it counts as healthy"}
 		if c := clusters[name]; c != nil {
 			out[i].Zone, out[i].Region = zones(c), c.Region
 		}

@@ -112,7 +112,7 @@ type NotFoundError struct {
 }
 
 func (e *NotFoundError) Error() string {
-	hint := "clusterset status shows whether anyone exports it"
+	hint := "clusterset status shows whether a cluster exports it"
 	switch {
 	case len(e.Hidden) > 0:
 		hint = strings.Join(e.Hidden, "; ")

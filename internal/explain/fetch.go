@@ -100,7 +100,7 @@ func FromObjects(all []runtime.Object) *Facts {
 }
 
 // FetchExports reads the exports of the service from the hub. It sets Conflicts to those among the exports that the cluster self sees, and
-// Hidden to why it doesn't see the others. Without its name, it is taken to see all.
+// Hidden to why it doesn't see the others. If self is empty, it is assumed to see all.
 func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key index.ServiceKey, self string) error {
 	var list clustersetv1alpha1.ExportedServiceList
 	err := hub.List(ctx, &list, client.MatchingLabels{api.LabelExportedNamespace: key.Namespace(), api.LabelExportedName: key.Name()})

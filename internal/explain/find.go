@@ -33,7 +33,7 @@ func find(n Name, snapshot *index.Snapshot) found {
 	case port:
 		at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
 	case at.Set.Cluster(n.Labels) != nil:
-		at.result, at.why = NoData, "a cluster has no addresses, only the hosts below it have (KEP-1645, specification 2.4.4)"
+		at.result, at.why = NoData, "a cluster has no addresses, only the hosts below it do (KEP-1645, specification 2.4.4)"
 	default:
 		at.result, at.why = NoData, "it is a part of a cluster's dotted name"
 	}
@@ -54,7 +54,7 @@ func missing(n Name, set *index.Set) string {
 	}
 }
 
-// hides reports whether an endpoint isn't behind the name, because the name is that of another host or cluster.
+// hides reports whether an endpoint isn't behind the name, because the name belongs to another host or cluster.
 func (at *found) hides(cluster, hostname string) bool {
 	switch {
 	case at.Kind != index.HostName:

@@ -89,7 +89,7 @@ func TestRender(t *testing.T) {
 
 func TestNoSuchServiceNamesLikeOnes(t *testing.T) {
 	for name, want := range map[string]string{
-		"shop/wbe":    "there is neither a ServiceImport nor a GlobalService shop/wbe; clusterset status shows whether anyone exports it",
+		"shop/wbe":    "there is neither a ServiceImport nor a GlobalService shop/wbe; clusterset status shows whether a cluster exports it",
 		"shop/we":     "did you mean shop/web?",
 		"shop/webs":   "did you mean shop/web?",
 		"default/web": "did you mean shop/web?",

@@ -63,8 +63,8 @@ func owners(all []metav1.OwnerReference) []metav1.OwnerReference {
 	return all
 }
 
-// sharedLabels returns the labels with strings that are shared with other objects. The map stays the object's own: by it the importer tells
-// one version of an object from another (desired.Version).
+// sharedLabels returns the labels with strings that are shared with other objects. The map stays the object's own, because the importer
+// identifies versions of an object by it (desired.Version).
 func sharedLabels(labels map[string]string) map[string]string {
 	if labels == nil {
 		return nil
@@ -76,7 +76,7 @@ func sharedLabels(labels map[string]string) map[string]string {
 	return own
 }
 
-// sharedKeys returns the annotations with keys that are shared with other objects. Their values are of no two objects.
+// sharedKeys returns the annotations with keys that are shared with other objects. Values are rarely the same in two objects.
 func sharedKeys(annotations map[string]string) map[string]string {
 	if annotations == nil {
 		return nil

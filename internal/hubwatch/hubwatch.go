@@ -2,10 +2,10 @@
 // assume that an API server keeps its history, and back off when it is unreachable. Neither suits a hub.
 //
 // A hub whose etcd is restored from a backup goes back in time. A watch that resumes from an earlier resource version waits until the
-// restored hub reaches that version. It misses everything until then, and never sees the differences between the two histories. So Anew
+// restored hub reaches that version. It misses everything until then, and never sees the differences between the two histories. So Relist
 // makes every informer list everything again. While the hub is unreachable, the transport retries every second or two in place of the
 // informers, which could otherwise sleep for up to a minute after the hub is back. For the same reason informers from NewInformer relist
-// by themselves.
+// on their own.
 package hubwatch
 
 import (
@@ -41,13 +41,13 @@ type Watches struct {
 	back chan struct{}
 
 	mu   sync.Mutex
-	past int // number of calls of Anew
+	past int // number of calls of Relist
 	of   map[string]*watched
 }
 
 // watched is the state of the watches of the same objects.
 type watched struct {
-	past   int // what it was when they were last listed; lower than that of Watches: they have to be listed anew
+	past   int // the past of Watches when they were last listed; if it is lower now, they must be listed again
 	open   map[*stream]bool
 	closed time.Time // when the last one was
 	failed time.Time // when one couldn't be opened
@@ -70,9 +70,9 @@ func (w *Watches) Wrap(next http.RoundTripper) http.RoundTripper { return &trans
 // Back receives an element when a watch could be opened again after failures: the hub is back, and may have been restored.
 func (w *Watches) Back() <-chan struct{} { return w.back }
 
-// Anew ends all watches and makes all informers list everything again, except those that have just done so because the hub, once it was
+// Relist ends all watches and makes all informers list everything again, except those that have just done so because the hub, once it was
 // back, didn't know their resource version.
-func (w *Watches) Anew() {
+func (w *Watches) Relist() {
 	w.mu.Lock()
 	var open []*stream
 	w.past++
@@ -87,21 +87,21 @@ func (w *Watches) Anew() {
 	}
 	w.mu.Unlock()
 	for _, s := range open {
-		s.anew.Store(true)
+		s.relist.Store(true)
 		_ = s.Close()
 	}
 }
 
-// AnewWhenBack calls Anew each time the hub is back, until ctx ends. It is for the hub process, which has no object that would tell it
+// RelistWhenBack calls Relist each time the hub is back, until ctx ends. It is for the hub process, which has no object that would tell it
 // whether the hub was restored; etcd can't be restored while its API server runs. Relisting is cheap for a process next to the hub.
 // Members, which are many, check their Lease first.
-func (w *Watches) AnewWhenBack(ctx context.Context) error {
+func (w *Watches) RelistWhenBack(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-w.back:
-			w.Anew()
+			w.Relist()
 		}
 		if sleep(ctx, betweenLists) != nil {
 			return nil //nolint:nilerr // it was stopped
@@ -193,7 +193,7 @@ func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*h
 			s.end()
 			return nil, errors.Join(stopped, err)
 		}
-		if _, behind := t.watches.pastOf(key); behind && goesOn { // Anew was called meanwhile
+		if _, behind := t.watches.pastOf(key); behind && goesOn { // Relist was called meanwhile
 			return gone(r), nil
 		}
 	}
@@ -212,7 +212,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // gone is the response of an API server that no longer has a resource version. The informer then lists.
 func gone(r *http.Request) *http.Response {
-	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the hub has been set back, so that everything is listed anew"}`
+	const status = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Expired","code":410,"message":"the hub has been restored from a backup, so everything must be listed again"}`
 	return &http.Response{
 		Status: "410 Gone", StatusCode: http.StatusGone, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1, Request: r,
 		Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(strings.NewReader(status)), ContentLength: int64(len(status)),
@@ -263,7 +263,7 @@ func (w *Watches) isBack() {
 	}
 }
 
-// opened counts a watch that was requested at the time of past. It returns false if Anew has been called since.
+// opened counts a watch that was requested at the time of past. It returns false if Relist has been called since.
 func (w *Watches) opened(s *stream, past int) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -286,16 +286,16 @@ type stream struct {
 	key     string
 	lists   bool // it begins with a list
 	began   time.Time
-	anew    atomic.Bool // ended by Anew
+	relist  atomic.Bool // ended by Relist
 }
 
-// Read implements io.Reader. A watch that Anew ended returns io.EOF like one that ended normally: after an error the informer would
+// Read implements io.Reader. A watch that Relist ended returns io.EOF like one that ended normally: after an error the informer would
 // wait.
 func (s *stream) Read(p []byte) (int, error) {
 	n, err := s.ReadCloser.Read(p)
 	if err != nil {
 		s.end()
-		if s.anew.Load() {
+		if s.relist.Load() {
 			err = io.EOF
 		}
 	}

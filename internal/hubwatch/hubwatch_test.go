@@ -36,7 +36,7 @@ func get(t *testing.T, rt http.RoundTripper, query string) *http.Response {
 	return reply
 }
 
-// While a server is away a watch is tried again and again, however long, and soon after it is back the watch is open.
+// While a server is down, a watch is retried without a limit, and it is open soon after the server is back.
 func TestWaitsForTheHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
@@ -103,8 +103,8 @@ func TestPassesOnAtOnceWhatIsInvalid(t *testing.T) {
 	})
 }
 
-// After Anew nobody goes on from what was before, by whichever way informers list.
-func TestAnew(t *testing.T) {
+// After Relist no informer resumes from an earlier version, whichever way it lists.
+func TestRelist(t *testing.T) {
 	for name, list := range map[string]string{"with a watch": "watch=true&sendInitialEvents=true", "with a list": "limit=500", "from the server's cache": "resourceVersion=0"} {
 		t.Run(name, func(t *testing.T) {
 			w := New()
@@ -112,7 +112,7 @@ func TestAnew(t *testing.T) {
 			other := "watch=true&resourceVersion=5&labelSelector=a"
 			before := get(t, rt, "watch=true&resourceVersion=5")
 			get(t, rt, other)
-			w.Anew()
+			w.Relist()
 			if _, err := before.Body.Read(make([]byte, 1)); err == nil || !w.Open() {
 				t.Errorf("a watch of before goes on: %v", err)
 			}
@@ -133,9 +133,9 @@ func TestAnew(t *testing.T) {
 	}
 }
 
-// A process that can't tell whether a hub that was away was set back lists everything anew, and not without end where the hub refuses
-// one watch after the other.
-func TestAnewWhenBack(t *testing.T) {
+// A process that can't know whether an unreachable hub was restored lists everything again, but not endlessly if the hub refuses one watch
+// after another.
+func TestRelistWhenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
 		away, began := 0, time.Now()
@@ -148,7 +148,7 @@ func TestAnewWhenBack(t *testing.T) {
 		}))
 		ctx, cancel := context.WithCancel(t.Context())
 		stopped := make(chan struct{})
-		go func() { defer close(stopped); _ = w.AnewWhenBack(ctx) }()
+		go func() { defer close(stopped); _ = w.RelistWhenBack(ctx) }()
 		on := "watch=true&resourceVersion=5"
 		get(t, rt, on)
 		synctest.Wait()
@@ -171,12 +171,12 @@ func TestAnewWhenBack(t *testing.T) {
 	})
 }
 
-// An answer to what was asked before Anew is one of before.
+// A response to a request from before Relist counts as one from before.
 func TestAnswersOfBefore(t *testing.T) {
 	w := New()
 	rt := w.Wrap(server(func(r *http.Request) (*http.Response, error) {
 		if r.URL.Query().Has("slow") {
-			w.Anew()
+			w.Relist()
 		}
 		return reply(http.StatusOK), nil
 	}))
@@ -190,9 +190,9 @@ func TestAnswersOfBefore(t *testing.T) {
 	}
 }
 
-// A watch that can't be opened yet is no reason to stay with the past: a hub that was set back answers with errors to whoever goes on
-// from its future.
-func TestAnewEndsRetries(t *testing.T) {
+// A watch that can't be opened yet must not resume from the past: a restored hub answers with errors to a request for a version from its
+// future.
+func TestRelistEndsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
 		set := false
@@ -207,7 +207,7 @@ func TestAnewEndsRetries(t *testing.T) {
 		began := time.Now()
 		go func() {
 			time.Sleep(3 * time.Second) //nolint:forbidigo // synctest's clock
-			w.Anew()
+			w.Relist()
 		}()
 		if r := get(t, rt, "watch=true&resourceVersion=7"); r.StatusCode != http.StatusGone || time.Since(began) > 5*time.Second {
 			t.Errorf("status %d after %s", r.StatusCode, time.Since(began))
@@ -236,9 +236,9 @@ func TestForgetsWithTheInformer(t *testing.T) {
 	})
 }
 
-// A watch that was ended because other namespaces are of interest is not forgotten: the past goes for it, too. That is why Watches is the
-// outer one of the two.
-func TestAnewWhereTheSelectionChanges(t *testing.T) {
+// A watch that was ended because other namespaces became relevant is not forgotten: Relist applies to it too. That is why Watches is the
+// outer of the two transports.
+func TestRelistWhereTheSelectionChanges(t *testing.T) {
 	w, selection := New(), narrow.NewSelection()
 	rt := w.Wrap(selection.Wrap(server(func(r *http.Request) (*http.Response, error) {
 		body, writer := io.Pipe()
@@ -269,7 +269,7 @@ func TestAnewWhereTheSelectionChanges(t *testing.T) {
 	selection.Set([]string{"shop", "bank"})
 	ended("another selection", open)
 	open = watch("sendInitialEvents=true")
-	w.Anew()
+	w.Relist()
 	ended("another past", open)
 	if r := watch("resourceVersion=7"); r.StatusCode != http.StatusGone {
 		t.Errorf("going on from before: status %d", r.StatusCode)
@@ -280,9 +280,9 @@ func TestAnewWhereTheSelectionChanges(t *testing.T) {
 	}
 }
 
-// What an informer listed anew when the hub, being back, didn't remember where it was, isn't listed twice: it is of the hub that there
-// is. A list of before the hub was away is none such, nor is one of long ago.
-func TestAnewSparesFreshLists(t *testing.T) {
+// If an informer listed again when the hub was back, because the hub no longer knew its version, it doesn't list twice: that list shows the
+// current hub. A list from before the outage, or from long ago, doesn't count.
+func TestRelistSparesFreshLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
 		var away int
@@ -319,7 +319,7 @@ func TestAnewSparesFreshLists(t *testing.T) {
 		}
 		list := func() *http.Response { return get(t, rt, "watch=true&sendInitialEvents=true") }
 		before := list()
-		w.Anew()
+		w.Relist()
 		is("listed while the hub was there", before, false)
 		_ = list().Body.Close()
 		away, forgets = 3, true
@@ -332,7 +332,7 @@ func TestAnewSparesFreshLists(t *testing.T) {
 			t.Error("it doesn't say that the hub is back that forgot")
 		}
 		fresh := list()
-		w.Anew()
+		w.Relist()
 		forgets = false
 		if r := get(t, rt, "watch=true&resourceVersion=9"); r.StatusCode != http.StatusOK {
 			t.Errorf("going on from a fresh list: status %d", r.StatusCode)
@@ -340,7 +340,7 @@ func TestAnewSparesFreshLists(t *testing.T) {
 		is("listed when the hub was back", fresh, true)
 		old := list()
 		time.Sleep(2 * freshFor) //nolint:forbidigo // synctest's clock
-		w.Anew()
+		w.Relist()
 		is("listed long ago", old, false)
 	})
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// past is an API server whose watches can't go on from where they ended. Each list is of what there is then.
+// past is an API server whose watches can't be resumed. Each list has the current objects.
 type past struct {
 	mu    sync.Mutex
 	there []*corev1.ConfigMap
@@ -85,9 +85,9 @@ func (p *past) listed() int {
 	return p.lists
 }
 
-// However often a watch can't go on, what there is now is known at once, and what isn't there any more is deleted, unseen. An informer of
-// client-go alone takes a minute and more for the same.
-func TestListsAnewAtOnce(t *testing.T) {
+// However often a watch can't be resumed, current objects are known at once, and missing ones are deleted, unseen. client-go's own informer
+// takes a minute or more for that.
+func TestRelistsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &past{there: []*corev1.ConfigMap{configMap("a", "1"), configMap("b", "2")}}
 		informer := NewInformer(server, &corev1.ConfigMap{}, 0, cache.Indexers{})
@@ -137,7 +137,7 @@ func TestListsAnewAtOnce(t *testing.T) {
 		server.become(false)
 		expect(2*betweenRelists, []string{"b, unseen"})
 
-		// What was told last, just before the watch ended, is known to the list that follows.
+		// The last event before the watch ended is known to the list that follows.
 		server.now().Add(configMap("d", "8"))
 		server.become(false, configMap("e", "9"))
 		expect(2*betweenRelists, []string{"d, unseen"}, "e9")
@@ -154,7 +154,7 @@ func TestListsAnewAtOnce(t *testing.T) {
 	})
 }
 
-// elapse lets time go by on synctest's clock, for all that is to happen by then.
+// elapse advances synctest's clock, and lets everything due by then happen.
 func elapse(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // synctest's clock
 	synctest.Wait()

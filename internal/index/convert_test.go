@@ -322,7 +322,7 @@ func TestPolicyIsRead(t *testing.T) {
 		name         string
 		annotations  map[string]string
 		distribution string
-		// onImport and onGlobal are what either says; onGlobal is onImport where there is no trafficDistribution.
+		// onImport and onGlobal are the policies that each object states; onGlobal equals onImport if there is no trafficDistribution.
 		onImport, onGlobal topology.Policy
 		errs               []string
 	}{

@@ -69,7 +69,7 @@ type editor struct {
 	published bool
 	last      *Snapshot
 	facts     map[string]string // what the last Snapshot held, by service
-	seen      map[string]string // what queries could tell of it
+	seen      map[string]string // the part that queries could observe
 	history   []record
 	given     map[Object]string
 }
@@ -136,7 +136,7 @@ func (e *editor) replace(kind Kind) {
 	e.index.Replace(kind, objects)
 }
 
-// again puts a copy of what is there, as a watch that begins anew does.
+// again puts copies of all objects of a kind, as a watch that starts again does.
 func (e *editor) again(kind Kind) {
 	ids := e.world.ids(kind)
 	if len(ids) == 0 {
@@ -192,7 +192,7 @@ func (e *editor) check() {
 	}
 }
 
-// want asks the oracle for every service.
+// want returns the oracle's facts for every service.
 func (e *editor) want() (all, seen map[string]string) {
 	all, seen = map[string]string{}, map[string]string{}
 	for _, ns := range editNamespaces {
@@ -209,8 +209,8 @@ func (e *editor) want() (all, seen map[string]string) {
 	return all, seen
 }
 
-// checkSerial expects the serial to grow with what queries can tell, and to stay where nothing is different. Between the
-// two lies what is different but not to be seen; TestSerialIgnoresWhatNoQuerySees is about that.
+// checkSerial expects the serial to grow when queries can observe a change, and to stay when nothing differs. In between are changes that
+// queries can't observe; TestSerialIgnoresWhatNoQuerySees covers them.
 func (e *editor) checkSerial(now *Snapshot, all, seen map[string]string) {
 	e.t.Helper()
 	if e.last == nil {
@@ -226,7 +226,7 @@ func (e *editor) checkSerial(now *Snapshot, all, seen map[string]string) {
 	}
 }
 
-// differs compares without the objects behind the facts: a copy of one is no change.
+// differs compares facts, not objects: a copy of an object is no change.
 func differs(a, b map[string]string) bool {
 	return !maps.EqualFunc(a, b, func(a, b string) bool {
 		a, _, _ = strings.Cut(a, "\nfrom ")

@@ -13,8 +13,7 @@ import (
 
 var (
 	long = strings.Repeat("l", 63)
-	// Endpoint long of a cluster named fits, of service long in namespace long, has a name as long as there can be in
-	// clusterset.local.
+	// Endpoint long of a cluster named fits, of service long in namespace long, has the longest possible name in clusterset.local.
 	fits    = strings.Repeat("f", 254-3*len(long+".")-len(".svc.clusterset.local."))
 	tooLong = fits + "f"
 

@@ -174,7 +174,7 @@ func TestUpdateCost(t *testing.T) {
 	}
 }
 
-// tenEndpoints is a group of ten, one of which is not ready.
+// tenEndpoints returns a group of ten endpoints. The one with the given number is not ready.
 func tenEndpoints(unready int) Group {
 	g := Group{Cluster: "c2", Ports: []Port{{"http", 8080, TCP}}}
 	for i := range 10 {

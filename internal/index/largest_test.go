@@ -70,7 +70,7 @@ func TestUpdateOfTheLargestServiceIsBounded(t *testing.T) {
 	}
 }
 
-// Every endpoint may bring ports of its own; no more than maxPorts are served, the service's own among them.
+// Every endpoint may have its own ports. At most maxPorts are served, including the service's own.
 // Rule A48 of docs/spec/answers.md.
 func TestNamedPortsAreBounded(t *testing.T) {
 	g := &GlobalService{Service: "many.ns", Headless: true, Ports: []Port{{"own", 1, TCP}}}

@@ -9,10 +9,10 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// backend is an endpoint with all that counts for it.
+// backend is an endpoint with everything that affects its rank.
 type backend struct {
 	addr            netip.Addr
-	host            string // "<hostname>.<cluster>", empty where it can't have a name
+	host            string // "<hostname>.<cluster>", empty if it can't have a name
 	cluster, region string
 	zones           []string // the endpoint's own, or all of its cluster's
 	ownClusterIP    bool     // it is the ClusterIP of the server's own cluster
@@ -78,8 +78,8 @@ func (w *world) policy(stated *topology.Policy) topology.Policy {
 	return p
 }
 
-// backends lists the endpoints that are ready and whose cluster isn't Expired, which a cluster never is to itself (A21, A23, A24). Their
-// places are those of A27, and what they count is A31.
+// backends lists the endpoints that are ready and whose cluster isn't Expired; a cluster is never Expired for itself (A21, A23, A24). Their
+// locations follow A27, and their counts A31.
 func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	var all []backend
 	for _, g := range groups {
@@ -317,7 +317,7 @@ func addrsOf(all []backend, fit ...func(backend) bool) []string {
 	return addrTexts(addrs)
 }
 
-// addrTexts lists addresses as they are to be answered: IPv4 first, in order, once each (A35).
+// addrTexts lists addresses as an answer should have them: IPv4 first, in order, once each (A35).
 func addrTexts(addrs []netip.Addr) []string {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, func(a, b netip.Addr) int { return a.Compare(b) })

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// The oracle says what every service has to answer. It was written from docs/spec/answers.md, whose rules its comments cite, and
-// shares no code with rank.go, topology or names.go: it goes through all objects for every question, as slowly and as plainly as it
-// can. It covers A3 to A46, but for A8, A36 and A41.
+// The oracle computes what every service has to answer. It was written from docs/spec/answers.md, whose rules its comments cite, and
+// shares no code with rank.go, topology or names.go: it goes through all objects for every question, slowly and plainly. It covers A3 to
+// A46, except A8, A36 and A41.
 
-// world is all the objects there are, and who asks.
+// world has all objects, and the location of the server.
 type world struct {
 	opts     Options
 	imports  map[ObjectID]*ServiceImport
@@ -102,7 +102,7 @@ type facts struct {
 	union                       []string
 }
 
-// mcs is the service as names below clusterset.local tell it (A3, A4, A20).
+// mcs returns the service as seen by names below clusterset.local (A3, A4, A20).
 func (w *world) mcs(id ObjectID) facts {
 	imp, global := w.imports[id], w.globals[id]
 	switch {
@@ -132,7 +132,7 @@ func (w *world) groupsOf(id ObjectID) (groups []Group) {
 	return groups
 }
 
-// global is the service as names below svc.global tell it (A3).
+// global returns the service as seen by names below svc.global (A3).
 func (w *world) global(id ObjectID) facts {
 	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
 		f := w.ranked(id, g.Policy, g.Headless, g.Ports, g.Groups)
@@ -173,7 +173,7 @@ func (f facts) String() string {
 	return b.String()
 }
 
-// seen is the part of the facts that queries can tell, given the dialect of the zone asked (A7, A11, A46). It changes the facts' maps.
+// seen is the part of the facts that queries can observe in a zone of that dialect (A7, A11, A46). It changes the facts' maps.
 func (f facts) seen(global bool) string {
 	if !f.exists || f.headless && !f.live {
 		return "NXDOMAIN"

@@ -51,8 +51,8 @@ func relisted(services int, now func() time.Time) *Index {
 	return x
 }
 
-// A watch that begins anew lists everything again. What brings nothing new is compared and dropped: no service is built, nothing
-// is kept of it, and no reader or secondary hears of it.
+// A watch that starts again lists everything again. Objects that haven't changed are compared and dropped: no service is built, no memory
+// is kept, and no reader or secondary notices.
 func TestARelistWithoutNewsChangesNothing(t *testing.T) {
 	const services = 2000
 	x := relisted(services, nil)
@@ -192,7 +192,7 @@ func TestManyChangedClustersBuildAServiceOnce(t *testing.T) {
 	}
 }
 
-// A field that equal forgets would be one whose change is never seen.
+// If equal missed a field, its changes would never be seen.
 func TestEqualSeesEveryField(t *testing.T) {
 	group := func() Group {
 		return Group{Cluster: "c1", Region: "r1", Ports: []Port{{"http", 80, TCP}}, Endpoints: endpoints("10.0.0.1")}

@@ -65,7 +65,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// Where clusters differ in weight, so do the targets of a headless service; where they don't, none has any.
+// If clusters differ in weight, the targets of a headless service have weights; otherwise none has.
 func TestHostWeights(t *testing.T) {
 	x := New(Options{})
 	g := &GlobalService{Service: "db.prod", Headless: true}

@@ -40,7 +40,7 @@ func TestTreeEqualsMap(t *testing.T) {
 	}
 }
 
-// Keys whose hashes agree in all bits must still be told apart; node level, since such keys can't be found by searching.
+// Keys whose hashes agree in all bits must still be distinguished. The test works on nodes, because such keys can't be found by searching.
 func TestTreeHashCollision(t *testing.T) {
 	const h = 0x0123456789abcdef
 	var root *node

@@ -35,7 +35,7 @@ var ErrNameInUse = errors.New("name in use")
 var ErrNotTheHub = errors.New("its MemberClusters are copies, so it is a member and not the hub")
 
 // ErrCommunitiesDropped is the reason a cluster gets no rights: it could read more than it should.
-var ErrCommunitiesDropped = errors.New("the hub didn't keep the cluster's communities: its CustomResourceDefinition of MemberCluster is of an older version, " +
+var ErrCommunitiesDropped = errors.New("the hub didn't keep the cluster's communities: its CustomResourceDefinition of MemberCluster has an older version, " +
 	"without spec.communities. The cluster has no rights yet; install our CRDs on the hub and join again (join with install-crds and rejoin set)")
 
 // Options describe the cluster that joins.
@@ -244,12 +244,12 @@ func takeUp(ctx context.Context, c client.Client, cluster string) (was bool, err
 		controllerutil.RemoveFinalizer(released, api.MemberFinalizer)
 		err := c.Patch(ctx, released, client.MergeFromWithOptions(&mc, client.MergeFromWithOptimisticLock{}), client.FieldOwner(api.FieldManagerCLI))
 		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			return false, fmt.Errorf("take finalizer off MemberCluster %s: %w", cluster, err)
+			return false, fmt.Errorf("remove finalizer from MemberCluster %s: %w", cluster, err)
 		}
 		return false, nil
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		err = fmt.Errorf("MemberCluster %s of the cluster that left is still there; kubectl get -o yaml tells which finalizer holds it: %w", cluster, ErrNameInUse)
+		err = fmt.Errorf("MemberCluster %s of the cluster that left is still there; kubectl get -o yaml shows which finalizer keeps it: %w", cluster, ErrNameInUse)
 	}
 	return was, err
 }

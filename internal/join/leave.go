@@ -26,7 +26,7 @@ import (
 // that will never return, and can be repeated if interrupted. found reports whether there was anything to remove.
 //
 // The credentials are deleted first, so that an agent that is still running can't rewrite what is being deleted. The records
-// are deleted after the leave is announced, so that nobody takes them for lost.
+// are deleted after the leave is announced, so that no member considers them lost.
 func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, err error) {
 	if err := api.CheckMemberName(cluster); err != nil {
 		return false, fmt.Errorf("leave: cluster name %q %w", cluster, err)
@@ -99,7 +99,7 @@ func hasLeft(ctx context.Context, c client.Client, cluster string) (bool, error)
 }
 
 // release removes the finalizers from what is left of a member's records. We use none; if a member sets them, it would still be
-// answered after it was removed, and nobody else would remove them.
+// answered after it was removed, and nothing else would remove them.
 func release(ctx context.Context, c client.Client, in client.InNamespace) error {
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, list := range []client.ObjectList{
@@ -120,14 +120,15 @@ func release(ctx context.Context, c client.Client, in client.InNamespace) error 
 				continue
 			}
 			if err := client.IgnoreNotFound(c.Patch(ctx, o, none, client.FieldOwner(api.FieldManagerCLI))); err != nil {
-				return fmt.Errorf("take finalizers off %s %s: %w", kindOf(c, o), NameOf(o), err)
+				return fmt.Errorf("remove finalizers from %s %s: %w", kindOf(c, o), NameOf(o), err)
 			}
 		}
 	}
 	return nil
 }
 
-// removeOurs deletes an object that join or the hub process created, and says whether there was one. Somebody else's of the same name stays.
+// removeOurs deletes an object that join or the hub process created, and reports whether there was one. Another owner's object of the
+// same name stays.
 func removeOurs(ctx context.Context, c client.Client, obj client.Object) (existed bool, err error) {
 	have := obj.DeepCopyObject().(client.Object)
 	switch err := c.Get(ctx, client.ObjectKeyFromObject(obj), have); {
@@ -204,7 +205,7 @@ func awaitNamespaceGone(ctx context.Context, c client.Client, cluster string) er
 		return false, client.IgnoreNotFound(err)
 	})
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("namespace %s is still being deleted after %s; kubectl describe tells what holds it", name, giveUp)
+		return fmt.Errorf("namespace %s is still being deleted after %s; kubectl describe shows what blocks it", name, giveUp)
 	}
 	if err != nil {
 		return fmt.Errorf("delete Namespace %s: %w", name, err)

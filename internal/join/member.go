@@ -109,7 +109,7 @@ func WriteProperties(ctx context.Context, member client.Client, cluster, set str
 			is, _, _ := unstructured.NestedString(property.Object, "spec", "value")
 			foreign := property.GetResourceVersion() != "" && property.GetLabels()[api.LabelManagedBy] != api.ManagedByJoin
 			if foreign && is != value {
-				return fmt.Errorf("someone else's says %q, not %q", is, value)
+				return fmt.Errorf("one that clusterset didn't create says %q, not %q", is, value)
 			}
 			if foreign {
 				return nil

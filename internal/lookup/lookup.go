@@ -50,7 +50,7 @@ func (i *Index[T]) Use(store toolscache.Indexer) error {
 	}})
 }
 
-// Of returns the objects with the key, in no order. They are the cache's own: nobody may change them.
+// Of returns the objects with the key, in no order. They belong to the cache and must not be changed.
 func (i *Index[T]) Of(key string) []T {
 	found, err := i.indexer.ByIndex(i.name, key)
 	if err != nil { // the index doesn't exist, although Use added it

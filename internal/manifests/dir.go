@@ -69,7 +69,7 @@ func Read(path string) (objects []Located, notes []Note, err error) {
 		for _, l := range found {
 			key := KeyOf(l.Object)
 			if place, twice := first[key]; twice {
-				notes = append(notes, Note{l.Place, key.Kind.String(), fmt.Errorf("%s %s/%s is already written at %s, which counts", key.Kind, key.ID.Namespace, key.ID.Name, place)})
+				notes = append(notes, Note{l.Place, key.Kind.String(), fmt.Errorf("%s %s/%s is already defined at %s, which is used", key.Kind, key.ID.Namespace, key.ID.Name, place)})
 				continue
 			}
 			first[key] = l.Place

@@ -63,7 +63,7 @@ func TestRead(t *testing.T) {
 		`1.yaml:3: items[0]: strict decoding error: unknown field "spec.colour"`,
 		`1.yaml:11: ServiceImport: spec.ips[1]: Invalid value: "junk"`,
 		`1.yaml:16: Secret of v1 is ignored`,
-		`2.json:1: MemberCluster /beijing is already written at 1.yaml:3: items[0], which counts`,
+		`2.json:1: MemberCluster /beijing is already defined at 1.yaml:3: items[0], which is used`,
 		`3.yml: nothing of it is read: 3.yml:`,
 		`5.yaml: ` + filepath.Join(dir, "5.yaml") + `: not a regular file`,
 	}

@@ -11,8 +11,8 @@ import (
 )
 
 // Objects reads a directory, or a file of any name, for all objects of the kinds that a scheme has, as `kubectl get -o yaml` writes
-// them. It is for those who want more than a DNS server does. Unlike Read it fails where any of it can't be read: what is asked of
-// objects that are there in part has no answer. Objects of other kinds are left out, and counted by their kind.
+// them. Unlike Read, it fails if any object can't be read, because its callers need all of them. Objects of other kinds are left out,
+// and counted by their kind.
 func Objects(path string, scheme *runtime.Scheme) (objects []runtime.Object, others map[string]int, err error) {
 	dir, names, err := list(path)
 	if err != nil {

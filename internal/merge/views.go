@@ -19,7 +19,7 @@ type Views struct {
 
 // View is what some members see of a service.
 type View struct {
-	// By are these members, sorted. Nil: all members, or nobody knows any.
+	// By are these members, sorted. Nil means all members, or that they are unknown.
 	By      []string
 	Exports []Export
 }

@@ -24,7 +24,7 @@ const (
 )
 
 // errSpoiled ends a stream whose reader must list again.
-var errSpoiled = errors.New("the reader has to list anew")
+var errSpoiled = errors.New("the reader has to list again")
 
 // stream combines the watches of the peers' namespaces into one, event by event. It begins and ends with the watch of this
 // cluster's own namespace, whose refusals, errors and end count for all. The others are opened and reopened independently: a

@@ -50,7 +50,7 @@ type Answer struct {
 type Share struct {
 	Cluster string `json:"cluster"`
 	Ready   int    `json:"ready"`
-	// Down says that the cluster is down, so its endpoints serve nobody.
+	// Down says that the cluster is down, so its endpoints serve no client.
 	Down bool `json:"down,omitempty"`
 }
 

@@ -161,7 +161,7 @@ func (a *after) service(text string) (types.NamespacedName, *records, error) {
 func ParseService(text string) (types.NamespacedName, error) {
 	namespace, name, ok := strings.Cut(text, "/")
 	if !ok || namespace == "" || name == "" || strings.Contains(name, "/") {
-		return types.NamespacedName{}, fmt.Errorf("%q is no service: want NAMESPACE/NAME", text)
+		return types.NamespacedName{}, fmt.Errorf("%q is not a service: want NAMESPACE/NAME", text)
 	}
 	return types.NamespacedName{Namespace: namespace, Name: name}, nil
 }
@@ -215,7 +215,7 @@ func (a *after) export(e *Export) error {
 		return err
 	}
 	if e.Records == nil || e.Records.Service == nil {
-		return fmt.Errorf("nothing is known of a Service %s in %s", e.Service, e.From)
+		return fmt.Errorf("there is no information about a Service %s in %s", e.Service, e.From)
 	}
 	if r == nil {
 		r = &records{}

@@ -55,7 +55,7 @@ type seen struct {
 	views  map[string]*Answers // by zone
 }
 
-// standIn has addresses in place of those that a derived Service would get.
+// standIn has placeholders for the addresses that a derived Service would get.
 var standIn = &corev1.Service{Spec: corev1.ServiceSpec{ClusterIPs: []string{"192.0.2.1", "2001:db8::1"}}} // RFC 5737, 3849
 
 func (s *State) look(key types.NamespacedName, o *Options) *look {

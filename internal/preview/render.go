@@ -149,7 +149,7 @@ func (s Screen) answer(a *Answer) string {
 	return text + tiers[a.Tier]
 }
 
-// tiers says how near the endpoints in use are, if the tier tells.
+// tiers says how near the endpoints in use are, if the tier shows that.
 var tiers = map[string]string{"cluster": " (cluster)", "zone": " (zone)", "region": " (region)"}
 
 func (s Screen) several(all []string) string {

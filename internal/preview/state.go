@@ -20,7 +20,7 @@ import (
 type State struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster
 	services map[types.NamespacedName]*records
-	// down are the clusters that don't run. Whatever their phase, their endpoints serve nobody.
+	// down are the clusters that don't run. Whatever their phase, their endpoints serve no client.
 	down map[string]bool
 
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.

@@ -28,7 +28,7 @@ func Decode(f io.ReaderAt, size int64) (*State, []manifests.Note, error) {
 		return decodeVersion1(io.NewSectionReader(f, 0, size))
 	}
 	if !bytes.HasPrefix(first, []byte(opening)) {
-		return nil, nil, errors.New("no state of a clusterset DNS server")
+		return nil, nil, errors.New("not a state of a clusterset DNS server")
 	}
 	var written int
 	if n, _ := fmt.Sscanf(string(first[len(opening):]), `{"version":%d`, &written); n == 1 && written != version {

@@ -28,7 +28,7 @@ const (
 
 // header is everything in a file except the objects and the checksum.
 type header struct {
-	Version    int       `json:"version"` // first, so that a later one is told by the first bytes
+	Version    int       `json:"version"` // first, so that the first bytes identify a later format
 	Known      time.Time `json:"known"`
 	Serial     uint32    `json:"serial"`
 	Cluster    Cluster   `json:"cluster"`

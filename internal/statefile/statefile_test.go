@@ -149,10 +149,10 @@ func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 		data []byte
 		want string
 	}{
-		{"empty", nil, "no state"},
-		{"another program's", []byte("{}\n"), "no state"},
-		{"a zeroed disk", make([]byte, 4096), "no state"},
-		{"the first word only", good[:len(opening)-1], "no state"},
+		{"empty", nil, "not a state"},
+		{"another program's", []byte("{}\n"), "not a state"},
+		{"a zeroed disk", make([]byte, 4096), "not a state"},
+		{"the first word only", good[:len(opening)-1], "not a state"},
 		{"the first line only", good[:bytes.IndexByte(good, '\n')], "cut off"},
 		{"a later version", sealed(strings.Replace(firstLine, `"version":2`, `"version":3`, 1)), "its format is version 3, and this release reads 2"},
 		{"cut off within the checksum", good[:len(good)-10], "cut off"},

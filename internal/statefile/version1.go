@@ -139,7 +139,7 @@ func decodeVersion1(r io.Reader) (*State, []manifests.Note, error) {
 				}
 			}
 			if group == nil {
-				return nil, nil, errors.New("a group of no object")
+				return nil, nil, errors.New("a group without an object")
 			}
 			group.Cluster, group.Region, group.Ports = it.Group.Cluster, it.Group.Region, ports1(it.Group.Ports)
 		case group != nil:

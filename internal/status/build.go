@@ -197,7 +197,7 @@ func (s *Services) here(l *LocalFacts) {
 		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady)); c != nil {
 			s.Problems = append(s.Problems, problem.because(c))
 		} else if len(e.Status.Conditions) == 0 {
-			problem.Reason, problem.Message = "Unseen", "no exporter has looked at it: does clusterset member run in this cluster?"
+			problem.Reason, problem.Message = "Unseen", "no agent has processed it: does clusterset member run in this cluster?"
 			s.Problems = append(s.Problems, problem)
 		}
 	}

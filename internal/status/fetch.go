@@ -68,7 +68,7 @@ func FetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 }
 
 // Renewed reads the hub's heartbeats: when each cluster renewed its Lease, by its own clock. Members may not read each other's, so
-// a refusal is no failure: the MemberClusters say much the same.
+// a refusal isn't a failure: the MemberClusters have much the same information.
 func Renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, error) {
 	var leases coordinationv1.LeaseList
 	err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})

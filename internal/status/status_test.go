@@ -68,7 +68,7 @@ func limited(mc *clustersetv1alpha1.MemberCluster) {
 // cloned is at work twice.
 func cloned(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue,
-		clustersetv1alpha1.ReasonCloneYields, "two clusters work with this one's identity, name and credentials"))
+		clustersetv1alpha1.ReasonCloneYields, "two clusters use this one's identity, name and credentials"))
 }
 
 // in is in communities, and says of them what the hub does.
@@ -89,7 +89,7 @@ func inCommunities(said, ofLyon *metav1.Condition) []clustersetv1alpha1.MemberCl
 		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(said)),
 		member("theirs", "", "", nil, in(said), func(mc *clustersetv1alpha1.MemberCluster) {
 			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse,
-				clustersetv1alpha1.ReasonNotOurs, "ServiceAccount clusterset-member-theirs/clusterset-member exists and is not ours"))
+				clustersetv1alpha1.ReasonNotOurs, "ServiceAccount clusterset-member-theirs/clusterset-member exists and isn't clusterset's"))
 		}),
 	}
 }
@@ -171,9 +171,9 @@ func facts() map[string]Facts {
 	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
 	said := clustersetv1alpha1.ConditionCommunitiesEnforced
 	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
-	frozen := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is of a version before communities, so it can't read with its rights")
+	frozen := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is older than communities, so it can't read with its rights")
 	waits := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonWaitsForAgents, "")
-	tooOld := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is of a version before communities, so all clusters can still read all exports; update it")
+	tooOld := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is older than communities, so all clusters can still read all exports; update it")
 	return map[string]Facts{
 		"last-resort":           {Now: now, Local: worn},
 		"held":                  {Now: now, Local: held},

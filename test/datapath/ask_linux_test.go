@@ -28,7 +28,7 @@ type way struct {
 }
 
 // answered waits until connections from every node of a cluster, over both families, are answered by each of the pods that has
-// an address of the family, and by nobody else. Where there is none they must be refused.
+// an address of the family, and by no other. If no pod has one, they must be refused.
 func (s *service) answered(cluster string, want ...*pod) {
 	s.Helper()
 	s.answeredBy(way{s.w.cluster(cluster).nodes, "tcp", 80}, want...)
@@ -67,8 +67,8 @@ func (s *service) isAnswered(w way, want pods) error {
 	return nil
 }
 
-// only has connections made from every node of a cluster, one after the other, until the function that it returns is called,
-// which fails the test if any of them was answered by nobody or by another than the pods.
+// only makes connections from every node of a cluster, one after another, until the returned function is called. That function
+// fails the test if any of them was not answered, or was answered by another pod.
 func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 	s.Helper()
 	nodes := s.w.cluster(cluster).nodes
@@ -138,14 +138,14 @@ func (s *service) vips(c *cluster) ([]netip.Addr, error) {
 // patience bounds each step of a connection. Where an answer is to come it comes in a millisecond.
 const patience = 5 * time.Second
 
-// What is said of connections that nobody answered.
+// Results of connections that were not answered.
 const (
 	refused = "(refused)"
 	silence = "(silence)"
 )
 
 // ask connects to an address from one of the node's, a number of times, and counts who answered. It stops at the first
-// connection that nobody answers.
+// connection without an answer.
 func (n *node) ask(network string, to netip.AddrPort, source netip.Addr, times int) (map[string]int, error) {
 	counts := map[string]int{}
 	err := n.ns.do(func() error {
@@ -211,7 +211,7 @@ func dial(network string, to netip.AddrPort, source netip.Addr) (net.Conn, error
 	return dialer.Dial(network, to.String())
 }
 
-// whoAnswers reads who is at the other end. Over UDP it has to ask.
+// whoAnswers reads the name of the other end. Over UDP it has to send a packet first.
 func whoAnswers(conn net.Conn) (string, error) {
 	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
 		return "", err

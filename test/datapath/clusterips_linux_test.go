@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// With --data-path=clusterips a ClusterSetIP leads to the exporters' ClusterIPs, behind each of which its own kube-proxy chooses.
+// With --data-path=clusterips a ClusterSetIP leads to the exporters' ClusterIPs. Each exporter's own kube-proxy chooses behind its ClusterIP.
 func TestClusterIPsFromABystander(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "minhang")
 	xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)
@@ -19,7 +19,7 @@ func TestClusterIPsFromABystander(t *testing.T) {
 	s.answered("chaoyang", minhang[1])
 }
 
-// The nearest of the exporters is used, while it has as many endpoints as are asked for.
+// The nearest exporter is used while it has at least min-ready endpoints.
 func TestTiersOfClusterIPs(t *testing.T) {
 	s := set(t).service(t, export{annotations: `clusterset.dev/min-ready: "2"`}, "xicheng", "minhang")
 	xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)

@@ -57,7 +57,7 @@ func (w *world) eventuallyPhase(t *testing.T, of *cluster, want clustersetv1alph
 	}
 }
 
-// restartAgent restarts the cluster's agent with these flags beside the usual ones.
+// restartAgent restarts the cluster's agent with these flags in addition to the usual ones.
 func (c *cluster) restartAgent(t *testing.T, flags ...string) {
 	t.Helper()
 	c.Agent.Stop()
@@ -72,7 +72,7 @@ func (c *cluster) startAgent(t *testing.T) {
 	}
 }
 
-// die takes the power from the cluster's nodes, on one of which its agent runs, until the end of the test.
+// die powers off the cluster's nodes, one of which runs its agent, until the end of the test.
 func (c *cluster) die(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -102,7 +102,7 @@ func (c *cluster) reconnect(t *testing.T) {
 	}
 }
 
-// unready has a cluster's imported EndpointSlices say that a pod is not ready.
+// unready marks a pod as not ready in a cluster's imported EndpointSlices.
 func (s *service) unready(cluster string, p *pod) {
 	s.Helper()
 	c := s.w.cluster(cluster)

@@ -7,7 +7,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A drained cluster is used, by itself too, where nothing else is left.
+// A drained cluster is used only if no other is left, even if it is the client's own.
 func TestDrain(t *testing.T) {
 	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -47,7 +47,7 @@ func (s *service) undrain(cluster string) {
 	s.w.clusterset(s, "undrain", cluster)
 }
 
-// A cluster that is silent is used after all others, then only where nothing else is left, and soon after it is back.
+// A silent cluster is used after all others, then only if no other is left, and again soon after it is back.
 func TestDeadCluster(t *testing.T) {
 	w := set(t)
 	w.hurryHub(t)

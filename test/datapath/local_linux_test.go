@@ -7,7 +7,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A rollout while the hub is away is right in the cluster that it happens in, and the hub's return disturbs nothing.
+// A rollout while the hub is down takes effect in its own cluster, and the hub's return disturbs nothing.
 func TestRolloutWithoutTheHub(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng", "minhang")

@@ -40,8 +40,8 @@ func newNetwork() (*network, error) {
 	)
 }
 
-// plug connects the namespace of a cluster's node. Its pods are addresses of its own: all of the range are local to it, and
-// any of them can be listened at. The cluster's first node also gets what is sent to the cluster's Services from elsewhere.
+// plug connects the namespace of a cluster's node. All addresses of the node's pod range are local to it, so any of them can be
+// listened on. The cluster's first node also gets packets that other clusters send to the cluster's Services.
 func (w *network) plug(ns *namespace, c, n int) error {
 	if err := ns.set(
 		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1", "net/ipv6/conf/default/accept_dad=0",
@@ -82,7 +82,7 @@ func (w *network) plug(ns *namespace, c, n int) error {
 	`, node4(c, n), node6(c, n), pods4(c, n), pods6(c, n)))
 }
 
-// cut has the router drop without a word what comes from a node and goes to it, as when the node's power fails.
+// cut makes the router silently drop packets from and to a node, like a power failure of the node.
 func (w *network) cut(c, n int) error {
 	return w.router.run(fmt.Sprintf(`
 		nft add table inet %[1]s
@@ -97,8 +97,8 @@ func (w *network) mend(c, n int) error {
 	return w.router.run("nft delete table inet " + port(c, n))
 }
 
-// hidePods has the router drop what a cluster's nodes send to other clusters' pods, as where only Services are routed, for the
-// time of the test.
+// hidePods makes the router drop what a cluster's nodes send to other clusters' pods, for the duration of the test, as in a network
+// that routes only Services.
 func (w *network) hidePods(t testing.TB, of *cluster) {
 	t.Helper()
 	commands := "nft add table inet hidden\nnft add chain inet hidden pass { type filter hook forward priority 0 ; }\n"

@@ -35,7 +35,7 @@ type nodeSpec struct {
 	mode mode
 }
 
-// node is a network namespace with a kube-proxy, and the Node object that stands for it. There is no kubelet.
+// node is a network namespace with a kube-proxy, and its Node object. There is no kubelet.
 type node struct {
 	nodeSpec
 	name    string
@@ -47,7 +47,7 @@ type node struct {
 	api     net.Listener
 }
 
-// addNode makes a node and starts its kube-proxy. What there is of it is returned beside an error too.
+// addNode creates a node and starts its kube-proxy. After an error it also returns the part that was created.
 func (c *cluster) addNode(ctx context.Context, spec nodeSpec) (*node, error) {
 	n := &node{nodeSpec: spec, cluster: c, number: len(c.nodes) + 1}
 	n.name = fmt.Sprintf("%s-%d", c.Name, n.number)
@@ -112,7 +112,7 @@ func (n *node) start(ctx context.Context) (err error) {
 	if err := n.setZone(ctx, ""); err != nil {
 		return err
 	}
-	kubeconfig, err := n.cluster.Plane.KubeconfigFor("system:kube-proxy") // who has the role system:node-proxier
+	kubeconfig, err := n.cluster.Plane.KubeconfigFor("system:kube-proxy") // has the role system:node-proxier
 	if err != nil {
 		return err
 	}
@@ -133,8 +133,8 @@ func (n *node) start(ctx context.Context) (err error) {
 	return n.setZone(ctx, zone)
 }
 
-// proxyConfig is kubeadm's, but for how soon kube-proxy acts (a second after the last change, else) and for settings that are
-// the whole machine's.
+// proxyConfig is kubeadm's configuration, except that kube-proxy acts at once (the default is a second after the last change), and
+// without settings that affect the whole machine.
 func (n *node) proxyConfig(kubeconfig string) string {
 	c := n.cluster.number
 	return fmt.Sprintf(`
@@ -157,11 +157,11 @@ metricsBindAddress: "127.0.0.1:10249"
 
 const healthz = "127.0.0.1:10256"
 
-// healthy returns nil once kube-proxy has programmed all that there is.
+// healthy returns nil once kube-proxy has programmed all changes.
 func (n *node) healthy(ctx context.Context) error { return n.get(ctx, "http://"+healthz+"/healthz") }
 
-// proxyStarted returns nil once kube-proxy is healthy, which it also says while it starts, and has reported its start: everything is
-// registered by then.
+// proxyStarted returns nil once kube-proxy is healthy, which it also reports while it starts, and has reported its start. By then
+// all its handlers are registered.
 func (n *node) proxyStarted(ctx context.Context) error {
 	if err := n.healthy(ctx); err != nil {
 		return err

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// orphanEnv has the test binary make namespaces, with a process in them, and stay with them until it is killed.
+// orphanEnv makes the test binary create namespaces with a process in them, and wait until it is killed.
 const orphanEnv = "CLUSTERSET_TEST_NAMESPACES"
 
 // leaveOrphans says which namespaces it made.

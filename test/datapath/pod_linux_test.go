@@ -109,7 +109,7 @@ func (ps pods) ready(is bool) {
 	}
 }
 
-// names are those of the pods, in order, of which have an address of the family.
+// names are the names of the pods that have an address of the family, in order.
 func (ps pods) names(v6 bool) []string {
 	names := []string{}
 	for _, p := range ps {

@@ -24,9 +24,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The chart's two DNS servers are replaced one after the other, as its Deployment does it, while clients ask them through kube-proxy
-// over sockets that they keep. One query can get lost whatever a server does: kube-proxy removes a client's conntrack entry while the
-// answer is under way. Nobody waits in vain twice in a row, as all did whose server had ended or fallen silent.
+// The chart's two DNS servers are replaced one after another, as by its Deployment, while clients query them through kube-proxy over
+// sockets that they keep. One query can get lost whatever a server does: kube-proxy removes a client's conntrack entry while the
+// answer is under way. No client loses two queries in a row, as every client of an ended or silent server did.
 func TestRolloutOfDNSServers(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng")
@@ -67,7 +67,7 @@ type rollout struct {
 	asking  sync.WaitGroup
 }
 
-// dnsServer is a server that runs in a node's namespace, at an address of its own.
+// dnsServer is a server that runs in a node's namespace, with its own address.
 type dnsServer struct {
 	*fleet.Program
 	node                 *node
@@ -125,9 +125,9 @@ func (r *rollout) start() *dnsServer {
 	return d
 }
 
-// end deletes a server's pod: the server is told to end at once, and its endpoint is ready no more, but serving while it says so. It
-// returns when the server has ended. Its probe comes later than the chart has it come, so that a server which is silent until it is
-// probed has somebody wait in vain twice.
+// end deletes a server's pod: the server gets SIGTERM at once, and its endpoint is no longer ready, but serving while the server says
+// so. It returns when the server has ended. Its probe comes later than the chart's, so that a server that is silent until its probe
+// loses two queries of a client.
 func (r *rollout) end(d *dnsServer) {
 	r.Helper()
 	r.mu.Lock()

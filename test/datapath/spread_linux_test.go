@@ -12,7 +12,7 @@ import (
 // everywhere is a service whose endpoints are all of one tier.
 var everywhere = export{annotations: "clusterset.dev/prefer: none"}
 
-// Endpoints of one tier share the connections, whichever clusters they are of, over TCP and UDP and over both families.
+// Endpoints of one tier share the connections, whichever cluster they are in, over TCP and UDP and over both families.
 func TestSpread(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -68,7 +68,7 @@ func TestUnitedPorts(t *testing.T) {
 	}
 }
 
-// A client stays with the endpoint that answered it first, until that goes.
+// A client stays with the endpoint that answered it first until that endpoint is gone.
 func TestSessionAffinity(t *testing.T) {
 	e := everywhere
 	e.spec = "sessionAffinity: ClientIP"
@@ -117,7 +117,7 @@ func (s *service) sticks(c *cluster, want pods) error {
 	return nil
 }
 
-// A flow of UDP moves on when its endpoint goes, though it never pauses for long enough to be forgotten.
+// A UDP flow moves when its endpoint is gone, although it never pauses long enough for its conntrack entry to expire.
 func TestUDPFlowMovesOn(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "minhang")
 	all := append(s.pods("xicheng", 2), s.pods("minhang", 1)...)

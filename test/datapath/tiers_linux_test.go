@@ -95,7 +95,7 @@ func TestMinReady(t *testing.T) {
 	s.answered("xicheng", xicheng...)
 }
 
-// Endpoints beyond the boundary are not used, also where no other is left.
+// Endpoints beyond the boundary are not used, even if no other is left.
 func TestBoundary(t *testing.T) {
 	s := set(t).service(t, export{annotations: "clusterset.dev/boundary: region"}, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -117,7 +117,7 @@ func TestBoundary(t *testing.T) {
 	s.answered("minhang")
 }
 
-// Each port and each family goes by the endpoints that it has.
+// Each port and each family is ranked among the endpoints that have it.
 func TestTiersOfPortsAndFamilies(t *testing.T) {
 	s := set(t).service(t, export{}, "xicheng", "minhang")
 	s.export(export{ports: []servicePort{httpPort, adminPort}}, "chaoyang")
@@ -143,7 +143,7 @@ func TestNodeInANewZone(t *testing.T) {
 	joined := s.w.cluster("xicheng").node(t, nodeSpec{"hebei", nftables})
 	s.answeredBy(way{[]*node{joined}, "tcp", 80}, chaoyang...)
 	s.answeredBy(way{old, "tcp", 80}, xicheng...)
-	// Pods of its own lie in its zone too.
+	// Its own pods are in its zone too.
 	there := s.podOn(joined)
 	s.publish()
 	s.answeredBy(way{[]*node{joined}, "tcp", 80}, append(chaoyang, there)...)
@@ -154,7 +154,7 @@ func TestNodeInANewZone(t *testing.T) {
 	s.answered("xicheng", xicheng...)
 }
 
-// A node without a zone label ignores every hint, so that a cluster that has one goes by its MemberCluster's place.
+// A node without a zone label ignores all hints, so a cluster with such a node is ranked from its MemberCluster's location.
 func TestNodeWithoutAZone(t *testing.T) {
 	w := set(t)
 	unlabelled := w.cluster("xicheng").nodes[1]

@@ -13,9 +13,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestUpgrade goes back to earlier versions of the hub process and the agents and forth again, one process after the other, while
-// connections are made through ClusterSetIPs. None may fail; and in each cluster they go where its agent's version says. After
-// each step a cluster is drained and undrained, so that the version in charge has something to do.
+// TestUpgrade moves the hub process and the agents to earlier versions and back, one process at a time, while connections are made
+// through ClusterSetIPs. None may fail, and in each cluster they go where the version of its agent directs them. After each step a
+// cluster is drained and undrained, so that the running versions have something to do.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv("CLUSTERSET_CHAOS") == "" {
 		t.Skip("compiles other versions: part of make chaos, which sets CLUSTERSET_CHAOS")

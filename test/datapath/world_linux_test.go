@@ -50,7 +50,7 @@ var specs = []struct {
 	{fleet.Location{Cluster: "minhang", Zone: "shanghai", Region: "south"}, []nodeSpec{{"shanghai", nftables}}},
 }
 
-// launch starts the set. What was started is returned beside an error too.
+// launch starts the set. After an error it also returns what was started.
 func launch(ctx context.Context, dir string) (*world, error) {
 	w := &world{dir: dir}
 	err := w.launch(ctx)
@@ -161,7 +161,7 @@ func (w *world) cluster(name string) *cluster {
 	panic("there is no cluster " + name)
 }
 
-// programs are all that run beside the control planes.
+// programs are all programs except the control planes.
 func (w *world) programs() []*fleet.Program {
 	all := []*fleet.Program{w.hub.Process}
 	for _, c := range w.clusters {

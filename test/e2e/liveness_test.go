@@ -166,7 +166,7 @@ func TestSilentCluster(t *testing.T) {
 	near.eventually(db, "A", pod(beijing))
 	beijing.dns.eventually(web, "A", ip["beijing"])
 	if now := f.hub.versions("beijing", ns); now != records {
-		t.Errorf("the records were written anew:\n%s, were\n%s", now, records)
+		t.Errorf("the records were written again:\n%s, were\n%s", now, records)
 	}
 }
 

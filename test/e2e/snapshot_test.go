@@ -268,8 +268,8 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 		data         func() []byte
 	}{
 		{"cut off", "checksum doesn't match", func() []byte { return good[:len(good)/2] }},
-		{"another program's", "no state of a clusterset DNS server", func() []byte { return []byte("{}") }},
-		{"another cluster's", "it is of another cluster", func() []byte {
+		{"another program's", "not a state of a clusterset DNS server", func() []byte { return []byte("{}") }},
+		{"another cluster's", "it is from another cluster", func() []byte {
 			return changedState(t, good, func(s *statefile.State) { s.Cluster.CAs = []string{"00"} })
 		}},
 		{"old", "older than 1h0m0s", func() []byte {

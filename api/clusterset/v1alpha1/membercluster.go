@@ -230,16 +230,16 @@ const (
 	// ReasonNotOurs goes with Joined=False and CommunitiesEnforced=False: an object that is needed exists, but isn't clusterset's.
 	ReasonNotOurs = "NotOurs"
 
-	// ConditionCommunitiesEnforced says whether what the cluster can read on the hub is bound by its communities. It is there only while
-	// some cluster of the set is in another community than the default one. Missing then, the hub process is of an earlier version, or
+	// ConditionCommunitiesEnforced says whether the hub limits what the cluster can read to its communities. It exists only while some
+	// cluster of the set is in another community than the default one. If it is missing then, the hub process has an earlier version, or
 	// lacks rights, and nothing is enforced.
 	ConditionCommunitiesEnforced = "CommunitiesEnforced"
 
 	// ReasonEnforced goes with CommunitiesEnforced=True.
 	ReasonEnforced = "Enforced"
 
-	// ReasonAgentTooOld goes with CommunitiesEnforced: this cluster's agent doesn't know communities. False: the set's communities are not
-	// enforced because of it. True: they were before, and its imports stay as they are until it is updated.
+	// ReasonAgentTooOld goes with CommunitiesEnforced: this cluster's agent doesn't know communities. With False, the set's communities are
+	// not enforced because of it. With True, they were enforced before, and its imports stay as they are until it is updated.
 	ReasonAgentTooOld = "AgentTooOld"
 
 	// ReasonWaitsForAgents goes with CommunitiesEnforced=False: other clusters have the reason AgentTooOld.

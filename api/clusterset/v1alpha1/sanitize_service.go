@@ -62,8 +62,8 @@ func (e *ExportedService) Sanitized() (*ExportedService, field.ErrorList) {
 // MaxExportTo is the most clusters and communities that an export can be for.
 const MaxExportTo = 64
 
-// sanitizeExportTo leaves out what can't be the name of a cluster or a community. Where nothing is left, the export is for nobody but its own
-// cluster: nothing at all would make it everybody's.
+// sanitizeExportTo leaves out what can't be the name of a cluster or a community. If nothing is left, only the exporting cluster imports
+// the service: an empty list would mean all clusters.
 func (e *ExportedService) sanitizeExportTo(path *field.Path, errs *field.ErrorList) {
 	if len(e.Spec.ExportTo) == 0 {
 		return
@@ -233,8 +233,8 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.Erro
 	}
 }
 
-// sanitizeLabels removes keys from m that can't be, or must not be, a label of ours. It goes in the order of the keys, so that
-// every importer removes the same.
+// sanitizeLabels removes keys from m that can't be, or must not be, a label of ours. It visits keys in order, so that every importer
+// removes the same ones.
 func sanitizeLabels(m map[string]string, path *field.Path, errs *field.ErrorList) {
 	left := api.MaxExportedKeys
 	for _, key := range slices.Sorted(maps.Keys(m)) {

@@ -21,18 +21,18 @@ import (
 	"github.com/clusterset/clusterset/internal/mcs"
 )
 
-// Cluster is an API server as a command reaches it.
+// Cluster is an API server that a command uses.
 type Cluster struct {
 	client.Client
 	// What is its part, for messages: "cluster" or "hub".
 	What string
 	// Server is its address, Flags those that chose it.
 	Server, Flags string
-	// Rights says what to do about a right that is missing. Empty: what those can do who only look.
+	// Rights says what to do about a missing right. If it is empty, the advice for read-only commands is used.
 	Rights string
 }
 
-// Open returns a cluster. It asks nothing of it yet.
+// Open returns a cluster. It sends no request yet.
 func Open(config *rest.Config, what, flags string) (*Cluster, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandler = rest.NoWarnings{} // users can do nothing about a deprecated v1alpha1
@@ -53,19 +53,18 @@ func (c *Cluster) MemberClusters(ctx context.Context) ([]clustersetv1alpha1.Memb
 	return list.Items, nil
 }
 
-// ServiceImports lists ServiceImports. Where their kind isn't served there are none.
+// ServiceImports lists ServiceImports. If the kind isn't served, there are none.
 func (c *Cluster) ServiceImports(ctx context.Context, options ...client.ListOption) ([]mcsv1beta1.ServiceImport, error) {
 	return listMCS[mcsv1beta1.ServiceImport](ctx, c, "ServiceImport", options)
 }
 
-// ServiceExports lists ServiceExports. Where their kind isn't served there are none.
+// ServiceExports lists ServiceExports. If the kind isn't served, there are none.
 func (c *Cluster) ServiceExports(ctx context.Context, options ...client.ListOption) ([]mcsv1beta1.ServiceExport, error) {
 	return listMCS[mcsv1beta1.ServiceExport](ctx, c, "ServiceExport", options)
 }
 
-// Name returns the cluster's name in its set, empty where nothing says it: as its ClusterProperty (KEP-2149, "Well-known
-// properties") or as the Secret that join made has it. It is told for convenience, so that no failure to find it is one of
-// the command.
+// Name returns the cluster's name in its set, from its ClusterProperty (KEP-2149, "Well-known properties") or from the Secret
+// that join created, or "" if neither has it. The name is only a convenience, so a failure to read it is no error.
 func (c *Cluster) Name(ctx context.Context) string {
 	if mapping, err := c.RESTMapper().RESTMapping(schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}); err == nil {
 		property := &unstructured.Unstructured{}
@@ -75,7 +74,7 @@ func (c *Cluster) Name(ctx context.Context) string {
 			return name
 		}
 	}
-	secret := &metav1.PartialObjectMetadata{} // the credentials themselves stay where they are
+	secret := &metav1.PartialObjectMetadata{} // without the credentials
 	secret.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Secret"))
 	if c.Get(ctx, client.ObjectKey{Namespace: api.SystemNamespace, Name: api.HubSecret}, secret) != nil {
 		return ""
@@ -83,8 +82,8 @@ func (c *Cluster) Name(ctx context.Context) string {
 	return secret.Labels[api.LabelCluster]
 }
 
-// listMCS lists a kind of the Multi-Cluster Services API, v1beta1 where that is served and v1alpha1 else, which has the same
-// fields.
+// listMCS lists a kind of the Multi-Cluster Services API in version v1beta1, or in v1alpha1, which has the same fields, if v1beta1
+// isn't served.
 func listMCS[T any](ctx context.Context, c *Cluster, kind string, options []client.ListOption) ([]T, error) {
 	list := &unstructured.UnstructuredList{}
 	var err error
@@ -109,7 +108,7 @@ func listMCS[T any](ctx context.Context, c *Cluster, kind string, options []clie
 	return items, nil
 }
 
-// NotServed reports whether an API server doesn't know the kind that it was asked for.
+// NotServed reports whether an API server doesn't know the requested kind.
 func NotServed(err error) bool {
 	return err != nil && (meta.IsNoMatchError(err) || errors.As(err, new(*meta.NoKindMatchError)))
 }

@@ -1,5 +1,5 @@
-// Package objects reads what the commands of a person (`clusterset status`, `explain`, `drain`, `doctor`) look at from API
-// servers, in whichever version is served there, and says in one line what is wrong where that fails.
+// Package objects reads objects from API servers for the interactive commands (`clusterset status`, `explain`, `drain`, `doctor`),
+// in the version that is served, and turns errors into one line that says what to do.
 //
-// It is the thin edge of the packages status, explain and doctor, which decide on values alone.
+// It is the thin edge of the packages status, explain and doctor, which are pure.
 package objects

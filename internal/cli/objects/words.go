@@ -24,8 +24,8 @@ type Error struct {
 func (e *Error) Error() string { return e.Did + "; " + e.Cure }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Words says what an error of the cluster's API server means for the user. It is for errors of requests,
-// as they come from the client.
+// Words says what an error of the cluster's API server means for the user. It takes the error of a request, as the client returns
+// it.
 func (c *Cluster) Words(err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
@@ -34,8 +34,8 @@ func (c *Cluster) Words(err error) error {
 	return &Error{Did: did, Cure: cure, Err: err}
 }
 
-// Explain is Words for an error that others have put words to: it is left as it is, unless it comes from not being understood,
-// not being let in or not being reached.
+// Explain is Words for an error that is already wrapped: it stays as it is, unless the API server doesn't know the kind, refuses the
+// request, or can't be reached or trusted.
 func (c *Cluster) Explain(err error) error {
 	if err == nil || errors.As(err, new(*Error)) {
 		return err
@@ -63,7 +63,7 @@ func (c *Cluster) known(err error) (did, cure string, ok bool) {
 		return fmt.Sprintf("%s doesn't know %s", at, noKind.GroupKind.Kind),
 			fmt.Sprintf("%s: is it the right context? If so, clusterset join --install-crds makes it part of a set", check), true
 	case apierrors.IsForbidden(err):
-		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), cmp.Or(c.Rights, "have the right granted, or use another account; clusterset doctor lists what is needed"), true
+		return fmt.Sprintf("%s refuses: %s", at, oneLine(err)), cmp.Or(c.Rights, "ask for the right, or use another account; clusterset doctor lists what is needed"), true
 	case apierrors.IsUnauthorized(err):
 		return at + " doesn't accept these credentials", "log in again, or " + check, true
 	case errors.As(err, &certificate):
@@ -74,13 +74,13 @@ func (c *Cluster) known(err error) (did, cure string, ok bool) {
 	return "", "", false
 }
 
-// unreachable reports whether no answer came.
+// unreachable reports whether there was no answer.
 func unreachable(err error) bool {
 	var u *url.Error
 	return errors.As(err, &u) || errors.As(err, new(net.Error)) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// cause leaves out the request, which says nothing to who didn't write it.
+// cause leaves out the request, which means nothing to a user.
 func cause(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError

@@ -1,4 +1,4 @@
-// Package screen lays out what a person reads in a terminal: columns, and colours where there is a terminal to show them.
+// Package screen lays out text for terminals: columns and, if the terminal shows them, colours.
 package screen
 
 import (
@@ -11,7 +11,7 @@ import (
 // Colour is how a cell stands out.
 type Colour string
 
-// The colours, by what they say rather than how they look.
+// The colours, named for what they mean.
 const (
 	Plain Colour = ""
 	Good  Colour = "32"
@@ -36,17 +36,17 @@ func T(texts ...string) []Cell {
 	return cells
 }
 
-// Writer gathers a screen.
+// Writer builds a screen.
 type Writer struct {
 	b strings.Builder
 	// Colours enables colours, for terminals.
 	Colours bool
 }
 
-// String returns what was gathered.
+// String returns the text written so far.
 func (w *Writer) String() string { return w.b.String() }
 
-// Line writes cells one after the other.
+// Line writes cells one after another, and ends the line.
 func (w *Writer) Line(cells ...Cell) {
 	var line strings.Builder
 	for _, c := range cells {
@@ -108,8 +108,8 @@ func (w *Writer) paint(c Cell) string {
 	return "\x1b[" + string(c.Colour) + "m" + text + "\x1b[0m"
 }
 
-// Printable takes control characters out of a text: object names and messages come from other clusters, and an escape
-// sequence among them would be the terminal's to obey.
+// Printable removes control characters: object names and messages come from other clusters, and a terminal would execute an escape
+// sequence in them.
 func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

@@ -24,9 +24,9 @@ import (
 
 // Intervals of a Hub and a Member.
 const (
-	// settle is how long changes of records are gathered before the console gets them.
+	// settle is how long changes of records are collected before the console gets them.
 	settle = 500 * time.Millisecond
-	// ask is the time between two requests that tell whether the hub answers, and read the heartbeats.
+	// ask is the time between two requests that read the heartbeats and show whether the hub answers.
 	ask = 5 * time.Second
 )
 
@@ -89,7 +89,7 @@ func (h *Hub) run(ctx context.Context) error {
 		synced = append(synced, registered.HasSynced)
 	}
 	var workers sync.WaitGroup
-	workers.Go(func() { _ = watches.AnewWhenBack(ctx) })
+	workers.Go(func() { _ = watches.RelistWhenBack(ctx) })
 	workers.Go(func() { h.pass(ctx, synced) })
 	workers.Go(func() {
 		each(ctx, ask, func() { h.ask(ctx, synced) })
@@ -161,7 +161,7 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 	}
 }
 
-// ask reads the heartbeats, and finds out whether the hub answers. A watch doesn't tell: it is silent as long as nothing changes.
+// ask reads the heartbeats, and finds out whether the hub answers. A watch doesn't show that: it is silent as long as nothing changes.
 func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	err := h.readable(ctx)
 	var renewed map[string]time.Time

@@ -21,7 +21,7 @@ const look = 15 * time.Second
 // Members are the members for which kubeconfig contexts were given.
 type Members []*Member
 
-// Member reads a member. It doesn't watch: what a member adds to the hub's records is for people to read.
+// Member reads a member. It doesn't watch, because a user doesn't need a member's objects within a second.
 type Member struct {
 	context string
 	cluster *objects.Cluster
@@ -37,7 +37,7 @@ func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, 
 	return &Member{name, c, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server})}, nil
 }
 
-// Run reads the member again and again until the context is done.
+// Run reads the member periodically until the context is done.
 func (m *Member) Run(ctx context.Context) {
 	each(ctx, look, func() {
 		local, err := status.FetchLocal(ctx, m.cluster)
