@@ -46,7 +46,7 @@ func (b *braked) lose(from, n int) (keys []types.NamespacedName) {
 	return keys
 }
 
-// run asks about each service until it is held or goes, and returns how many do which.
+// run asks about each service until it is held or withdrawn, and returns the number of each.
 func (b *braked) run(keys []types.NamespacedName) (held, gone int) {
 	b.Helper()
 	for _, key := range keys {
@@ -130,7 +130,7 @@ func TestBrakeLetsSingleOnesGoAtOnce(t *testing.T) {
 	})
 }
 
-// A hub that refuses a withdrawal for a while, such as one whose etcd is full, makes one service many requests, and no mass of them.
+// A hub that refuses a withdrawal for a while, such as one whose etcd is full, causes many requests for one service, which must not count as many services.
 func TestBrakeCountsAServiceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 14)

@@ -68,7 +68,7 @@ func TestClaim(t *testing.T) {
 
 func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The first renewal takes over from a silent cluster. Someone else's Lease after that is of a live one.
+		// The first renewal takes over from a silent cluster. After that, someone else's Lease is that of a running one.
 		renewals := 0
 		name := &claim{run: "1"}
 		var ours *coordinationv1.Lease
@@ -96,7 +96,7 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 	})
 }
 
-// What the Lease is found to be tells whether the hub is still the one that it was when we wrote last.
+// The Lease shows whether the hub is still the one that was last written to.
 func TestASetBackHubIsNoticed(t *testing.T) {
 	var there *coordinationv1.Lease
 	var away error

@@ -43,7 +43,7 @@ func (h *leaseHub) counts(run string) (n int) {
 	return n
 }
 
-// told returns how often a run has said something.
+// told returns how often a run has reported an event.
 func (h *leaseHub) told(event string) (n int) {
 	h.write(func() {
 		for _, e := range h.events {
@@ -128,7 +128,7 @@ func inClonesHub(t *testing.T, test func(t *testing.T, h *leaseHub)) {
 	synctest.Test(t, func(t *testing.T) { test(t, &leaseHub{renews: map[string]int{}}) })
 }
 
-// Of two agents of one identity the one that started later stops, and both say so; whatever their clocks say, one goes on and one stops.
+// Of two agents with one identity the one that started later stops, and both report it. Whatever their clocks say, exactly one continues.
 // Rule C26 of docs/spec/control-plane.md.
 func TestOfTwoClonesTheLaterYields(t *testing.T) {
 	for _, c := range []struct {
@@ -164,7 +164,7 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 				if n := agents[c.goes].relists.Load(); n > 2 {
 					t.Errorf("the one that goes on listed everything again %d times", n)
 				}
-				// The clone is joined under a name of its own.
+				// The clone joins under its own name.
 				agents[c.ends].stop()
 				elapse(15 * time.Minute)
 				if lease, _ := h.read(t.Context()); h.told(c.goes+" CloneGone") != 1 || lease.Annotations[api.AnnotationYields] != "" {

@@ -120,7 +120,7 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	}
 }
 
-// The API refuses an Event whose reason is longer, and nobody would hear of the conflict.
+// The API refuses an Event with a longer reason, so users wouldn't see the conflict.
 func TestEventReasonsFit(t *testing.T) {
 	one := metav1.Condition{Type: "Conflict", Reason: "PortConflict"}
 	all := metav1.Condition{Type: "Conflict", Reason: strings.Repeat("InternalTrafficPolicyConflict,", 9)}

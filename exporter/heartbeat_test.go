@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// unclaimed is a name that nobody else works under, on a hub that answers.
+// unclaimed returns a name that no other agent uses, on a hub that answers.
 func unclaimed() *claim {
 	return &claim{lease: func(context.Context) (*coordinationv1.Lease, error) { return nil, nil }}
 }
@@ -161,8 +161,8 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// An API server that starts refuses the first requests. This cluster doesn't wait for its next heartbeat to learn what the hub is now, and
-// renews nothing before it has: the Lease that it finds is what tells.
+// An API server that starts refuses the first requests. This cluster doesn't wait for its next heartbeat to learn the hub's state, and
+// renews nothing before that: only the Lease shows whether the hub was restored.
 func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ready, back := time.Now(), make(chan struct{}), make(chan struct{}, 1)
@@ -174,7 +174,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 			if starting.Load() {
 				return nil, errors.New("it starts")
 			}
-			return nil, nil // that of before is gone
+			return nil, nil // the earlier one is gone
 		}}
 		name.mine()
 		h := &heartbeat{

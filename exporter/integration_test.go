@@ -178,7 +178,7 @@ endpoints: [{addresses: [10.9.0.1]}]
 		w.awaitCondition("web", "Valid=False/NoService", "Ready=False/Pending")
 	})
 	t.Run("removing the mark removes its ServiceExport and no other", func(t *testing.T) {
-		w.member.Apply(t, manifest(webService, "marked")) // takes the label away: the field manager is the same
+		w.member.Apply(t, manifest(webService, "marked")) // removes the label: the field manager is the same
 		w.awaitRecords("marked", -1)
 		kube.Eventually(t, 20*time.Second, func() error {
 			err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "marked"}, &mcsv1beta1.ServiceExport{})

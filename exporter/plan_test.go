@@ -115,7 +115,7 @@ func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	}
 }
 
-// The time of a change goes with the change, to tell how long it took, and wakes nobody by itself.
+// The time of a change is written with the change, to measure how long it took, and is never written on its own.
 func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 	const key, first, second = corev1.EndpointsLastChangeTriggerTime, "2026-01-02T03:04:05.06Z", "2026-01-02T04:00:00Z"
 	at := func(n int, stated string) Source {

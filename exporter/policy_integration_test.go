@@ -50,8 +50,8 @@ func TestAHubThatDoesNotKnowPolicies(t *testing.T) {
 		return nil
 	})
 
-	// Once it is upgraded, the next change gets there. It may take more than one: for a moment the API server serves watches
-	// by the old schema.
+	// Once it is upgraded, the next change gets there. It may take several changes: for a moment the API server serves watches with the old
+	// schema.
 	w.hub.Apply(t, known)
 	change := 0
 	kube.Eventually(t, 30*time.Second, func() error {

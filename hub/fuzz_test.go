@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// FuzzLease has a member write Leases of any JSON. It can seem alive or silent by that, itself alone: another member's phase
-// stays as it is, and what its status takes over is short, printable text.
+// FuzzLease lets a member write Leases with any JSON. With them it can seem alive or silent, but only itself: another member's phase stays
+// as it is, and what the status takes from the Lease is short, printable text.
 func FuzzLease(f *testing.F) {
 	for _, text := range []string{
 		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"v1.2.3"}},"spec":{"holderIdentity":"agent","renewTime":"2026-01-01T00:00:00.000000Z","leaseDurationSeconds":40}}`,

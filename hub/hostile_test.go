@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The hub's API server keeps neither communities nor an exportTo that could be taken for something else, whoever writes them.
+// The hub's API server keeps neither communities nor an exportTo that could be mistaken for something else, whoever writes them.
 func TestAPIServerRefusesHostileNames(t *testing.T) {
 	hub := kube.Start(t)
 	hub.Apply(t, crds.All()...)

@@ -76,7 +76,7 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 	w.awaitEvents("c", clustersetv1alpha1.ReasonHeartbeatMissed, clustersetv1alpha1.ReasonHeartbeatExpired, clustersetv1alpha1.ReasonHeartbeatSeen, "RecordsForgotten")
 }
 
-// All members watch MemberClusters. A heartbeat is nothing to them, nor is an export.
+// All members watch MemberClusters. A heartbeat must not change them, nor must an export.
 func TestHeartbeatsReachNobody(t *testing.T) {
 	w := newWorld(t, "a")
 	w.run()
@@ -126,7 +126,7 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	}
 	kube.Eventually(t, 10*time.Second, func() error { return errors.Join(paused("b"), paused("c")) })
 	w.awaitEvents("b", clustersetv1alpha1.ReasonMostMembersSilent)
-	// A process that takes over keeps the brake on, and nobody sees it let go in between.
+	// A process that takes over keeps the brake on, and the status never shows it released in between.
 	stop()
 	w.run()
 	// Well beyond the time to expire. There is nothing to poll for: it is about what doesn't happen.
@@ -150,8 +150,8 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	}
 }
 
-// Left is said, by leave and by deleting the MemberCluster: rights and records go, the MemberCluster says so for a while and then
-// goes too. The name can be taken up again at any time.
+// A cluster leaves by leave, or by deletion of its MemberCluster: rights and records are deleted, and the MemberCluster stays for a while to
+// say so. The name can be used again at any time.
 // Rule C25 of docs/spec/control-plane.md.
 func TestMemberThatLeaves(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")

@@ -23,8 +23,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// On a bare API server, which has nobody to count: what a member's credentials can write is bounded, the API server says so to who
-// writes too much, and the hub to everybody.
+// The API server is bare, without a controller that counts. What a member's credentials can write is bounded, the API server's response says
+// so to the writer, and the hub process reports it to everyone.
 func TestMemberCannotFillTheHub(t *testing.T) {
 	w := newWorld(t, "a")
 	w.maxServices = 3
@@ -50,7 +50,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 		}
 		return err
 	}
-	kube.Eventually(t, 30*time.Second, counts) // until then nobody is counted
+	kube.Eventually(t, 30*time.Second, counts) // until then nothing is counted
 
 	// A kube-controller-manager fills in what the quota allows, before it can count.
 	quota.Status.Used = nil

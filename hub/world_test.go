@@ -59,7 +59,7 @@ func newWorldOn(t *testing.T, plane *kube.ControlPlane, members ...string) *worl
 	return w
 }
 
-// beat renews the Leases of all that are alive, ten times per threshold of the hub in these tests.
+// beat renews the Leases of all running members, ten times per threshold of the hub in these tests.
 func (w *world) beat(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()

@@ -18,11 +18,11 @@ type aHub struct {
 
 	mu        sync.Mutex
 	version   int
-	oldest    int                       // which it can go on from
+	oldest    int                       // the oldest version that a watch can resume from
 	records   map[string]map[string]int // their versions by namespace and name
 	history   []change
 	forbidden map[string]bool // namespaces
-	silent    map[string]bool // namespaces of which watches don't get an answer
+	silent    map[string]bool // namespaces whose watches get no answer
 	changed   chan struct{}   // closed with each change
 	cut       chan struct{}   // closed to end all watches
 	requests  []string

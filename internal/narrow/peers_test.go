@@ -26,7 +26,7 @@ import (
 	"github.com/clusterset/clusterset/internal/hubwatch"
 )
 
-// reader is an agent's cache of a hub, of client-go as it is, through the transports that an agent has.
+// reader is an agent's cache of a hub: client-go's, with the transports that an agent has.
 type reader struct {
 	hub       *aHub
 	selection *Selection
@@ -61,7 +61,7 @@ func read(t *testing.T, hub *aHub, peers ...string) *reader {
 	return r
 }
 
-// has lets time go by, and compares what the cache has with what the hub has in these namespaces.
+// has advances the clock, and compares the cache's contents with the hub's in these namespaces.
 func (r *reader) has(t *testing.T, what string, within time.Duration, namespaces ...string) {
 	t.Helper()
 	elapse(within)
@@ -104,13 +104,13 @@ func filled() *aHub {
 	return hub
 }
 
-// elapse lets time go by on synctest's clock, for all that is to happen by then.
+// elapse advances synctest's clock, and lets everything due by then happen.
 func elapse(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // synctest's clock
 	synctest.Wait()
 }
 
-// Where no cluster is in a community, the hub sees the requests that it always has, one for each kind.
+// If no cluster is in a community, the hub gets the same requests as before: one for each kind.
 func TestNoCommunitiesNoOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := filled()
@@ -144,7 +144,7 @@ func TestPeersAreReadAsOne(t *testing.T) {
 				hub.put(nsD, "more")
 				hub.remove(nsC, "s1")
 				r.has(t, "then", time.Second, nsA, nsB, nsC)
-				for i := range 5 { // watches end all the time, and go on where they were
+				for i := range 5 { // watches often end, and resume where they were
 					hub.put(nsC, "more")
 					hub.put(nsB, fmt.Sprint("m", i))
 					hub.endWatches()
@@ -230,7 +230,7 @@ func TestPeersChange(t *testing.T) {
 	})
 }
 
-// A reader that closes a stream may not have handled what it has read: it lists anew.
+// A reader that closes a stream may not have handled everything that it has read: it lists again.
 func TestClosedEarlyListsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, selection := filled(), NewSelection()

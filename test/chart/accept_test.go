@@ -31,7 +31,7 @@ func (c *cluster) acceptsCRDs(t *testing.T) {
 	}
 }
 
-// acceptsObjects has the API server check everything else, and each Deployment's pods, which it doesn't look at otherwise.
+// acceptsObjects makes the API server check everything else, and each Deployment's pods, which it doesn't check otherwise.
 func (c *cluster) acceptsObjects(t *testing.T) {
 	try := c.newTrial(t)
 	for _, e := range examples(t) {
@@ -52,7 +52,7 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 					pod.GenerateName = d.Name + "-"
 					_, err := try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
 					try.check(t, fmt.Sprintf("%s: pod of %s", e.name, d.Name), err)
-					// The namespace is what it is taken for: with more rights the same pod isn't admitted.
+					// The namespace does enforce it: with more rights the same pod isn't admitted.
 					pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext = nil, nil
 					_, err = try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
 					if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
@@ -71,7 +71,7 @@ type trial struct {
 	objects  dynamic.Interface
 	clients  kubernetes.Interface
 	mapper   meta.RESTMapper
-	old      bool // for an older Kubernetes, of which this one may find something outdated
+	old      bool // for an older Kubernetes; this one may report something as deprecated
 	mu       sync.Mutex
 	warnings []string
 }

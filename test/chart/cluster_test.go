@@ -67,8 +67,8 @@ metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: restr
 // operator is where the ServiceMonitor's and the PrometheusRule's definitions come from.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
-// operatorCRDs reads them from the module cache. They are files beside the operator's code, not in a package that could be
-// imported, so go.mod can't hold them.
+// operatorCRDs reads them from the module cache. They are in a folder of the operator's module without Go code, so they can't be imported
+// and go.mod can't require them.
 func operatorCRDs(t *testing.T) [][]byte {
 	t.Helper()
 	cmd := exec.Command("go", "mod", "download", "-json", operator)

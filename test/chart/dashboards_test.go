@@ -68,7 +68,7 @@ func dashboardFiles(t *testing.T) map[string]string {
 	return files
 }
 
-// The chart puts each file as it is into a ConfigMap with the label that Grafana's sidecar looks for.
+// The chart puts each file unchanged into a ConfigMap with the label that Grafana's sidecar looks for.
 func TestDashboardsAreShipped(t *testing.T) {
 	files := dashboardFiles(t)
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "metrics: {dashboards: {enabled: true}}", newest}).Manifests)

@@ -79,7 +79,7 @@ func TestExamplesAreListed(t *testing.T) {
 	}
 }
 
-// Every value of values.yaml is known to the schema and the other way round, so that none is refused or goes unread.
+// Every value of values.yaml is in the schema and vice versa, so that none is refused or ignored.
 func TestSchemaKnowsTheValues(t *testing.T) {
 	var values, schema map[string]any
 	for file, into := range map[string]*map[string]any{"values.yaml": &values, "values.schema.json": &schema} {
@@ -90,7 +90,7 @@ func TestSchemaKnowsTheValues(t *testing.T) {
 	compareKeys(t, "", values, schema)
 }
 
-// compareKeys goes down where the schema lists properties; a mapping without is the user's own.
+// compareKeys descends where the schema lists properties; a mapping without them is the user's own.
 func compareKeys(t *testing.T, path string, values, schema map[string]any) {
 	t.Helper()
 	properties, ok := schema["properties"].(map[string]any)

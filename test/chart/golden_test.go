@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// global is a public top-level domain: a release that still serves all of it is told to forward svc.global only.
+// global is a public top-level domain: the notes for a release that still serves all of it say to forward svc.global only.
 func TestNotesForwardNoTopLevelDomain(t *testing.T) {
 	notes := render(t, Options{"clusterset", "clusterset-system", "dns: {zones: [global, clusterset.local]}", newest}).Notes
 	if want := "\n  svc.global:53 clusterset.local:53 {\n"; !strings.Contains(notes, want) {

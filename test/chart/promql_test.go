@@ -75,7 +75,7 @@ func TestExpressionsParse(t *testing.T) {
 // targetLabels are put on series by the Prometheus that scrapes.
 var targetLabels = []string{"job", "instance", "namespace", "pod", "service", "container", "endpoint", "cluster"}
 
-// alertLabels are those of the series that Prometheus makes of alerts, by the rules and beside them.
+// alertLabels are the labels of the series that Prometheus creates for alerts, in addition to those of the rules.
 var alertLabels = []string{"alertname", "alertstate", "severity"}
 
 // series is what processes export: the values of each label of each metric.
@@ -189,8 +189,8 @@ func (s series) hasSelector(v *parser.VectorSelector, path []parser.Node) error 
 	return errors.Join(errs...)
 }
 
-// hasValues looks for the values that a matcher of one of our own metrics asks for. All that there can be are exported from a
-// process's start, or one that is misspelled would never be found.
+// hasValues checks that the values that a matcher of one of our metrics names exist. All possible values are exported from a process's
+// start; otherwise a misspelled one would never be found.
 func hasValues(name string, m *labels.Matcher, values []string) error {
 	if !strings.HasPrefix(name, "clusterset_") && !strings.HasPrefix(name, "coredns_clusterset_") || slices.Contains(targetLabels, m.Name) {
 		return nil

@@ -51,7 +51,7 @@ func TestAlertRules(t *testing.T) {
 		if !slices.Contains([]string{"info", "warning", "critical"}, rule.Labels["severity"]) {
 			t.Errorf("%s has the severity %q", rule.Alert, rule.Labels["severity"])
 		}
-		// Less than a minute is two scrapes: any restart would fire it. More than an hour, and nobody needs to be told.
+		// Less than a minute is two scrapes: any restart would fire it. More than an hour would be too late to alert.
 		if d, err := time.ParseDuration(rule.For); err != nil || d < time.Minute || d > time.Hour {
 			t.Errorf("%s waits for %q", rule.Alert, rule.For)
 		}

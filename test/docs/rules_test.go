@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// rules are the kinds of blocks that a page may have, each with what is done about it. A block that none covers fails
-// TestEveryBlockHasARule: what nobody runs goes wrong without a word.
+// rules are the kinds of blocks that a page may have, each with how it is tested. A block that none covers fails
+// TestEveryBlockHasARule: a block that nothing runs becomes wrong unnoticed.
 var rules = map[string]struct {
 	what  string
 	check func(*testing.T, block)

@@ -14,11 +14,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// sessions are the pages whose console blocks are typed, in this order, one after the other: what a page leaves the next one
-// finds.
+// sessions are the pages whose console blocks are run, one after another in this order: a page finds the state that the previous one left.
 var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingress.md", "docs/operations.md", "docs/migrate-from-fabdns.md"}
 
-// before makes the world that a page begins in, where the page before hasn't left it.
+// before prepares the state that a page needs, if the previous page didn't leave it.
 var before = map[string]func(*world) error{"docs/migrate-from-fabdns.md": fabdns}
 
 // TestSessions types every command of the pages' console blocks into a shell, in a world of real API servers, and compares what
@@ -62,7 +61,7 @@ func steps(t *testing.T, b block) []step {
 	t.Helper()
 	var all []step
 	var until string // the line that ends the command, where there is one
-	more := false    // the command goes on in the next line
+	more := false    // the command continues in the next line
 	for i, line := range strings.Split(strings.TrimRight(b.text, "\n"), "\n") {
 		switch {
 		case until != "" || more:
@@ -88,7 +87,7 @@ func steps(t *testing.T, b block) []step {
 	return all
 }
 
-// goesOn reports whether a command goes on in the next line.
+// goesOn reports whether a command continues in the next line.
 func goesOn(line string) bool {
 	return strings.HasSuffix(line, `\`) || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "&&")
 }
@@ -152,7 +151,7 @@ func (s *shell) run(t *testing.T, command string) (string, bool) {
 	}
 }
 
-// do types a command, again and again if it only looks, until what comes is what the page shows.
+// do runs a command, repeatedly if it only reads, until its output is what the page shows.
 func (s *shell) do(t *testing.T, step step, like *likeness) {
 	t.Helper()
 	began := time.Now()

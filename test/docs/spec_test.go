@@ -15,8 +15,8 @@ var (
 	citedRE    = regexp.MustCompile(`\b[ACD]\d{1,2}\b`)
 )
 
-// Every rule has a number of its own in docs/spec, and is cited by a test. Every number that the specification or a comment of a test cites
-// is a rule's.
+// Every rule has its own number in docs/spec, and a test cites it. Every number that the specification or a test's comment cites is a
+// rule's.
 func TestRulesAreTested(t *testing.T) {
 	rules := map[string]string{}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "spec", "*.md"))

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestUpstreamFaults shows the faults of docs/upstream.md. Where it fails, one has been mended: then what we do about it can go.
+// TestUpstreamFaults shows the faults of docs/upstream.md. If it fails, one has been fixed, and our workaround can be removed.
 func TestUpstreamFaults(t *testing.T) {
 	faults := blocksOf(t, "conf")
 	if len(faults) != 1 {

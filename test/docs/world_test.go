@@ -26,8 +26,8 @@ var contexts = []struct{ name, cidr string }{
 	{"guangzhou", "10.98.0.0/16"},
 }
 
-// world is where the pages' sessions are typed: clusters with a cluster DNS as kubeadm installs it, a checkout of the
-// repository, and the programs.
+// world is where the pages' sessions run: clusters with a cluster DNS as kubeadm installs it, a checkout of the repository, and the
+// programs.
 type world struct {
 	dir   string // of the checkout
 	env   []string
@@ -126,7 +126,7 @@ func (n *node) prepare(cidr string) error {
 	return n.plane.ApplyContext(context.Background(), []byte(text))
 }
 
-// kubeadmDNS is what kubeadm installs as cluster DNS, as far as it counts here.
+// kubeadmDNS is the part of kubeadm's cluster DNS that matters here.
 const kubeadmDNS = `
 apiVersion: v1
 kind: ConfigMap
@@ -199,7 +199,7 @@ spec:
       volumes: [{name: config-volume, configMap: {name: coredns}}]
 `
 
-// checkout copies the repository without what is built or stored beside it, so that commands may write there.
+// checkout copies the repository without build output, so that commands may write there.
 func checkout(dir string) error {
 	return filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {

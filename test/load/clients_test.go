@@ -15,8 +15,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// patience is how long a client waits for an answer. Resolvers wait five seconds; a machine that does other things beside
-// may take longer, which is no fault of the server's. How long the slowest took is told.
+// patience is how long a client waits for an answer. Resolvers wait five seconds; a machine that runs other programs may take longer, which
+// isn't the server's fault. The test reports the slowest answer.
 const patience = 30 * time.Second
 
 // transport says how a client asks.
@@ -66,7 +66,7 @@ type client struct {
 	tally  tally
 }
 
-// ask has all clients of the mix ask until the context ends: without a pause, or with perSecond queries of all together.
+// ask makes all clients of the mix send queries until the context ends: without a pause, or perSecond queries in total.
 func (s *server) ask(ctx context.Context, perSecond float64) (map[transport]tally, error) {
 	before, err := s.drops()
 	if err != nil {
@@ -139,8 +139,7 @@ func (c *client) one() {
 	}
 }
 
-// note returns what is to be said of an answer that didn't come. A timeout over UDP is counted and no more: the kernel may
-// have thrown the packet away.
+// note returns what to report about an answer that didn't come. A timeout over UDP is only counted: the kernel may have dropped the packet.
 func note(over transport, q question, err error) []string {
 	if over == overUDP {
 		return nil

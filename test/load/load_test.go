@@ -31,7 +31,7 @@ func TestLoad(t *testing.T) {
 		reloads++
 	})
 	every(ctx, d/60, &wait, func() {
-		// In the moment of a reload the metrics' listener is away.
+		// During a reload the metrics' listener is closed for a moment.
 		u, err := s.usage(ctx)
 		if err == nil {
 			samples = append(samples, u)
@@ -89,7 +89,7 @@ func level(t *testing.T, samples []usage) {
 	for _, of := range []struct {
 		what  string
 		value func(usage) int
-		slack int // what comes and goes
+		slack int // how much may vary
 	}{
 		{"goroutines", func(u usage) int { return u.goroutines }, 50},
 		{"open files", func(u usage) int { return u.files }, 20},

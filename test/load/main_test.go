@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// workDir holds the binary. It goes with the run.
+// workDir holds the binary. It is deleted after the run.
 var workDir string
 
 func TestMain(m *testing.M) {

@@ -23,8 +23,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// What there is to ask for, in the namespace load: stable-N with one ClusterSetIP, headless-N with ten endpoints that stay,
-// changing-N with three endpoints that change all the time but stay in the service's own range, and large with a hundred.
+// The objects, in the namespace load: stable-N with one ClusterSetIP, headless-N with ten endpoints that stay, changing-N with three
+// endpoints that keep changing within the service's own range, and large with a hundred.
 const (
 	stable   = 200
 	headless = 50
@@ -90,7 +90,7 @@ type cluster struct {
 	generations [changing]atomic.Int64
 }
 
-// theCluster is the one that all tests share. Each has a server of its own.
+// theCluster is the one that all tests share. Each test has its own server.
 func theCluster(t *testing.T) *cluster {
 	t.Helper()
 	if testing.Short() {
@@ -136,7 +136,7 @@ func newCluster() (*cluster, error) {
 	return c, plane.ApplyContext(ctx, objects())
 }
 
-// objects are the manifests of all there is to ask for.
+// objects returns the manifests of all objects.
 func objects() []byte {
 	var all bytes.Buffer
 	all.WriteString("{apiVersion: v1, kind: Namespace, metadata: {name: load}}\n---\n")

@@ -20,10 +20,10 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// TestFlood sends as many packets as the machine can, which is many times what the server can answer, from sockets that
-// never read. The server must go on answering, with as much work done for its processor time as before, in bounded memory,
-// and be itself again afterwards. Meanwhile others ask it over TCP for the cluster's own names and for forwarded ones: with the express path they get
-// their share of the processor as without it. Without shed in the Corefile the same is measured and only told.
+// TestFlood sends as many packets as the machine can, many times what the server can answer, from sockets that never read. The server must
+// keep answering, with as many answers per second of its processor time as before, in bounded memory, and recover afterwards. Meanwhile
+// other clients query it over TCP for the cluster's own names and for forwarded ones: they get their share of the processor, with the
+// express path as without it. Without shed in the Corefile the same is measured and only reported.
 func TestFlood(t *testing.T) {
 	c := theCluster(t)
 	others := fmt.Sprintf(`    kubernetes cluster.local {
@@ -132,7 +132,7 @@ func (w work) String() string {
 	return fmt.Sprintf("%.0f answers/s, %.0f per second of processor time", w.perSecond(), w.perCPU())
 }
 
-// calmly has the clients ask as fast as they are answered.
+// calmly makes the clients query as fast as they are answered.
 func calmly(t *testing.T, s *server) (usage, work) {
 	t.Helper()
 	capacity(t, s) // whose first answers are slow
@@ -248,8 +248,8 @@ func settled(t *testing.T, s *server, before usage) {
 	capacity(t, s)
 }
 
-// TestManyConnections holds ten thousand TCP connections open, on each of which something was asked, while other clients
-// are answered as if there were none.
+// TestManyConnections keeps ten thousand TCP connections open, each of which has been used for a query, while other clients are answered as
+// if there were none.
 func TestManyConnections(t *testing.T) {
 	c := theCluster(t)
 	s := startServer(t, c, "    timeouts {\n        idle 10m\n    }\n")
@@ -303,9 +303,9 @@ func connections(t *testing.T, want int) int {
 	return want
 }
 
-// TestSlowReaders has clients ask for large answers over TCP without ever reading one, until the kernel's buffers are full
-// and the server can write no more. Each holds one connection for as long as it stays, since CoreDNS has no time limit for
-// writes over TCP; the others must not notice, and nothing is left once they are gone.
+// TestSlowReaders makes clients ask for large answers over TCP without reading any, until the kernel's buffers are full and the server can
+// write no more. Each keeps one connection for as long as it stays, because CoreDNS has no time limit for writes over TCP. Other clients
+// must not notice, and nothing is left once the slow ones are gone.
 func TestSlowReaders(t *testing.T) {
 	c := theCluster(t)
 	s := startServer(t, c, "")
