@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// user runs the processes. It is a number, so that Kubernetes can tell that it isn't root (runAsNonRoot).
+// user runs the processes. It is a number, so that Kubernetes can see that it isn't root (runAsNonRoot).
 const user = "65532:65532"
 
 // image is the container image: an index that lists an image for each architecture.
@@ -98,8 +98,7 @@ type file struct {
 	content []byte
 }
 
-// newLayer returns a layer of files. Root owns them and nobody may write them, so that a process that is broken into can't replace
-// its own binary.
+// newLayer returns a layer of files. Root owns them and they are read-only, so that a compromised process can't replace its own binary.
 func newLayer(modified time.Time, files ...file) (v1.Layer, error) {
 	var archive bytes.Buffer
 	w := tar.NewWriter(&archive)
@@ -155,7 +154,7 @@ func writeImage(path string, all image, o options) error {
 	})
 }
 
-// dockerEntry is what docker load goes by, unless its image store is containerd's. It names one architecture only.
+// dockerEntry is what docker load reads, unless its image store is containerd's. It names only one architecture.
 type dockerEntry struct {
 	Config   string   `json:"Config"`
 	RepoTags []string `json:"RepoTags"`

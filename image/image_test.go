@@ -128,7 +128,7 @@ func fakeBinaries(t *testing.T) string {
 	return dir
 }
 
-// images returns an archive's images by architecture, after checking all that an OCI layout promises and the image's name.
+// images returns an archive's images by architecture, after checking the OCI layout and the image's name.
 func images(t *testing.T, archive string) map[string]v1.Image {
 	t.Helper()
 	dir := t.TempDir()

@@ -222,7 +222,7 @@ func (p *part) identify() error {
 	return nil
 }
 
-// scripts returns the npm packages whose files are in dir, as its file ORIGIN lists them. Their licences are beside them.
+// scripts returns the npm packages whose files are in dir, as its file ORIGIN lists them, with the licences in that folder.
 func scripts(dir string) ([]part, error) {
 	origin, err := os.ReadFile(filepath.Join(dir, "ORIGIN"))
 	if err != nil {

@@ -24,7 +24,7 @@ const root = ".."
 // options are the command line.
 type options struct {
 	out       string // the folder of all releases
-	image     string // the file to write the image to, where it is all that is made
+	image     string // the file to write the image to, if only the image is built
 	name      string
 	version   string
 	binaries  string

@@ -27,8 +27,8 @@ import (
 	modmodule "golang.org/x/mod/module"
 )
 
-// A release for this machine's platform: its files are what they are called, all of one version, and the same when they are made
-// in another folder by somebody with other settings. A registry takes the image and the chart as `make push` pushes them.
+// A release for this machine's platform: its files are what their names say, have one version, and are identical when they are built in
+// another folder with other settings. A registry accepts the image and the chart as `make push` pushes them.
 func TestRelease(t *testing.T) {
 	if testing.Short() || runtime.GOOS != linux {
 		t.Skip("compiles CoreDNS, and starts what it has compiled for Linux")
@@ -100,7 +100,7 @@ func verifySums(t *testing.T, dir string) {
 	}
 }
 
-// sayTheirVersion runs the programs as they are in the image and beside it, with nothing else there.
+// sayTheirVersion runs the programs in the image and the separate ones, with nothing else there.
 func sayTheirVersion(t *testing.T, dir string) {
 	root := t.TempDir()
 	config := unpack(t, images(t, filepath.Join(dir, "clusterset-image.tar"))[runtime.GOARCH], root)

@@ -79,7 +79,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		`exportTo: "*" must be a DNS label`:                with("export-to", "shop/web", "--to", "*"),
 		"paris is not a member":                            with("down", "paris"),
 		"want one service as NAMESPACE/NAME":               with("policy"),
-		`"web" is not a service`:                              with("unexport", "web", "--from", "beijing"),
+		`"web" is not a service`:                           with("unexport", "web", "--from", "beijing"),
 		"--from is required":                               with("export", "shop/web"),
 		"want prefer, boundary or minReady":                with("policy", "shop/web"),
 		"place: want zones, a region or both":              with("place", "beijing"),

@@ -16,9 +16,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestExpressReloads reloads a server that is being asked: to another TTL, to a Corefile without an express path and back, and to one that is
-// wrong. No question goes without its answer, and sockets neither leak nor stay where they aren't wanted. There is no shed here: what waits in
-// it when the old server ends is lost.
+// TestExpressReloads reloads a server while it is queried: to another TTL, to a Corefile without an express path and back, and to an invalid
+// one. Every query is answered, and sockets neither leak nor stay where they aren't wanted. There is no shed here: replies that wait in it when
+// the old server ends are lost.
 func TestExpressReloads(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
@@ -60,7 +60,7 @@ func TestExpressReloads(t *testing.T) {
 		expectSockets(t, s, sockets)
 	}
 	moved := freePort(t)
-	stop() // whoever asks at the old port gets no answer from here on, as without the express path
+	stop() // clients that use the old port get no answer from here on, as without the express path
 	s.reload(t, expressCorefile(moved, metrics, dir, "", "ttl 7"))
 	expectTTL(t, moved, 7)
 	expectSockets(t, s, sockets)
@@ -72,7 +72,7 @@ func TestExpressReloads(t *testing.T) {
 	}
 }
 
-// reload has the process read another Corefile.
+// reload makes the process read another Corefile.
 func (s *coreDNS) reload(t *testing.T, corefile string) {
 	t.Helper()
 	if err := os.WriteFile(s.corefile, []byte(corefile), 0o600); err != nil {

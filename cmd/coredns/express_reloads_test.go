@@ -46,9 +46,10 @@ type reloaded struct {
 	lost                           atomic.Int64
 }
 
-// TestExpressManyReloads reloads servers while they are asked, at random to other options and to Corefiles that are wrong. No answer is wrong, and with the express path none
-// is missing. Of two more servers, one of them with the express path, each also goes to a Corefile without it and back: there, shed drops replies that
-// wait in it when a server's sockets are closed, with the express path no more of them. Goroutines and sockets end up as they were.
+// TestExpressManyReloads reloads servers while they are queried, at random to other options and to invalid Corefiles. No answer is wrong, and
+// with the express path none is missing. Two more servers, one of them with the express path, also switch to a Corefile without it and back:
+// there, shed drops replies that wait in it when a server's sockets are closed, but no more of them with the express path. Goroutines and
+// sockets end up as they were.
 func TestExpressManyReloads(t *testing.T) {
 	reloads := 12
 	if text := os.Getenv(reloadsEnv); text != "" {
@@ -139,7 +140,7 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			_ = s.cmd.Process.Signal(syscall.SIGABRT) // where it hangs goes to its log
+			_ = s.cmd.Process.Signal(syscall.SIGABRT) // its log then shows where it hangs
 		}
 	}()
 	sockets := udpSockets(t, s.coreDNS)

@@ -96,7 +96,7 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 	}
 	_, s.log = startCoreDNS(t, corefile)
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
-	// A query is counted after its reply was sent. loop asks one of its own.
+	// A query is counted after its reply was sent. loop sends a query of its own.
 	kube.Eventually(t, soon, func() error {
 		counted, own := 0.0, 0
 		for name, n := range s.counts(t) {
@@ -152,8 +152,8 @@ func everyDirective(t *testing.T) string {
 	return corefile + "}\n"
 }
 
-// TestExpressAnswersLikeTheChain asks two processes that differ in nothing but the express path the same questions. Their replies are the
-// same, and so is what their metrics count.
+// TestExpressAnswersLikeTheChain sends the same queries to two processes that differ only in the express path. Their replies are the same,
+// and so are their metrics.
 func TestExpressAnswersLikeTheChain(t *testing.T) {
 	for _, c := range []struct{ name, more, options string }{
 		{"production", "shed\n    cache 30", ""},

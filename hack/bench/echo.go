@@ -36,7 +36,7 @@ func echo(addr string) error {
 	}
 }
 
-// startEcho runs the echo in a process of its own, on the servers' core.
+// startEcho runs the echo in its own process, on the servers' core.
 func (b *bench) startEcho(ctx context.Context) (*server, error) {
 	ports, err := freePorts(1)
 	if err != nil {

@@ -179,8 +179,8 @@ func measure(ctx context.Context, h plugin.Handler, questions []*dns.Msg) cost {
 	return c
 }
 
-// measureFresh serves each query in a goroutine of its own, as the server does: a stack that has to grow costs there what
-// the loop above never sees.
+// measureFresh serves each query in a new goroutine, as the server does: there a stack that has to grow has a cost that the loop above
+// never sees.
 func measureFresh(ctx context.Context, h plugin.Handler, questions []*dns.Msg) float64 {
 	done := make(chan struct{})
 	began := time.Now()

@@ -170,8 +170,8 @@ func (b *bench) dnsperfData(q query) (string, error) {
 	return path, os.WriteFile(path, []byte(text.String()), 0o600)
 }
 
-// profile takes a CPU profile of each server under the load, where the operator wants to know why the figures are what they
-// are. It runs apart from the contest, which profiling would slow.
+// profile takes a CPU profile of each server under the load, if the user wants to know where the time goes. It runs apart from the contest,
+// which profiling would slow down.
 func (b *bench) profile(ctx context.Context, q query, servers []*server) error {
 	if b.profiles == "" {
 		return nil

@@ -291,7 +291,7 @@ func (c *community) change(ctx context.Context, i, readers, want int) error {
 	return nil
 }
 
-// takeOut moves a peer of near into a community of its own.
+// takeOut moves a peer of near into its own community.
 func (c *community) takeOut(ctx context.Context) error {
 	from, got, used, began := c.hub.audit.size(), c.got.now(), cpuOf(c.hub.Process.PID()), time.Now()
 	if err := c.put(ctx, c.name(1), "alone"); err != nil {

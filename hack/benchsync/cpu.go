@@ -86,7 +86,7 @@ func stat(path string) (parent int, used time.Duration) {
 	return parent, time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
-// loadAverage is how many processes wanted a processor during the last minute, empty where nobody says.
+// loadAverage is how many processes wanted a processor during the last minute, or "" if that is unknown.
 func loadAverage() string {
 	content, _ := os.ReadFile("/proc/loadavg")
 	last, _, _ := strings.Cut(string(content), " ")

@@ -67,7 +67,7 @@ func (b *bench) drains(ctx context.Context) error {
 	return b.drainsEverywhere(ctx)
 }
 
-// drainsOfOne drains and undrains the cluster of one service, again and again.
+// drainsOfOne drains and undrains the cluster of one service repeatedly.
 func (b *bench) drainsOfOne(ctx context.Context, what string, members ...*member) error {
 	var one []time.Duration
 	for i := range b.changes / 10 * 2 {
@@ -83,7 +83,7 @@ func (b *bench) drainsOfOne(ctx context.Context, what string, members ...*member
 	return nil
 }
 
-// drainsEverywhere times it once more, until the last of all members follows.
+// drainsEverywhere measures it once more, until the last of all members follows.
 func (b *bench) drainsEverywhere(ctx context.Context) error {
 	b.say("the same until every member follows: far imports too")
 	b.far.AgentFlags = nil

@@ -38,8 +38,8 @@ func (b *bench) auditLog(name string) auditLog {
 	return auditLog{path: filepath.Join(b.dir, name+"-audit.log")}
 }
 
-// describe says what there is to launch, with far or without. Far's agent only exports: what it would import beside near's would
-// take the processor from what is measured. It withdraws at once what it un-exports: hundreds within seconds look like a slip of the hand.
+// describe describes the programs to launch, with or without far. Far's agent only exports: if it imported like near's, it would take
+// processor time from what is measured. It withdraws un-exported services at once: hundreds within seconds would look like a mistake.
 func (b *bench) describe(far bool) {
 	b.hub = &hub{Hub: fleet.NewHub(b.dir, b.bin), audit: b.auditLog("hub")}
 	b.near = b.newMember("near")

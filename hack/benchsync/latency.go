@@ -20,8 +20,8 @@ func (b *bench) latencyAlone(ctx context.Context) error {
 	return b.latency(ctx, "alone", "")
 }
 
-// latency times changes in far from the call that makes them to the first right answer in near. prefix keeps the names of
-// two rounds apart.
+// latency measures changes in far from the call that makes them to the first right answer in near. prefix distinguishes the names of two
+// rounds.
 func (b *bench) latency(ctx context.Context, prefix, how string) error {
 	b.say("timing %d exports, changes and un-exports%s", b.changes, how)
 	var global, clusterset, changed, gone []time.Duration

@@ -1,10 +1,10 @@
-// Command benchsync measures the control plane, on real API servers and with real processes, and prints one table: how soon
-// an export is answered in another cluster, how long an agent takes to take in what a large hub has, how soon a drain is behind
-// ClusterSetIPs, what it writes where nothing changed, and how many watches it costs the hub.
+// Command benchsync measures the control plane, on real API servers and with real processes, and prints one table: how soon an export is
+// answered in another cluster, how long an agent takes to import what a large hub has, how soon a drain reaches ClusterSetIPs, what the
+// agent writes when nothing has changed, and how many watches it opens on the hub.
 //
-// The clusters are near, whose agent and CoreDNS are measured, far, which exports, and any number of others, of which only
-// the records on the hub exist: near can't tell the difference. Writes and watches are counted by the API servers' audit
-// logs, which know who did what.
+// The clusters are near, whose agent and CoreDNS are measured, far, which exports, and any number of others, which exist only as records on
+// the hub: near can't tell the difference. Writes and watches are counted by the API servers' audit logs, which record the account of each
+// request.
 //
 //	go run ./hack/benchsync
 //	go run ./hack/benchsync -slices 20000 -clusters 12 -only restart
@@ -63,7 +63,7 @@ var parts = []part{
 	{"drain", (*bench).drains, nil},
 }
 
-// These run only where one is asked for: it has the hub for itself, and takes its time.
+// These run only if they are named: each needs its own hub, and takes long.
 var (
 	scale = part{"scale", (*bench).scale, &sizes{
 		clusters: 250, services: 100, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute,
@@ -132,8 +132,8 @@ func run(ctx context.Context) error {
 	return b.measure(ctx, chosen, os.Stdout)
 }
 
-// measure launches what the parts need, runs them, and writes the table of what was measured, also where a part failed. It writes
-// it at the end: what goes wrong in between would tear it.
+// measure launches what the parts need, runs them, and writes the table of the results, even if a part failed. It writes the table at the
+// end, because errors in between would break it up.
 func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error {
 	var text strings.Builder
 	b.table = tabwriter.NewWriter(&text, 0, 0, 2, ' ', 0)
@@ -165,7 +165,7 @@ func (b *bench) row(cells ...any) {
 	fmt.Fprintln(b.table)
 }
 
-// say tells what is going on, beside the table.
+// say prints progress, apart from the table.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "benchsync: "+format+"\n", args...)
 }

@@ -10,8 +10,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// pollEvery is as seldom as the figures allow: an agent that is asked for its metrics all the time spends more on that than
-// on its work.
+// pollEvery is as long as the figures allow: frequent requests for its metrics would cost an agent more than its work.
 const pollEvery = 250 * time.Millisecond
 
 // await polls until ok returns true. It gives up when the program ends.

@@ -44,7 +44,7 @@ func (b *bench) fill(ctx context.Context) error {
 	return group.Wait()
 }
 
-// join makes clusters members that have no API server. Each lies in a zone of its own.
+// join makes clusters without an API server members. Each has its own zone.
 func (b *bench) join(ctx context.Context, clusters ...string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -114,7 +114,7 @@ func keyOf(service string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: service}
 }
 
-// exportedService is that of the i'th service, whose cluster is one of the others.
+// exportedService returns the record of the i'th service, whose cluster is one of the others.
 func (b *bench) exportedService(i int) *clustersetv1alpha1.ExportedService {
 	var ips []string
 	if i%2 == 0 {

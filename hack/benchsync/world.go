@@ -130,8 +130,8 @@ func (w *world) fill(ctx context.Context, b *bench) error {
 	return group.Wait()
 }
 
-// create creates a record and, as an exporter, tries again where the hub is too busy: its API server gives up evaluating a quota
-// after ten seconds.
+// create creates a record and, like an exporter, retries if the hub is too busy: its API server gives up evaluating a quota after ten
+// seconds.
 func (w *world) create(ctx context.Context, o client.Object) error {
 	busy := func(err error) bool {
 		return apierrors.IsInternalError(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) || apierrors.IsTooManyRequests(err)
@@ -159,7 +159,7 @@ func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (change
 	return changed, err
 }
 
-// beatEvery is how often an agent renews its Lease, unless it is told otherwise.
+// beatEvery is how often an agent renews its Lease by default.
 const beatEvery = 10 * time.Second
 
 // beating does something while every cluster's heartbeats are sent.

@@ -1,8 +1,8 @@
-// Command demo shows a hub and three clusters at work on this machine: real control planes, the agents and DNS servers beside
-// them, and what one sees while services are exported, a cluster is drained, and later dies. `make demo` runs it.
+// Command demo shows a hub and three clusters at work on this machine: real control planes with agents and DNS servers, and what users see
+// while services are exported and a cluster is drained and later dies. `make demo` runs it.
 //
-// Every answer and every output that it shows is from the real processes, and is checked against what the text promises: the
-// demo fails where it isn't so. docs/demo.md is its own transcript.
+// Every answer and every output that it shows is from the real processes, and is compared with what the text promises: if it differs, the
+// demo fails. docs/demo.md is its transcript.
 package main
 
 import (

@@ -41,7 +41,7 @@ func claim(dir string) (release func(), err error) {
 	}, nil
 }
 
-// build compiles all that the demo runs, unless that has been done, and says how it goes.
+// build compiles everything that the demo runs, unless that has been done, and reports its progress.
 func build(ctx context.Context, w io.Writer, root, dir, ldflags string) (bin fleet.Binaries, err error) {
 	err = during(w, "compiling clusterset and coredns", func() error {
 		bin, err = fleet.Build(ctx, root, dir, ldflags)

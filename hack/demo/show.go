@@ -44,7 +44,7 @@ func (t *tour) await(what string, f func(context.Context) error) {
 	})
 }
 
-// clusterset runs a command that changes something, once, and shows what it prints, which is to be as promised.
+// clusterset runs a command that changes something, once, and shows its output, which must be as promised.
 func (t *tour) clusterset(args string, promised ...check) {
 	t.do(func() error {
 		out, err := t.output(t.ctx, args, promised)

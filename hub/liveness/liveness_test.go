@@ -12,7 +12,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// script runs a Liveness on a clock of its own: heartbeats every 10 s of whoever beats, a decision every 5 s.
+// script runs a Liveness on its own clock: heartbeats every 10 s of the running members, a decision every 5 s.
 type script struct {
 	t     *testing.T
 	now   time.Time
@@ -34,8 +34,7 @@ func (s *script) know(phase clustersetv1alpha1.MemberClusterPhase, heard time.Ti
 	}
 }
 
-// run lets time pass while the named members send heartbeats. What the others' Leases said last is seen again and again, as
-// by a relist.
+// run advances the clock while the named members send heartbeats. The last Leases of the others are observed repeatedly, as by a relist.
 func (s *script) run(d time.Duration, beating string) {
 	s.t.Helper()
 	alive := strings.Fields(beating)
@@ -146,7 +145,7 @@ func TestHubThatHearsNobodySuspectsNobody(t *testing.T) {
 		if outage >= 50*time.Second {
 			s.want("a=Ready* b=Ready* c=Ready* d=Ready*")
 		}
-		// They return one after the other, and at no moment does one rank behind another.
+		// They return one after another, and at no moment does one rank behind another.
 		for _, back := range []string{"a", "a b", "a b c"} {
 			s.run(10*time.Second, back)
 			s.want("a=Ready b=Ready c=Ready d=Ready")
@@ -276,8 +275,8 @@ func TestMemberThatLeavesIsDropped(t *testing.T) {
 	s.want("a=Ready b=Suspect")
 }
 
-// Whatever happens: nobody is worse than Ready who beat within 40 s, nobody expires who beat within 5 minutes, and no two
-// expire in one step that were more than half of those that were there.
+// Whatever happens: no member that sent a heartbeat within 40 s is worse than Ready, none that sent one within 5 minutes expires, and no
+// step expires more than half of the members that were alive, if these are two or more.
 func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -321,8 +320,8 @@ func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 	}
 }
 
-// A clock that is set changes what time it is, not how much time has passed: Go's times carry both, as long as nobody strips
-// the second. So nothing that a member's silence is counted from may lack it.
+// Setting a clock changes what time it is, not how much time has passed: Go's times have both, unless the monotonic reading is stripped. So
+// no time from which a member's silence is measured may lack it.
 func TestStepsOfTheClockChangeNothing(t *testing.T) {
 	now := time.Now()
 	l := New(DefaultThresholds)

@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A running set is moved to communities and back, as docs/operations.md says. Who may read whom before and after may do so all the time.
+// A running set is moved to communities and back, as docs/operations.md describes. A right that exists before and after never disappears in between.
 func TestMovingASetLosesNoRight(t *testing.T) {
 	w := newWorld(t)
 	to := map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"x"}}
@@ -113,8 +113,8 @@ func TestRightsWaitForOlderAgents(t *testing.T) {
 	w.awaitReads("a: a, b: b")
 }
 
-// An API server doesn't end a watch when the right to it is taken away. It ends those that ask for no timeout of their own after
-// --min-request-timeout to twice that, and others when they asked for it.
+// An API server doesn't end a watch when the right to it is removed. It ends watches without a timeout of their own after one to two times
+// --min-request-timeout, and others at their timeout.
 func TestAnOpenWatchOutlivesItsRight(t *testing.T) {
 	w := newWorld(t, kube.WithAPIServerArgs("--min-request-timeout=5"))
 	w.join("a", "x")

@@ -44,7 +44,7 @@ func newWorld(t *testing.T, opts ...kube.Option) *world {
 	return w
 }
 
-// join joins a cluster whose agent is at work and has one service on the hub.
+// join joins a cluster whose agent is running and has one service on the hub.
 func (w *world) join(name string, communities ...string) {
 	w.Helper()
 	kubeconfig, err := join.Join(w.Context(), w.plane.Config(), join.Options{Cluster: name, Communities: communities})
@@ -67,7 +67,7 @@ func (w *world) join(name string, communities ...string) {
 	}
 }
 
-// says has a member's agent say on its Lease which features it has.
+// says makes a member's agent state on its Lease which features it has.
 func (w *world) says(name, features string) {
 	w.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
@@ -164,7 +164,7 @@ func (w *world) awaitSaid(name, want string) {
 	})
 }
 
-// access is all that a member may do, but for what everybody may and for its own records, heartbeat and token (package join tests those).
+// access lists what a member may do, except what everyone may, and except its own records, heartbeat and token (package join tests those).
 func (w *world) access(name string, places map[string]string) []string {
 	w.Helper()
 	return slices.DeleteFunc(w.plane.Access(w, w.config[name], places), func(a string) bool {

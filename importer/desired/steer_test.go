@@ -251,8 +251,8 @@ func TestSteering(t *testing.T) {
 	}
 }
 
-// Where clusters are equally good, the slices of one that is drained, Suspect or back are all that changes: with many clusters a
-// word about one must not be a write for each of the others.
+// If clusters are equally good, only the slices of a cluster that is drained, Suspect or back change: with many clusters, a change of one
+// must not cause a write for each of the others.
 func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 	of := func(b string) map[string]*discoveryv1.EndpointSlice {
 		in := records.Input(t, desired.DataPathPods,

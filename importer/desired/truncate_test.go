@@ -9,7 +9,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// some returns n endpoints of a cluster, the first of which are not ready.
+// some returns n endpoints of a cluster. The first ones are not ready.
 func some(cluster string, n, unready int) []fabedgev1alpha1.Endpoint {
 	all := make([]fabedgev1alpha1.Endpoint, n)
 	for i := range all {

@@ -14,7 +14,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A cluster whose communities keep it from a service is told so, and not of conflicts that it doesn't see.
+// For a cluster whose communities hide a service, the output says so, and has no conflicts that it doesn't see.
 func TestExportsOfOtherCommunities(t *testing.T) {
 	member := func(name string, communities ...string) *clustersetv1alpha1.MemberCluster {
 		return &clustersetv1alpha1.MemberCluster{

@@ -249,7 +249,7 @@ func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// A hub whose CRD is older drops the field without an error. The cluster would then read what it was to be kept from.
+// An older CRD on the hub drops the field without an error. The cluster would then read what it must not.
 func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
 	hub, admin := newHub(t)
 	crd := &unstructured.Unstructured{}
@@ -292,7 +292,7 @@ func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
 		t.Errorf("communities %v, %v", mc.Spec.Communities, err)
 	}
-	// What isn't said anew stays.
+	// Options that aren't repeated stay.
 	mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Region: "cn-north-1"})
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
 		t.Errorf("communities after a rejoin %v, %v", mc.Spec.Communities, err)

@@ -17,8 +17,8 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// allowed is all that a member's credentials may do, as "verb resource[/subresource] where". Reviews about themselves are
-// what Kubernetes gives to everyone who is authenticated.
+// allowed lists everything that a member's credentials may do, as "verb resource[/subresource] where". Kubernetes allows reviews about
+// themselves to every authenticated account.
 var allowed = []string{
 	"create exportedendpoints.clusterset.dev own",
 	"create exportedservices.clusterset.dev own",

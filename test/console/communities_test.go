@@ -47,7 +47,7 @@ func TestCommunities(t *testing.T) {
 	p.sees("other communities")
 }
 
-// Beside a panel no column is cut at a width of 1280: the matrix scrolls within its box, whose edge says that there is more.
+// With a panel open at a width of 1280, no column is cut: the matrix scrolls within its box, and its edge shows that there is more.
 func TestMatrixBesideAPanel(t *testing.T) {
 	p := open(t, theSet(t), "#/service/shop/web?at=tianjin%2Fcn-north-1b%2Fcn-north")
 	p.size(1280, 800)

@@ -22,7 +22,7 @@ var pictures = map[string]string{
 
 const maxPicture = 150 << 10
 
-// smaller reduces a picture to its 256 most frequent colours, of which nobody sees the difference.
+// smaller reduces a picture to its 256 most frequent colours. The difference isn't visible.
 func smaller(t *testing.T, picture []byte) []byte {
 	t.Helper()
 	img, err := png.Decode(bytes.NewReader(picture))

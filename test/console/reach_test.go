@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Everything can be reached and done with the keyboard, and it is seen where the focus is.
+// Everything can be reached and used with the keyboard, and the focus is visible.
 func TestKeyboard(t *testing.T) {
 	p := open(t, theSet(t), "#/map")
 	p.sees("12 clusters")

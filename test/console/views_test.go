@@ -120,7 +120,7 @@ func TestService(t *testing.T) {
 	p.accessible()
 }
 
-// All state is in the address: it is opened elsewhere as it is, and the back button takes back.
+// All state is in the address: it can be opened elsewhere, and the back button goes back.
 func TestAddress(t *testing.T) {
 	c := theSet(t)
 	p := open(t, c, "#/map")
