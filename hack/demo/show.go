@@ -12,6 +12,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // title and say are those of the page, as long as nothing has failed.
@@ -37,7 +38,7 @@ func (t *tour) do(f func() error) {
 // await waits until f returns nil.
 func (t *tour) await(what string, f func(context.Context) error) {
 	t.do(func() error {
-		if err := fleet.Until(t.ctx, soon, f); err != nil {
+		if err := poll.Within(t.ctx, soon, f); err != nil {
 			return fmt.Errorf("%s: %w", what, err)
 		}
 		return nil

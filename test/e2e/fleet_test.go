@@ -15,6 +15,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // soon bounds every wait. It is far more than needed, for machines that compile at the same time.
@@ -106,7 +107,7 @@ func (f *fleet) launch(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return until(ctx, soon, func(context.Context) error { return f.allReady() })
+	return poll.Within(ctx, soon, func(context.Context) error { return f.allReady() })
 }
 
 // of returns the fleet for a test. If the test fails, its output gets the ends of the processes' logs.

@@ -9,7 +9,6 @@ type (
 )
 
 var (
-	until    = testfleet.Until
 	logSince = testfleet.LogSince
 	rights   = testfleet.Rights
 )

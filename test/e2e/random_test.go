@@ -16,6 +16,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 const (
@@ -172,7 +173,7 @@ func (r *randomRun) rest() error {
 			return err
 		}
 	}
-	if err := until(ctx, converge, func(context.Context) error { return r.check() }); err != nil {
+	if err := poll.Within(ctx, converge, func(context.Context) error { return r.check() }); err != nil {
 		return err
 	}
 	took(r, "until all answers were right it", began)

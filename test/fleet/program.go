@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // Program is a command that can be started, stopped, killed and started again. All its runs write to one log. Its methods
@@ -97,10 +98,10 @@ func (p *Program) startOnce(ctx context.Context) error {
 		return err
 	}
 	p.process = life
-	return Until(ctx, startTimeout, func(ctx context.Context) error {
+	return poll.Within(ctx, startTimeout, func(ctx context.Context) error {
 		select {
 		case <-life.exited:
-			return Permanent(fmt.Errorf("it ended: %s", cmd.ProcessState))
+			return poll.Permanent(fmt.Errorf("it ended: %s", cmd.ProcessState))
 		default:
 			return p.Up(ctx)
 		}
@@ -168,41 +169,5 @@ func (p *Program) Resume() { p.signal(syscall.SIGCONT) }
 func (p *Program) signal(sig syscall.Signal) {
 	if p.Running() {
 		_ = p.process.cmd.Process.Signal(sig) // an error means it has just ended
-	}
-}
-
-// permanent is an error that waiting can't fix.
-type permanent struct{ error }
-
-func (p permanent) Unwrap() error { return p.error }
-
-// Permanent marks an error as one that waiting can't fix: Until returns it at once.
-func Permanent(err error) error { return permanent{err} }
-
-// Until polls f until it returns nil. It is kube.Eventually for code without a test. On timeout it returns f's last error,
-// which should say what is wrong with the observed state.
-func Until(ctx context.Context, within time.Duration, f func(context.Context) error) error {
-	limited, cancel := context.WithTimeout(ctx, within)
-	defer cancel()
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	var last error
-	for {
-		err := f(limited)
-		if err == nil || errors.As(err, new(permanent)) {
-			return err
-		}
-		// An error that only reports the timeout would hide the reason.
-		if limited.Err() == nil || last == nil {
-			last = err
-		}
-		select {
-		case <-limited.Done():
-			if ctx.Err() != nil {
-				return fmt.Errorf("%w: %w", context.Cause(ctx), last)
-			}
-			return fmt.Errorf("not so within %s: %w", within, last)
-		case <-tick.C:
-		}
 	}
 }

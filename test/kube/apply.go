@@ -16,6 +16,8 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // fieldManager owns the fields that tests apply. Conflicts are forced: a test
@@ -171,13 +173,11 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 // version that it serves. Discovery follows the Established condition with a
 // delay; until then objects of the kind have no resource.
 func (m *mapper) established(ctx context.Context, crd *unstructured.Unstructured) error {
-	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
-	defer cancel()
 	r, err := m.resource(crd)
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, pollInterval, func(ctx context.Context) error {
+	err = poll.Within(ctx, 30*time.Second, func(ctx context.Context) error {
 		live, err := r.Get(ctx, crd.GetName(), metav1.GetOptions{})
 		if err != nil {
 			return err

@@ -95,21 +95,3 @@ func TestLockFileWaitsForItsHolder(t *testing.T) {
 	}
 	again()
 }
-
-func TestPollReturnsTheLastError(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	calls := 0
-	why := errors.New("not there")
-	err := poll(ctx, time.Millisecond, func(ctx context.Context) error {
-		calls++
-		if calls < 3 {
-			return why
-		}
-		cancel()
-		return ctx.Err()
-	})
-	if !errors.Is(err, why) || !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want it canceled because of %q", err, why)
-	}
-}

@@ -6,7 +6,8 @@ import (
 	"fmt"
 	"os"
 	"syscall"
-	"time"
+
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // lockFile takes an exclusive lock on path, and calls waiting once if another
@@ -20,7 +21,7 @@ func lockFile(ctx context.Context, path string, waiting func()) (unlock func(), 
 	}
 	told := false
 	// A blocking flock could not be interrupted when ctx ends.
-	err = poll(ctx, 200*time.Millisecond, func(context.Context) error {
+	err = poll.Until(ctx, func(context.Context) error {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) && !told {
 			told = true

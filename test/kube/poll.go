@@ -2,14 +2,11 @@ package kube
 
 import (
 	"context"
-	"fmt"
 	"testing"
 	"time"
-)
 
-// pollInterval is short enough that polling adds little to a test, and long
-// enough to leave two cores to the servers.
-const pollInterval = 50 * time.Millisecond
+	"github.com/clusterset/clusterset/test/poll"
+)
 
 // Eventually calls f until it returns nil, and fails the test with f's last
 // error if that has not happened within the given time. f should read the
@@ -18,35 +15,7 @@ const pollInterval = 50 * time.Millisecond
 func Eventually(t testing.TB, within time.Duration, f func() error) {
 	t.Helper()
 	// Not t.Context(): it has ended when a t.Cleanup calls us.
-	ctx, cancel := context.WithTimeout(context.Background(), within)
-	defer cancel()
-	if err := poll(ctx, pollInterval, func(context.Context) error { return f() }); err != nil {
-		t.Fatalf("not so within %s: %v", within, err)
-	}
-}
-
-// poll calls f until it returns nil or ctx ends; then it returns f's last error.
-func poll(ctx context.Context, interval time.Duration, f func(context.Context) error) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	var last error
-	for {
-		select {
-		case <-ctx.Done():
-			if last == nil {
-				return context.Cause(ctx)
-			}
-			return fmt.Errorf("%w: %w", context.Cause(ctx), last)
-		case <-timer.C:
-		}
-		err := f(ctx)
-		if err == nil {
-			return nil
-		}
-		// An error that only reports the timeout would hide the reason.
-		if ctx.Err() == nil || last == nil {
-			last = err
-		}
-		timer.Reset(interval)
+	if err := poll.Within(context.Background(), within, func(context.Context) error { return f() }); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // process is one running program of the control plane.
@@ -79,7 +81,7 @@ func (p *process) ready(ctx context.Context, probe func(context.Context) error) 
 		case <-ctx.Done():
 		}
 	}()
-	if err := poll(ctx, pollInterval, probe); err != nil {
+	if err := poll.Until(ctx, probe); err != nil {
 		return fmt.Errorf("wait for %s: %w\n%s", p.name, err, logTail(p.log, 20))
 	}
 	return nil

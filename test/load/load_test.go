@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // TestLoad asks over UDP, TCP and TLS together at four fifths of what the clients get at most, while objects change a
@@ -120,7 +120,7 @@ func converged(t *testing.T, s *server, c *cluster) {
 	defer asker.hangUp()
 	for i := range changing {
 		q := of("changing-%d", i, current(c, i))
-		err := fleet.Until(t.Context(), time.Minute, func(context.Context) error {
+		err := poll.Within(t.Context(), time.Minute, func(context.Context) error {
 			reply, err := asker.exchange(q)
 			if err != nil {
 				return err

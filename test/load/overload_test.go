@@ -17,7 +17,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/net/ipv4"
 
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // TestFlood sends as many packets as the machine can, many times what the server can answer, from sockets that never read. The server must
@@ -219,7 +219,7 @@ func recovery(t *testing.T, s *server) time.Duration {
 	t.Helper()
 	began := time.Now()
 	asker := &dns.Client{Timeout: 100 * time.Millisecond}
-	err := fleet.Until(t.Context(), time.Minute, func(ctx context.Context) error {
+	err := poll.Within(t.Context(), time.Minute, func(ctx context.Context) error {
 		_, _, err := asker.ExchangeContext(ctx, new(dns.Msg).SetQuestion("stable-0.load.svc.clusterset.local.", dns.TypeA), s.plain)
 		return err
 	})
@@ -232,7 +232,7 @@ func recovery(t *testing.T, s *server) time.Duration {
 // settled waits until the server has no more goroutines and files than before, a few aside, and answers as before.
 func settled(t *testing.T, s *server, before usage) {
 	t.Helper()
-	err := fleet.Until(t.Context(), 2*time.Minute, func(ctx context.Context) error {
+	err := poll.Within(t.Context(), 2*time.Minute, func(ctx context.Context) error {
 		u, err := s.usage(ctx)
 		if err != nil {
 			return err
@@ -351,7 +351,7 @@ func TestSlowReaders(t *testing.T) {
 func stuck(t *testing.T, s *server) {
 	t.Helper()
 	last, since := -1, time.Now()
-	err := fleet.Until(t.Context(), 2*time.Minute, func(ctx context.Context) error {
+	err := poll.Within(t.Context(), 2*time.Minute, func(ctx context.Context) error {
 		u, err := s.usage(ctx)
 		if err != nil {
 			return err
