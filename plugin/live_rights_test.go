@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	clusterset "github.com/clusterset/clusterset/plugin"
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -71,7 +71,7 @@ func liveOwnService(t *testing.T, control *kube.ControlPlane) {
 	writeFile(t, namespaceFile, []byte("own-service\n"))
 	clusterset.SetNamespaceFile(t, namespaceFile)
 	control.Apply(t, namespaceYAML("own-service"))
-	port := freePort(t)
+	port := freeport.For(t)
 	corefile := withSource(`clusterset.local:`+port+` {
     bind 127.0.0.1
     clusterset
@@ -116,16 +116,6 @@ endpoints: [{addresses: ["`+mine+`"]}]
 		t.Fatal(err)
 	}
 	s.expect(t, map[string]string{glue: "10.96.0.53", second: "10.96.0.53"})
-}
-
-// freePort returns a port of 127.0.0.1 that is free. A Service's endpoint needs one that is known.
-func freePort(t *testing.T) string {
-	t.Helper()
-	port, err := fleet.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // outerAddr returns an address of this machine that an EndpointSlice may hold.

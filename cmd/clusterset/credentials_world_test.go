@@ -20,7 +20,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -73,7 +73,7 @@ func startCredentials(t *testing.T) *credentials {
 // startProcess runs a command whose output is searched at the end. It returns a function that stops it, and its metrics' address.
 func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() int, metrics string) {
 	t.Helper()
-	metrics = freeAddress(t)
+	metrics = "127.0.0.1:" + freeport.For(t)
 	args = append(args, "--log-level", "debug", "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=yes")
@@ -118,16 +118,6 @@ func (w *credentials) installed(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return string(content)
-}
-
-// freeAddress returns an address that no process listens on.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	port, err := fleet.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return "127.0.0.1:" + port
 }
 
 // keep remembers something that may be said nowhere.

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // TestExpressRepliesLeaveFromTheAddressAsked asks a server that is bound to all addresses, of both families. A client takes a reply
@@ -17,7 +19,7 @@ func TestExpressRepliesLeaveFromTheAddressAsked(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port := freePort(t)
+	port := freeport.For(t)
 	s := runCoreDNS(t, fmt.Sprintf(".:%s {\n    clusterset clusterset.local {\n        manifests %s\n    }\n    erratic {\n        drop 0\n    }\n}\n", port, dir))
 	expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
 	expectLog(t, s.log, "express: on at dns://:"+port)

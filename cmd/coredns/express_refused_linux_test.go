@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -27,7 +28,7 @@ func TestExpressWhereTheSystemRefuses(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			port, metrics := freePort(t), freePort(t)
+			port, metrics := freeport.For(t), freeport.For(t)
 			s := runCoreDNS(t, expressCorefile(port, metrics, dir, "multisocket 2", "ttl 1"))
 			expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
 			expectLog(t, s.log, fmt.Sprintf(c.says, port))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -24,7 +25,7 @@ func TestExpressReloads(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	port, metrics := freePort(t), freePort(t)
+	port, metrics := freeport.For(t), freeport.For(t)
 	s := runCoreDNS(t, expressCorefile(port, metrics, dir, "", "ttl 1"))
 	expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
 	expectLog(t, s.log, "express: on at")
@@ -59,7 +60,7 @@ func TestExpressReloads(t *testing.T) {
 		expectTTL(t, port, ttl+2)
 		expectSockets(t, s, sockets)
 	}
-	moved := freePort(t)
+	moved := freeport.For(t)
 	stop() // clients that use the old port get no answer from here on, as without the express path
 	s.reload(t, expressCorefile(moved, metrics, dir, "", "ttl 7"))
 	expectTTL(t, moved, 7)

@@ -16,6 +16,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -81,7 +82,7 @@ func TestExpressManyReloads(t *testing.T) {
 
 func newReloaded(t *testing.T, option string) *reloaded {
 	t.Helper()
-	s := &reloaded{patience: 2 * time.Second, port: freePort(t), metrics: freePort(t), objects: t.TempDir(), option: option}
+	s := &reloaded{patience: 2 * time.Second, port: freeport.For(t), metrics: freeport.For(t), objects: t.TempDir(), option: option}
 	if err := os.WriteFile(filepath.Join(s.objects, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -25,6 +25,7 @@ import (
 	"github.com/miekg/dns"
 	"golang.org/x/tools/txtar"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -89,10 +90,10 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 		t.Fatal(err)
 	}
 	writeCertificate(t, certs)
-	s := &expressServer{dns: freePort(t), metrics: freePort(t)}
+	s := &expressServer{dns: freeport.For(t), metrics: freeport.For(t)}
 	corefile = strings.NewReplacer("DNS", s.dns, "METRICS", s.metrics, "OBJECTS", dir, "DIR", certs, "OPTIONS", options).Replace(corefile)
 	for strings.Contains(corefile, "PORT") {
-		corefile = strings.Replace(corefile, "PORT", freePort(t), 1)
+		corefile = strings.Replace(corefile, "PORT", freeport.For(t), 1)
 	}
 	_, s.log = startCoreDNS(t, corefile)
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")

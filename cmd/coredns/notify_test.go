@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // soon bounds how long a change may take to arrive: half of REFRESH, and many times what it takes.
@@ -37,7 +37,7 @@ spec:
   ports: [{name: http, protocol: TCP, port: 80}]
 `, ip))
 	}
-	primary, secondary := freePort(t), freePort(t)
+	primary, secondary := freeport.For(t), freeport.For(t)
 	objects("10.0.0.1")
 	primaryFile := fmt.Sprintf(`clusterset.local:%s {
     bind 127.0.0.1
@@ -85,15 +85,6 @@ func notifications(t *testing.T, log string) int {
 		t.Fatal(err)
 	}
 	return strings.Count(string(text), "Notify from 127.0.0.1 for clusterset.local.: checking transfer")
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	port, err := fleet.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // coreDNS is a process. corefile is its path, log what it writes.

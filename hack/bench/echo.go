@@ -2,10 +2,11 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"os/exec"
+
+	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // echoArg makes the command a UDP echo at the address that follows.
@@ -38,7 +39,7 @@ func echo(addr string) error {
 
 // startEcho runs the echo in its own process, on the servers' core.
 func (b *bench) startEcho(ctx context.Context) (*server, error) {
-	ports, err := freePorts(1)
+	port, err := freeport.Find()
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +47,7 @@ func (b *bench) startEcho(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{name: "echo", addr: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	s := &server{name: "echo", addr: "127.0.0.1:" + port}
 	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, echoArg, s.addr) //nolint:gosec // ourselves
 	s.cmd.Stderr = os.Stderr
 	if s.asked, err = b.dnsperfData(b.plain()); err != nil {

@@ -76,20 +76,6 @@ func (b *bench) heap(ctx context.Context, name, zone, body, awaited string) (flo
 	return low, nil
 }
 
-func (s *server) awaitSync(ctx context.Context) error {
-	for range 1200 {
-		if r, err := s.ask("nope.ns-0.svc.clusterset.local.", dns.TypeA); err == nil && r.Rcode == dns.RcodeNameError {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("%s does not sync", s.name)
-}
-
 func heapAlloc(ctx context.Context, port int) (float64, error) {
 	text, err := get(ctx, fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/heap?gc=1&debug=1", port))
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/poll"
 )
 
 // server is a running coredns, pinned to the first core so that its load generator has the other.
@@ -28,17 +29,17 @@ type server struct {
 // start runs coredns with one server block, whose body may hold KUBECONFIG and, for further ports, PORT and PROFILES. A
 // server whose name begins with ours is our binary, every other the stock one.
 func (b *bench) start(ctx context.Context, name, zone, body string) (*server, error) {
-	ports, err := freePorts(3)
+	ports, err := freeport.Several(3)
 	if err != nil {
 		return nil, err
 	}
 	corefile := filepath.Join(b.dir, name+".Corefile")
-	text := fmt.Sprintf("%s:%d {\n    bind 127.0.0.1\n%s\n}\n", zone, ports[0], body)
-	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "PORT", strconv.Itoa(ports[1]), "PROFILES", strconv.Itoa(ports[2])).Replace(text)
+	text := fmt.Sprintf("%s:%s {\n    bind 127.0.0.1\n%s\n}\n", zone, ports[0], body)
+	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "PORT", ports[1], "PROFILES", ports[2]).Replace(text)
 	if err := os.WriteFile(corefile, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
-	s := &server{name: name, addr: fmt.Sprintf("127.0.0.1:%d", ports[0])}
+	s := &server{name: name, addr: "127.0.0.1:" + ports[0]}
 	binary := b.stock
 	if strings.HasPrefix(name, "ours") {
 		binary = b.coredns
@@ -66,17 +67,22 @@ func (s *server) ask(name string, qtype uint16) (*dns.Msg, error) {
 
 // await asks until the server answers a name.
 func (s *server) await(ctx context.Context, name string) error {
-	for range 1200 {
-		if r, err := s.ask(name, dns.TypeA); err == nil && (len(r.Answer) > 0 || s.name == "echo") {
-			return nil
+	return s.until(ctx, name, func(r *dns.Msg) bool { return len(r.Answer) > 0 || s.name == "echo" })
+}
+
+// awaitSync asks until the server knows that a name doesn't exist.
+func (s *server) awaitSync(ctx context.Context) error {
+	return s.until(ctx, "nope.ns-0.svc.clusterset.local.", func(r *dns.Msg) bool { return r.Rcode == dns.RcodeNameError })
+}
+
+func (s *server) until(ctx context.Context, name string, ok func(*dns.Msg) bool) error {
+	return poll.Within(ctx, 5*time.Minute, func(context.Context) error {
+		r, err := s.ask(name, dns.TypeA)
+		if err == nil && !ok(r) {
+			err = fmt.Errorf("%s answers %s with\n%s", s.name, name, r)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	return fmt.Errorf("%s does not answer %s", s.name, name)
+		return err
+	})
 }
 
 // cpu returns the processor time that the server has used.
@@ -93,18 +99,4 @@ func (s *server) cpu() (time.Duration, error) {
 	user, err1 := strconv.Atoi(fields[11])
 	system, err2 := strconv.Atoi(fields[12])
 	return time.Duration(user+system) * 10 * time.Millisecond, errors.Join(err1, err2) // USER_HZ is 100 on Linux
-}
-
-func freePorts(n int) ([]int, error) {
-	ports := make([]int, n)
-	for i := range ports {
-		port, err := fleet.FreePort()
-		if err != nil {
-			return nil, err
-		}
-		if ports[i], err = strconv.Atoi(port); err != nil {
-			return nil, err
-		}
-	}
-	return ports, nil
 }

@@ -21,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -30,7 +31,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 	const values = "{dns: {enabled: false}, member: {enabled: false}, hub: {enabled: true, admissionPolicy: {enabled: true}}}"
 	defer c.Delete(t, c.applyPolicies(t, values)...)
 	start(t, nil, "clusterset", "hub", "--kubeconfig", c.Kubeconfig(), // it keeps the networks in step
-		"--metrics-bind-address", "127.0.0.1:"+freePort(t), "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
+		"--metrics-bind-address", "127.0.0.1:"+freeport.For(t), "--health-probe-bind-address", "127.0.0.1:"+freeport.For(t))
 	lyon := c.joinPolicy(t, "lyon", "--cidrs", "10.1.0.0/16,10.96.0.0/16,fd00:1::/48")
 	turin := c.joinPolicy(t, "turin") // declares nothing
 	c.joinPolicy(t, "genoa", "--cidrs", "10.2.0.0/16")
@@ -194,7 +195,7 @@ ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [10.2.0.9]}]
 `))
 	start(t, nil, "clusterset", "member", "--kubeconfig", c.Kubeconfig(), "--hub-kubeconfig", lyon.kubeconfig, "--heartbeat-interval", "1s",
-		"--metrics-bind-address", "127.0.0.1:"+freePort(t), "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
+		"--metrics-bind-address", "127.0.0.1:"+freeport.For(t), "--health-probe-bind-address", "127.0.0.1:"+freeport.For(t))
 	own := api.MemberNamespace("lyon")
 	c.expectField(t, "clusterset.dev", "v1alpha1", "exportedservices", own, "inside.fence", "inside", "spec", "serviceName")
 	const refusal = "address 10.2.0.9 lies in none of the networks of cluster lyon: 10.1.0.0/16, 10.96.0.0/16, fd00:1::/48"

@@ -22,6 +22,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -141,10 +142,10 @@ func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]s
 	if err != nil {
 		t.Fatal(err)
 	}
-	metrics = "127.0.0.1:" + freePort(t)
+	metrics = "127.0.0.1:" + freeport.For(t)
 	args := arguments(d, folders)
 	args = append(args, "--kubeconfig", kubeconfig, "--leader-elect-namespace", d.Namespace,
-		"--metrics-bind-address", metrics, "--health-probe-bind-address", "127.0.0.1:"+freePort(t))
+		"--metrics-bind-address", metrics, "--health-probe-bind-address", "127.0.0.1:"+freeport.For(t))
 	start(t, nil, c.clusterset, args...)
 	return metrics
 }

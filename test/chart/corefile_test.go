@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -91,10 +92,10 @@ var (
 // localised puts something else in the place of what a test can't have: the pod's ports, its token and volume, the node's resolvers.
 func localised(t *testing.T, corefile, kubeconfig string) server {
 	t.Helper()
-	port, probe, metrics := freePort(t), "127.0.0.1:"+freePort(t), "127.0.0.1:"+freePort(t)
+	port, probe, metrics := freeport.For(t), "127.0.0.1:"+freeport.For(t), "127.0.0.1:"+freeport.For(t)
 	text := portRE.ReplaceAllString(corefile, ":"+port)
 	for _, r := range [][2]string{
-		{"health :8080", "health 127.0.0.1:" + freePort(t)},
+		{"health :8080", "health 127.0.0.1:" + freeport.For(t)},
 		{"ready :8181", "ready " + probe},
 		{"prometheus :9153", "prometheus " + metrics},
 	} {

@@ -2,7 +2,6 @@ package chart
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,15 +69,4 @@ func start(t *testing.T, env map[string]string, name string, args ...string) {
 			t.Logf("%s %v\n%s", name, args, log.String())
 		}
 	})
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }

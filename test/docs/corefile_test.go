@@ -14,6 +14,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -43,7 +44,7 @@ func TestCorefilesStart(t *testing.T) {
 	binary := binary(t, "coredns")
 	plane := kube.Start(t)
 	plane.Apply(t, append(kube.MCSCRDs(), crds.All()...)...)
-	upstreamPort := freePort(t)
+	upstreamPort := freeport.For(t)
 	upstream := start(t, binary, read(t, filepath.Join(root, "examples", "Corefile")), upstreamPort)
 	for place, text := range corefiles(t) {
 		t.Run(place, func(t *testing.T) {
@@ -65,12 +66,12 @@ var (
 // localised rewrites a Corefile for this machine and returns it with the port that it serves on.
 func localised(t *testing.T, text, kubeconfig, upstream string) (string, string) {
 	t.Helper()
-	port := freePort(t)
+	port := freeport.For(t)
 	text = portRE.ReplaceAllString(text, ":"+port)
 	text = resolverRE.ReplaceAllString(text, "forward . "+upstream)
-	text = strings.ReplaceAll(text, "prometheus :9153", "prometheus 127.0.0.1:"+freePort(t))
+	text = strings.ReplaceAll(text, "prometheus :9153", "prometheus 127.0.0.1:"+freeport.For(t))
 	for _, probe := range []string{"ready", "health"} {
-		text = regexp.MustCompile(`(?m)^( *`+probe+`)( :\d+)?( \{)?$`).ReplaceAllString(text, "${1} 127.0.0.1:"+freePort(t)+"${3}")
+		text = regexp.MustCompile(`(?m)^( *`+probe+`)( :\d+)?( \{)?$`).ReplaceAllString(text, "${1} 127.0.0.1:"+freeport.For(t)+"${3}")
 	}
 	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
 	if !strings.Contains(text, "manifests ") {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -34,7 +35,7 @@ spec:
   endpoints: [{addresses: [10.5.0.1], cluster: xicheng}]
 `))
 	binary := binary(t, "coredns")
-	upstreamPort := freePort(t)
+	upstreamPort := freeport.For(t)
 	upstream := start(t, binary, strings.Replace(exampleUpstream, "{", "{\n    bind 127.0.0.1", 1), upstreamPort)
 	example, port := localised(t, read(t, filepath.Join(root, "corefile.example")), plane.Kubeconfig(), upstream)
 

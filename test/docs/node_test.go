@@ -23,7 +23,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -247,11 +247,9 @@ func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string
 	if err != nil {
 		return nil, err
 	}
-	ports := make([]string, 4)
-	for i := range ports {
-		if ports[i], err = fleet.FreePort(); err != nil {
-			return nil, err
-		}
+	ports, err := freeport.Several(4)
+	if err != nil {
+		return nil, err
 	}
 	p := &pod{exited: make(chan struct{}), log: filepath.Join(dir, "log")}
 	name := programOf(d)

@@ -98,12 +98,3 @@ func read(t *testing.T, path string) string {
 	}
 	return string(b)
 }
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	port, err := fleet.FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
-}

@@ -10,13 +10,14 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // What `make run` serves answers as the README's first screen shows, and each of the three lines that it prints has an
 // answer.
 func TestReadmeDigs(t *testing.T) {
-	port := freePort(t)
+	port := freeport.For(t)
 	addr := start(t, binary(t, "coredns"), read(t, filepath.Join(root, "examples", "Corefile")), port)
 	kube.Eventually(t, 30*time.Second, func() error { return answers(addr, "svc.global.") })
 

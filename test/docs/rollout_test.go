@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -64,7 +65,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			text, port := localised(t, corefile, plane.Kubeconfig(), "127.0.0.1:9")
-			dotPort := freePort(t)
+			dotPort := freeport.For(t)
 			s := startStoppable(t, binary, text+encrypted(t, dotPort, plane.Kubeconfig()), port)
 			kube.Eventually(t, 2*time.Minute, s.ready)
 			var clients []*steadyClient

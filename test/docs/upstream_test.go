@@ -11,6 +11,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -21,8 +22,8 @@ func TestUpstreamFaults(t *testing.T) {
 		t.Fatalf("%d faults are described, and one is tested", len(faults))
 	}
 	t.Run("with shed, a server that is told to end answers nothing over UDP", func(t *testing.T) {
-		text, health := strings.Replace(faults[0].text, "5s", "5m", 1), "127.0.0.1:"+freePort(t)
-		port := freePort(t)
+		text, health := strings.Replace(faults[0].text, "5s", "5m", 1), "127.0.0.1:"+freeport.For(t)
+		port := freeport.For(t)
 		text = strings.Replace(text, ".:5300 {", ".:"+port+" {\n    bind 127.0.0.1", 1)
 		text = strings.Replace(text, "health {", "health "+health+" {", 1)
 		s := startStoppable(t, binary(t, "coredns"), text, port)

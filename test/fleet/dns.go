@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // Location is the location of a cluster or a DNS server. Unknown fields are empty.
@@ -47,7 +49,7 @@ func NewDNS(c *Cluster, bin Binaries, at Location, base string) *DNS {
 		if err != nil {
 			return nil, err
 		}
-		if d.Port, err = FreePort(d.Wanted); err != nil {
+		if d.Port, err = freeport.Find(d.Wanted); err != nil {
 			return nil, err
 		}
 		metrics := ""

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // Metrics are the metrics that a process serves.
@@ -71,7 +73,7 @@ func (m *Metrics) Up(ctx context.Context) error {
 
 // reserve finds a free address to serve on.
 func (m *Metrics) reserve() error {
-	port, err := FreePort()
+	port, err := freeport.Find()
 	m.Addr = "127.0.0.1:" + port
 	return err
 }

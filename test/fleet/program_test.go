@@ -3,7 +3,6 @@ package fleet
 import (
 	"context"
 	"errors"
-	"net"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -50,23 +49,5 @@ func TestLivesOfAProgram(t *testing.T) {
 		if code := p.Stop(); code != 7 {
 			t.Errorf("exit code %d", code)
 		}
-	}
-}
-
-func TestFreePortThatIsWanted(t *testing.T) {
-	free, err := FreePort()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := FreePort("", free); err != nil || got != free {
-		t.Errorf("want %s, got %s, %v", free, got, err)
-	}
-	taken, err := net.ListenPacket("udp", net.JoinHostPort("127.0.0.1", free))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = taken.Close() }()
-	if got, err := FreePort(free); err != nil || got == free {
-		t.Errorf("%s is taken, got %s, %v", free, got, err)
 	}
 }

@@ -28,6 +28,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/freeport"
 )
 
 // server is a coredns under load: DNS over UDP and TCP at one port, over TLS at another.
@@ -74,11 +75,9 @@ func startServer(t *testing.T, c *cluster, more string, options ...string) *serv
 	s.program = &fleet.Program{
 		Name: "coredns", Path: binary, Log: filepath.Join(dir, "log"),
 		Args: func() ([]string, error) {
-			var ports [3]string
-			for i := range ports {
-				if ports[i], err = fleet.FreePort(); err != nil {
-					return nil, err
-				}
+			ports, err := freeport.Several(3)
+			if err != nil {
+				return nil, err
 			}
 			s.plain, s.tls, s.metrics = "127.0.0.1:"+ports[0], "127.0.0.1:"+ports[1], "127.0.0.1:"+ports[2]
 			text := fmt.Sprintf(corefile, ports[0], ports[1], s.metrics, c.plane.Kubeconfig(), dir,

@@ -1,4 +1,5 @@
-package fleet
+// Package freeport finds ports for programs that tests, benchmarks and the demo start.
+package freeport
 
 import (
 	"fmt"
@@ -7,14 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"sync"
+	"testing"
 )
 
-// handedOut are the ports that FreePort returned. The first caller may not listen yet when the next one asks.
+// handedOut are the ports that Find returned. The first caller may not listen yet when the next one asks.
 var handedOut sync.Map
 
-// FreePort returns a port of 127.0.0.1 that is free for UDP and TCP: the first free one of those wanted, or any other. It
+// Find returns a port of 127.0.0.1 that is free for UDP and TCP: the first free one of those wanted, or any other. It
 // searches below the range that the kernel uses for outgoing connections: the control planes have hundreds.
-func FreePort(wanted ...string) (string, error) {
+func Find(wanted ...string) (string, error) {
 	candidates := slices.DeleteFunc(slices.Clone(wanted), func(port string) bool { return port == "" })
 	for range 100 {
 		candidates = append(candidates, strconv.Itoa(20000+rand.IntN(12000)))
@@ -39,4 +41,25 @@ func FreePort(wanted ...string) (string, error) {
 		return port, nil
 	}
 	return "", fmt.Errorf("find a free port: %w", err)
+}
+
+// Several returns n ports like [Find].
+func Several(n int) (ports []string, err error) {
+	ports = make([]string, n)
+	for i := range ports {
+		if ports[i], err = Find(); err != nil {
+			return nil, err
+		}
+	}
+	return ports, nil
+}
+
+// For is [Find] for a test.
+func For(t testing.TB) string {
+	t.Helper()
+	port, err := Find()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
 }
