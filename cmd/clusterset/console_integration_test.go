@@ -22,6 +22,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/console"
 	"github.com/clusterset/clusterset/test/kube"
+	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
 // consoled is a running `clusterset console`, with a session.
@@ -36,7 +37,7 @@ var consoleAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\w+`)
 func startConsole(t *testing.T, args ...string) consoled {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
-	var stdout, stderr lockedBuffer
+	var stdout, stderr testprocess.Output
 	done := make(chan int)
 	go func() { done <- run(ctx, append([]string{"console", "--no-open"}, args...), &stdout, &stderr) }()
 	t.Cleanup(func() {

@@ -110,7 +110,7 @@ func (w *credentials) hear(t *testing.T, args ...string) {
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &stdout, &stderr)
-	_, _ = fmt.Fprintf(w.logs, "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
+	_, _ = fmt.Fprintf(&w.logs, "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
 	if isAgent := args[0] == "member" || args[0] == "hub"; code != 0 && !isAgent && strings.Count(stderr.String(), "\n") != 1 {
 		t.Errorf("clusterset %s: the error isn't one line: %q", strings.Join(args, " "), stderr.String())
 	}

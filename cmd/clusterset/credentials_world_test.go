@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,6 +21,7 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
+	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
 type credentials struct {
@@ -29,7 +29,7 @@ type credentials struct {
 	hub, member   *kube.ControlPlane
 	onHub, here   client.Client
 	kubeconfig    string // the agent's for the hub
-	logs          *lockedBuffer
+	logs          testprocess.Output
 	stop          func() int
 	metrics       string
 	secrets       []string
@@ -38,7 +38,7 @@ type credentials struct {
 
 func startCredentials(t *testing.T) *credentials {
 	planes := kube.StartAll(t, nil, nil)
-	w := &credentials{whole: t, hub: planes[0], member: planes[1], logs: &lockedBuffer{}}
+	w := &credentials{whole: t, hub: planes[0], member: planes[1]}
 	dir := t.TempDir()
 	w.kubeconfig = filepath.Join(dir, "hub")
 	var err error
@@ -77,19 +77,12 @@ func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() in
 	args = append(args, "--log-level", "debug", "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=yes")
-	cmd.Stdout, cmd.Stderr = w.logs, w.logs
-	if err := cmd.Start(); err != nil {
+	cmd.Stdout, cmd.Stderr = &w.logs, &w.logs
+	p, err := testprocess.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	return func() int {
-		if !stopped {
-			stopped = true
-			_ = cmd.Process.Signal(syscall.SIGTERM)
-			_ = cmd.Wait()
-		}
-		return cmd.ProcessState.ExitCode()
-	}, metrics
+	return func() int { return p.Stop(time.Minute) }, metrics
 }
 
 func (w *credentials) startAgent(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,6 +22,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
+	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
 // cli runs a command to its end.
@@ -45,26 +46,21 @@ func TestMain(m *testing.M) {
 // start runs a command in its own process until the returned function is called, which returns its exit code.
 func start(t *testing.T, args ...string) (stop func() int) {
 	t.Helper()
-	var stderr bytes.Buffer
+	var stderr testprocess.Output
 	cmd := exec.Command(os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asCommand+"=yes")
 	cmd.Stderr = &stderr
-	if err := cmd.Start(); err != nil {
+	p, err := testprocess.Start(cmd)
+	if err != nil {
 		t.Fatal(err)
 	}
-	stopped := false
-	stop = func() int {
-		if stopped {
-			return 0
-		}
-		stopped = true
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-		if code := cmd.ProcessState.ExitCode(); code != 0 || t.Failed() {
+	stop = sync.OnceValue(func() int {
+		code := p.Stop(time.Minute)
+		if code != 0 || t.Failed() {
 			t.Logf("clusterset %s: exit code %d\n%s", args[0], code, stderr.String())
 		}
-		return cmd.ProcessState.ExitCode()
-	}
+		return code
+	})
 	t.Cleanup(func() { stop() })
 	return stop
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/status"
 	"github.com/clusterset/clusterset/test/kube"
+	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
 // TestLookingAtASet tests the interactive commands on one hub and one member. They share these because starting them takes most of the
@@ -60,12 +62,17 @@ func testStatus(t *testing.T, s lookedAt) {
 
 	// --watch shows changes until it is interrupted, which isn't a failure.
 	ctx, cancel := context.WithCancel(t.Context())
-	var out, stderr2 lockedBuffer
+	var out, stderr2 testprocess.Output
 	done := make(chan int)
 	go func() {
 		done <- run(ctx, []string{"status", "--kubeconfig", s.member.Kubeconfig(), "--watch", "--interval", "100ms"}, &out, &stderr2)
 	}()
-	kube.Eventually(t, 20*time.Second, func() error { return out.times("CLUSTER", 2) })
+	kube.Eventually(t, 20*time.Second, func() error {
+		if n := strings.Count(out.String(), "CLUSTER"); n < 2 {
+			return fmt.Errorf("the table is there %d times, want 2", n)
+		}
+		return nil
+	})
 	cancel()
 	if code := <-done; code != 0 {
 		t.Errorf("--watch: exit code %d, %s", code, stderr2.String())

@@ -2,37 +2,9 @@ package main
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
-	"sync"
 	"testing"
 )
-
-// lockedBuffer is written by one goroutine and read by another.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
-
-// times wants a word that often at least.
-func (l *lockedBuffer) times(word string, n int) error {
-	if got := strings.Count(l.String(), word); got < n {
-		return fmt.Errorf("%q is there %d times, want %d", word, got, n)
-	}
-	return nil
-}
 
 // As kubectl's plugin, under the name that kubectl looks for, the help says what is typed there.
 func TestHelpAsKubectlPlugin(t *testing.T) {

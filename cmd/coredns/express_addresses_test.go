@@ -20,7 +20,7 @@ func TestExpressRepliesLeaveFromTheAddressAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	port := freeport.For(t)
-	s := runCoreDNS(t, fmt.Sprintf(".:%s {\n    clusterset clusterset.local {\n        manifests %s\n    }\n    erratic {\n        drop 0\n    }\n}\n", port, dir))
+	s := startCoreDNS(t, fmt.Sprintf(".:%s {\n    clusterset clusterset.local {\n        manifests %s\n    }\n    erratic {\n        drop 0\n    }\n}\n", port, dir))
 	expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
 	expectLog(t, s.log, "express: on at dns://:"+port)
 	for _, ip := range []string{"127.0.0.1", "127.0.0.2", "127.1.2.3", "::1"} {

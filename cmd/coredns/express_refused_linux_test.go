@@ -29,7 +29,7 @@ func TestExpressWhereTheSystemRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 			port, metrics := freeport.For(t), freeport.For(t)
-			s := runCoreDNS(t, expressCorefile(port, metrics, dir, "multisocket 2", "ttl 1"))
+			s := startCoreDNS(t, expressCorefile(port, metrics, dir, "multisocket 2", "ttl 1"))
 			expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
 			expectLog(t, s.log, fmt.Sprintf(c.says, port))
 			stop := askAlong(t, port)
@@ -48,8 +48,8 @@ func TestExpressWhereTheSystemRefuses(t *testing.T) {
 				starts = 2 // each is a new attempt
 			}
 			kube.Eventually(t, soon, func() error {
-				if n := strings.Count(s.text(t), fmt.Sprintf(c.says, port)); n != starts {
-					return fmt.Errorf("said %d times, want %d:\n%s", n, starts, s.text(t))
+				if n := strings.Count(s.log.String(), fmt.Sprintf(c.says, port)); n != starts {
+					return fmt.Errorf("said %d times, want %d:\n%s", n, starts, s.log.String())
 				}
 				return nil
 			})

@@ -26,7 +26,7 @@ func TestExpressReloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	port, metrics := freeport.For(t), freeport.For(t)
-	s := runCoreDNS(t, expressCorefile(port, metrics, dir, "", "ttl 1"))
+	s := startCoreDNS(t, expressCorefile(port, metrics, dir, "", "ttl 1"))
 	expectAddress(t, port, "web.test.svc.clusterset.local.", "10.42.0.1")
 	expectLog(t, s.log, "express: on at")
 	sockets := udpSockets(t, s)
@@ -49,11 +49,11 @@ func TestExpressReloads(t *testing.T) {
 		expectTTL(t, port, ttl+2)
 		expectSockets(t, s, sockets)
 
-		failures := strings.Count(s.text(t), "Restart failed")
+		failures := strings.Count(s.log.String(), "Restart failed")
 		s.reload(t, expressCorefile(port, metrics, dir, "nosuchplugin", "ttl 999"))
 		kube.Eventually(t, soon, func() error {
-			if strings.Count(s.text(t), "Restart failed") == failures {
-				return fmt.Errorf("the reload didn't fail:\n%s", s.text(t))
+			if strings.Count(s.log.String(), "Restart failed") == failures {
+				return fmt.Errorf("the reload didn't fail:\n%s", s.log.String())
 			}
 			return nil
 		})
@@ -65,11 +65,8 @@ func TestExpressReloads(t *testing.T) {
 	s.reload(t, expressCorefile(moved, metrics, dir, "", "ttl 7"))
 	expectTTL(t, moved, 7)
 	expectSockets(t, s, sockets)
-	if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.cmd.Wait(); err != nil {
-		t.Errorf("after SIGTERM: %v", err)
+	if code := s.Stop(soon); code != 0 {
+		t.Errorf("after SIGTERM: exit code %d", code)
 	}
 }
 
@@ -79,18 +76,9 @@ func (s *coreDNS) reload(t *testing.T, corefile string) {
 	if err := os.WriteFile(s.corefile, []byte(corefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+	if err := s.Signal(syscall.SIGUSR1); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func (s *coreDNS) text(t *testing.T) string {
-	t.Helper()
-	text, err := os.ReadFile(s.log)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(text)
 }
 
 // askAlong asks questions of express and chain over and over, until stop.
@@ -165,7 +153,7 @@ func expectSockets(t *testing.T, s *coreDNS, want int) {
 // udpSockets counts the process's sockets for UDP.
 func udpSockets(t *testing.T, s *coreDNS) int {
 	t.Helper()
-	dir := fmt.Sprintf("/proc/%d", s.cmd.Process.Pid)
+	dir := fmt.Sprintf("/proc/%d", s.PID())
 	inodes := map[string]bool{}
 	for _, file := range []string{"/net/udp", "/net/udp6"} {
 		table, err := os.ReadFile(dir + file)

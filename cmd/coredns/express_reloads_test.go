@@ -86,7 +86,7 @@ func newReloaded(t *testing.T, option string) *reloaded {
 	if err := os.WriteFile(filepath.Join(s.objects, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.coreDNS = runCoreDNS(t, s.text("", 1))
+	s.coreDNS = startCoreDNS(t, s.text("", 1))
 	expectTTL(t, s.port, 1)
 	return s
 }
@@ -141,7 +141,7 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 	t.Helper()
 	defer func() {
 		if t.Failed() {
-			_ = s.cmd.Process.Signal(syscall.SIGABRT) // its log then shows where it hangs
+			_ = s.Signal(syscall.SIGABRT) // its log then shows where it hangs
 		}
 	}()
 	sockets := udpSockets(t, s.coreDNS)
@@ -154,11 +154,11 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 		}
 		switch kind := random.IntN(4); {
 		case kind == 0 && i < n:
-			failures := strings.Count(s.coreDNS.text(t), "Restart failed")
+			failures := strings.Count(s.coreDNS.log.String(), "Restart failed")
 			s.reload(t, s.text([]string{"nosuchplugin", "bind 192.0.2.1"}[random.IntN(2)], 999))
 			kube.Eventually(t, soon, func() error {
-				if strings.Count(s.coreDNS.text(t), "Restart failed") == failures {
-					return fmt.Errorf("the reload didn't fail:\n%s", s.coreDNS.text(t))
+				if strings.Count(s.coreDNS.log.String(), "Restart failed") == failures {
+					return fmt.Errorf("the reload didn't fail:\n%s", s.coreDNS.log.String())
 				}
 				return nil
 			})

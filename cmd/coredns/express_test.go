@@ -27,10 +27,14 @@ import (
 
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // expressServer is a process with the Corefile that people run, with or without the express path.
-type expressServer struct{ dns, metrics, log string }
+type expressServer struct {
+	dns, metrics string
+	log          *process.Output
+}
 
 const expressObjects = `apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
@@ -95,7 +99,7 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 	for strings.Contains(corefile, "PORT") {
 		corefile = strings.Replace(corefile, "PORT", freeport.For(t), 1)
 	}
-	_, s.log = startCoreDNS(t, corefile)
+	s.log = startCoreDNS(t, corefile).log
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
 	// A query is counted after its reply was sent. loop sends a query of its own.
 	kube.Eventually(t, soon, func() error {
@@ -357,13 +361,12 @@ func expectAddress(t *testing.T, port, name, ip string) (answered int) {
 	return answered
 }
 
-func expectLog(t *testing.T, file, text string) {
+func expectLog(t *testing.T, log *process.Output, text string) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
-		log, err := os.ReadFile(file)
-		if err == nil && !strings.Contains(string(log), text) {
-			err = fmt.Errorf("no %q in\n%s", text, log)
+		if !strings.Contains(log.String(), text) {
+			return fmt.Errorf("no %q in\n%s", text, log)
 		}
-		return err
+		return nil
 	})
 }

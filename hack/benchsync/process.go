@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // pollEvery is as long as the figures allow: frequent requests for its metrics would cost an agent more than its work.
@@ -26,11 +27,11 @@ func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok fun
 			return nil
 		}
 		if last = err; !p.Running() {
-			return fmt.Errorf("%s ended while we waited until %s\n%s", p.Name, what, fleet.LogSince(p.Log, 0, 10))
+			return fmt.Errorf("%s ended while we waited until %s\n%s", p.Name, what, process.LogSince(p.Log, 0, 10))
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("gave up waiting until %s: %w (last: %w)\n%s", what, ctx.Err(), last, fleet.LogSince(p.Log, 0, 10))
+			return fmt.Errorf("gave up waiting until %s: %w (last: %w)\n%s", what, ctx.Err(), last, process.LogSince(p.Log, 0, 10))
 		case <-tick.C:
 		}
 	}

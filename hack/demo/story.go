@@ -10,6 +10,7 @@ import (
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 const (
@@ -201,7 +202,7 @@ func (t *tour) status(shijiazhuang string) {
 // restartHub restarts the hub process as kubectl rollout restart would, with other flags.
 func (t *tour) restartHub(flags ...string) error {
 	if code := t.hub.Process.Stop(); code != 0 {
-		return fmt.Errorf("the hub process ended with exit code %d\n%s", code, fleet.LogSince(t.hub.Process.Log, 0, 20))
+		return fmt.Errorf("the hub process ended with exit code %d\n%s", code, process.LogSince(t.hub.Process.Log, 0, 20))
 	}
 	t.hub.Flags = flags
 	return t.hub.Process.Start(t.ctx)

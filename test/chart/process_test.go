@@ -1,12 +1,14 @@
 package chart
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
+
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // built compiles a program of the repository once. A path is of one that is built already.
@@ -57,16 +59,5 @@ func start(t *testing.T, env map[string]string, name string, args ...string) {
 	for k, v := range env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("%s %v\n%s", name, args, log.String())
-		}
-	})
+	process.StartFor(t, cmd, fmt.Sprint(name, " ", args))
 }

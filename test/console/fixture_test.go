@@ -140,7 +140,7 @@ func files(t testing.TB, manifests string) (dir string) {
 }
 
 // theSet starts a console that shows the cities, from files.
-func theSet(t testing.TB) *process {
+func theSet(t testing.TB) *consoled {
 	t.Helper()
 	return start(t, "--manifests", files(t, records(cities, services)))
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // clusters are a hub with its process and two members with their agents, on real API servers. The kubeconfig has the contexts hub, beijing and
@@ -52,7 +53,7 @@ func theFleet(t testing.TB) *clusters {
 		}
 		if t.Failed() {
 			for _, p := range []*fleet.Program{f.hub.Process, f.members["beijing"].Agent, f.members["shanghai"].Agent} {
-				t.Log(fleet.LogSince(p.Log, 0, 10))
+				t.Log(process.LogSince(p.Log, 0, 10))
 			}
 		}
 	})
@@ -144,7 +145,7 @@ func stopFleet() {
 }
 
 // console starts a console of the fleet.
-func (f *clusters) console(t testing.TB, contexts ...string) *process {
+func (f *clusters) console(t testing.TB, contexts ...string) *consoled {
 	t.Helper()
 	args := []string{"--hub-kubeconfig", f.kubeconfig, "--hub-context", "hub"}
 	for _, c := range contexts {

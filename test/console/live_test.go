@@ -87,7 +87,7 @@ func TestServerAway(t *testing.T) {
 	p := open(t, c, "#/map")
 	p.sees("12 clusters")
 	p.mayFail()
-	c.stop()
+	c.Kill()
 	p.sees("The console's server doesn't answer. What you see is", "12 clusters", "Stopped")
 	p.accessible()
 	u, err := url.Parse(strings.SplitN(c.url, "?", 2)[0])

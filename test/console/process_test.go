@@ -1,19 +1,17 @@
 package console
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 const root = "../.."
@@ -32,68 +30,45 @@ func binaries(t testing.TB) fleet.Binaries {
 	return bin
 }
 
-// process is a running `clusterset console`.
-type process struct {
-	url  string // with the token
-	cmd  *exec.Cmd
-	done chan struct{}
+// consoled is a running `clusterset console`.
+type consoled struct {
+	url string // with the token
+	*process.Process
 }
 
-// run starts a console that ends with the test.
-func start(t testing.TB, args ...string) *process {
+// start starts a console that ends with the test.
+func start(t testing.TB, args ...string) *consoled {
 	t.Helper()
 	chromium(t)
 	c, err := launch(binaries(t), args...)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(c.stop)
+	t.Cleanup(c.Kill)
 	return c
 }
 
-func launch(bin fleet.Binaries, args ...string) (*process, error) {
+func launch(bin fleet.Binaries, args ...string) (*consoled, error) {
 	cmd := bin.Command(context.Background(), workDir, append([]string{"console", "--no-open"}, args...)...)
-	out, err := cmd.StdoutPipe()
+	var stdout, stderr process.Output
+	cmd.Stdout, cmd.Stderr = &stdout, io.MultiWriter(&stderr, os.Stderr)
+	p, err := process.Start(cmd)
 	if err != nil {
 		return nil, err
 	}
-	var stderr strings.Builder
-	cmd.Stderr = io.MultiWriter(&stderr, os.Stderr)
-	c := &process{cmd: cmd, done: make(chan struct{})}
-	first := make(chan string, 1)
-	started := make(chan error, 1)
-	go func() {
-		// The kernel sends the parent-death signal when the thread that started the child ends, so that thread is held here.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err != nil {
-			return
+	c := &consoled{Process: p}
+	err = p.Await(context.Background(), soon, func(context.Context) error {
+		line, _, whole := strings.Cut(stdout.String(), "\n")
+		at := strings.Index(line, "http://127.0.0.1:")
+		if !whole || at < 0 {
+			return fmt.Errorf("its first line is %q", line)
 		}
-		lines := bufio.NewScanner(out)
-		if lines.Scan() {
-			first <- lines.Text()
-		}
-		close(first)
-		_, _ = io.Copy(io.Discard, out)
-		_ = cmd.Wait()
-		close(c.done)
-	}()
-	if err := <-started; err != nil {
-		return nil, err
-	}
-	line := <-first
-	if at := strings.Index(line, "http://127.0.0.1:"); at >= 0 {
 		c.url = line[at:]
-		return c, nil
+		return nil
+	})
+	if err != nil {
+		p.Kill()
+		return nil, fmt.Errorf("%s: %w\n%s", cmd, err, stderr.String())
 	}
-	c.stop()
-	return nil, fmt.Errorf("%s: its first line is %q\n%s", cmd, line, stderr.String())
-}
-
-// stop ends the console.
-func (c *process) stop() {
-	_ = c.cmd.Process.Kill()
-	<-c.done
+	return c, nil
 }

@@ -127,7 +127,7 @@ func large() (all []runtime.Object) {
 }
 
 // inProcess serves a console of objects from this process: to write and read a hundred thousand manifests would take longer than the test.
-func inProcess(t *testing.T, objects []runtime.Object) *process {
+func inProcess(t *testing.T, objects []runtime.Object) *consoled {
 	t.Helper()
 	chromium(t)
 	server := console.New(console.Options{})
@@ -144,5 +144,5 @@ func inProcess(t *testing.T, objects []runtime.Object) *process {
 			t.Error(err)
 		}
 	})
-	return &process{url: "http://" + l.Addr().String() + "/?token=" + server.Token()}
+	return &consoled{url: "http://" + l.Addr().String() + "/?token=" + server.Token()}
 }

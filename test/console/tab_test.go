@@ -39,7 +39,7 @@ type tab struct {
 }
 
 // open opens the page of a console at a fragment, and waits until it shows its data.
-func open(t testing.TB, c *process, fragment string) *tab {
+func open(t testing.TB, c *consoled, fragment string) *tab {
 	t.Helper()
 	p := blank(t, c)
 	p.visit(c.url + fragment)
@@ -48,7 +48,7 @@ func open(t testing.TB, c *process, fragment string) *tab {
 }
 
 // blank opens an empty tab.
-func blank(t testing.TB, c *process) *tab {
+func blank(t testing.TB, c *consoled) *tab {
 	t.Helper()
 	ctx, cancel := chromedp.NewContext(browser(t))
 	base, _, _ := strings.Cut(c.url, "/?")

@@ -46,7 +46,7 @@ func (n *namespace) do(f func() error) error {
 }
 
 // elsewhere runs f, which may take its thread to another namespace, and brings the thread back. It can't just let the thread
-// end: the kernel kills the children that were started on it, whichever goroutine ran there then (see fleet.WithoutOrphans).
+// end: the kernel kills the children that were started on it, whichever goroutine ran there then (see process.WithoutOrphans).
 func elsewhere(f func() error) error {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")

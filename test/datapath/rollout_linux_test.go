@@ -22,6 +22,7 @@ import (
 
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // The chart's two DNS servers are replaced one after another, as by its Deployment, while clients query them through kube-proxy over
@@ -142,7 +143,7 @@ func (r *rollout) end(d *dnsServer) {
 		select {
 		case c := <-code:
 			if c != 0 {
-				r.Errorf("%s ended with exit code %d:\n%s", d.Name, c, fleet.LogSince(d.Log, 0, 30))
+				r.Errorf("%s ended with exit code %d:\n%s", d.Name, c, process.LogSince(d.Log, 0, 30))
 			}
 			r.mu.Lock()
 			for i := range r.servers {

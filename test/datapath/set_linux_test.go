@@ -14,8 +14,8 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 var shared struct {
@@ -65,7 +65,7 @@ func set(t *testing.T) *world {
 	t.Cleanup(func() {
 		if t.Failed() {
 			for _, p := range w.programs() {
-				t.Log(fleet.LogSince(p.Log, from[p], 15))
+				t.Log(process.LogSince(p.Log, from[p], 15))
 			}
 		}
 	})

@@ -3,8 +3,6 @@ package docs
 import (
 	"fmt"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -87,25 +85,7 @@ func localised(t *testing.T, text, kubeconfig, upstream string) (string, string)
 // start runs the binary with a Corefile until the test ends.
 func start(t *testing.T, binary, corefile, port string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "Corefile")
-	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(binary, "-conf", path, "-dns.port", port)
-	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
-	var log strings.Builder
-	cmd.Stdout, cmd.Stderr = &log, &log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = cmd.Process.Kill()
-		_ = cmd.Wait()
-		if t.Failed() {
-			t.Logf("Corefile:\n%s\nlog:\n%s", corefile, log.String())
-		}
-	})
+	startStoppable(t, binary, corefile, port)
 	return net.JoinHostPort("127.0.0.1", port)
 }
 

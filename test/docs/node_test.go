@@ -25,6 +25,7 @@ import (
 
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // node does for a cluster what its controllers and kubelets would: it runs the Deployments whose programs are of this
@@ -43,12 +44,10 @@ type node struct {
 
 // pod is a running process.
 type pod struct {
-	of      string // what it was made from; another one is made where that changes
-	cmd     *exec.Cmd
-	exited  chan struct{}
+	of string // what it was made from; another one is made where that changes
+	*process.Process
 	probe   string // where it says that it is ready
 	address string // where it serves DNS; empty for the agents
-	log     string
 }
 
 // network knows where what lies at a Service's address is really served.
@@ -163,7 +162,7 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 	if err != nil {
 		return err
 	}
-	if p == nil || p.of != string(of) || p.ended() {
+	if p == nil || p.of != string(of) || !p.Running() {
 		if p != nil {
 			p.stop()
 		}
@@ -251,7 +250,7 @@ func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string
 	if err != nil {
 		return nil, err
 	}
-	p := &pod{exited: make(chan struct{}), log: filepath.Join(dir, "log")}
+	p := &pod{}
 	name := programOf(d)
 	var args []string
 	if name == "coredns" {
@@ -274,10 +273,10 @@ func (n *node) start(d *appsv1.Deployment, dir string, folders map[string]string
 			"--metrics-bind-address", "127.0.0.1:"+ports[2], "--health-probe-bind-address", "127.0.0.1:"+ports[1])
 		p.probe = "http://127.0.0.1:" + ports[1] + "/readyz"
 	}
-	if err := p.start(filepath.Join(binDir, name), args, environment(d)); err != nil {
-		return nil, err
-	}
-	return p, nil
+	cmd := exec.CommandContext(context.Background(), filepath.Join(binDir, name), args...)
+	cmd.Env = environment(d)
+	p.Process, err = process.StartWithLog(cmd, filepath.Join(dir, "log"))
+	return p, err
 }
 
 func environment(d *appsv1.Deployment) []string {
@@ -309,49 +308,12 @@ func onLoopback(text, kubeconfig string, ports []string) string {
 	return kubeRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 }
 
-func (p *pod) start(path string, args, env []string) error {
-	out, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Close() }() // the process has its own
-	p.cmd = exec.CommandContext(context.Background(), path, args...)
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = env, out, out
-	if err := p.cmd.Start(); err != nil {
-		return err
-	}
-	go func() {
-		_ = p.cmd.Wait()
-		close(p.exited)
-	}()
-	return nil
-}
-
-func (p *pod) ended() bool {
-	select {
-	case <-p.exited:
-		return true
-	default:
-		return false
-	}
-}
-
 // stop ends the process in good order, so that a leader gives up its Lease, but doesn't wait for ever.
 func (p *pod) stop() {
-	if p.cmd == nil || p.ended() {
-		return
-	}
 	if p.address != "" {
-		_ = p.cmd.Process.Kill() // it would serve on through its lameduck time
-	} else {
-		_ = p.cmd.Process.Signal(os.Interrupt)
+		p.Kill() // it would serve on through its lameduck time
 	}
-	select {
-	case <-p.exited:
-	case <-time.After(10 * time.Second):
-		_ = p.cmd.Process.Kill()
-		<-p.exited
-	}
+	p.Stop(10 * time.Second)
 }
 
 func (p *pod) ready(ctx context.Context) bool {

@@ -30,6 +30,7 @@ import (
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 const rolloutName = "web.shop.svc.clusterset.local."
@@ -81,7 +82,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 			everyoneAsks(t, clients)
 
 			// A reload is no end, nor does it make the server deaf to one: it forgets whom it calls at the end.
-			if err := s.cmd.Process.Signal(syscall.SIGUSR1); err != nil {
+			if err := s.Signal(syscall.SIGUSR1); err != nil {
 				t.Fatal(err)
 			}
 			kube.Eventually(t, time.Minute, func() error {
@@ -92,7 +93,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 			})
 			everyoneAsks(t, clients)
 
-			if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			if err := s.Signal(syscall.SIGTERM); err != nil {
 				t.Fatal(err)
 			}
 			told := time.Now()
@@ -105,7 +106,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 			t.Logf("not ready %v after SIGTERM", time.Since(told))
 			everyoneAsks(t, clients) // it answers while others hear that it is going
 			select {
-			case <-s.ended:
+			case <-s.Exited():
 			case <-time.After(2 * time.Minute):
 				t.Error("the server doesn't end")
 			}
@@ -116,7 +117,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 					t.Errorf("%s: %d answers, and %d queries without one while the server ran: %v", c.network, c.answered.Load(), len(c.lost), c.lost)
 				}
 			}
-			if code := s.cmd.ProcessState.ExitCode(); code != 0 {
+			if code := s.Stop(0); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
 		})
@@ -139,11 +140,10 @@ func everyoneAsks(t *testing.T, clients []*steadyClient) {
 
 var probeRE = regexp.MustCompile(`(?m)^ *ready (\S+)`)
 
-// stoppable is a server that a test ends.
+// stoppable is a server that a test may end.
 type stoppable struct {
-	cmd   *exec.Cmd
-	log   lockedBuffer
-	ended chan struct{}
+	*process.Process
+	log   *process.Output
 	probe string // "" without the ready plugin
 }
 
@@ -153,48 +153,15 @@ func startStoppable(t *testing.T, binary, corefile, port string) *stoppable {
 	if err := os.WriteFile(path, []byte(corefile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := &stoppable{
-		cmd:   exec.Command(binary, "-conf", path, "-dns.port", port),
-		ended: make(chan struct{}),
-	}
+	cmd := exec.Command(binary, "-conf", path, "-dns.port", port)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
+	s := &stoppable{}
+	s.Process, s.log = process.StartFor(t, cmd, "Corefile:\n"+corefile+"\nlog:")
 	if m := probeRE.FindStringSubmatch(corefile); m != nil {
 		s.probe = "http://" + m[1] + "/ready"
 	}
-	s.cmd.Env = append(os.Environ(), "CLUSTERSET_CLUSTER=xicheng", "CLUSTERSET_ZONE=beijing", "CLUSTERSET_REGION=north")
-	s.cmd.Stdout, s.cmd.Stderr = &s.log, &s.log
-	if err := s.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		_ = s.cmd.Wait()
-		close(s.ended)
-	}()
-	t.Cleanup(func() {
-		_ = s.cmd.Process.Kill()
-		<-s.ended
-		if t.Failed() {
-			t.Logf("Corefile:\n%s\nlog:\n%s", corefile, s.log.String())
-		}
-	})
 	return s
-}
-
-// lockedBuffer is read while a process writes into it.
-type lockedBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 func (s *stoppable) ready() error {
@@ -219,7 +186,7 @@ type steadyClient struct {
 }
 
 func (s *stoppable) client(network, port string) *steadyClient {
-	return &steadyClient{network: network, addr: net.JoinHostPort("127.0.0.1", port), ended: s.ended}
+	return &steadyClient{network: network, addr: net.JoinHostPort("127.0.0.1", port), ended: s.Exited()}
 }
 
 func (c *steadyClient) askUntil(done <-chan struct{}) {

@@ -33,7 +33,7 @@ func TestUpstreamFaults(t *testing.T) {
 			return err
 		}
 		kube.Eventually(t, time.Minute, func() error { return ask("udp") })
-		if err := s.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		if err := s.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
 		kube.Eventually(t, time.Minute, func() error {

@@ -16,6 +16,7 @@ import (
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/poll"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // soon bounds every wait. It is far more than needed, for machines that compile at the same time.
@@ -128,7 +129,7 @@ func (f *fleet) of(t testing.TB) *fleet {
 		if t.Failed() {
 			for _, p := range programs {
 				if info, err := os.Stat(p.Log); err == nil && info.Size() > from[p] {
-					t.Log(logSince(p.Log, from[p], 25))
+					t.Log(process.LogSince(p.Log, from[p], 25))
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // cluster is an API server and the test's own unrestricted access to it.
@@ -121,7 +122,7 @@ func (h *hub) restart(flags ...string) {
 	h.Helper()
 	running := h.process.Running()
 	if code := h.process.Stop(); running && code != 0 {
-		h.Errorf("hub: exit code %d\n%s", code, logSince(h.process.Log, 0, 20))
+		h.Errorf("hub: exit code %d\n%s", code, process.LogSince(h.process.Log, 0, 20))
 	}
 	h.start(flags...)
 }

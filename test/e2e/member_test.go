@@ -23,6 +23,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // member is a cluster of the fleet: an API server, the agent and a CoreDNS.
@@ -130,7 +131,7 @@ func (m *member) stopAgent() {
 	m.Helper()
 	running := m.agent.Running()
 	if code := m.agent.Stop(); running && code != 0 {
-		m.Errorf("agent of %s: exit code %d\n%s", m.name, code, logSince(m.agent.Log, 0, 20))
+		m.Errorf("agent of %s: exit code %d\n%s", m.name, code, process.LogSince(m.agent.Log, 0, 20))
 	}
 }
 

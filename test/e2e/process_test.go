@@ -8,7 +8,4 @@ type (
 	location = testfleet.Location
 )
 
-var (
-	logSince = testfleet.LogSince
-	rights   = testfleet.Rights
-)
+var rights = testfleet.Rights

@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 	testfleet "github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // snapshotServer is a CoreDNS with the snapshot option, whose API server comes and goes.
@@ -136,7 +137,7 @@ func (s *snapshotServer) logged(words ...string) {
 				return nil
 			}
 		}
-		return fmt.Errorf("no line has %q:\n%s", words, testfleet.LogSince(s.Program.Log, 0, 10))
+		return fmt.Errorf("no line has %q:\n%s", words, process.LogSince(s.Program.Log, 0, 10))
 	})
 }
 

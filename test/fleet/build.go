@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
+
+	"github.com/clusterset/clusterset/test/process"
 )
 
 const module = "github.com/clusterset/clusterset"
@@ -30,11 +30,7 @@ func Build(ctx context.Context, repository, dir, ldflags string) (Binaries, erro
 	}
 	cmd := exec.CommandContext(ctx, "go", "build", "-ldflags="+ldflags, "-o", dir+string(filepath.Separator), module+"/cmd/clusterset", module+"/cmd/coredns")
 	cmd.Dir = repository
-	cmd.SysProcAttr = WithoutOrphans()
-	runtime.LockOSThread() // see startOnce
-	defer runtime.UnlockOSThread()
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) } // go build's compilers too
-	out, err := cmd.CombinedOutput()
+	out, err := process.CombinedOutput(cmd)
 	switch {
 	case ctx.Err() != nil:
 		return Binaries{}, fmt.Errorf("build clusterset and coredns: %w", context.Cause(ctx))

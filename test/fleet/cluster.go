@@ -15,6 +15,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // Binaries are the paths of both programs.
@@ -31,7 +32,7 @@ func BinariesIn(dir string) Binaries {
 func (b Binaries) Command(ctx context.Context, home string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, b.Clusterset, args...) //nolint:gosec // our own binary
 	cmd.Env = bareEnvironment(home)
-	cmd.SysProcAttr = WithoutOrphans()
+	cmd.SysProcAttr = process.WithoutOrphans()
 	return cmd
 }
 

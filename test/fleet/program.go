@@ -6,12 +6,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
 
-	"github.com/clusterset/clusterset/test/poll"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // Program is a command that can be started, stopped, killed and started again. All its runs write to one log. Its methods
@@ -28,13 +27,7 @@ type Program struct {
 	// Log is the file to which its output is appended.
 	Log string
 
-	process *process // nil before the first start
-}
-
-// process is one run of a program.
-type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{} // closed once it has ended and Wait has returned
+	process *process.Process // nil before the first start
 }
 
 const (
@@ -58,7 +51,7 @@ func (p *Program) Start(ctx context.Context) error {
 			return nil
 		}
 		p.Kill()
-		err = fmt.Errorf("start %s: %w\n%s", p.Name, err, LogSince(p.Log, from, 30))
+		err = fmt.Errorf("start %s: %w\n%s", p.Name, err, process.LogSince(p.Log, from, 30))
 		if !strings.Contains(err.Error(), "address already in use") {
 			return err
 		}
@@ -71,41 +64,13 @@ func (p *Program) startOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	out, err := os.OpenFile(p.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = out.Close() }() // the child has its own
 	// Not ctx: the process outlives the call.
 	cmd := exec.CommandContext(context.Background(), p.Path, args...)
-	cmd.Stdout, cmd.Stderr = out, out
 	cmd.Env = bareEnvironment(filepath.Dir(p.Log))
-	cmd.SysProcAttr = WithoutOrphans()
-	started := make(chan error, 1)
-	life := &process{cmd: cmd, exited: make(chan struct{})}
-	go func() {
-		// The kernel sends the parent-death signal when the thread that started the child ends, so that thread is held here.
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		err := cmd.Start()
-		started <- err
-		if err == nil {
-			_ = cmd.Wait()
-			close(life.exited)
-		}
-	}()
-	if err := <-started; err != nil {
+	if p.process, err = process.StartWithLog(cmd, p.Log); err != nil {
 		return err
 	}
-	p.process = life
-	return poll.Within(ctx, startTimeout, func(ctx context.Context) error {
-		select {
-		case <-life.exited:
-			return poll.Permanent(fmt.Errorf("it ended: %s", cmd.ProcessState))
-		default:
-			return p.Up(ctx)
-		}
-	})
+	return p.process.Await(ctx, startTimeout, p.Up)
 }
 
 // bareEnvironment excludes this process's variables: the program would obey KUBECONFIG, CLUSTERSET_* and proxies.
@@ -114,60 +79,19 @@ func bareEnvironment(home string) []string {
 }
 
 // Running says whether the program runs.
-func (p *Program) Running() bool {
-	if p.process == nil {
-		return false
-	}
-	select {
-	case <-p.process.exited:
-		return false
-	default:
-		return true
-	}
-}
+func (p *Program) Running() bool { return p.process.Running() }
 
 // PID is the current or last process's number; 0 before the first.
-func (p *Program) PID() int {
-	if p.process == nil {
-		return 0
-	}
-	return p.process.cmd.Process.Pid
-}
+func (p *Program) PID() int { return p.process.PID() }
 
 // Stop asks the program to end, kills it if it hasn't ended within a minute, and returns its exit code.
-func (p *Program) Stop() int {
-	if p.process == nil {
-		return 0
-	}
-	if p.Running() {
-		_ = p.process.cmd.Process.Signal(syscall.SIGTERM)
-		patience := time.NewTimer(stopTimeout)
-		defer patience.Stop()
-		select {
-		case <-p.process.exited:
-		case <-patience.C:
-			p.Kill()
-		}
-	}
-	return p.process.cmd.ProcessState.ExitCode()
-}
+func (p *Program) Stop() int { return p.process.Stop(stopTimeout) }
 
 // Kill ends the program with SIGKILL.
-func (p *Program) Kill() {
-	if p.Running() {
-		_ = p.process.cmd.Process.Kill()
-		<-p.process.exited
-	}
-}
+func (p *Program) Kill() { p.process.Kill() }
 
 // Pause stops the program with SIGSTOP: its connections stay open, and nothing is answered.
-func (p *Program) Pause() { p.signal(syscall.SIGSTOP) }
+func (p *Program) Pause() { _ = p.process.Signal(syscall.SIGSTOP) }
 
 // Resume continues the program after Pause.
-func (p *Program) Resume() { p.signal(syscall.SIGCONT) }
-
-func (p *Program) signal(sig syscall.Signal) {
-	if p.Running() {
-		_ = p.process.cmd.Process.Signal(sig) // an error means it has just ended
-	}
-}
+func (p *Program) Resume() { _ = p.process.Signal(syscall.SIGCONT) }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // A program that ends instead of serving gives an error with its output, and doesn't count as running.
@@ -34,7 +36,7 @@ func TestLivesOfAProgram(t *testing.T) {
 	}
 	lives := 1
 	p.Up = func(context.Context) error {
-		if strings.Count(LogSince(p.Log, 0, 10), "ready") < lives {
+		if strings.Count(process.LogSince(p.Log, 0, 10), "ready") < lives {
 			return errors.New("not ready")
 		}
 		return nil

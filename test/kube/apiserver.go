@@ -49,20 +49,20 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 // finishes the requests under way. Clients then get a refused connection.
 func (c *ControlPlane) StopAPIServer() {
 	// It takes a second or two, but never returns if etcd is down.
-	c.apiserver.stop(5 * time.Second)
+	c.apiserver.Stop(5 * time.Second)
 }
 
 // KillAPIServer ends the API server with SIGKILL.
 func (c *ControlPlane) KillAPIServer() {
-	c.apiserver.kill()
+	c.apiserver.Kill()
 }
 
 // PauseAPIServer stops the API server with SIGSTOP: connections stay open, the
 // kernel accepts new ones, and nothing is answered.
-func (c *ControlPlane) PauseAPIServer() error { return c.apiserver.signal(syscall.SIGSTOP) }
+func (c *ControlPlane) PauseAPIServer() error { return c.apiserver.Signal(syscall.SIGSTOP) }
 
 // ResumeAPIServer continues the API server after [ControlPlane.PauseAPIServer].
-func (c *ControlPlane) ResumeAPIServer() error { return c.apiserver.signal(syscall.SIGCONT) }
+func (c *ControlPlane) ResumeAPIServer() error { return c.apiserver.Signal(syscall.SIGCONT) }
 
 // probeAPIServer succeeds once the API server can be used. Being ready is not
 // enough: the namespaces and the Service address allocator follow a moment

@@ -14,6 +14,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // Binaries are the paths of the control plane's programs, and of kube-proxy.
@@ -269,11 +271,7 @@ func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	// The programs run here, even if the caller cross-compiles, and are built
 	// in their own module, even if the caller uses a workspace or flags.
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOOS="+runtime.GOOS, "GOARCH="+runtime.GOARCH)
-	cmd.SysProcAttr = ownGroup()
-	runtime.LockOSThread() // see startProcess
-	defer runtime.UnlockOSThread()
-	cmd.Cancel = func() error { return killGroup(cmd.Process.Pid) } // go build's compilers too
-	out, err := cmd.CombinedOutput()
+	out, err := process.CombinedOutput(cmd)
 	if ctx.Err() != nil {
 		return fmt.Errorf("stopped after %s: %w", time.Since(start).Round(time.Second), context.Cause(ctx))
 	}

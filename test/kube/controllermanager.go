@@ -48,7 +48,7 @@ func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
 
 // StopControllerManager ends kube-controller-manager.
 func (c *ControlPlane) StopControllerManager() {
-	c.controllerManager.stop(5 * time.Second)
+	c.controllerManager.Stop(5 * time.Second)
 }
 
 // probeControllerManager succeeds once the default namespace has its service

@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"time"
 
 	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // startTimeout bounds the start of one process. A start takes seconds, but
@@ -29,7 +32,7 @@ type ControlPlane struct {
 	admin     *rest.Config
 	mapper    *mapper
 
-	etcd, apiserver, controllerManager *process
+	etcd, apiserver, controllerManager *process.Process
 }
 
 // Launch starts a control plane that keeps its data, keys and logs in dir, and
@@ -122,28 +125,35 @@ func (c *ControlPlane) prepare() (err error) {
 }
 
 // start runs a program unless it runs already, and waits until probe succeeds.
-// Otherwise it kills the program, so that p is either ready or nil.
-func (c *ControlPlane) start(ctx context.Context, p **process, path string, args []string, probe func(context.Context) error) error {
-	if *p != nil {
-		select {
-		case <-(*p).exited:
-		default:
-			return nil
-		}
+// Otherwise it kills the program, so that p is either ready or what it was.
+func (c *ControlPlane) start(ctx context.Context, p **process.Process, path string, args []string, probe func(context.Context) error) error {
+	if (*p).Running() {
+		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
-	defer cancel()
-	started, err := startProcess(path, args, filepath.Join(c.dir, baseName(path)+".log"))
+	// Not ctx: the process outlives the call.
+	cmd := exec.CommandContext(context.Background(), path, args...)
+	// None of the caller's environment: the programs would obey KUBECONFIG,
+	// KUBERNETES_SERVICE_HOST, ETCD_* and proxies.
+	cmd.Env = []string{
+		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
+		// Collecting garbage takes a third of what kube-apiserver computes while
+		// it starts, and tests start it by the dozen. It costs memory instead.
+		"GOGC=400",
+	}
+	name := filepath.Base(path)
+	started, err := process.StartWithLog(cmd, c.log(name))
 	if err != nil {
-		return err
+		return fmt.Errorf("start %s: %w", name, err)
 	}
-	if err := started.ready(ctx, probe); err != nil {
-		started.kill()
-		return err
+	if err := started.Await(ctx, startTimeout, probe); err != nil {
+		started.Kill()
+		return fmt.Errorf("wait for %s: %w\n%s", name, err, process.LogSince(c.log(name), 0, 20))
 	}
 	*p = started
 	return nil
 }
+
+func (c *ControlPlane) log(program string) string { return filepath.Join(c.dir, program+".log") }
 
 // Stop ends the control plane. Its folder stays.
 func (c *ControlPlane) Stop() {
@@ -159,9 +169,12 @@ func (c *ControlPlane) Stop() {
 // logs returns the end of each process's log.
 func (c *ControlPlane) logs() []string {
 	var tails []string
-	for _, p := range []*process{c.etcd, c.apiserver, c.controllerManager} {
-		if p != nil {
-			tails = append(tails, logTail(p.log, 40))
+	for _, of := range []struct {
+		path string
+		*process.Process
+	}{{c.bin.Etcd, c.etcd}, {c.bin.APIServer, c.apiserver}, {c.bin.ControllerManager, c.controllerManager}} {
+		if of.Process != nil {
+			tails = append(tails, process.LogSince(c.log(filepath.Base(of.path)), 0, 40))
 		}
 	}
 	return tails

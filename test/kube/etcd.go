@@ -43,18 +43,18 @@ func (c *ControlPlane) StartEtcd(ctx context.Context) error {
 func (c *ControlPlane) StopEtcd() {
 	// A graceful stop would wait five seconds for the API server to disconnect.
 	// Acknowledged writes are in its log, so SIGKILL loses nothing.
-	c.etcd.stop(time.Second)
+	c.etcd.Stop(time.Second)
 }
 
 // KillEtcd ends etcd with SIGKILL.
-func (c *ControlPlane) KillEtcd() { c.etcd.kill() }
+func (c *ControlPlane) KillEtcd() { c.etcd.Kill() }
 
 // PauseEtcd stops etcd with SIGSTOP, like a machine whose disk hangs.
 // Connections stay open, and nothing is answered.
-func (c *ControlPlane) PauseEtcd() error { return c.etcd.signal(syscall.SIGSTOP) }
+func (c *ControlPlane) PauseEtcd() error { return c.etcd.Signal(syscall.SIGSTOP) }
 
 // ResumeEtcd continues etcd after [ControlPlane.PauseEtcd].
-func (c *ControlPlane) ResumeEtcd() error { return c.etcd.signal(syscall.SIGCONT) }
+func (c *ControlPlane) ResumeEtcd() error { return c.etcd.Signal(syscall.SIGCONT) }
 
 // CallEtcd calls a method of etcd's JSON API, such as "/v3/maintenance/status",
 // and returns its answer. It is for operations that Kubernetes doesn't offer,

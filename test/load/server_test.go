@@ -29,6 +29,7 @@ import (
 
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/process"
 )
 
 // server is a coredns under load: DNS over UDP and TCP at one port, over TLS at another.
@@ -88,7 +89,7 @@ func startServer(t *testing.T, c *cluster, more string, options ...string) *serv
 	}
 	t.Cleanup(func() {
 		if t.Failed() {
-			t.Log(fleet.LogSince(s.program.Log, 0, 40))
+			t.Log(process.LogSince(s.program.Log, 0, 40))
 		}
 		s.program.Kill()
 	})

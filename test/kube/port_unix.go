@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package kube
+
+import "syscall"
+
+const soReusePort = syscall.SO_REUSEPORT
