@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
@@ -21,6 +22,23 @@ func compare(t *testing.T, got field.ErrorList, want []string) {
 		if !strings.HasPrefix(got[i].Error(), want[i]) {
 			t.Errorf("error %d is\n%s\nwant\n%s…", i, got[i], want[i])
 		}
+	}
+}
+
+// sanitizes fails the test unless a record comes out as wanted, nil for not at all, with these errors, and is unchanged itself.
+func sanitizes[T interface {
+	DeepCopy() T
+	Sanitized() (T, field.ErrorList)
+}](t *testing.T, record, want T, errs []string) {
+	t.Helper()
+	before := record.DeepCopy()
+	got, found := record.Sanitized()
+	compare(t, found, errs)
+	if !equality.Semantic.DeepEqual(record, before) {
+		t.Error("the record itself was changed")
+	}
+	if !equality.Semantic.DeepEqual(got, want) {
+		t.Errorf("got\n%+v\nwant\n%+v", got, want)
 	}
 }
 
