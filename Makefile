@@ -211,7 +211,7 @@ test-chart: kube ## Run the chart's tests: goldens, a real API server, the rende
 ##@ Develop
 
 .PHONY: generate
-generate: ## Regenerate deepcopy functions and CRDs, the chart's copies, and docs/api.md, flags.md and metrics.md
+generate: ## Regenerate deepcopy functions and CRDs, the chart's copies, the tests' roles, and docs/api.md, flags.md and metrics.md
 	$(GO) tool -modfile=tools/go.mod controller-gen object crd paths=./api/... output:crd:dir=api/crds
 	$(GO) -C test/chart generate ./...
 	UPDATE=1 $(GO) test -count=1 -run 'PageIsFresh' ./api/crds ./cmd/clusterset ./test/metrics

@@ -14,8 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// What --for looks at are the rights that the end-to-end tests' processes run with, which are those of the chart's roles (both are
-// compared in test/chart). One that is missing here would be a process that fails while doctor is content.
+// optional are rights without which everything works but state files and ClusterProperties.
+var optional = []string{
+	"get /namespaces", "create about.k8s.io/clusterproperties", "get about.k8s.io/clusterproperties", "update about.k8s.io/clusterproperties",
+}
+
+// What --for looks at are the rights that the end-to-end tests' processes run with, which test/chart takes from the chart's roles.
+// One that is missing here would be a process that fails while doctor is content.
 func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 	for part, table := range map[string][]rbacv1.PolicyRule{"dns": roles["dns"], "member": roles["member"], "hub": hubRoles["hub"], "hub-members": hubRoles["hub-members"]} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "test", "fleet", "rbac", part+".yaml"))
@@ -37,7 +42,7 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 		got := map[string]bool{}
 		grants(got, table)
 		for _, right := range slices.Sorted(maps.Keys(want)) {
-			if !got[right] {
+			if !got[right] && !slices.Contains(optional, right) {
 				t.Errorf("doctor doesn't look at the right of %s to %s", part, right)
 			}
 		}

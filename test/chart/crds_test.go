@@ -13,14 +13,19 @@ func TestCRDsAreFresh(t *testing.T) {
 	if len(CRDs()) != len(crds.All())+2 {
 		t.Errorf("the chart carries %v of %d CRDs of ours", slices.Sorted(maps.Keys(CRDs())), len(crds.All()))
 	}
-	dir := filepath.Join(chartDir, "files", "crds")
+	fresh(t, filepath.Join(chartDir, "files", "crds"), CRDs())
+}
+
+// fresh fails the test unless a folder has these files and no others.
+func fresh(t *testing.T, dir string, files map[string][]byte) {
+	t.Helper()
 	there, err := filepath.Glob(filepath.Join(dir, "*"))
-	if err != nil || len(there) != len(CRDs()) {
+	if err != nil || len(there) != len(files) {
 		t.Errorf("%s has %v, %v", dir, there, err)
 	}
-	for name, content := range CRDs() {
-		if read(t, filepath.Join(dir, name)) != string(content) {
-			t.Errorf("%s in the chart is old: run go generate in test/chart", name)
+	for name, content := range files {
+		if path := filepath.Join(dir, name); read(t, path) != string(content) {
+			t.Errorf("%s is old: run make generate", path)
 		}
 	}
 }

@@ -14,28 +14,6 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// leaderRights are the rights that a user needs for leader election by a Lease, as the chart grants them.
-func leaderRights(user, lease string) string {
-	return fmt.Sprintf(`
-apiVersion: v1
-kind: Namespace
-metadata: {name: %[3]s}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: Role
-metadata: {name: leader, namespace: %[3]s}
-rules:
-- {apiGroups: [coordination.k8s.io], resources: [leases], verbs: [create]}
-- {apiGroups: [coordination.k8s.io], resources: [leases], resourceNames: [%[2]s], verbs: [get, update]}
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: RoleBinding
-metadata: {name: leader, namespace: %[3]s}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: Role, name: leader}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: %[1]s}]
-`, user, lease, api.SystemNamespace)
-}
-
 // replica returns a second agent of the member.
 func (m *member) replica() *member {
 	return m.on(m.base.Replica("second agent"))
@@ -64,8 +42,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	ns := f.namespace("replicas")
 	want := f.everywhere(ns)
 	beijing, tianjin := f.member("beijing"), f.member("tianjin")
-	beijing.apply(leaderRights("clusterset-member", api.MemberLeaderLease))
-	f.hub.apply(leaderRights("clusterset-hub", api.HubLeaderLease))
+	f.hub.apply("{apiVersion: v1, kind: Namespace, metadata: {name: "+api.SystemNamespace+"}}", string(rights("hub-leader")))
 	// No cluster falls silent in the time that a takeover may need on a slow machine.
 	patient := []string{"--leader-elect", "--suspect-after", "5m", "--expire-after", "10m"}
 	f.hub.restart(patient...)

@@ -175,19 +175,6 @@ func importOf(name, ip string) string {
   spec: {type: ClusterSetIP, ips: [%s], ports: [{port: 80}]}}`, name, ip)
 }
 
-const mayKnowItsCluster = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: dns-identity}
-rules: [{apiGroups: [""], resources: [namespaces], resourceNames: [kube-system], verbs: [get]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: dns-identity}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: dns-identity}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-dns}]
-`
-
 // A server that starts while its API server is down answers what it, or its predecessor, knew last, says so, and switches to
 // live data in one step. It refuses an unusable file with a reason, and starts without it.
 func TestDNSStartsFromItsSnapshot(t *testing.T) {
@@ -195,7 +182,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	plane := kube.Start(t)
 	plane.InstallMCS(t)
 	plane.Apply(t, crds.All()...)
-	plane.Apply(t, testfleet.Rights("dns"), []byte(mayKnowItsCluster), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"))
+	plane.Apply(t, testfleet.Rights("dns"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"))
 	plane.Apply(t, documents([]string{importOf("web", "10.9.0.1"), importOf("leaving", "10.9.0.2")}))
 	if err := build(); err != nil {
 		t.Fatal(err)

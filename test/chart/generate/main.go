@@ -1,5 +1,5 @@
-// Command generate copies the CustomResourceDefinitions into the chart, because Helm reads nothing outside of a chart's folder. Run it
-// with `go generate` in test/chart.
+// Command generate copies the CustomResourceDefinitions into the chart, because Helm reads nothing outside of a chart's folder, and writes
+// the chart's roles for the end-to-end tests. Run it with `go generate` in test/chart.
 package main
 
 import (
@@ -11,7 +11,16 @@ import (
 )
 
 func main() {
-	if err := write(filepath.Join("..", "..", "charts", "clusterset", "files", "crds"), chart.CRDs()); err != nil {
+	chart.Quiet()
+	dir := filepath.Join("..", "..", "charts", "clusterset")
+	if err := write(filepath.Join(dir, "files", "crds"), chart.CRDs()); err != nil {
+		log.Fatal(err)
+	}
+	rights, err := chart.Rights(dir)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := write(filepath.Join("..", "fleet", "rbac"), rights); err != nil {
 		log.Fatal(err)
 	}
 }
