@@ -10,7 +10,7 @@ DIST    ?= dist
 REGISTRY ?= docker.io/clusterset
 VALUES  ?=
 
-# The race detector needs a C compiler; without one the tests run as they are, and say so.
+# The race detector needs a C compiler. Without one the tests run without it, and say so.
 RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 LDFLAGS := -s -w -X github.com/clusterset/clusterset/internal/version.release=$(VERSION)
@@ -19,21 +19,20 @@ LDFLAGS := -s -w -X github.com/clusterset/clusterset/internal/version.release=$(
 MODULES := go.mod $(wildcard */go.mod */*/go.mod */*/*/go.mod)
 TESTED  := test/chart image
 
-# What the tests of other modules find outside of them (the chart, the binaries) Go's cache of results doesn't look at, so that
-# it isn't asked. They start what they test as processes: there is nothing for the race detector to see, and Helm's library with
-# it would compile for minutes.
+# The tests of other modules use files that Go's test cache doesn't track (the chart, the binaries), so they run uncached. They start
+# what they test as processes: the race detector would see nothing, and Helm's library would compile with it for minutes.
 CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
-# Packages whose tests start our programs and run nothing of ours themselves. They run uncached and without the race detector, for the
-# same reasons, on programs that are built once: what CLUSTERSET_BINARIES names, tests don't build. The longest come first.
+# Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
+# built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
 PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs
-# More of those, of what people run by hand. They and test/load run at night.
+# More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
 OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(console|datapath|docs|e2e|load))$$')
 
-# Tests wait more than they compute, so that two packages don't keep two processors busy. The programs' tests start control planes by the
-# dozen: with four packages at a time even kube-proxy gave up waiting for its API server.
+# Tests wait more than they compute, so two packages don't keep two processors busy. But the programs' tests start dozens of control
+# planes: with four packages at a time, even kube-proxy gave up waiting for its API server.
 PARALLEL := -p 2
 
 .DEFAULT_GOAL := help
