@@ -15,7 +15,7 @@ const (
 	chartDir = root + "/charts/clusterset"
 
 	// newest is the Kubernetes that test/kube runs.
-	newest = "v1.36.0"
+	newest = "v1.37.0"
 )
 
 // example is a set of values that the chart documents, with the command in its first line.

@@ -105,7 +105,7 @@ func (n *node) start(ctx context.Context) (err error) {
 	if err := n.forward(n.cluster.Plane.URL()); err != nil {
 		return err
 	}
-	// The node gets its zone once kube-proxy runs. kube-proxy 1.36 (cmd/kube-proxy/app/server.go) watches its Node's labels a moment before it
+	// The node gets its zone once kube-proxy runs. kube-proxy 1.36 and 1.37 (cmd/kube-proxy/app/server.go) watches its Node's labels a moment before it
 	// registers the one that is to know them: on a busy machine the first event falls in between, and it takes the node to have no zone until
 	// the label changes.
 	zone := n.zone

@@ -143,7 +143,7 @@ type target struct {
 // source is a module with pins and everything in it that decides the result.
 type source struct {
 	dir     string // the folder of the module
-	version string // of k8s.io/kubernetes, "v1.36.3"
+	version string // of k8s.io/kubernetes, "v1.37.2"
 	key     string // hash of the pins, the compiler and its flags
 	bin     string // the folder of its programs
 }

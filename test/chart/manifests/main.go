@@ -22,7 +22,7 @@ func main() {
 	flag.StringVar(&values, "f", "", "values `file`")
 	flag.StringVar(&o.Release, "name", "clusterset", "`name` of the release")
 	flag.StringVar(&o.Namespace, "n", "clusterset-system", "`namespace`")
-	flag.StringVar(&o.KubeVersion, "kube-version", "v1.36.0", "`version` of the cluster")
+	flag.StringVar(&o.KubeVersion, "kube-version", "v1.37.0", "`version` of the cluster")
 	flag.Parse()
 	if err := run(o, dir, out, values); err != nil {
 		fmt.Fprintln(os.Stderr, "manifests:", err)

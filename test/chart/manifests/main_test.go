@@ -14,7 +14,7 @@ import (
 // A folder for `kubectl apply -k`: the kustomization names the file beside it, which has its namespace first.
 func TestManifests(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
-	o := chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.36.0"}
+	o := chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.37.0"}
 	if err := run(o, "../../../charts/clusterset", dir, "../../../charts/clusterset/examples/hub.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func TestWrongValues(t *testing.T) {
 	if err := os.WriteFile(path, []byte("hub: {enabld: true}\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	err := run(chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.36.0"}, "../../../charts/clusterset", "", path)
+	err := run(chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.37.0"}, "../../../charts/clusterset", "", path)
 	if err == nil || !strings.Contains(err.Error(), "additional properties 'enabld' not allowed") {
 		t.Error(err)
 	}
