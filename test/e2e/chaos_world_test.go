@@ -50,6 +50,18 @@ func chaosScript(clusters []clusterSpec, seed uint64) *script {
 			}
 		}
 	}
+	// Whatever the seed, some answers show that a northern cluster is Suspect, and others that it has Expired: the other northern
+	// cluster prefers it to the southern one, and the names of a cluster of its own go with it.
+	for north := range 2 {
+		for _, cluster := range []int{north, 2} {
+			c := randomCell{randomPlace{cluster, "shop"}, fmt.Sprint("near", north)}
+			state := &randomState{kind: "None", ports: randomPortSets[0]}
+			state.slices[0].text = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 80}], endpoints: [{addresses: [10.20%d.0.9]}]", cluster)
+			s.cells[c] = state
+			s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+			s.export(c, state)
+		}
+	}
 	return s
 }
 

@@ -23,7 +23,7 @@ type randomState struct {
 	families string // the spec's fields about IP families
 	ports    []randomPort
 	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
-	to       *string // whom the Service says it is for, if it is exported by its mark
+	to       *string // whom the Service says it is for
 	slices   [randomSlices]randomSlice
 }
 
