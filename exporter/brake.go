@@ -46,7 +46,7 @@ type brake struct {
 	waiting map[types.NamespacedName]time.Time // since when
 	arrived time.Time                          // when the last of them ended
 	held    map[types.NamespacedName]time.Time // until when
-	told    map[types.NamespacedName]bool      // those of held that have been reported to users
+	told    map[types.NamespacedName]bool      // those of held that have been reported
 }
 
 // stopped is what to do with a service whose ServiceExport is gone.

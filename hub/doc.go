@@ -1,4 +1,4 @@
-// Package hub runs beside the hub's API server and watches the members' heartbeats. It writes what it finds into the status of
+// Package hub runs next to the hub's API server and watches the members' heartbeats. It writes what it finds into the status of
 // their MemberClusters, which every member mirrors: when a cluster falls silent one object changes, and the DNS servers rank
 // that cluster's endpoints behind the others', or leave them out.
 //

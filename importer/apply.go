@@ -140,7 +140,7 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 		case current == nil:
 			_, err := ensure(ctx, r.local, nil, fresh, change)
 			return err
-		case isSlice(current, want, owner): // but for the annotation, which is no reason to write by itself
+		case isSlice(current, want, owner): // except for the annotation, which alone is no reason to write
 			mu.Lock()
 			defer mu.Unlock()
 			memory.FoundSlice(want, current)

@@ -21,7 +21,7 @@ import (
 const smallGlobal = 256
 
 // globalEvery is the least time between two writes of a GlobalService for changed endpoints: a millisecond per endpoint. Each
-// write contains all endpoints, and a rollout changes them one after the other.
+// write contains all endpoints, and a rollout changes them one after another.
 func globalEvery(endpoints int) time.Duration {
 	if endpoints <= smallGlobal {
 		return 0

@@ -37,7 +37,7 @@ func (n *notifier) run(ctx context.Context) {
 }
 
 // follow calls notify when the serial changes. notify spends up to six seconds on each secondary that doesn't answer. A secondary that
-// misses a NOTIFY checks the serial by itself within REFRESH.
+// misses a NOTIFY checks the serial on its own within REFRESH.
 func (n *notifier) follow(ctx context.Context, zone string, notify func(zone string) error) {
 	tick := time.NewTicker(notifyInterval)
 	defer tick.Stop()

@@ -39,7 +39,7 @@ type manifest struct {
 	objects []manifests.Located
 }
 
-// unchanged reports whether a file is the one that was read last, without reading it. Size and time alone don't tell: the
+// unchanged reports whether a file is the one that was read last, without reading it. Size and time alone don't show that: the
 // files of an image, a Nix store or some ConfigMap mounts all have the same time, and the next version is another file under
 // the same name.
 func (m *manifest) unchanged(now fs.FileInfo) bool {

@@ -255,7 +255,7 @@ func (k *keeper) flush(last bool) {
 	}
 }
 
-// save writes the file unless nothing changed. Serials tell: they grow with every change that affects an answer. Other
+// save writes the file unless nothing changed. Serials show that: they grow with every change that affects an answer. Other
 // changes, such as an endpoint beyond the boundary, are written with the next change or refresh. k.mu is held.
 func (k *keeper) save(last bool) {
 	now := written{at: time.Now(), serials: k.serials()} // before the objects: a change in between is then written twice instead of never

@@ -1,5 +1,5 @@
 // Package peers maintains the rights of members to read each other's records, in sets whose MemberClusters name communities.
-// It always runs in the hub process: behind a flag, communities would not be enforced where somebody forgot to set it.
+// It always runs in the hub process: with a flag, communities would not be enforced if an administrator forgot to set it.
 //
 //	MemberClusters ─ internal/communities ─► one RoleBinding in each member's namespace, for those who may read it
 //	                                       ─► the ClusterRole of all members, without the records

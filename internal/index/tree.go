@@ -65,7 +65,7 @@ func (n *node) find(key string) *Service {
 	return nil
 }
 
-// put returns a tree with s in it, in place of the service of the same key.
+// put returns a tree with s in it. It replaces a service of the same key.
 func (t tree) put(s *Service) tree {
 	root, added := t.root.put(s, hashOf(string(s.key)), 0)
 	if added {

@@ -49,7 +49,7 @@ type Options struct {
 	// CIDRs are the networks of its endpoints, for policies. Empty means any.
 	CIDRs []string
 
-	// Communities are those that it is in. Empty: the default one, or with Rejoin those of before.
+	// Communities are those that it is in. If empty: the default one or, with Rejoin, the previous ones.
 	Communities []string
 
 	// TokenLifetime is how long its token is valid. The hub's API server may limit it. Default if zero: DefaultTokenLifetime.
@@ -170,7 +170,7 @@ func refuseMember(ctx context.Context, c client.Client, cluster string) error {
 // takeName creates the MemberCluster. It refuses if there is one, or if its namespace exists without it.
 //
 // The name of a cluster that has left is free, whatever is left of it: its MemberCluster, which is only kept for others to see
-// (api.MemberFinalizer), and its namespace if nobody has called Leave.
+// (api.MemberFinalizer), and its namespace if Leave hasn't been called.
 func takeName(ctx context.Context, c client.Client, o Options) error {
 	free, err := takeUp(ctx, c, o.Cluster)
 	if err != nil {

@@ -99,8 +99,8 @@ type ExportedServiceSpec struct {
 	// +optional
 	Policy *ServicePolicy `json:"policy,omitempty"`
 
-	// exportTo are the clusters that import the service, by their names or by communities that they are in, besides the cluster
-	// itself, and as far as they can read it. Importers obey it; it is no boundary. Left out, all do.
+	// exportTo lists the clusters that import the service, by their names or by communities that they are in. The exporting
+	// cluster always imports it. Importers obey the list, but it doesn't limit what they can read. If it is empty, all import it.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63

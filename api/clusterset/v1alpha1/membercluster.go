@@ -92,8 +92,8 @@ type MemberClusterSpec struct {
 	// +optional
 	CIDRs []string `json:"cidrs,omitempty"`
 
-	// communities that the cluster is in: DNS labels. It can read and import the exports of the clusters that it shares one with,
-	// and of no others. A cluster that names none is in the community default, so where none does, all import from all.
+	// communities that the cluster is in: DNS labels. It can read and import only the exports of the clusters that it shares one
+	// with. A cluster that names none is in the community default, so if no cluster names any, all import from all.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=63
