@@ -149,7 +149,7 @@ func (p *previewed) pick(i int) previewStep {
 func (p *previewed) move(m *member) previewStep {
 	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
 	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.name, To: to}}, func() {
-		p.patch(m.name, fmt.Sprintf(`{"spec":{"communities":["%s"]}}`, strings.Join(to, `","`)))
+		p.patch(m.name, `{"spec":{"communities":["`+strings.Join(to, `","`)+`"]}}`)
 	}}
 }
 
