@@ -74,7 +74,7 @@ type Guard struct {
 
 	mu     sync.Mutex
 	goodAt time.Time
-	lostAt time.Time // when the hub was last seen to have lost something; zero for never
+	lostAt time.Time // when a hub that lost something was last seen incomplete or not at all; zero once the members had their time
 	held   bool
 }
 
@@ -118,7 +118,8 @@ func (g *Guard) MayDelete(ctx context.Context) error {
 func (g *Guard) settled(err error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if errors.Is(err, ErrLost) {
+	if errors.Is(err, ErrLost) || err != nil && !g.lostAt.IsZero() {
+		// While the hub can't be reached, the caches don't see what is restored: the time begins again.
 		g.lostAt = g.Clock.Now()
 	}
 	if err != nil || g.lostAt.IsZero() {
@@ -128,6 +129,7 @@ func (g *Guard) settled(err error) error {
 		return fmt.Errorf("%w until %s ago, and other members may not have restored theirs yet; what is missing in %s counts as un-exported",
 			ErrLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
 	}
+	g.lostAt = time.Time{}
 	return nil
 }
 

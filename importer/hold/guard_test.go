@@ -95,10 +95,22 @@ func TestMayDelete(t *testing.T) {
 		check("it takes no endpoints", "accepts no ExportedEndpoints", 1)
 		refuses = nil
 		check("it does again", "other members may not have restored theirs", 1)
+		now.SetTime(now.Now().Add(30 * time.Second))
+		down = errors.New("connection refused")
+		check("it is cut off meanwhile, so that nothing restored arrives", "connection refused", 1)
+		now.SetTime(now.Now().Add(time.Hour))
+		check("for long", "connection refused", 1)
+		down = nil
+		check("its caches may not have caught up", "other members may not have restored theirs", 1)
 		now.SetTime(now.Now().Add(59 * time.Second))
 		check("most of a minute later", "counts as un-exported", 1)
 		now.SetTime(now.Now().Add(time.Second))
 		check("a minute later", "", 1)
+		now.SetTime(now.Now().Add(2 * trustFor))
+		down = errors.New("connection refused")
+		check("it is down again", "connection refused", 1)
+		down = nil
+		check("that was no loss", "", 1)
 	}
 	if err := hub.Delete(t.Context(), member); err != nil {
 		t.Fatal(err)
@@ -109,7 +121,7 @@ func TestMayDelete(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("the cache has heard", "has no MemberCluster beijing", 0)
-	if want := []string{"incomplete", "complete", "incomplete", "complete", "incomplete", "complete", "incomplete"}; !slices.Equal(said, want) {
+	if want := []string{"incomplete", "complete", "incomplete", "complete", "incomplete", "complete", "incomplete", "complete", "incomplete", "complete", "incomplete"}; !slices.Equal(said, want) {
 		t.Errorf("it said %v, want %v: each once", said, want)
 	}
 }
