@@ -172,8 +172,9 @@ func TestExpressAnswersLikeTheChain(t *testing.T) {
 	t.Run("every directive that is allowed", func(t *testing.T) { compareWithChain(t, everyDirective(t), "") })
 }
 
-// forwardedTTL is what the plugin cache has left of a forwarded name's TTL, which may be a second less in one process than in the other.
-var forwardedTTL = regexp.MustCompile(`(?m)^(\s*www\.example\.org\.\t)\d+`)
+// cachedTTL is what the plugin cache has left of the TTL of an answer by the plugin erratic, whose addresses these are. It may be a second
+// less in one process than in the other.
+var cachedTTL = regexp.MustCompile(`(?m)^(.+\t)\d+(\tIN\t(?:A\t192\.0\.2\.53|AAAA\t2001:db8::53))$`)
 
 func compareWithChain(t *testing.T, corefile, options string) {
 	t.Helper()
@@ -213,7 +214,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 		}
 		var got [2]string
 		for j, socket := range sockets {
-			got[j] = forwardedTTL.ReplaceAllString(exchange(t, socket, packet), "$1 by the clock")
+			got[j] = cachedTTL.ReplaceAllString(exchange(t, socket, packet), "${1}by the clock$2")
 		}
 		if got[0] != got[1] {
 			t.Fatalf("question %d, %x:\nexpress %s\nchain %s", i, packet, got[0], got[1])
@@ -309,14 +310,15 @@ func dial(t *testing.T, port string) *dns.Conn {
 	return &dns.Conn{Conn: conn}
 }
 
-// counts returns the counters of queries, and how much the histograms have of each bucket but those of time.
+// counts returns the counters of queries, and how much the histograms have of each bucket but those of time. When an entry of the plugin cache
+// expires is a matter of time too, so that its hits and misses are left out.
 func (s *expressServer) counts(t *testing.T) map[string]float64 {
 	t.Helper()
 	counts := map[string]float64{}
 	for line := range strings.Lines(metricsText(t, s.metrics)) {
 		name, value, ok := strings.Cut(strings.TrimSpace(line), "} ")
-		if !ok || !strings.HasPrefix(name, "coredns_dns_") && !strings.HasPrefix(name, "coredns_clusterset_answers") && !strings.HasPrefix(name, "coredns_shed") && !strings.HasPrefix(name, "coredns_cache") ||
-			strings.HasPrefix(name, "coredns_dns_request_duration_seconds") && !strings.Contains(name, "_count") || strings.Contains(name, "cache_entries") {
+		if !ok || !strings.HasPrefix(name, "coredns_dns_") && !strings.HasPrefix(name, "coredns_clusterset_answers") && !strings.HasPrefix(name, "coredns_shed") && !strings.HasPrefix(name, "coredns_cache_requests") ||
+			strings.HasPrefix(name, "coredns_dns_request_duration_seconds") && !strings.Contains(name, "_count") {
 			continue
 		}
 		n, err := strconv.ParseFloat(value, 64)
