@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -75,7 +76,7 @@ func desired(src Source) Desired {
 	stated, wrong := statedPolicy(src)
 	exported.Spec.Policy = policy.Export(stated)
 	to, wrongTo := exportTo(src)
-	exported.Spec.ExportTo, wrong = to, append(wrong, wrongTo...)
+	exported.Spec.ExportTo, wrong = to, slices.Concat(wrong, wrongTo, unknownKeys(src))
 	service, left := exported.Sanitized()
 	if service == nil {
 		// This can't happen: the API server has checked the names, and the type and the time are ours. If it does, report it.

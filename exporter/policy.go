@@ -21,7 +21,10 @@ func statedPolicy(src Source) (topology.Policy, field.ErrorList) {
 	return stated.Or(other), append(wrong, wrongToo...)
 }
 
-var exportAnnotations, serviceAnnotations = field.NewPath("metadata", "annotations"), field.NewPath("service", "metadata", "annotations")
+var (
+	exportAnnotations, serviceAnnotations = field.NewPath("metadata", "annotations"), field.NewPath("service", "metadata", "annotations")
+	exportLabels, serviceLabels           = field.NewPath("metadata", "labels"), field.NewPath("service", "metadata", "labels")
+)
 
 // annotations returns the annotations of the ServiceExport, and those of the Service that the ServiceExport doesn't have. Users annotate
 // either, and an annotation that restricts must not be ignored on the one because the other has some.
@@ -82,6 +85,32 @@ func shortened(name string) string {
 	}
 	return strings.ToValidUTF8(name, "?")
 }
+
+// unknownKeys returns an error for each label and annotation that has our prefix but no meaning on a ServiceExport or its Service. Ignored
+// without a word, a misspelled restriction would look as if it held.
+func unknownKeys(src Source) (errs field.ErrorList) {
+	known := append(slices.Clone(policy.Keys), api.AnnotationExportTo)
+	for _, group := range []struct {
+		keys  map[string]string
+		path  *field.Path
+		known []string
+	}{
+		{src.Export.Annotations, exportAnnotations, known},
+		{src.Service.Annotations, serviceAnnotations, known},
+		{src.Export.Labels, exportLabels, []string{api.LabelManagedBy}},
+		{src.Service.Labels, serviceLabels, nil},
+	} {
+		for _, key := range slices.Sorted(maps.Keys(group.keys)) {
+			if strings.HasPrefix(key, api.Domain+"/") && !slices.Contains(group.known, key) && len(errs) < maxUnknownKeys {
+				errs = append(errs, field.Invalid(group.path, shortened(key), "must be one of the annotations "+strings.Join(known, ", ")))
+			}
+		}
+	}
+	return errs
+}
+
+// maxUnknownKeys bounds how many unknown keys are reported.
+const maxUnknownKeys = 3
 
 // pruned returns the fields that the hub dropped from our record, and removes them from the wanted record: other clusters
 // don't see them, and conflicts are judged by what every cluster sees.

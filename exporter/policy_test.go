@@ -18,10 +18,11 @@ func TestPolicyTravels(t *testing.T) {
 		return a
 	}
 	for _, c := range []struct {
-		name            string
-		export, service annotations
-		marked          bool
-		want            *clustersetv1alpha1.ServicePolicy
+		name string
+		// export and service are annotations, labels those of the Service.
+		export, service, labels annotations
+		marked                  bool
+		want                    *clustersetv1alpha1.ServicePolicy
 		// said is what the Ready condition says about it, or "".
 		said string
 	}{
@@ -67,13 +68,26 @@ func TestPolicyTravels(t *testing.T) {
 			said: `service.metadata.annotations[clusterset.dev/prefer]: Invalid value: "near": unknown tier "near"`,
 		},
 		{
+			name: "a misspelled annotation", export: annotations{api.Domain + "/exportTo": "b", api.AnnotationPrefer: "zone"},
+			want: &clustersetv1alpha1.ServicePolicy{Prefer: "zone"},
+			said: `metadata.annotations: Invalid value: "clusterset.dev/exportTo": must be one of the annotations clusterset.dev/prefer, clusterset.dev/boundary, clusterset.dev/min-ready, clusterset.dev/export-to`,
+		},
+		{
+			name: "a misspelled annotation of a Service", service: annotations{api.Domain + "/minready": "2"},
+			said: `service.metadata.annotations: Invalid value: "clusterset.dev/minready": must`,
+		},
+		{
+			name: "an annotation as a label", labels: annotations{api.AnnotationExportTo: "b"},
+			said: `service.metadata.labels: Invalid value: "clusterset.dev/export-to": must`,
+		},
+		{
 			name: "a flood of garbage", export: annotations{api.AnnotationPrefer: "zone " + strings.Repeat("x", 100_000)},
 			said: `clusterset.dev/prefer]: Invalid value: "zone xxx`,
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			src := exported(slice("web-1", 1))
-			src.Service = service(func(s *corev1.Service) { s.Annotations = c.service })
+			src.Service = service(func(s *corev1.Service) { s.Annotations, s.Labels = c.service, c.labels })
 			if c.marked {
 				src.Export = markedExport(src.Service, false, nil)
 				src.Export.CreationTimestamp = epoch
