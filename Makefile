@@ -23,13 +23,16 @@ TESTED  := test/chart image
 # what they test as processes: the race detector would see nothing, and Helm's library would compile with it for minutes.
 CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
+# Packages whose tests start a hub and members, with agents and DNS as processes.
+FLEET_TESTS := ./test/e2e ./test/random ./test/chaos
+
 # Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
 # built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
-PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/console ./test/docs
+PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/random ./test/chaos ./test/console ./test/docs
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
-OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(console|datapath|docs|e2e|load))$$')
+OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(chaos|console|datapath|docs|e2e|load|random))$$')
 
 # Tests wait more than they compute, so two packages don't keep two processors busy. But the programs' tests start dozens of control
 # planes: with four packages at a time, even kube-proxy gave up waiting for its API server.
@@ -99,7 +102,7 @@ test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
 test-long: export CLUSTERSET_LONG := 1
 test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (an hour and a half)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
-	$(GO) test $(RACE) -timeout 60m -count=1 ./test/e2e
+	$(GO) test $(RACE) $(PARALLEL) -timeout 60m -count=1 $(FLEET_TESTS)
 	$(MAKE) test-image test-tools load chaos CLUSTERSET_BINARIES=
 
 .PHONY: test-tools
@@ -120,7 +123,7 @@ test-oldest: ## Run what matters most on the oldest Kubernetes that is supported
 
 .PHONY: e2e
 e2e: kube ## Run only the end-to-end tests: a hub, members, agents and DNS as processes
-	$(GO) test -timeout 30m -count=1 -v ./test/e2e
+	$(GO) test -p 1 -timeout 30m -count=1 -v $(FLEET_TESTS)
 
 .PHONY: load
 load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD=10m)
@@ -130,7 +133,7 @@ load: kube ## Load a server for ten minutes, and beyond what it can answer (LOAD
 chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, then upgrade one (SEED=…, FAULT="agent: SIGKILL;NOSPACE", PREVIOUS=commit)
 	CLUSTERSET_LONG=1 CLUSTERSET_CHAOS=$(or $(TIME),20m) CLUSTERSET_SEED=$(SEED) CLUSTERSET_CHAOS_FAULT="$(FAULT)" CLUSTERSET_PREVIOUS=$(PREVIOUS) \
 	  CLUSTERSET_CHAOS_TABLE=$(if $(UPDATE),$(CURDIR)/docs/reliability.md) \
-	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade)' ./test/e2e
+	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade)' ./test/chaos
 	$(if $(FAULT),,CLUSTERSET_CHAOS=$(or $(TIME),20m) $(GO) test -timeout 30m -count=1 -v -run 'TestUpgrade$$' ./test/datapath)
 
 .PHONY: kube

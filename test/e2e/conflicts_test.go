@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -72,7 +73,7 @@ var conflictCases = []conflictCase{
 		name: "families", older: "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], " + httpPort,
 		younger: "ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, reason: "IPFamilyConflict",
 		won: func(s mcsv1beta1.ServiceImportSpec) bool { // the families that all share
-			return len(s.IPFamilies) == 1 && s.IPFamilies[0] == v4 && len(s.IPs) == 1 && familyOf(s.IPs[0]) == v4
+			return len(s.IPFamilies) == 1 && s.IPFamilies[0] == v4 && len(s.IPs) == 1 && fleettest.FamilyOf(s.IPs[0]) == v4
 		},
 	},
 	{
@@ -91,29 +92,29 @@ var conflictCases = []conflictCase{
 // with it), not the first by name.
 func TestConflicts(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("conflicts")
-	older, younger, third := f.member("xicheng"), f.member("chaoyang"), f.member("minhang")
+	ns := f.Namespace("conflicts")
+	older, younger, third := f.Member("xicheng"), f.Member("chaoyang"), f.Member("minhang")
 	for _, c := range conflictCases {
-		older.apply(service(ns, c.name, c.older), export(ns, c.name, c.olderExport))
+		older.Apply(service(ns, c.name, c.older), export(ns, c.name, c.olderExport))
 	}
-	older.letASecondPass(ns, conflictCases[len(conflictCases)-1].name)
+	letASecondPass(older, ns, conflictCases[len(conflictCases)-1].name)
 	began := time.Now()
 	for _, c := range conflictCases {
-		for _, m := range []*member{younger, third} {
-			m.apply(service(ns, c.name, c.younger), export(ns, c.name, c.youngerOther))
+		for _, m := range []*fleettest.Member{younger, third} {
+			m.Apply(service(ns, c.name, c.younger), export(ns, c.name, c.youngerOther))
 		}
 	}
-	took(t, fmt.Sprintf("making %d exports", 2*len(conflictCases)), began)
+	fleettest.Took(t, fmt.Sprintf("making %d exports", 2*len(conflictCases)), began)
 	began = time.Now()
 	for _, c := range conflictCases {
 		t.Run(c.reason, func(t *testing.T) {
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, fleettest.Soon, func() error {
 				var errs []error
-				for _, m := range []*member{older, younger, third} {
-					errs = append(errs, m.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "True", c.reason))
+				for _, m := range []*fleettest.Member{older, younger, third} {
+					errs = append(errs, m.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "True", c.reason))
 				}
-				for _, m := range f.members {
-					errs = append(errs, m.importHas(ns, c.name, c.won), m.importedFrom(ns, c.name, "xicheng", "chaoyang", "minhang"))
+				for _, m := range f.Members {
+					errs = append(errs, importHas(m, ns, c.name, c.won), importedFrom(m, ns, c.name, "xicheng", "chaoyang", "minhang"))
 				}
 				return errors.Join(errs...)
 			})
@@ -121,14 +122,14 @@ func TestConflicts(t *testing.T) {
 			if strings.Contains(event, ",") {
 				event = "Conflict" // the reasons are longer than an Event's reason may be
 			}
-			for _, m := range []*member{older, younger, third} {
-				kube.Eventually(t, soon, func() error { return m.hasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
+			for _, m := range []*fleettest.Member{older, younger, third} {
+				kube.Eventually(t, fleettest.Soon, func() error { return m.HasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
 			}
 			var e mcsv1beta1.ServiceExport
-			if err := younger.get(ns, c.name, &e); err != nil {
+			if err := younger.Get(ns, c.name, &e); err != nil {
 				t.Fatal(err)
 			}
-			message := condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)).Message
+			message := fleettest.Condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)).Message
 			for _, want := range []string{"2 of 3 clusters", "xicheng", "oldest"} {
 				if !strings.Contains(message, want) {
 					t.Errorf("the message doesn't say %q: %s", want, message)
@@ -136,86 +137,86 @@ func TestConflicts(t *testing.T) {
 			}
 		})
 	}
-	took(t, "all conditions, from the last of these exports on,", began)
+	fleettest.Took(t, "all conditions, from the last of these exports on,", began)
 
 	// Without the loser there is no conflict, and the remaining exports say so.
 	began = time.Now()
 	for _, c := range conflictCases {
-		for _, m := range []*member{younger, third} {
-			m.remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too: exports that are removed alone are held
+		for _, m := range []*fleettest.Member{younger, third} {
+			m.Remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too: exports that are removed alone are held
 		}
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, fleettest.Soon, func() error {
 		var errs []error
 		for _, c := range conflictCases {
-			errs = append(errs, older.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "False", "NoConflicts"))
+			errs = append(errs, older.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "False", "NoConflicts"))
 		}
 		return errors.Join(errs...)
 	})
-	took(t, "the end of the conflicts", began)
+	fleettest.Took(t, "the end of the conflicts", began)
 }
 
 // When the oldest goes the next oldest wins, and a newcomer never does.
 func TestOldestExportWins(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("oldest")
+	ns := f.Namespace("oldest")
 	order := []string{"shijiazhuang", "minhang", "chaoyang", "xicheng"} // not alphabetical
 	for i, name := range order {
-		f.member(name).apply(exported(ns, "web", fmt.Sprintf("ports: [{name: http, port: %d}]", 81+i)))
-		f.member(name).letASecondPass(ns, "web")
+		f.Member(name).Apply(exported(ns, "web", fmt.Sprintf("ports: [{name: http, port: %d}]", 81+i)))
+		letASecondPass(f.Member(name), ns, "web")
 	}
 	for i, name := range order {
-		f.eventually(func(m *member) error {
-			return errors.Join(m.importedFrom(ns, "web", order[i:]...), m.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool {
+		f.Eventually(func(m *fleettest.Member) error {
+			return errors.Join(importedFrom(m, ns, "web", order[i:]...), importHas(m, ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool {
 				return len(s.Ports) == 1 && s.Ports[0].Port == int32(81+i)
 			}))
 		})
-		f.member(name).remove(export(ns, "web", ""))
+		f.Member(name).Remove(export(ns, "web", ""))
 	}
-	f.eventually(func(m *member) error { return m.gone(ns, "web") })
+	f.Eventually(func(m *fleettest.Member) error { return m.Gone(ns, "web") })
 }
 
 // Exports of the same second are ordered by their clusters' names, the same everywhere.
 func TestTiesGoByName(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("ties")
-	a, z := f.member("chaoyang"), f.member("xicheng")
-	a.apply(service(ns, "web", "ports: [{name: http, port: 80}]"))
-	z.apply(service(ns, "web", "ports: [{name: http, port: 81}]"))
+	ns := f.Namespace("ties")
+	a, z := f.Member("chaoyang"), f.Member("xicheng")
+	a.Apply(service(ns, "web", "ports: [{name: http, port: 80}]"))
+	z.Apply(service(ns, "web", "ports: [{name: http, port: 81}]"))
 	// The last is created first, until both have the same timestamp.
 	tied := false
 	for range 50 {
-		z.apply(export(ns, "web", ""))
-		a.apply(export(ns, "web", ""))
+		z.Apply(export(ns, "web", ""))
+		a.Apply(export(ns, "web", ""))
 		var first, second mcsv1beta1.ServiceExport
-		if err := errors.Join(a.get(ns, "web", &first), z.get(ns, "web", &second)); err != nil {
+		if err := errors.Join(a.Get(ns, "web", &first), z.Get(ns, "web", &second)); err != nil {
 			t.Fatal(err)
 		}
 		if tied = first.CreationTimestamp.Equal(&second.CreationTimestamp); tied {
 			break
 		}
-		a.remove(export(ns, "web", ""))
-		z.remove(export(ns, "web", ""))
+		a.Remove(export(ns, "web", ""))
+		z.Remove(export(ns, "web", ""))
 	}
 	if !tied {
 		t.Fatal("of fifty pairs of exports none was made within one second")
 	}
-	f.eventually(func(m *member) error {
-		return errors.Join(m.importedFrom(ns, "web", "chaoyang", "xicheng"), m.importHas(ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool {
+	f.Eventually(func(m *fleettest.Member) error {
+		return errors.Join(importedFrom(m, ns, "web", "chaoyang", "xicheng"), importHas(m, ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool {
 			return len(s.Ports) == 1 && s.Ports[0].Port == 80
 		}))
 	})
-	kube.Eventually(t, soon, func() error {
-		return errors.Join(a.exportIs(ns, "web", "Conflict", "True", "PortConflict"), z.exportIs(ns, "web", "Conflict", "True", "PortConflict"))
+	kube.Eventually(t, fleettest.Soon, func() error {
+		return errors.Join(a.ExportIs(ns, "web", "Conflict", "True", "PortConflict"), z.ExportIs(ns, "web", "Conflict", "True", "PortConflict"))
 	})
 }
 
 // letASecondPass waits until later exports are younger than this one: timestamps have a resolution of one second.
-func (m *member) letASecondPass(ns, name string) {
+func letASecondPass(m *fleettest.Member, ns, name string) {
 	m.Helper()
-	kube.Eventually(m, soon, func() error {
+	kube.Eventually(m, fleettest.Soon, func() error {
 		var e mcsv1beta1.ServiceExport
-		if err := m.get(ns, name, &e); err != nil {
+		if err := m.Get(ns, name, &e); err != nil {
 			return err
 		}
 		if !time.Now().Truncate(time.Second).After(e.CreationTimestamp.Time) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -21,8 +22,8 @@ import (
 // Rule C36 of docs/spec/control-plane.md.
 func TestForeignObjectsAreLeftAlone(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("foreign")
-	a, b := f.member("shijiazhuang"), f.member("xicheng")
+	ns := f.Namespace("foreign")
+	a, b := f.Member("shijiazhuang"), f.Member("xicheng")
 	derived := api.DerivedServiceName(ns, "by-derived")
 	foreign := []string{
 		fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceImport, metadata: {namespace: %s, name: by-import}, spec: {type: ClusterSetIP, ips: [10.9.9.1], ports: [{port: 7}]}}", ns),
@@ -39,26 +40,26 @@ addressType: IPv4
 endpoints: [{addresses: [10.9.9.3]}]
 `, ns),
 	}
-	b.apply(foreign...)
+	b.Apply(foreign...)
 	objects := map[string]client.Object{
 		"by-import": &mcsv1beta1.ServiceImport{}, "by-global": &fabedgev1alpha1.GlobalService{},
 		derived: &corev1.Service{}, "another-implementation": &discoveryv1.EndpointSlice{},
 	}
 	versions := map[string]string{}
 	for name, o := range objects {
-		if err := b.get(ns, name, o); err != nil {
+		if err := b.Get(ns, name, o); err != nil {
 			t.Fatal(err)
 		}
 		versions[name] = o.GetResourceVersion()
 	}
 	for _, name := range []string{"by-import", "by-global", "by-derived"} {
-		a.apply(exported(ns, name, httpPort), slice(ns, name, "1", "IPv4", port8080, endpoint("10.203.7.1")))
+		a.Apply(exported(ns, name, httpPort), slice(ns, name, "1", "IPv4", port8080, endpoint("10.203.7.1")))
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, fleettest.Soon, func() error {
 		return errors.Join(
-			b.hasEvent("ServiceImport", ns, "by-import", "ForeignObject", "leaves this object alone"),
-			b.hasEvent("GlobalService", ns, "by-global", "ForeignObject"),
-			b.hasEvent("Service", ns, derived, "ForeignObject"))
+			b.HasEvent("ServiceImport", ns, "by-import", "ForeignObject", "leaves this object alone"),
+			b.HasEvent("GlobalService", ns, "by-global", "ForeignObject"),
+			b.HasEvent("Service", ns, derived, "ForeignObject"))
 	})
 	for _, kind := range []string{"ServiceImport", "GlobalService", "Service"} {
 		if n, err := b.Metrics.Sum("clusterset_importer_foreign_objects", "kind", kind); err != nil || n != 1 {
@@ -66,33 +67,33 @@ endpoints: [{addresses: [10.9.9.3]}]
 		}
 	}
 	// Their names still answer the same.
-	b.dns.eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
-	b.dns.eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
+	b.DNS.Eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
+	b.DNS.Eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
 	// The rest of each service is imported.
-	kube.Eventually(t, soon, func() error {
-		i, err := b.imported(ns, "by-global")
-		return errors.Join(err, b.importedFrom(ns, "by-global", "shijiazhuang"), checkNotNil(i.derived != nil, "derived Service of by-global"))
+	kube.Eventually(t, fleettest.Soon, func() error {
+		i, err := b.Imported(ns, "by-global")
+		return errors.Join(err, importedFrom(b, ns, "by-global", "shijiazhuang"), checkNotNil(i.Derived != nil, "derived Service of by-global"))
 	})
 	// Clusters without such an object import as always.
 	for _, name := range []string{"by-import", "by-global", "by-derived"} {
-		kube.Eventually(t, soon, func() error { return a.importedFrom(ns, name, "shijiazhuang") })
+		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(a, ns, name, "shijiazhuang") })
 	}
-	a.remove(export(ns, "by-derived", ""))
-	kube.Eventually(t, soon, func() error { return a.gone(ns, "by-derived") })
+	a.Remove(export(ns, "by-derived", ""))
+	kube.Eventually(t, fleettest.Soon, func() error { return a.Gone(ns, "by-derived") })
 	for name, o := range objects {
-		if err := b.get(ns, name, o); err != nil || o.GetResourceVersion() != versions[name] {
+		if err := b.Get(ns, name, o); err != nil || o.GetResourceVersion() != versions[name] {
 			t.Errorf("%s was written to: %v", name, err)
 		}
 	}
 
-	b.remove(foreign...)
-	f.eventually(func(m *member) error {
-		return errors.Join(m.importedFrom(ns, "by-import", "shijiazhuang"), m.importedFrom(ns, "by-global", "shijiazhuang"))
+	b.Remove(foreign...)
+	f.Eventually(func(m *fleettest.Member) error {
+		return errors.Join(importedFrom(m, ns, "by-import", "shijiazhuang"), importedFrom(m, ns, "by-global", "shijiazhuang"))
 	})
 	for _, name := range []string{"by-import", "by-global"} {
-		b.dns.eventually(name+"."+ns+".svc.global", "A", a.clusterIP(ns, name, v4))
+		b.DNS.Eventually(name+"."+ns+".svc.global", "A", a.ClusterIP(ns, name, v4))
 	}
-	if err := b.get(ns, derived, &corev1.Service{}); !apierrors.IsNotFound(err) {
+	if err := b.Get(ns, derived, &corev1.Service{}); !apierrors.IsNotFound(err) {
 		t.Errorf("the derived Service of a service nobody exports: %v", err)
 	}
 }

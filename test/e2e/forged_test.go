@@ -16,23 +16,24 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	testfleet "github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // attack stops a member's agent, which would remove foreign records, and returns a function that writes manifests to the hub
 // with the agent's credentials. When the test ends the agent runs again and removes what is left of them.
-func (f *fleet) attack(from string) func(manifests ...string) error {
+func attack(f *fleettest.Fleet, from string) func(manifests ...string) error {
 	f.Helper()
-	m := f.member(from)
-	c, err := client.New(m.onHub(), client.Options{Scheme: testfleet.Scheme})
+	m := f.Member(from)
+	c, err := client.New(m.OnHub(), client.Options{Scheme: fleet.Scheme})
 	if err != nil {
 		f.Fatal(err)
 	}
-	m.killAgent()
+	m.KillAgent()
 	f.Cleanup(func() {
-		m.startAgent()
-		f.settle()
+		m.StartAgent()
+		f.Settle()
 	})
 	return func(manifests ...string) error {
 		for _, text := range manifests {
@@ -76,14 +77,14 @@ spec: {serviceNamespace: %s, serviceName: %s, %s}
 // part of a service.
 func TestForgedOriginChangesNothing(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("forged")
-	victim := f.member("minhang")
+	ns := f.Namespace("forged")
+	victim := f.Member("minhang")
 	headless := "clusterIP: None, " + httpPort
-	victim.apply(exported(ns, "db", headless), slice(ns, "db", "1", "IPv4", port8080, endpoint("10.202.14.1", "hostname: db-0")))
-	f.eventually(func(m *member) error { return m.importedFrom(ns, "db", "minhang") })
-	before := f.hub.versions("minhang", ns)
+	victim.Apply(exported(ns, "db", headless), slice(ns, "db", "1", "IPv4", port8080, endpoint("10.202.14.1", "hostname: db-0")))
+	f.Eventually(func(m *fleettest.Member) error { return importedFrom(m, ns, "db", "minhang") })
+	before := versions(f.Hub, "minhang", ns)
 
-	write := f.attack("xicheng")
+	write := attack(f, "xicheng")
 	reserved := `exportedLabels: {multicluster.kubernetes.io/source-cluster: minhang, clusterset.dev/managed-by: someone, team: mine}`
 	if err := write(
 		exportedService("xicheng", ns, "db", "type: Headless, cluster: minhang, sourceCluster: minhang, ports: [{name: http, port: 80}], "+reserved),
@@ -91,47 +92,47 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	); err != nil {
 		t.Fatal(err)
 	}
-	others := f.members[1:]
+	others := f.Members[1:]
 	for _, m := range others {
-		kube.Eventually(t, soon, func() error {
-			i, err := m.imported(ns, "db")
-			if err != nil || i.serviceImport == nil || len(i.slices) != 2 {
-				return fmt.Errorf("%d slices, %w", len(i.slices), err)
+		kube.Eventually(t, fleettest.Soon, func() error {
+			i, err := m.Imported(ns, "db")
+			if err != nil || i.ServiceImport == nil || len(i.Slices) != 2 {
+				return fmt.Errorf("%d slices, %w", len(i.Slices), err)
 			}
-			for _, s := range i.slices {
+			for _, s := range i.Slices {
 				want := map[string]string{"10.200.14.66": "xicheng", "10.202.14.1": "minhang"}[s.Endpoints[0].Addresses[0]]
 				if s.Labels[api.LabelSourceCluster] != want {
-					t.Errorf("%s: the slice with %v is said to come from %s", m.name, s.Endpoints[0].Addresses, s.Labels[api.LabelSourceCluster])
+					t.Errorf("%s: the slice with %v is said to come from %s", m.Spec.Name, s.Endpoints[0].Addresses, s.Labels[api.LabelSourceCluster])
 				}
 			}
-			if l := i.serviceImport.Labels; l["team"] != "mine" || l[api.LabelManagedBy] != api.ManagedByImporter || l[api.LabelSourceCluster] != "" {
-				t.Errorf("%s: labels are %v", m.name, l)
+			if l := i.ServiceImport.Labels; l["team"] != "mine" || l[api.LabelManagedBy] != api.ManagedByImporter || l[api.LabelSourceCluster] != "" {
+				t.Errorf("%s: labels are %v", m.Spec.Name, l)
 			}
-			return m.importedFrom(ns, "db", "xicheng", "minhang")
+			return importedFrom(m, ns, "db", "xicheng", "minhang")
 		})
 		for _, zone := range []string{"clusterset.local", "global"} {
-			m.dns.eventually("db-0.minhang.db."+ns+".svc."+zone, "A", "10.202.14.1")
-			m.dns.eventually("db-0.xicheng.db."+ns+".svc."+zone, "A", "10.200.14.66")
+			m.DNS.Eventually("db-0.minhang.db."+ns+".svc."+zone, "A", "10.202.14.1")
+			m.DNS.Eventually("db-0.xicheng.db."+ns+".svc."+zone, "A", "10.200.14.66")
 		}
-		m.dns.eventually("minhang.db."+ns+".svc.global", "A", "10.202.14.1")
+		m.DNS.Eventually("minhang.db."+ns+".svc.global", "A", "10.202.14.1")
 	}
-	if now := f.hub.versions("minhang", ns); now != before {
+	if now := versions(f.Hub, "minhang", ns); now != before {
 		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
 	}
 
 	// Where an administrator has declared a member's networks, it can't export other addresses.
 	setCIDRs := func(cidrs string) {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cidrs":`+cidrs+`}}`))
-		if err := f.hub.Client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
+		if err := f.Hub.Client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
 			t.Error(err)
 		}
 	}
 	t.Cleanup(func() { setCIDRs("null") })
 	setCIDRs(`["10.100.0.0/16"]`) // the third part that is left out: two are labels
 	for _, m := range others {
-		m.dns.eventually("db-0.xicheng.db."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
-		m.dns.eventually("db-0.minhang.db."+ns+".svc.clusterset.local", "A", "10.202.14.1")
-		kube.Eventually(t, soon, func() error { return m.hasEvent("ServiceImport", ns, "db", "InvalidExport", "3 parts", "xicheng") })
+		m.DNS.Eventually("db-0.xicheng.db."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
+		m.DNS.Eventually("db-0.minhang.db."+ns+".svc.clusterset.local", "A", "10.202.14.1")
+		kube.Eventually(t, fleettest.Soon, func() error { return m.HasEvent("ServiceImport", ns, "db", "InvalidExport", "3 parts", "xicheng") })
 	}
 }
 
@@ -139,44 +140,44 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 // type. It doesn't win, and the ServiceExport with the conflicting type names the member, as does an Event.
 func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	f := outages(t)
-	ns := f.namespace("claims-1970")
-	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
-	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+	ns := f.Namespace("claims-1970")
+	beijing, tianjin, shanghai := f.Member("beijing"), f.Member("tianjin"), f.Member("shanghai")
+	if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
 		t.Fatal(err)
 	}
-	beijing.apply(exported(ns, "web", httpPort))
-	others := []*member{beijing, tianjin}
-	vips := map[*member]string{}
+	beijing.Apply(exported(ns, "web", httpPort))
+	others := []*fleettest.Member{beijing, tianjin}
+	vips := map[*fleettest.Member]string{}
 	for _, m := range others {
-		kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing") })
-		vips[m] = m.vip(ns, "web", v4)
+		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "beijing") })
+		vips[m] = m.VIP(ns, "web", v4)
 	}
-	beijing.letASecondPass(ns, "web")
-	if err := shanghai.join(t.Context(), f.hub); err != nil {
+	letASecondPass(beijing, ns, "web")
+	if err := shanghai.Join(t.Context(), f.Hub); err != nil {
 		t.Fatal(err)
 	}
-	write := f.attack("shanghai")
+	write := attack(f, "shanghai")
 	if err := write(exportedService("shanghai", ns, "web", "type: Headless, ports: [{name: http, port: 80}]")); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, fleettest.Soon, func() error {
 		return errors.Join(
-			beijing.exportIs(ns, "web", mcsv1beta1.ServiceExportConditionConflict, "True", "TypeConflict"),
-			beijing.hasEvent("ServiceExport", ns, "web", "TypeConflict", "shanghai (1 of 2 clusters) disagrees with beijing"),
+			beijing.ExportIs(ns, "web", mcsv1beta1.ServiceExportConditionConflict, "True", "TypeConflict"),
+			beijing.HasEvent("ServiceExport", ns, "web", "TypeConflict", "shanghai (1 of 2 clusters) disagrees with beijing"),
 		)
 	})
 	var export mcsv1beta1.ServiceExport
-	if err := beijing.get(ns, "web", &export); err != nil {
+	if err := beijing.Get(ns, "web", &export); err != nil {
 		t.Fatal(err)
 	}
-	if c := condition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c == nil || !strings.Contains(c.Message, "shanghai (1 of 2 clusters) disagrees with beijing") {
+	if c := fleettest.Condition(export.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c == nil || !strings.Contains(c.Message, "shanghai (1 of 2 clusters) disagrees with beijing") {
 		t.Errorf("the ServiceExport doesn't name shanghai: %+v", c)
 	}
 	for _, m := range others {
-		kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing", "shanghai") })
-		i, err := m.imported(ns, "web")
-		if err != nil || i.serviceImport.Spec.Type != mcsv1beta1.ClusterSetIP || m.vip(ns, "web", v4) != vips[m] {
-			t.Errorf("%s: the import became %+v, its address was %s; %v", m.name, i.serviceImport.Spec, vips[m], err)
+		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "beijing", "shanghai") })
+		i, err := m.Imported(ns, "web")
+		if err != nil || i.ServiceImport.Spec.Type != mcsv1beta1.ClusterSetIP || m.VIP(ns, "web", v4) != vips[m] {
+			t.Errorf("%s: the import became %+v, its address was %s; %v", m.Spec.Name, i.ServiceImport.Spec, vips[m], err)
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -16,20 +17,20 @@ import (
 // is imported.
 func TestHostilePayloads(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("hostile")
-	victim := f.member("minhang")
-	victim.apply(exported(ns, "web", httpPort), unranked(ns, "web"), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.15.1")))
-	f.eventually(func(m *member) error { return m.importedFrom(ns, "web", "minhang") })
-	others := f.members[1:]
+	ns := f.Namespace("hostile")
+	victim := f.Member("minhang")
+	victim.Apply(exported(ns, "web", httpPort), unranked(ns, "web"), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.15.1")))
+	f.Eventually(func(m *fleettest.Member) error { return importedFrom(m, ns, "web", "minhang") })
+	others := f.Members[1:]
 	dropped := map[string]float64{}
 	for _, m := range others {
 		n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
 		if err != nil {
 			t.Fatal(err)
 		}
-		dropped[m.name] = n
+		dropped[m.Spec.Name] = n
 	}
-	write := f.attack("xicheng")
+	write := attack(f, "xicheng")
 
 	t.Run("the hub refuses what can't be", func(t *testing.T) {
 		for what, manifest := range map[string]string{
@@ -64,23 +65,23 @@ func TestHostilePayloads(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range others {
-		t.Run(m.name+" leaves it out", func(t *testing.T) {
-			kube.Eventually(t, soon, func() error {
-				i, err := m.imported(ns, "web")
+		t.Run(m.Spec.Name+" leaves it out", func(t *testing.T) {
+			kube.Eventually(t, fleettest.Soon, func() error {
+				i, err := m.Imported(ns, "web")
 				if err != nil {
 					return err
 				}
-				return errors.Join(m.importedFrom(ns, "web", "minhang", "xicheng"),
-					m.proxied(ns, "web", map[string][]string{"http 80/TCP": {"10.200.15.1:8080", "10.202.15.1:8080"}}),
-					checkNotNil(i.global != nil && len(i.global.Spec.Endpoints) == 1, "GlobalService with the good ClusterIP alone"),
-					m.hasEvent("ServiceImport", ns, "web", "InvalidExport", "xicheng"),
-					m.hasEvent("ServiceImport", ns, "bare", "InvalidExport", "xicheng"))
+				return errors.Join(importedFrom(m, ns, "web", "minhang", "xicheng"),
+					proxied(m, ns, "web", map[string][]string{"http 80/TCP": {"10.200.15.1:8080", "10.202.15.1:8080"}}),
+					checkNotNil(i.Global != nil && len(i.Global.Spec.Endpoints) == 1, "GlobalService with the good ClusterIP alone"),
+					m.HasEvent("ServiceImport", ns, "web", "InvalidExport", "xicheng"),
+					m.HasEvent("ServiceImport", ns, "bare", "InvalidExport", "xicheng"))
 			})
-			m.dns.eventually("web."+ns+".svc.global", "A", victim.clusterIP(ns, "web", v4))
-			m.dns.eventually("bare."+ns+".svc.clusterset.local", "A", "10.200.15.1")
+			m.DNS.Eventually("web."+ns+".svc.global", "A", victim.ClusterIP(ns, "web", v4))
+			m.DNS.Eventually("bare."+ns+".svc.clusterset.local", "A", "10.200.15.1")
 			n, err := m.Metrics.Sum("clusterset_importer_dropped_values_total", "member", "xicheng")
-			if err != nil || n-dropped[m.name] < float64(2*len(addresses)) {
-				t.Errorf("%v values were counted, %v before, %v", n, dropped[m.name], err)
+			if err != nil || n-dropped[m.Spec.Name] < float64(2*len(addresses)) {
+				t.Errorf("%v values were counted, %v before, %v", n, dropped[m.Spec.Name], err)
 			}
 		})
 	}
@@ -101,49 +102,49 @@ func TestHostilePayloads(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range others {
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, fleettest.Soon, func() error {
 				var imp mcsv1beta1.ServiceImport
-				i, err := m.imported(ns, "large")
-				if err := errors.Join(err, m.get(ns, "large", &imp), m.importedFrom(ns, "large", "xicheng")); err != nil {
+				i, err := m.Imported(ns, "large")
+				if err := errors.Join(err, m.Get(ns, "large", &imp), importedFrom(m, ns, "large", "xicheng")); err != nil {
 					return err
 				}
 				size := 0
 				for k, v := range imp.Annotations {
 					size += len(k) + len(v)
 				}
-				if size > 100_000 || len(i.slices) != 1 || len(i.slices[0].Endpoints) != 100 || i.slices[0].Endpoints[0].Zone == nil ||
-					*i.slices[0].Endpoints[0].Zone != "beijing" { // its cluster's zone, in place of the invalid one
-					return fmt.Errorf("annotations of %d bytes, %d slices", size, len(i.slices))
+				if size > 100_000 || len(i.Slices) != 1 || len(i.Slices[0].Endpoints) != 100 || i.Slices[0].Endpoints[0].Zone == nil ||
+					*i.Slices[0].Endpoints[0].Zone != "beijing" { // its cluster's zone, in place of the invalid one
+					return fmt.Errorf("annotations of %d bytes, %d slices", size, len(i.Slices))
 				}
-				return m.hasEvent("ServiceImport", ns, "large", "InvalidExport", "xicheng")
+				return m.HasEvent("ServiceImport", ns, "large", "InvalidExport", "xicheng")
 			})
-			if r, err := m.dns.reply("10-200-16-7.xicheng.large."+ns+".svc.clusterset.local", "A"); err != nil || len(r.Answer) != 1 {
-				t.Errorf("%s: %v, %v", m.name, r, err)
+			if r, err := m.DNS.Reply("10-200-16-7.xicheng.large."+ns+".svc.clusterset.local", "A"); err != nil || len(r.Answer) != 1 {
+				t.Errorf("%s: %v, %v", m.Spec.Name, r, err)
 			}
 		}
 	})
 	for _, m := range others {
-		if !m.agent.Running() || !m.dns.Running() {
-			t.Errorf("%s: something died of it", m.name)
+		if !m.Agent.Running() || !m.DNS.Running() {
+			t.Errorf("%s: something died of it", m.Spec.Name)
 		}
 	}
 	// The agent starts again and finds records in its namespace of services that its cluster doesn't export.
-	f.member("xicheng").startAgent()
+	f.Member("xicheng").StartAgent()
 	for _, name := range []string{"web", "bare", "large"} {
-		kube.Eventually(t, soon, func() error { return f.recorded("xicheng", ns, name, false) })
+		kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("xicheng", ns, name, false) })
 	}
-	f.eventually(func(m *member) error {
-		return errors.Join(m.importedFrom(ns, "web", "minhang"), m.gone(ns, "bare"), m.gone(ns, "large"))
+	f.Eventually(func(m *fleettest.Member) error {
+		return errors.Join(importedFrom(m, ns, "web", "minhang"), m.Gone(ns, "bare"), m.Gone(ns, "large"))
 	})
 	// The exporter reports it to the cluster's own user before it sends anything.
-	a := f.member("xicheng")
-	a.apply(service(ns, "own", httpPort), export(ns, "own", `exportedLabels: {kubernetes.io/service-name: kubernetes}`))
-	kube.Eventually(t, soon, func() error {
+	a := f.Member("xicheng")
+	a.Apply(service(ns, "own", httpPort), export(ns, "own", `exportedLabels: {kubernetes.io/service-name: kubernetes}`))
+	kube.Eventually(t, fleettest.Soon, func() error {
 		var e mcsv1beta1.ServiceExport
-		if err := a.get(ns, "own", &e); err != nil {
+		if err := a.Get(ns, "own", &e); err != nil {
 			return err
 		}
-		c := condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
+		c := fleettest.Condition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady))
 		if c == nil || !strings.Contains(c.Message, "kubernetes.io/service-name") {
 			return fmt.Errorf("Ready is %+v", c)
 		}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -14,12 +15,12 @@ import (
 // Prometheus's promtool evaluates it with what the agent exported before and during the outage.
 func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 	f := outages(t)
-	tianjin := f.member("tianjin")
+	tianjin := f.Member("tianjin")
 	const metric = "clusterset_importer_hub_synced"
 	awaits := func(want float64) float64 {
 		t.Helper()
 		var n float64
-		kube.Eventually(t, soon, func() (err error) {
+		kube.Eventually(t, fleettest.Soon, func() (err error) {
 			if n, err = tianjin.Metrics.Sum(metric); err == nil && n != want {
 				err = fmt.Errorf("%s is %v, want %v", metric, n, want)
 			}
@@ -28,9 +29,9 @@ func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 		return n
 	}
 	before := awaits(1)
-	f.hub.Plane.StopAPIServer()
+	f.Hub.Plane.StopAPIServer()
 	meanwhile := awaits(0)
-	f.hub.startAPIServer()
+	f.Hub.StartAPIServer()
 	after := awaits(1)
 
 	root, err := filepath.Abs("../..")

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -67,20 +68,20 @@ const (
 // internal/join asks the hub's authorizer about every kind that the hub serves; here the requests are made.
 func TestCredentialsReachNothingElse(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("isolation")
-	victim := f.member("minhang")
-	victim.apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
-	kube.Eventually(t, soon, func() error { return f.recorded("minhang", ns, "web", true) })
-	kube.Eventually(t, soon, func() error { // its endpoints are a separate record, written after it
-		if records := f.hub.versions("minhang", ns); !strings.Contains(records, "web."+ns+".") {
+	ns := f.Namespace("isolation")
+	victim := f.Member("minhang")
+	victim.Apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
+	kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("minhang", ns, "web", true) })
+	kube.Eventually(t, fleettest.Soon, func() error { // its endpoints are a separate record, written after it
+		if records := versions(f.Hub, "minhang", ns); !strings.Contains(records, "web."+ns+".") {
 			return fmt.Errorf("no endpoints of web.%s among %s", ns, records)
 		}
 		return nil
 	})
-	before := f.hub.versions("minhang", ns)
+	before := versions(f.Hub, "minhang", ns)
 
-	attacker := f.member("xicheng")
-	c, err := dynamic.NewForConfig(attacker.onHub())
+	attacker := f.Member("xicheng")
+	c, err := dynamic.NewForConfig(attacker.OnHub())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 		},
 		"an admin": func(c *rest.Config) { c.Impersonate.UserName, c.Impersonate.Groups = "x", []string{"system:masters"} },
 	} {
-		impersonating := attacker.onHub()
+		impersonating := attacker.OnHub()
 		config(impersonating)
 		k, err := kubernetes.NewForConfig(impersonating)
 		if err != nil {
@@ -150,14 +151,14 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 			t.Errorf("it can pass for %s: %v", what, err)
 		}
 	}
-	k, err := kubernetes.NewForConfig(attacker.onHub())
+	k, err := kubernetes.NewForConfig(attacker.OnHub())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.CoreV1().ServiceAccounts(theirs).CreateToken(t.Context(), api.MemberServiceAccount, &authenticationv1.TokenRequest{}, metav1.CreateOptions{}); !apierrors.IsForbidden(err) {
 		t.Errorf("it can have the other member's token: %v", err)
 	}
-	if now := f.hub.versions("minhang", ns); now != before {
+	if now := versions(f.Hub, "minhang", ns); now != before {
 		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
 	}
 }

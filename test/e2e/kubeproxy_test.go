@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -22,16 +23,16 @@ import (
 // sorted "address:port" of its backends. No kube-proxy runs here, because it would change the machine's packet filter. The
 // function follows kube-proxy's rules: slices by the label kubernetes.io/service-name, except those marked headless or for
 // another proxy; ports by name and protocol; ready endpoints; the Service's families.
-func (m *member) backends(ns, name string) (map[string][]string, error) {
+func backends(m *fleettest.Member, ns, name string) (map[string][]string, error) {
 	var svc corev1.Service
-	if err := m.get(ns, name, &svc); err != nil {
+	if err := m.Get(ns, name, &svc); err != nil {
 		return nil, err
 	}
 	if svc.Spec.ClusterIP == "" || svc.Spec.ClusterIP == corev1.ClusterIPNone || len(svc.Spec.Selector) > 0 {
 		return nil, fmt.Errorf("kube-proxy leaves Service %s/%s alone: %+v", ns, name, svc.Spec)
 	}
 	var all discoveryv1.EndpointSliceList
-	if err := m.list(&all, client.InNamespace(ns), client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
+	if err := m.List(&all, client.InNamespace(ns), client.MatchingLabels{discoveryv1.LabelServiceName: name}); err != nil {
 		return nil, err
 	}
 	got := map[string][]string{}
@@ -62,8 +63,8 @@ func (m *member) backends(ns, name string) (map[string][]string, error) {
 }
 
 // proxied returns nil if kube-proxy would send traffic for an import's ClusterSetIP to these backends.
-func (m *member) proxied(ns, name string, want map[string][]string) error {
-	got, err := m.backends(ns, api.DerivedServiceName(ns, name))
+func proxied(m *fleettest.Member, ns, name string, want map[string][]string) error {
+	got, err := backends(m, ns, api.DerivedServiceName(ns, name))
 	if err != nil {
 		return err
 	}
@@ -71,7 +72,7 @@ func (m *member) proxied(ns, name string, want map[string][]string) error {
 		slices.Sort(list)
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		return fmt.Errorf("%s: traffic to %s/%s goes to %v, want %v", m.name, ns, name, got, want)
+		return fmt.Errorf("%s: traffic to %s/%s goes to %v, want %v", m.Spec.Name, ns, name, got, want)
 	}
 	return nil
 }
@@ -83,9 +84,9 @@ func changedNow(slice string) string {
 }
 
 // changesMeasured is the number of changes whose delay until the member's DNS server was measured.
-func (m *member) changesMeasured() float64 {
+func changesMeasured(m *fleettest.Member) float64 {
 	m.Helper()
-	n, err := m.dns.Metrics.Sum("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
+	n, err := m.DNS.Metrics.Sum("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
 	if err != nil {
 		m.Fatal(err)
 	}
@@ -94,16 +95,16 @@ func (m *member) changesMeasured() float64 {
 
 // proxiedService is a service of two clusters for the tests below. Both listen on http, with different target ports; only
 // xicheng has admin, and minhang has a port grpc with another number, which loses.
-func (f *fleet) proxiedService(ns string) {
+func proxiedService(f *fleettest.Fleet, ns string) {
 	f.Helper()
-	a, b := f.member("xicheng"), f.member("minhang")
-	a.apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50, appProtocol: kubernetes.io/h2c}]"),
+	a, b := f.Member("xicheng"), f.Member("minhang")
+	a.Apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50, appProtocol: kubernetes.io/h2c}]"),
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 			endpoint("10.200.8.1"), endpoint("10.200.8.2", "conditions: {ready: false}")))
-	a.letASecondPass(ns, "web")
+	letASecondPass(a, ns, "web")
 	// The tests are about ports: every cluster uses every endpoint.
-	a.apply(unranked(ns, "web"))
-	b.apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8888}, {name: grpc, port: 51}]"), unranked(ns, "web"),
+	a.Apply(unranked(ns, "web"))
+	b.Apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8888}, {name: grpc, port: 51}]"), unranked(ns, "web"),
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8888}, {name: grpc, port: 51}", endpoint("10.202.8.1"), endpoint("10.202.8.2", "zone: shanghai")))
 }
 
@@ -115,54 +116,54 @@ func unranked(ns, name string) string {
 // In a flat pod network the ClusterSetIP leads to the pods of every cluster that exposes the port with the same number.
 func TestDerivedService(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("proxy")
-	f.proxiedService(ns)
+	ns := f.Namespace("proxy")
+	proxiedService(f, ns)
 	want := map[string][]string{
 		"http 80/TCP":    {"10.200.8.1:8080", "10.202.8.1:8888", "10.202.8.2:8888"},
 		"admin 9000/TCP": {"10.200.8.1:9000"},
 		"grpc 50/TCP":    {"10.200.8.1:50"},
 	}
-	f.eventually(func(m *member) error { return m.proxied(ns, "web", want) })
-	for _, m := range f.members {
-		i, err := m.imported(ns, "web")
+	f.Eventually(func(m *fleettest.Member) error { return proxied(m, ns, "web", want) })
+	for _, m := range f.Members {
+		i, err := m.Imported(ns, "web")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !slices.Equal(i.derived.Spec.ClusterIPs, i.serviceImport.Spec.IPs) || i.derived.Spec.Type != corev1.ServiceTypeClusterIP {
-			t.Errorf("%s: derived Service %+v, ips %v", m.name, i.derived.Spec, i.serviceImport.Spec.IPs)
+		if !slices.Equal(i.Derived.Spec.ClusterIPs, i.ServiceImport.Spec.IPs) || i.Derived.Spec.Type != corev1.ServiceTypeClusterIP {
+			t.Errorf("%s: derived Service %+v, ips %v", m.Spec.Name, i.Derived.Spec, i.ServiceImport.Spec.IPs)
 		}
-		if g := i.derived.Spec.Ports[2]; g.AppProtocol == nil || *g.AppProtocol != "kubernetes.io/h2c" {
-			t.Errorf("%s: port %+v", m.name, g)
+		if g := i.Derived.Spec.Ports[2]; g.AppProtocol == nil || *g.AppProtocol != "kubernetes.io/h2c" {
+			t.Errorf("%s: port %+v", m.Spec.Name, g)
 		}
-		for _, s := range i.slices {
+		for _, s := range i.Slices {
 			// The member's own endpointslice controller must leave them alone, and so must the mirroring controller.
 			if s.Labels[discoveryv1.LabelManagedBy] != api.EndpointSliceManagedBy {
-				t.Errorf("%s: slice %s is managed by %q", m.name, s.Name, s.Labels[discoveryv1.LabelManagedBy])
+				t.Errorf("%s: slice %s is managed by %q", m.Spec.Name, s.Name, s.Labels[discoveryv1.LabelManagedBy])
 			}
 		}
 	}
 	// Endpoints that appear, disappear and change.
 	measured := map[string]float64{}
-	for _, m := range f.members {
-		measured[m.name] = m.changesMeasured()
+	for _, m := range f.Members {
+		measured[m.Spec.Name] = changesMeasured(m)
 	}
-	f.member("xicheng").apply(changedNow(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
+	f.Member("xicheng").Apply(changedNow(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 		endpoint("10.200.8.2"), endpoint("10.200.8.3"))))
 	want["http 80/TCP"] = []string{"10.200.8.2:8080", "10.200.8.3:8080", "10.202.8.1:8888", "10.202.8.2:8888"}
 	want["admin 9000/TCP"] = []string{"10.200.8.2:9000", "10.200.8.3:9000"}
 	want["grpc 50/TCP"] = []string{"10.200.8.2:50", "10.200.8.3:50"}
-	f.eventually(func(m *member) error { return m.proxied(ns, "web", want) })
+	f.Eventually(func(m *fleettest.Member) error { return proxied(m, ns, "web", want) })
 	// Every cluster's DNS servers export the delay as a metric.
-	f.eventually(func(m *member) error {
-		if m.changesMeasured() == measured[m.name] {
-			return fmt.Errorf("%s: the change's way was not measured", m.name)
+	f.Eventually(func(m *fleettest.Member) error {
+		if changesMeasured(m) == measured[m.Spec.Name] {
+			return fmt.Errorf("%s: the change's way was not measured", m.Spec.Name)
 		}
 		return nil
 	})
 	// The winner un-exports, and the ports are the other's.
-	f.member("xicheng").remove(export(ns, "web", ""))
-	f.eventually(func(m *member) error {
-		return m.proxied(ns, "web", map[string][]string{
+	f.Member("xicheng").Remove(export(ns, "web", ""))
+	f.Eventually(func(m *fleettest.Member) error {
+		return proxied(m, ns, "web", map[string][]string{
 			"http 80/TCP": {"10.202.8.1:8888", "10.202.8.2:8888"}, "grpc 51/TCP": {"10.202.8.1:51", "10.202.8.2:51"},
 		})
 	})
@@ -171,32 +172,32 @@ func TestDerivedService(t *testing.T) {
 // Where only the service network is routed the ClusterSetIP leads to the exporting Services' ClusterIPs, on their own ports.
 func TestClusterIPsDataPath(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("routed")
-	f.proxiedService(ns)
-	m := f.member("chaoyang")
-	a, b := f.member("xicheng").clusterIP(ns, "web", v4), f.member("minhang").clusterIP(ns, "web", v4)
+	ns := f.Namespace("routed")
+	proxiedService(f, ns)
+	m := f.Member("chaoyang")
+	a, b := f.Member("xicheng").ClusterIP(ns, "web", v4), f.Member("minhang").ClusterIP(ns, "web", v4)
 	pods := map[string][]string{
 		"http 80/TCP": {"10.200.8.1:8080", "10.202.8.1:8888", "10.202.8.2:8888"}, "admin 9000/TCP": {"10.200.8.1:9000"}, "grpc 50/TCP": {"10.200.8.1:50"},
 	}
-	kube.Eventually(t, soon, func() error { return m.proxied(ns, "web", pods) })
-	vip := m.vip(ns, "web", v4)
+	kube.Eventually(t, fleettest.Soon, func() error { return proxied(m, ns, "web", pods) })
+	vip := m.VIP(ns, "web", v4)
 
-	t.Cleanup(func() { m.restartAgent() })
-	m.restartAgent("--data-path", "clusterips")
-	kube.Eventually(t, soon, func() error {
-		return m.proxied(ns, "web", map[string][]string{"http 80/TCP": {a + ":80", b + ":80"}, "admin 9000/TCP": {a + ":9000"}, "grpc 50/TCP": {a + ":50"}})
+	t.Cleanup(func() { m.RestartAgent() })
+	m.RestartAgent("--data-path", "clusterips")
+	kube.Eventually(t, fleettest.Soon, func() error {
+		return proxied(m, ns, "web", map[string][]string{"http 80/TCP": {a + ":80", b + ":80"}, "admin 9000/TCP": {a + ":9000"}, "grpc 50/TCP": {a + ":50"}})
 	})
-	if now := m.vip(ns, "web", v4); now != vip {
+	if now := m.VIP(ns, "web", v4); now != vip {
 		t.Errorf("the ClusterSetIP was %s and is %s", vip, now)
 	}
-	m.dns.eventually("web."+ns+".svc.clusterset.local", "A", vip)
+	m.DNS.Eventually("web."+ns+".svc.clusterset.local", "A", vip)
 	// Readers that select slices by the MCS labels still find the pods.
-	i, err := m.imported(ns, "web")
+	i, err := m.Imported(ns, "web")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var addresses []string
-	for _, s := range i.slices {
+	for _, s := range i.Slices {
 		for _, e := range s.Endpoints {
 			if s.Labels[api.LabelServiceName] == "web" {
 				addresses = append(addresses, e.Addresses...)
@@ -209,23 +210,23 @@ func TestClusterIPsDataPath(t *testing.T) {
 	}
 
 	// A cluster without a ready pod is no target while another has one.
-	f.member("xicheng").apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
+	f.Member("xicheng").Apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 		endpoint("10.200.8.1", "conditions: {ready: false}")))
-	kube.Eventually(t, soon, func() error {
-		return m.proxied(ns, "web", map[string][]string{"http 80/TCP": {b + ":80"}, "admin 9000/TCP": {}, "grpc 50/TCP": {}})
+	kube.Eventually(t, fleettest.Soon, func() error {
+		return proxied(m, ns, "web", map[string][]string{"http 80/TCP": {b + ":80"}, "admin 9000/TCP": {}, "grpc 50/TCP": {}})
 	})
 
 	t.Run("none", func(t *testing.T) {
-		m.restartAgent("--data-path", "none")
-		kube.Eventually(t, soon, func() error {
-			i, err := m.imported(ns, "web")
-			if err == nil && (i.derived != nil || i.serviceImport == nil || len(i.serviceImport.Spec.IPs) > 0) {
-				err = fmt.Errorf("derived Service %v, import %+v", i.derived, i.serviceImport)
+		m.RestartAgent("--data-path", "none")
+		kube.Eventually(t, fleettest.Soon, func() error {
+			i, err := m.Imported(ns, "web")
+			if err == nil && (i.Derived != nil || i.ServiceImport == nil || len(i.ServiceImport.Spec.IPs) > 0) {
+				err = fmt.Errorf("derived Service %v, import %+v", i.Derived, i.ServiceImport)
 			}
-			return errors.Join(err, m.importedFrom(ns, "web", "xicheng", "minhang"))
+			return errors.Join(err, importedFrom(m, ns, "web", "xicheng", "minhang"))
 		})
 		// Both names lead to the ranked ClusterIPs: xicheng's is near but has no ready pod.
-		m.dns.eventually("web."+ns+".svc.global", "A", b)
-		m.dns.eventually("web."+ns+".svc.clusterset.local", "A", b)
+		m.DNS.Eventually("web."+ns+".svc.global", "A", b)
+		m.DNS.Eventually("web."+ns+".svc.clusterset.local", "A", b)
 	})
 }

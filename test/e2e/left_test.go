@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,15 +17,16 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	testfleet "github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // lose removes MemberClusters from the hub, as a restore from an older backup does. The hub process is stopped meanwhile,
 // because it would add the finalizer again.
-func (h *hub) lose(names ...string) {
+func lose(h *fleettest.Hub, names ...string) {
 	h.Helper()
-	h.kill()
+	h.Kill()
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 	for _, name := range names {
 		mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -31,7 +34,7 @@ func (h *hub) lose(names ...string) {
 			h.Fatal(err)
 		}
 	}
-	h.start(h.base.Flags...)
+	h.Start(h.Base.Flags...)
 }
 
 // A cluster leaves, by the command or because somebody deletes its MemberCluster: the others drop its exports within
@@ -39,87 +42,95 @@ func (h *hub) lose(names ...string) {
 // left: all clusters keep its exports, and report it.
 func TestLeftAndLost(t *testing.T) {
 	f := outages(t)
-	ns := f.namespace("leaves")
-	want := f.everywhere(ns)
-	shanghai := f.member("shanghai")
-	others := f.members[:2]
+	ns := f.Namespace("leaves")
+	want := everywhere(f, ns)
+	shanghai := f.Member("shanghai")
+	others := f.Members[:2]
 	for what, leave := range map[string]func() error{
 		"by clusterset leave": func() error {
-			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai")
+			return clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--name", "shanghai")
 		},
 		"by hand": func() error {
-			return f.hub.Client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
+			return f.Hub.Client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
 		},
 	} {
 		// The cluster is running: nobody sees it as silent, and its agent would write removed records again.
-		stop := f.throughout(map[*member]map[string]string{shanghai: want[shanghai]})
+		stop := throughout(f, map[*fleettest.Member]map[string]string{shanghai: want[shanghai]})
 		began := time.Now()
 		if err := leave(); err != nil {
 			t.Fatal(err)
 		}
 		for _, m := range others {
-			kube.Eventually(t, soon, func() error { return m.importedFrom(ns, "web", "beijing", "tianjin") })
-			m.dns.eventually("shanghai.web."+ns+".svc.global", "A", "NXDOMAIN")
-			kube.Eventually(t, soon, func() error {
-				if err := m.get("", "shanghai", &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
-					return fmt.Errorf("%s still has a MemberCluster of it: %w", m.name, err)
+			kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "beijing", "tianjin") })
+			m.DNS.Eventually("shanghai.web."+ns+".svc.global", "A", "NXDOMAIN")
+			kube.Eventually(t, fleettest.Soon, func() error {
+				if err := m.Get("", "shanghai", &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
+					return fmt.Errorf("%s still has a MemberCluster of it: %w", m.Spec.Name, err)
 				}
 				return nil
 			})
 		}
-		took(t, "leaving "+what, began)
-		kube.Eventually(t, soon, func() error {
+		fleettest.Took(t, "leaving "+what, began)
+		kube.Eventually(t, fleettest.Soon, func() error {
 			var mc clustersetv1alpha1.MemberCluster
-			if err := f.hub.get("", "shanghai", &mc); err != nil {
+			if err := f.Hub.Get("", "shanghai", &mc); err != nil {
 				return err
 			}
-			records, err := f.hub.records("shanghai")
+			records, err := f.Hub.Records("shanghai")
 			if err != nil || len(records) > 0 || mc.Status.Phase != clustersetv1alpha1.MemberExpired || !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
 				return fmt.Errorf("%d records are left of %+v, %w", len(records), mc.Status, err)
 			}
 			return nil
 		})
-		as, err := client.New(shanghai.onHub(), client.Options{Scheme: testfleet.Scheme})
+		as, err := client.New(shanghai.OnHub(), client.Options{Scheme: fleet.Scheme})
 		if err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, soon, func() error { // an API server caches a token for some seconds
+		kube.Eventually(t, fleettest.Soon, func() error { // an API server caches a token for some seconds
 			if err := as.List(t.Context(), &clustersetv1alpha1.MemberClusterList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 				return fmt.Errorf("with the token of a cluster that left: %w", err)
 			}
 			return nil
 		})
 		stop()
-		if err := shanghai.join(t.Context(), f.hub); err != nil {
+		if err := shanghai.Join(t.Context(), f.Hub); err != nil {
 			t.Fatalf("taking the name up again: %v", err)
 		}
-		shanghai.restartAgent()
-		f.settle()
-		f.stillAnswer(want)
-		kube.Eventually(t, soon, f.nothingHeld)
+		shanghai.RestartAgent()
+		f.Settle()
+		stillAnswer(f, want)
+		kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
 	}
 
-	stop := f.throughout(want)
-	shanghai.killAgent()
-	f.hub.lose("shanghai")
+	stop := throughout(f, want)
+	shanghai.KillAgent()
+	lose(f.Hub, "shanghai")
 	for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
-		f.hub.deleteAll(all, client.InNamespace(api.MemberNamespace("shanghai")))
+		deleteAll(&f.Hub.Cluster, all, client.InNamespace(api.MemberNamespace("shanghai")))
 	}
 	for _, m := range others {
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, fleettest.Soon, func() error {
 			awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 			if err == nil && awaited != 1 {
-				err = fmt.Errorf("%s waits for %v clusters", m.name, awaited)
+				err = fmt.Errorf("%s waits for %v clusters", m.Spec.Name, awaited)
 			}
-			return errors.Join(err, m.hasEvent("MemberCluster", "", "shanghai", "NotRejoined", "which has lost it"), m.importedFrom(ns, "web", "beijing", "tianjin", "shanghai"))
+			return errors.Join(err, m.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "which has lost it"), importedFrom(m, ns, "web", "beijing", "tianjin", "shanghai"))
 		})
 	}
-	if err := shanghai.join(t.Context(), f.hub, "--rejoin"); err != nil {
+	if err := shanghai.Join(t.Context(), f.Hub, "--rejoin"); err != nil {
 		t.Fatal(err)
 	}
-	shanghai.startAgent()
-	f.settle()
-	kube.Eventually(t, soon, f.nothingHeld)
+	shanghai.StartAgent()
+	f.Settle()
+	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
 	stop()
-	f.stillAnswer(want)
+	stillAnswer(f, want)
+}
+
+// clustersetCommand runs a command of the CLI to its end.
+func clustersetCommand(ctx context.Context, args ...string) error {
+	if out, err := fleettest.Binaries().Command(ctx, filepath.Dir(fleettest.Binaries().Clusterset), args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("clusterset %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return nil
 }

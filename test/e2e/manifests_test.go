@@ -2,13 +2,10 @@ package e2e
 
 import (
 	"fmt"
-	"net/netip"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 )
-
-func documents(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }
 
 // httpPort is the spec of a Service with one port.
 const httpPort = "ports: [{name: http, port: 80, targetPort: 8080}]"
@@ -57,10 +54,3 @@ const (
 	v4 = corev1.IPv4Protocol
 	v6 = corev1.IPv6Protocol
 )
-
-func familyOf(ip string) corev1.IPFamily {
-	if addr, err := netip.ParseAddr(ip); err == nil && addr.Is4() {
-		return v4
-	}
-	return v6
-}

@@ -1,15 +1,19 @@
 package e2e
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/clusterset/clusterset/test/fleettest"
+)
 
 // pod makes a pod that looks to the endpointslice controller as if a kubelet ran it: a pod of a StatefulSet, behind a
 // headless Service, on a node in the member's zone. It needs a member with controllers.
-func (m *member) pod(ns, name, service, ip string) {
+func pod(m *fleettest.Member, ns, name, service, ip string) {
 	m.Helper()
-	if !m.controllers {
-		m.Fatalf("%s has no controllers: nobody would make a slice of the pod", m.name)
+	if !m.Spec.Controllers {
+		m.Fatalf("%s has no controllers: nobody would make a slice of the pod", m.Spec.Name)
 	}
-	m.apply(fmt.Sprintf(`
+	m.Apply(fmt.Sprintf(`
 apiVersion: v1
 kind: Node
 metadata: {name: node-%s, labels: {topology.kubernetes.io/zone: %s, topology.kubernetes.io/region: %s}}
@@ -23,8 +27,8 @@ spec:
   subdomain: %s
   terminationGracePeriodSeconds: 0
   containers: [{name: c, image: example.invalid/c}]
-`, m.zone, m.zone, m.region, ns, name, service, m.zone, name, service))
-	m.podStatus(ns, name, ip, true)
+`, m.Spec.Zone, m.Spec.Zone, m.Spec.Region, ns, name, service, m.Spec.Zone, name, service))
+	podStatus(m, ns, name, ip, true)
 	pods[ns+"/"+name] = ip
 }
 
@@ -32,12 +36,12 @@ spec:
 var pods = map[string]string{}
 
 // podReady changes a pod's readiness.
-func (m *member) podReady(ns, name string, ready bool) {
+func podReady(m *fleettest.Member, ns, name string, ready bool) {
 	m.Helper()
-	m.podStatus(ns, name, pods[ns+"/"+name], ready)
+	podStatus(m, ns, name, pods[ns+"/"+name], ready)
 }
 
-func (m *member) podStatus(ns, name, ip string, ready bool) {
+func podStatus(m *fleettest.Member, ns, name, ip string, ready bool) {
 	m.Helper()
 	status := "False"
 	if ready {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -60,47 +61,47 @@ var policyCases = []policyCase{
 // are reported, and the rest applies.
 func TestPolicy(t *testing.T) {
 	f := cities(t)
-	ns := f.namespace("policy")
-	oldest := f.member("xicheng")
+	ns := f.Namespace("policy")
+	oldest := f.Member("xicheng")
 	number := map[string]int{}
-	for i, m := range f.members {
-		number[m.name] = i + 1
+	for i, m := range f.Members {
+		number[m.Spec.Name] = i + 1
 	}
 	for _, c := range policyCases {
 		if c.marked {
-			oldest.apply(strings.Replace(annotated(ns, c.name, c.spec+headlessService), `global-service: "true"`, `global-service: "true", `+c.annotations, 1))
+			oldest.Apply(strings.Replace(annotated(ns, c.name, c.spec+headlessService), `global-service: "true"`, `global-service: "true", `+c.annotations, 1))
 		} else {
-			oldest.apply(service(ns, c.name, c.spec+headlessService), exportWith(ns, c.name, c.annotations))
+			oldest.Apply(service(ns, c.name, c.spec+headlessService), exportWith(ns, c.name, c.annotations))
 		}
 	}
-	oldest.letASecondPass(ns, "marked") // the agent creates it when it gets to it
-	oldest.letASecondPass(ns, policyCases[len(policyCases)-1].name)
+	letASecondPass(oldest, ns, "marked") // the agent creates it when it gets to it
+	letASecondPass(oldest, ns, policyCases[len(policyCases)-1].name)
 	for _, c := range policyCases {
-		for _, m := range f.members {
-			m.apply(slice(ns, c.name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.0.1", number[m.name]))))
+		for _, m := range f.Members {
+			m.Apply(slice(ns, c.name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.0.1", number[m.Spec.Name]))))
 			if m != oldest {
-				m.apply(service(ns, c.name, c.spec+headlessService), export(ns, c.name, ""))
+				m.Apply(service(ns, c.name, c.spec+headlessService), export(ns, c.name, ""))
 			}
 		}
 	}
-	beijing := oldest.dns
+	beijing := oldest.DNS
 	for _, c := range policyCases {
 		t.Run(c.name, func(t *testing.T) {
 			var want []string
 			for _, city := range strings.Fields(c.fromBeijing) {
 				want = append(want, fmt.Sprintf("10.%d.0.1", number[city]))
 			}
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, fleettest.Soon, func() error {
 				var errs []error
-				for _, m := range f.members {
-					errs = append(errs, m.states(ns, c.name, c.want))
+				for _, m := range f.Members {
+					errs = append(errs, states(m, ns, c.name, c.want))
 				}
 				for _, zone := range []string{"clusterset.local", "svc.global"} {
 					name := fmt.Sprintf("%s.%s.%s.", c.name, ns, zone)
 					if zone == "clusterset.local" {
 						name = fmt.Sprintf("%s.%s.svc.%s.", c.name, ns, zone)
 					}
-					errs = append(errs, beijing.answers(name, "A", want...))
+					errs = append(errs, beijing.Answers(name, "A", want...))
 				}
 				return errors.Join(errs...)
 			})
@@ -109,41 +110,41 @@ func TestPolicy(t *testing.T) {
 			if len(c.want) > 0 && c.spec == "" {
 				status, reason = "True", "PolicyConflict" // the other cities state no policy
 			}
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, fleettest.Soon, func() error {
 				var errs []error
-				for _, m := range f.members {
-					errs = append(errs, m.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, status, reason))
+				for _, m := range f.Members {
+					errs = append(errs, m.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, status, reason))
 				}
-				errs = append(errs, oldest.exportIs(ns, c.name, mcsv1beta1.ServiceExportConditionReady, "True", "Exported"))
+				errs = append(errs, oldest.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionReady, "True", "Exported"))
 				return errors.Join(errs...)
 			})
 			var e mcsv1beta1.ServiceExport
-			if err := oldest.get(ns, c.name, &e); err != nil {
+			if err := oldest.Get(ns, c.name, &e); err != nil {
 				t.Fatal(err)
 			}
-			if message := condition(e.Status.Conditions, "Ready").Message; !strings.Contains(message, c.said) || c.said == "" && strings.Contains(message, "except") {
+			if message := fleettest.Condition(e.Status.Conditions, "Ready").Message; !strings.Contains(message, c.said) || c.said == "" && strings.Contains(message, "except") {
 				t.Errorf("the condition says %q, want %q", message, c.said)
 			}
 		})
 	}
 
 	// A removed policy is removed everywhere.
-	oldest.apply(exportWith(ns, "prefer-none", ""))
-	kube.Eventually(t, soon, func() error {
+	oldest.Apply(exportWith(ns, "prefer-none", ""))
+	kube.Eventually(t, fleettest.Soon, func() error {
 		var errs []error
-		for _, m := range f.members {
-			errs = append(errs, m.states(ns, "prefer-none", nil))
+		for _, m := range f.Members {
+			errs = append(errs, states(m, ns, "prefer-none", nil))
 		}
-		return errors.Join(append(errs, beijing.answers(fmt.Sprintf("prefer-none.%s.svc.clusterset.local.", ns), "A",
+		return errors.Join(append(errs, beijing.Answers(fmt.Sprintf("prefer-none.%s.svc.clusterset.local.", ns), "A",
 			fmt.Sprintf("10.%d.0.1", number["xicheng"]), fmt.Sprintf("10.%d.0.1", number["chaoyang"])))...)
 	})
 }
 
 // states returns nil if the ServiceImport and the GlobalService carry exactly that policy.
-func (m *member) states(ns, name string, want map[string]string) error {
+func states(m *fleettest.Member, ns, name string, want map[string]string) error {
 	var imp mcsv1beta1.ServiceImport
 	var global fabedgev1alpha1.GlobalService
-	if err := errors.Join(m.get(ns, name, &imp), m.get(ns, name, &global)); err != nil {
+	if err := errors.Join(m.Get(ns, name, &imp), m.Get(ns, name, &global)); err != nil {
 		return err
 	}
 	for _, o := range []struct {
@@ -152,7 +153,7 @@ func (m *member) states(ns, name string, want map[string]string) error {
 	}{{"ServiceImport", imp.Annotations}, {"GlobalService", global.Annotations}} {
 		for _, key := range []string{api.AnnotationPrefer, api.AnnotationBoundary, api.AnnotationMinReady} {
 			if got := o.annotations[key]; got != want[key] {
-				return fmt.Errorf("%s: %s of %s says %q, want %q", m.name, o.kind, key, got, want[key])
+				return fmt.Errorf("%s: %s of %s says %q, want %q", m.Spec.Name, o.kind, key, got, want[key])
 			}
 		}
 	}

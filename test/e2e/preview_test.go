@@ -27,7 +27,9 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/preview"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/random"
 )
 
 const previewSteps = 16
@@ -36,12 +38,12 @@ const previewSteps = 16
 // cluster with the prediction: the DNS answers for both names, and the endpoints that the cluster's own EndpointSlices put
 // behind the ClusterSetIP.
 func TestPreviewComesTrue(t *testing.T) {
-	seed, _ := randomSeeds(t)
+	seed, _ := random.Seeds(t)
 	f := outages(t)
-	p := &previewed{fleet: f, ns: f.namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
+	p := &previewed{Fleet: f, ns: f.Namespace("preview"), Rand: rand.New(rand.NewPCG(seed, 0))} //nolint:gosec // repeatable on purpose
 	t.Cleanup(func() {
-		for _, m := range f.members {
-			p.patch(m.name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null}}`, m.zone, m.region))
+		for _, m := range f.Members {
+			p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"drain":false,"zone":%q,"zones":null,"region":%q,"communities":null}}`, m.Spec.Zone, m.Spec.Region))
 		}
 	})
 	p.begin()
@@ -49,15 +51,15 @@ func TestPreviewComesTrue(t *testing.T) {
 		p.step(i, p.pick(i))
 	}
 	// The hub process must first see the cluster as Expired, which takes some time.
-	f.hub.restart("--suspect-after", "4s", "--expire-after", "8s")
-	f.settle()
-	victim := f.members[p.IntN(len(f.members))]
-	p.step(previewSteps, previewStep{preview.Change{Down: []string{victim.name}}, victim.killAgent})
+	f.Hub.Restart("--suspect-after", "4s", "--expire-after", "8s")
+	f.Settle()
+	victim := f.Members[p.IntN(len(f.Members))]
+	p.step(previewSteps, previewStep{preview.Change{Down: []string{victim.Spec.Name}}, victim.KillAgent})
 }
 
 // previewed is services in the clusters of a fleet.
 type previewed struct {
-	*fleet
+	*fleettest.Fleet
 	*rand.Rand
 	ns string
 }
@@ -72,7 +74,7 @@ var previewNames = []string{"vip", "two", "headless", "mixed"}
 
 // begin creates the services, and exports most of them.
 func (p *previewed) begin() {
-	for i, m := range p.members {
+	for i, m := range p.Members {
 		for n, name := range previewNames {
 			spec := httpPort
 			if name == "headless" || name == "mixed" && i == 1 {
@@ -80,21 +82,21 @@ func (p *previewed) begin() {
 			}
 			var endpoints []string
 			for e := range 1 + p.IntN(3) {
-				endpoints = append(endpoints, endpoint(fmt.Sprintf("10.20%d.%d.%d", m.number, 20+n, e+1), fmt.Sprintf("conditions: {ready: %v}", e == 0 || p.IntN(3) > 0)))
+				endpoints = append(endpoints, endpoint(fmt.Sprintf("10.20%d.%d.%d", m.Number, 20+n, e+1), fmt.Sprintf("conditions: {ready: %v}", e == 0 || p.IntN(3) > 0)))
 			}
-			m.apply(service(p.ns, name, spec), slice(p.ns, name, "1", "IPv4", port8080, endpoints...))
+			m.Apply(service(p.ns, name, spec), slice(p.ns, name, "1", "IPv4", port8080, endpoints...))
 			if p.IntN(3) > 0 {
-				m.apply(export(p.ns, name, ""))
+				m.Apply(export(p.ns, name, ""))
 			}
 		}
 	}
 }
 
 // exporters returns the clusters that export a service, and the others.
-func (p *previewed) exporters(name string) (exporting, others []*member) {
-	for _, m := range p.members {
+func (p *previewed) exporters(name string) (exporting, others []*fleettest.Member) {
+	for _, m := range p.Members {
 		var e clustersetv1alpha1.ExportedServiceList
-		if err := p.hub.list(&e, client.InNamespace("clusterset-member-"+m.name), client.MatchingFields{"metadata.name": name + "." + p.ns}); err != nil {
+		if err := p.Hub.List(&e, client.InNamespace("clusterset-member-"+m.Spec.Name), client.MatchingFields{"metadata.name": name + "." + p.ns}); err != nil {
 			p.Fatal(err)
 		}
 		if len(e.Items) > 0 {
@@ -108,30 +110,30 @@ func (p *previewed) exporters(name string) (exporting, others []*member) {
 
 // pick chooses a change, of each kind in turn where possible.
 func (p *previewed) pick(i int) previewStep {
-	m := p.members[p.IntN(len(p.members))]
+	m := p.Members[p.IntN(len(p.Members))]
 	name := previewNames[p.IntN(len(previewNames))]
 	service := p.ns + "/" + name
 	exporting, others := p.exporters(name)
 	switch kind := i % 8; {
 	case kind == 0:
-		return previewStep{preview.Change{Drain: []string{m.name}}, func() { p.patch(m.name, `{"spec":{"drain":true}}`) }}
+		return previewStep{preview.Change{Drain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":true}}`) }}
 	case kind == 1:
-		return previewStep{preview.Change{Undrain: []string{m.name}}, func() { p.patch(m.name, `{"spec":{"drain":false}}`) }}
+		return previewStep{preview.Change{Undrain: []string{m.Spec.Name}}, func() { p.patch(m.Spec.Name, `{"spec":{"drain":false}}`) }}
 	case kind == 2 && len(exporting) > 0:
 		from := exporting[p.IntN(len(exporting))]
-		return previewStep{preview.Change{Unexport: &preview.Export{Service: service, From: from.name}}, func() {
-			from.remove(export(p.ns, name, ""))
+		return previewStep{preview.Change{Unexport: &preview.Export{Service: service, From: from.Spec.Name}}, func() {
+			from.Remove(export(p.ns, name, ""))
 		}}
 	case kind == 3 && len(others) > 0:
 		from := others[p.IntN(len(others))]
-		return previewStep{preview.Change{Export: &preview.Export{Service: service, From: from.name, Records: p.records(from, name)}}, func() {
-			from.apply(export(p.ns, name, ""))
+		return previewStep{preview.Change{Export: &preview.Export{Service: service, From: from.Spec.Name, Records: p.records(from, name)}}, func() {
+			from.Apply(export(p.ns, name, ""))
 		}}
 	case kind == 4 && len(exporting) > 0:
 		stated := &preview.Policy{Service: service, ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: []string{"none", "region", "cluster zone"}[p.IntN(3)], MinReady: int32(1 + p.IntN(4))}}
 		return previewStep{preview.Change{Policy: stated}, func() {
 			for _, m := range exporting {
-				m.apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
+				m.Apply(exportWith(p.ns, name, fmt.Sprintf("clusterset.dev/prefer: %q, clusterset.dev/min-ready: %q", stated.Prefer, fmt.Sprint(stated.MinReady))))
 			}
 		}}
 	case kind == 5:
@@ -140,21 +142,21 @@ func (p *previewed) pick(i int) previewStep {
 		return p.exportTo(name, exporting)
 	}
 	region := []string{"north", "south", "west"}[p.IntN(3)]
-	return previewStep{preview.Change{Place: &preview.Move{Cluster: m.name, Zones: []string{"tianjin"}, Region: region}}, func() {
-		p.patch(m.name, fmt.Sprintf(`{"spec":{"zone":"tianjin","region":%q}}`, region))
+	return previewStep{preview.Change{Place: &preview.Move{Cluster: m.Spec.Name, Zones: []string{"tianjin"}, Region: region}}, func() {
+		p.patch(m.Spec.Name, fmt.Sprintf(`{"spec":{"zone":"tianjin","region":%q}}`, region))
 	}}
 }
 
 // move puts a cluster into other communities. As long as another is in none, a cluster that isn't in default, too, sees nothing of it.
-func (p *previewed) move(m *member) previewStep {
+func (p *previewed) move(m *fleettest.Member) previewStep {
 	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
-	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.name, To: to}}, func() {
-		p.patch(m.name, `{"spec":{"communities":["`+strings.Join(to, `","`)+`"]}}`)
+	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, func() {
+		p.patch(m.Spec.Name, `{"spec":{"communities":["`+strings.Join(to, `","`)+`"]}}`)
 	}}
 }
 
-// exportTo changes whom a service is for, as one of its exporting clusters or all of them say.
-func (p *previewed) exportTo(name string, exporting []*member) previewStep {
+// ExportTo changes whom a service is for, as one of its exporting clusters or all of them say.
+func (p *previewed) exportTo(name string, exporting []*fleettest.Member) previewStep {
 	names := []string{"beijing", "tianjin", "shanghai", "north", "default", "nobody"}
 	p.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
 	to, from := names[:1+p.IntN(3)], ""
@@ -165,22 +167,22 @@ func (p *previewed) exportTo(name string, exporting []*member) previewStep {
 	if p.IntN(2) == 0 {
 		p.Shuffle(len(exporting), func(i, j int) { exporting[i], exporting[j] = exporting[j], exporting[i] })
 		exporting = exporting[:1]
-		from = exporting[0].name
+		from = exporting[0].Spec.Name
 	}
 	return previewStep{preview.Change{ExportTo: &preview.ExportTo{Service: p.ns + "/" + name, From: from, To: to}}, func() {
 		for _, m := range exporting {
-			if err := m.exportTo(p.ns, name, text); err != nil {
-				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.name, err)
+			if err := m.ExportTo(p.ns, name, text); err != nil {
+				p.Errorf("annotate the ServiceExport %s of %s: %v", name, m.Spec.Name, err)
 			}
 		}
 	}}
 }
 
 // records are the records that a member's exporter makes of a Service.
-func (p *previewed) records(m *member, name string) *preview.Records {
-	src := exporter.Source{Cluster: m.name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}}
+func (p *previewed) records(m *fleettest.Member, name string) *preview.Records {
+	src := exporter.Source{Cluster: m.Spec.Name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}}
 	var endpoints discoveryv1.EndpointSliceList
-	if err := errors.Join(m.get(p.ns, name, src.Service), m.list(&endpoints, client.InNamespace(p.ns), client.MatchingLabels{discoveryv1.LabelServiceName: name})); err != nil {
+	if err := errors.Join(m.Get(p.ns, name, src.Service), m.List(&endpoints, client.InNamespace(p.ns), client.MatchingLabels{discoveryv1.LabelServiceName: name})); err != nil {
 		p.Fatal(err)
 	}
 	src.Slices = endpoints.Items
@@ -198,7 +200,7 @@ func (p *previewed) records(m *member, name string) *preview.Records {
 func (p *previewed) patch(cluster, patch string) {
 	mc := &clustersetv1alpha1.MemberCluster{}
 	mc.Name = cluster
-	if err := p.hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
+	if err := p.Hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, []byte(patch))); err != nil {
 		p.Errorf("patch MemberCluster %s: %v", cluster, err)
 	}
 }
@@ -207,7 +209,7 @@ func (p *previewed) patch(cluster, patch string) {
 func (p *previewed) state() (*preview.State, error) {
 	var objects []runtime.Object
 	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
-		if err := p.hub.list(list); err != nil {
+		if err := p.Hub.List(list); err != nil {
 			return nil, err
 		}
 		items, err := meta.ExtractList(list)
@@ -223,7 +225,7 @@ func (p *previewed) state() (*preview.State, error) {
 func (p *previewed) step(i int, s previewStep) {
 	p.Helper()
 	var now *preview.State
-	kube.Eventually(p, soon, func() (err error) { // the previous change has arrived everywhere
+	kube.Eventually(p, fleettest.Soon, func() (err error) { // the previous change has arrived everywhere
 		if now, err = p.state(); err != nil {
 			return err
 		}
@@ -236,7 +238,7 @@ func (p *previewed) step(i int, s previewStep) {
 	p.command(now, s.change)
 	p.Logf("step %d: %s", i, &s.change)
 	s.do()
-	kube.Eventually(p, soon, func() error {
+	kube.Eventually(p, fleettest.Soon, func() error {
 		if err := p.is(then); err != nil {
 			return fmt.Errorf("step %d, %s: %w", i, &s.change, err)
 		}
@@ -248,17 +250,17 @@ func (p *previewed) step(i int, s previewStep) {
 func (p *previewed) is(s *preview.State) error {
 	var errs []error
 	for _, place := range s.Places() {
-		m := p.member(place.Cluster)
+		m := p.Member(place.Cluster)
 		for _, name := range previewNames {
 			want, err := s.Answers(p.ns+"/"+name, place, preview.Options{Addresses: true})
 			if err != nil {
 				return err
 			}
-			at := preview.Place{Cluster: m.name, Zone: m.zone, Region: m.region}
+			at := preview.Place{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}
 			if at == place {
 				errs = append(errs, p.asked(m, fmt.Sprintf("%s.%s.svc.clusterset.local", name, p.ns), &want.DNS), p.asked(m, fmt.Sprintf("%s.%s.svc.global", name, p.ns), &want.Global))
 			}
-			objects, err := m.importedObjects(p.ns, name)
+			objects, err := importedObjects(m, p.ns, name)
 			if err != nil {
 				return err
 			}
@@ -287,38 +289,38 @@ func behind(a *preview.Answer) string {
 }
 
 // asked compares the answer of a DNS server.
-func (p *previewed) asked(m *member, name string, want *preview.Answer) error {
+func (p *previewed) asked(m *fleettest.Member, name string, want *preview.Answer) error {
 	answer := want.Addresses
 	switch {
 	case want.ByClusterSetIP:
-		i, err := m.imported(p.ns, strings.SplitN(name, ".", 2)[0])
-		if err != nil || i.derived == nil {
-			return fmt.Errorf("%s: %s has no derived Service, %w", m.name, name, err)
+		i, err := m.Imported(p.ns, strings.SplitN(name, ".", 2)[0])
+		if err != nil || i.Derived == nil {
+			return fmt.Errorf("%s: %s has no derived Service, %w", m.Spec.Name, name, err)
 		}
-		answer = []string{i.derived.Spec.ClusterIP}
+		answer = []string{i.Derived.Spec.ClusterIP}
 	case want.Result != preview.NoError:
 		answer = []string{string(want.Result)}
 	}
-	return m.dns.answers(name, "A", answer...)
+	return m.DNS.Answers(name, "A", answer...)
 }
 
 // importedObjects are the objects that tell a member where a service's endpoints are.
-func (m *member) importedObjects(ns, name string) (objects []runtime.Object, err error) {
-	i, err := m.imported(ns, name)
+func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Object, err error) {
+	i, err := m.Imported(ns, name)
 	if err != nil {
 		return nil, err
 	}
-	if i.serviceImport != nil {
-		objects = append(objects, i.serviceImport)
+	if i.ServiceImport != nil {
+		objects = append(objects, i.ServiceImport)
 	}
-	if i.global != nil {
-		objects = append(objects, i.global)
+	if i.Global != nil {
+		objects = append(objects, i.Global)
 	}
-	for j := range i.slices {
-		objects = append(objects, &i.slices[j])
+	for j := range i.Slices {
+		objects = append(objects, &i.Slices[j])
 	}
 	var members clustersetv1alpha1.MemberClusterList
-	if err := m.list(&members); err != nil {
+	if err := m.List(&members); err != nil {
 		return nil, err
 	}
 	for j := range members.Items {
@@ -339,20 +341,20 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 		p.Fatal(err)
 	}
 	var services []types.NamespacedName
-	args := []string{"preview", "--hub-kubeconfig", p.hub.Plane.Kubeconfig(), "--file", file, "-o", "json"}
+	args := []string{"preview", "--hub-kubeconfig", p.Hub.Plane.Kubeconfig(), "--file", file, "-o", "json"}
 	for _, name := range previewNames {
 		services = append(services, types.NamespacedName{Namespace: p.ns, Name: name})
 		args = append(args, "--for", p.ns+"/"+name)
 	}
 	if change.Export != nil {
-		args = append(args, "--kubeconfig", p.member(change.Export.From).Plane.Kubeconfig())
+		args = append(args, "--kubeconfig", p.Member(change.Export.From).Plane.Kubeconfig())
 	}
 	result, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: services})
 	if err != nil {
 		p.Fatal(err)
 	}
 	var out, stderr bytes.Buffer
-	cmd := exec.CommandContext(p.Context(), binaries().Clusterset, args...)
+	cmd := exec.CommandContext(p.Context(), fleettest.Binaries().Clusterset, args...)
 	cmd.Stdout, cmd.Stderr = &out, &stderr
 	code := 0
 	if result.Loses() {

@@ -17,12 +17,13 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // backUp stops the hub's etcd, copies it, starts it again, and returns a function that restores the copy. prepare may change
 // the copy before the API server starts on it.
-func (h *hub) backUp() (restore func(prepare func())) {
+func backUp(h *fleettest.Hub) (restore func(prepare func())) {
 	h.Helper()
 	data, copied := filepath.Join(h.Dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
 	stopped := func(do, prepare func()) {
@@ -34,7 +35,7 @@ func (h *hub) backUp() (restore func(prepare func())) {
 			h.Fatal(err)
 		}
 		prepare()
-		h.startAPIServer()
+		h.StartAPIServer()
 	}
 	check := func(err error) {
 		h.Helper()
@@ -50,7 +51,7 @@ func (h *hub) backUp() (restore func(prepare func())) {
 }
 
 // revision returns etcd's revision.
-func (h *hub) revision() int {
+func revision(h *fleettest.Hub) int {
 	h.Helper()
 	answer, err := h.Plane.CallEtcd(context.Background(), "/v3/kv/range", map[string]any{"key": "AA=="})
 	if err != nil {
@@ -69,7 +70,7 @@ func (h *hub) revision() int {
 
 // bump raises etcd's revision above another, and compacts all earlier ones if asked. It does through etcd's API what
 // `etcdutl snapshot restore --bump-revision --mark-compacted` does to its files.
-func (h *hub) bump(past int, compact bool) {
+func bump(h *fleettest.Hub, past int, compact bool) {
 	h.Helper()
 	call := func(path string, request any) {
 		h.Helper()
@@ -77,13 +78,13 @@ func (h *hub) bump(past int, compact bool) {
 			h.Fatal(err)
 		}
 	}
-	for h.revision() <= past {
+	for revision(h) <= past {
 		for range 100 {
 			call("/v3/kv/put", map[string]any{"key": "L2p1bms=", "value": "eA=="})
 		}
 	}
 	if compact {
-		call("/v3/kv/compaction", map[string]any{"revision": strconv.Itoa(h.revision()), "physical": true})
+		call("/v3/kv/compaction", map[string]any{"revision": strconv.Itoa(revision(h)), "physical": true})
 	}
 }
 
@@ -93,7 +94,7 @@ func (h *hub) bump(past int, compact bool) {
 // has passed it meanwhile, and with a bumped one.
 func TestHubRestoredFromABackup(t *testing.T) {
 	f := outages(t)
-	beijing, tianjin, shanghai := f.member("beijing"), f.member("tianjin"), f.member("shanghai")
+	beijing, tianjin, shanghai := f.Member("beijing"), f.Member("tianjin"), f.Member("shanghai")
 	for _, c := range []struct {
 		name           string
 		bumped, marked bool
@@ -103,98 +104,98 @@ func TestHubRestoredFromABackup(t *testing.T) {
 		{"with --bump-revision --mark-compacted", true, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if c.bumped && !long {
+			if c.bumped && !fleettest.Long {
 				t.Skip("takes half a minute: part of make test-long")
 			}
-			f := f.of(t)
-			ns := f.namespace(fmt.Sprintf("restored-%v-%v", c.bumped, c.marked))
-			beijing, tianjin, shanghai := beijing.of(t), tianjin.of(t), shanghai.of(t)
-			tianjin.apply(exported(ns, "brief", httpPort))
+			f := f.For(t)
+			ns := f.Namespace(fmt.Sprintf("restored-%v-%v", c.bumped, c.marked))
+			beijing, tianjin, shanghai := beijing.For(t), tianjin.For(t), shanghai.For(t)
+			tianjin.Apply(exported(ns, "brief", httpPort))
 			only := func(address string) string { return slice(ns, "only", "1", "IPv4", port8080, endpoint(address)) }
-			beijing.apply(exported(ns, "only", "clusterIP: None, "+httpPort), only("10.200.12.2"))
-			for _, m := range []*member{beijing, tianjin} {
-				kube.Eventually(t, soon, func() error {
-					return errors.Join(m.importedFrom(ns, "brief", "tianjin"), m.importedFrom(ns, "only", "beijing"))
+			beijing.Apply(exported(ns, "only", "clusterIP: None, "+httpPort), only("10.200.12.2"))
+			for _, m := range []*fleettest.Member{beijing, tianjin} {
+				kube.Eventually(t, fleettest.Soon, func() error {
+					return errors.Join(importedFrom(m, ns, "brief", "tianjin"), importedFrom(m, ns, "only", "beijing"))
 				})
 			}
-			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
+			if err := clustersetCommand(t.Context(), "leave", "--yes", "--hub-kubeconfig", f.Hub.Plane.Kubeconfig(), "--name", "shanghai"); err != nil {
 				t.Fatal(err)
 			}
-			f.hub.kill()
+			f.Hub.Kill()
 			none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
 			left := &clustersetv1alpha1.MemberCluster{}
 			left.Name = "shanghai"
-			if err := f.hub.Client.Patch(t.Context(), left, none); err != nil {
+			if err := f.Hub.Client.Patch(t.Context(), left, none); err != nil {
 				t.Fatal(err)
 			}
-			f.hub.start()
-			restore := f.hub.backUp()
+			f.Hub.Start()
+			restore := backUp(f.Hub)
 
-			if err := shanghai.join(t.Context(), f.hub); err != nil {
+			if err := shanghai.Join(t.Context(), f.Hub); err != nil {
 				t.Fatal(err)
 			}
-			shanghai.restartAgent()
-			f.settle()
-			all := f.everywhere(ns) // shanghai exports for the first time, and sets only's endpoints to the earlier ones
-			for _, m := range f.members {
+			shanghai.RestartAgent()
+			f.Settle()
+			all := everywhere(f, ns) // shanghai exports for the first time, and sets only's endpoints to the earlier ones
+			for _, m := range f.Members {
 				delete(all[m], "only."+ns+".svc.global")
 				delete(all[m], "only."+ns+".svc.clusterset.local")
 			}
-			beijing.apply(only("10.200.12.9"), exported(ns, "late", httpPort))
-			tianjin.remove(export(ns, "brief", ""))
+			beijing.Apply(only("10.200.12.9"), exported(ns, "late", httpPort))
+			tianjin.Remove(export(ns, "brief", ""))
 			current := func() error {
 				var errs []error
-				for _, m := range []*member{beijing, tianjin} {
-					errs = append(errs, m.dns.answers("only."+ns+".svc.clusterset.local", "A", "10.200.12.9"), m.importedFrom(ns, "late", "beijing"), m.gone(ns, "brief"))
+				for _, m := range []*fleettest.Member{beijing, tianjin} {
+					errs = append(errs, m.DNS.Answers("only."+ns+".svc.clusterset.local", "A", "10.200.12.9"), importedFrom(m, ns, "late", "beijing"), m.Gone(ns, "brief"))
 				}
-				return errors.Join(append(errs, f.hub.holds("beijing", ns, "only", "10.200.12.9"), f.recorded("beijing", ns, "late", true), f.recorded("tianjin", ns, "brief", false))...)
+				return errors.Join(append(errs, holds(f.Hub, "beijing", ns, "only", "10.200.12.9"), f.Recorded("beijing", ns, "late", true), f.Recorded("tianjin", ns, "brief", false))...)
 			}
-			kube.Eventually(t, soon, current)
+			kube.Eventually(t, fleettest.Soon, current)
 
-			stop := f.throughout(map[*member]map[string]string{beijing: all[beijing], tianjin: all[tianjin]})
-			past := f.hub.revision()
+			stop := throughout(f, map[*fleettest.Member]map[string]string{beijing: all[beijing], tianjin: all[tianjin]})
+			past := revision(f.Hub)
 			restore(func() {
 				if c.bumped {
-					f.hub.bump(past+100, c.marked)
+					bump(f.Hub, past+100, c.marked)
 				}
 			})
 			began := time.Now()
-			kube.Eventually(t, soon, current)
-			took(t, "all that changed after the backup to be right again, from the return of the API server", began)
-			for _, m := range []*member{beijing, tianjin} {
-				kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, fleettest.Soon, current)
+			fleettest.Took(t, "all that changed after the backup to be right again, from the return of the API server", began)
+			for _, m := range []*fleettest.Member{beijing, tianjin} {
+				kube.Eventually(t, fleettest.Soon, func() error {
 					awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 					if err == nil && awaited != 1 {
-						err = fmt.Errorf("%s waits for %v clusters", m.name, awaited)
+						err = fmt.Errorf("%s waits for %v clusters", m.Spec.Name, awaited)
 					}
 					return err
 				})
 			}
 			// All watches work: every member sees changes made from now on.
-			tianjin.apply(exported(ns, "after", httpPort))
-			beijing.apply(only("10.200.12.10"))
-			for _, m := range []*member{beijing, tianjin} {
-				kube.Eventually(t, soon, func() error {
-					return errors.Join(m.importedFrom(ns, "after", "tianjin"), m.dns.answers("only."+ns+".svc.clusterset.local", "A", "10.200.12.10"))
+			tianjin.Apply(exported(ns, "after", httpPort))
+			beijing.Apply(only("10.200.12.10"))
+			for _, m := range []*fleettest.Member{beijing, tianjin} {
+				kube.Eventually(t, fleettest.Soon, func() error {
+					return errors.Join(importedFrom(m, ns, "after", "tianjin"), m.DNS.Answers("only."+ns+".svc.clusterset.local", "A", "10.200.12.10"))
 				})
 			}
-			if err := shanghai.join(t.Context(), f.hub, "--rejoin"); err != nil {
+			if err := shanghai.Join(t.Context(), f.Hub, "--rejoin"); err != nil {
 				t.Fatal(err)
 			}
-			shanghai.restartAgent()
-			f.settle()
-			kube.Eventually(t, soon, f.nothingHeld)
+			shanghai.RestartAgent()
+			f.Settle()
+			kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
 			stop()
-			f.stillAnswer(all)
-			shanghai.dns.eventually("only."+ns+".svc.clusterset.local", "A", "10.200.12.10")
+			stillAnswer(f, all)
+			shanghai.DNS.Eventually("only."+ns+".svc.clusterset.local", "A", "10.200.12.10")
 		})
 	}
 }
 
 // holds returns nil if the hub has that address as the only one of a member's service.
-func (h *hub) holds(member, ns, name, address string) error {
+func holds(h *fleettest.Hub, member, ns, name, address string) error {
 	var all clustersetv1alpha1.ExportedEndpointsList
-	if err := h.list(&all, client.InNamespace(api.MemberNamespace(member))); err != nil {
+	if err := h.List(&all, client.InNamespace(api.MemberNamespace(member))); err != nil {
 		return err
 	}
 	var has []string

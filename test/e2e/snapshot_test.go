@@ -15,14 +15,15 @@ import (
 
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/internal/statefile"
-	testfleet "github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
 )
 
 // snapshotServer is a CoreDNS with the snapshot option, whose API server comes and goes.
 type snapshotServer struct {
-	*dnsServer
+	*fleettest.DNS
 	plane *kube.ControlPlane
 	file  string
 }
@@ -33,7 +34,7 @@ func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 	t.Helper()
 	dir := t.TempDir()
 	s := &snapshotServer{plane: plane, file: filepath.Join(dir, "dns.snapshot")}
-	s.dnsServer = newDNS(testfleet.NewDNS(&testfleet.Cluster{Plane: plane}, binaries(), location{}, filepath.Join(dir, "dns"))).of(t)
+	s.DNS = fleettest.NewDNS(fleet.NewDNS(&fleet.Cluster{Plane: plane}, fleettest.Binaries(), fleet.Location{}, filepath.Join(dir, "dns"))).For(t)
 	args := s.Program.Args
 	s.Program.Args = func() ([]string, error) {
 		base, err := args()
@@ -49,10 +50,10 @@ func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 		return base, os.WriteFile(path, []byte(with), 0o600)
 	}
 	s.Program.Up = func(ctx context.Context) error {
-		_, err := exchange(ctx, s.Addr(), "clusterset.local", "SOA", "udp")
+		_, err := fleettest.Exchange(ctx, s.Addr(), "clusterset.local", "SOA", "udp")
 		return err
 	}
-	t.Cleanup(s.kill)
+	t.Cleanup(s.Kill)
 	return s
 }
 
@@ -75,7 +76,7 @@ func told(m *dns.Msg) string {
 // expect waits until each name has that answer and says that about itself.
 func (s *snapshotServer) expect(what string, want map[string]string) {
 	s.Helper()
-	kube.Eventually(s, soon, func() error {
+	kube.Eventually(s, fleettest.Soon, func() error {
 		var errs []error
 		for name, answer := range want {
 			errs = append(errs, s.says(name, answer))
@@ -89,7 +90,7 @@ func (s *snapshotServer) expect(what string, want map[string]string) {
 
 // says returns nil if a name's A record, or the reason why there is none, is the wanted one: "10.0.0.1 Stale Answer".
 func (s *snapshotServer) says(name string, want ...string) error {
-	m, err := s.reply(name+".shop.svc.clusterset.local", "A")
+	m, err := s.Reply(name+".shop.svc.clusterset.local", "A")
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (s *snapshotServer) says(name string, want ...string) error {
 
 func (s *snapshotServer) serial() uint32 {
 	s.Helper()
-	m, err := s.reply("clusterset.local", "SOA")
+	m, err := s.Reply("clusterset.local", "SOA")
 	if err != nil || len(m.Answer) != 1 {
 		s.Fatalf("SOA: %v %v", m, err)
 	}
@@ -121,7 +122,7 @@ func (s *snapshotServer) serial() uint32 {
 // logged waits until the server's log has all the words in a line.
 func (s *snapshotServer) logged(words ...string) {
 	s.Helper()
-	kube.Eventually(s, soon, func() error {
+	kube.Eventually(s, fleettest.Soon, func() error {
 		log, err := os.ReadFile(s.Program.Log)
 		if err != nil {
 			return err
@@ -178,19 +179,19 @@ func importOf(name, ip string) string {
 // A server that starts while its API server is down answers what it, or its predecessor, knew last, says so, and switches to
 // live data in one step. It refuses an unusable file with a reason, and starts without it.
 func TestDNSStartsFromItsSnapshot(t *testing.T) {
-	alone(t)
+	fleettest.Alone(t)
 	plane := kube.Start(t)
 	plane.InstallMCS(t)
 	plane.Apply(t, crds.All()...)
-	plane.Apply(t, testfleet.Rights("dns"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"))
-	plane.Apply(t, documents([]string{importOf("web", "10.9.0.1"), importOf("leaving", "10.9.0.2")}))
-	if err := build(); err != nil {
+	plane.Apply(t, fleet.Rights("dns"), []byte("{apiVersion: v1, kind: Namespace, metadata: {name: shop}}"))
+	plane.Apply(t, fleettest.Documents([]string{importOf("web", "10.9.0.1"), importOf("leaving", "10.9.0.2")}))
+	if err := fleettest.Build(); err != nil {
 		t.Fatal(err)
 	}
 	s := newSnapshotServer(t, plane)
 	live := map[string]string{"web": "10.9.0.1 live", "leaving": "10.9.0.2 live", "nope": "NXDOMAIN live"}
 	stale := map[string]string{"web": "10.9.0.1 Stale Answer", "leaving": "10.9.0.2 Stale Answer", "nope": "NXDOMAIN Stale NXDOMAIN Answer"}
-	s.start()
+	s.Start()
 	s.expect("with its API server", live)
 
 	t.Log("stopped in good order, and started without its API server")
@@ -204,7 +205,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	}
 	serial := state.Serial
 	plane.KillAPIServer()
-	s.start()
+	s.Start()
 	s.expect("without its API server", stale)
 	s.logged("snapshot", "marked as stale")
 	if got := s.serial(); got < serial {
@@ -219,7 +220,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	if err := plane.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	plane.Delete(t, documents([]string{importOf("leaving", "10.9.0.2")}))
+	plane.Delete(t, fleettest.Documents([]string{importOf("leaving", "10.9.0.2")}))
 	live["leaving"] = "NXDOMAIN live"
 	s.expect("with its API server again", live)
 	stop()
@@ -230,13 +231,13 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 
 	t.Log("killed in the midst of changes")
 	for i := range 5 {
-		plane.Apply(t, documents([]string{importOf("web", fmt.Sprintf("10.9.1.%d", i))}))
+		plane.Apply(t, fleettest.Documents([]string{importOf("web", fmt.Sprintf("10.9.1.%d", i))}))
 	}
 	s.expect("after changes", map[string]string{"web": "10.9.1.4 live"})
 	serial = s.serial()
-	s.kill()
+	s.Kill()
 	plane.KillAPIServer()
-	s.start()
+	s.Start()
 	if got := s.serial(); got < serial {
 		t.Errorf("the serial went from %d back to %d", serial, got)
 	}
@@ -264,11 +265,11 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 			return changedState(t, good, func(s *statefile.State) { s.Known = s.Known.Add(-2 * time.Hour) })
 		}},
 	} {
-		s.kill()
+		s.Kill()
 		if err := os.WriteFile(s.file, row.data(), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		s.start()
+		s.Start()
 		s.expect(row.name, map[string]string{"web": "SERVFAIL Not Ready"})
 		s.logged("not used", row.reason)
 	}
@@ -286,7 +287,7 @@ func (s *snapshotServer) withoutEDNS(t *testing.T) {
 	if err != nil || len(m.Answer) != 1 || len(m.Extra) > 0 || m.Answer[0].Header().Ttl > 30 {
 		t.Errorf("without EDNS: %v %v", m, err)
 	}
-	m, err = exchange(t.Context(), s.Addr(), name, "A", "tcp")
+	m, err = fleettest.Exchange(t.Context(), s.Addr(), name, "A", "tcp")
 	if err != nil || len(m.Answer) != 1 || told(m) != "Stale Answer" {
 		t.Errorf("over TCP: %v %v", m, err)
 	}

@@ -13,6 +13,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -21,16 +22,16 @@ import (
 // ServiceExport that is deleted alone is un-exported at once.
 func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 	f := outages(t)
-	ns := f.namespace("mass")
-	tianjin, beijing := f.member("tianjin"), f.member("beijing")
+	ns := f.Namespace("mass")
+	tianjin, beijing := f.Member("tianjin"), f.Member("beijing")
 	const services = 14
 	name := func(i int) string { return fmt.Sprintf("s%d", i) }
 	for i := range services {
-		tianjin.apply(exported(ns, name(i), httpPort), slice(ns, name(i), "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.201.30.%d", i+1))))
+		tianjin.Apply(exported(ns, name(i), httpPort), slice(ns, name(i), "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.201.30.%d", i+1))))
 	}
 	imported := func() (n int, err error) {
 		for i := range services {
-			if err = beijing.importedFrom(ns, name(i), "tianjin"); err == nil {
+			if err = importedFrom(beijing, ns, name(i), "tianjin"); err == nil {
 				n++
 			}
 		}
@@ -51,17 +52,17 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 			return err
 		}
 	}
-	kube.Eventually(t, soon, all)
+	kube.Eventually(t, fleettest.Soon, all)
 
 	began := time.Now()
-	tianjin.remove(export(ns, name(0), ""))
-	kube.Eventually(t, soon, func() error { return beijing.gone(ns, name(0)) })
-	took(t, "a single un-export", began)
-	tianjin.apply(export(ns, name(0), ""))
-	kube.Eventually(t, soon, all)
+	tianjin.Remove(export(ns, name(0), ""))
+	kube.Eventually(t, fleettest.Soon, func() error { return beijing.Gone(ns, name(0)) })
+	fleettest.Took(t, "a single un-export", began)
+	tianjin.Apply(export(ns, name(0), ""))
+	kube.Eventually(t, fleettest.Soon, all)
 
-	tianjin.deleteAll(&mcsv1beta1.ServiceExport{}, client.InNamespace(ns))
-	kube.Eventually(t, soon, func() error {
+	deleteAll(&tianjin.Cluster, &mcsv1beta1.ServiceExport{}, client.InNamespace(ns))
+	kube.Eventually(t, fleettest.Soon, func() error {
 		n, err := tianjin.Metrics.Sum("clusterset_exporter_services", "state", "held")
 		if err == nil && n < services-1 {
 			err = fmt.Errorf("%v services are held", n)
@@ -71,15 +72,15 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 	if n, err := imported(); n < services-1 {
 		t.Errorf("%d of %d services are left: %v", n, services, err)
 	}
-	kube.Eventually(t, soon, func() error {
-		return tianjin.hasEvent("Service", ns, name(services-1), "WithdrawalHeld", "--hold-withdrawals=0")
+	kube.Eventually(t, fleettest.Soon, func() error {
+		return tianjin.HasEvent("Service", ns, name(services-1), "WithdrawalHeld", "--hold-withdrawals=0")
 	})
-	tianjin.apply(slice(ns, name(services-1), "1", "IPv4", port8080, endpoint("10.201.30.99")))
-	kube.Eventually(t, soon, func() error { return f.hub.holds("tianjin", ns, name(services-1), "10.201.30.99") })
+	tianjin.Apply(slice(ns, name(services-1), "1", "IPv4", port8080, endpoint("10.201.30.99")))
+	kube.Eventually(t, fleettest.Soon, func() error { return holds(f.Hub, "tianjin", ns, name(services-1), "10.201.30.99") })
 	for i := range services {
-		tianjin.apply(export(ns, name(i), ""))
+		tianjin.Apply(export(ns, name(i), ""))
 	}
-	kube.Eventually(t, soon, func() error { return errors.Join(all(), heldAre(0)()) })
+	kube.Eventually(t, fleettest.Soon, func() error { return errors.Join(all(), heldAre(0)()) })
 
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -92,15 +93,15 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 		if err := join.InstallMemberCRDs(context.Background(), tianjin.Plane.Config()); err != nil {
 			t.Error(err)
 		}
-		tianjin.restartAgent()
+		tianjin.RestartAgent()
 	})
-	kube.Eventually(t, soon, func() error {
-		if err := tianjin.get("", crd.GetName(), crd.DeepCopy()); !apierrors.IsNotFound(err) {
+	kube.Eventually(t, fleettest.Soon, func() error {
+		if err := tianjin.Get("", crd.GetName(), crd.DeepCopy()); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the CustomResourceDefinition is still there: %w", err)
 		}
 		return nil
 	})
-	kube.Eventually(t, soon, heldAre(services))
+	kube.Eventually(t, fleettest.Soon, heldAre(services))
 	if err := all(); err != nil {
 		t.Error(err)
 	}

@@ -11,48 +11,49 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
 // A node's zone label in one cluster decides how near that cluster's endpoints are to another, for names and for the
 // ClusterSetIP.
 func TestZonesOfNodesRankElsewhere(t *testing.T) {
-	f := newFleet(t, clusterSpec{name: "here", zone: "a"}, clusterSpec{name: "there"})
-	here, there := f.member("here"), f.member("there")
-	ns := f.namespace("zones")
-	here.apply(node("here-1", "a"))
-	for i, m := range []*member{here, there} {
+	f := fleettest.New(t, fleettest.Spec{Name: "here", Zone: "a"}, fleettest.Spec{Name: "there"})
+	here, there := f.Member("here"), f.Member("there")
+	ns := f.Namespace("zones")
+	here.Apply(node("here-1", "a"))
+	for i, m := range []*fleettest.Member{here, there} {
 		for name, kind := range map[string]string{"db": headlessService, "web": httpPort} {
-			m.apply(service(ns, name, kind), export(ns, name, ""), slice(ns, name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.9.1", 200+i))))
+			m.Apply(service(ns, name, kind), export(ns, name, ""), slice(ns, name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.9.1", 200+i))))
 		}
 	}
 	// told checks what is known of the cluster there: its zones on the hub, whether its endpoint is answered here, and its
 	// zone hint.
 	told := func(zones, answers []string, hint string) {
 		t.Helper()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, fleettest.Soon, func() error {
 			var mc clustersetv1alpha1.MemberCluster
-			if err := f.hub.get("", "there", &mc); err != nil {
+			if err := f.Hub.Get("", "there", &mc); err != nil {
 				return err
 			}
 			if !slices.Equal(mc.Status.Zones, zones) {
 				return fmt.Errorf("the hub has there in zones %q, want %q", mc.Status.Zones, zones)
 			}
 			return errors.Join(
-				here.dns.answers("db."+ns+".svc.clusterset.local", "A", answers...),
-				here.dns.answers("db."+ns+".svc.global", "A", answers...),
-				here.hinted(ns, "web", map[string]string{"here": "a", "there": hint}))
+				here.DNS.Answers("db."+ns+".svc.clusterset.local", "A", answers...),
+				here.DNS.Answers("db."+ns+".svc.global", "A", answers...),
+				hinted(here, ns, "web", map[string]string{"here": "a", "there": hint}))
 		})
 	}
 	own, both := []string{"10.200.9.1"}, []string{"10.200.9.1", "10.201.9.1"}
 	told(nil, own, api.HintNone)
-	there.apply(node("there-1", "a"))
+	there.Apply(node("there-1", "a"))
 	told([]string{"a"}, both, "a")
-	there.apply(node("there-1", "b"))
+	there.Apply(node("there-1", "b"))
 	told([]string{"b"}, own, api.HintNone)
-	there.apply(node("there-2", "a"))
+	there.Apply(node("there-2", "a"))
 	told([]string{"a", "b"}, both, "a")
-	there.remove(node("there-2", "a"))
+	there.Remove(node("there-2", "a"))
 	told([]string{"b"}, own, api.HintNone)
 }
 
@@ -62,13 +63,13 @@ func node(name, zone string) string {
 }
 
 // hinted returns nil if each cluster's endpoints of a service have that zone hint for kube-proxy.
-func (m *member) hinted(ns, name string, want map[string]string) error {
-	i, err := m.imported(ns, name)
+func hinted(m *fleettest.Member, ns, name string, want map[string]string) error {
+	i, err := m.Imported(ns, name)
 	if err != nil {
 		return err
 	}
 	got := map[string]string{}
-	for _, s := range i.slices {
+	for _, s := range i.Slices {
 		if s.Labels[api.LabelKubernetesServiceName] != api.DerivedServiceName(ns, name) {
 			continue
 		}
@@ -77,7 +78,7 @@ func (m *member) hinted(ns, name string, want map[string]string) error {
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		return fmt.Errorf("%s: kube-proxy is told to use %s/%s in zones %v, want %v", m.name, ns, name, got, want)
+		return fmt.Errorf("%s: kube-proxy is told to use %s/%s in zones %v, want %v", m.Spec.Name, ns, name, got, want)
 	}
 	return nil
 }

@@ -1,0 +1,378 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/random"
+)
+
+const (
+	// timeEnv is how long to inject faults, such as "10m". Unset, the short form runs: a few faults, once each.
+	timeEnv = "CLUSTERSET_CHAOS"
+	// faultEnv selects faults by parts of their names, separated by semicolons.
+	faultEnv = "CLUSTERSET_CHAOS_FAULT"
+	// tableEnv is the page whose table of faults this run replaces.
+	tableEnv = "CLUSTERSET_CHAOS_TABLE"
+)
+
+// TestChaos injects one fault after the other into a fleet of a hub and three members, while every exported name is asked in
+// every cluster. No answer of a healthy exporter may change, be missing or be late; those of a faulty one must go and come
+// in the promised order. After each fault every answer must be the one that the random runs' oracle computes from the users'
+// objects, some of which changed during the fault.
+//
+// The seed decides the faults, their victims and durations, and what users do meanwhile.
+func TestChaos(t *testing.T) {
+	seed, _ := random.Seeds(t)
+	c := newRun(t, seed)
+	faults, budget := c.selected()
+	c.short = budget == 0
+	began := time.Now()
+	for round := 0; ; round++ {
+		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
+		// Faults that need a hub process with short times follow one another.
+		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
+		for _, f := range faults {
+			if round > 0 && time.Since(began) > budget {
+				return
+			}
+			if !c.inject(f) {
+				return // the next fault would begin with what this one left
+			}
+		}
+		if time.Since(began) >= budget {
+			return
+		}
+	}
+}
+
+func boolOrder(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// run is one run.
+type run struct {
+	*random.Run
+	wires  *wires
+	prober *prober
+	table  *table
+	short  bool
+
+	// The fault under way:
+	fault  fault
+	victim *fleettest.Member
+	phases map[phase][]answers // the expected answers with the victim in each phase
+	// felt says which traffic felt the fault, and disturbed how often links had made a difference before it.
+	felt      []string
+	disturbed int
+}
+
+// fault is one kind of fault.
+type fault struct {
+	group, name string
+	// promise is the expected effect, in the table's words.
+	promise string
+	// short includes it in the short form.
+	short bool
+	// silent makes the hub process suspect silent members within seconds.
+	silent bool
+	// does injects it, and ends it.
+	does func(*run)
+}
+
+func (f fault) String() string { return f.group + ": " + f.name }
+
+// noChange is the promise of most faults.
+const noChange = "no answer changes"
+
+// selected returns the faults to inject and how long to continue.
+func (c *run) selected() ([]fault, time.Duration) {
+	c.Helper()
+	all := allFaults()
+	var budget time.Duration
+	if s := os.Getenv(timeEnv); s != "" {
+		var err error
+		if budget, err = time.ParseDuration(s); err != nil {
+			c.Fatalf("%s: %v", timeEnv, err)
+		}
+	}
+	words := os.Getenv(faultEnv)
+	picked := slices.DeleteFunc(all, func(f fault) bool {
+		if words != "" {
+			return !slices.ContainsFunc(strings.Split(words, ";"), func(w string) bool { return strings.Contains(f.String(), w) })
+		}
+		return budget == 0 && !f.short
+	})
+	if len(picked) == 0 {
+		c.Fatalf("%s=%q names no fault", faultEnv, words)
+	}
+	return picked, budget
+}
+
+func allFaults() []fault {
+	return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults, communityFaults)
+}
+
+// newRun starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it
+// starts.
+func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
+	t.Helper()
+	fleettest.SkipIfShort(t)
+	fleettest.Alone(t)
+	// Small, so that it is quickly filled.
+	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(quotaBytes))}
+	// All share a community, so that all see all, and the hub enforces communities.
+	specs := []fleettest.Spec{
+		{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"cities", "north"}, Options: quota},
+		{Name: "shijiazhuang", Zone: "hebei", Region: "north", Communities: []string{"cities", "north"}, Options: quota},
+		{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true, Communities: []string{"cities", "south"}, Options: quota},
+	}
+	f := fleettest.Assemble(t.TempDir(), specs)
+	f.Hub.Options = quota
+	for _, change := range changes {
+		change(f)
+	}
+	w := wireUp(f, seed)
+	t.Cleanup(w.close)
+	t.Cleanup(f.Stop)
+	began := time.Now()
+	if err := f.Launch(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fleettest.Took(t, "the fleet's start", began)
+
+	script := random.NewSteady(specs, seed)
+	c := &run{Run: &random.Run{Fleet: f.For(t), Script: script}, wires: w, table: newTable(t, seed)}
+	for _, m := range c.Members {
+		c.Servers = append(c.Servers, random.Server{DNS: m.DNS, Member: m, At: fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})
+	}
+	c.Play()
+	kube.Eventually(t, random.Converge, c.Check)
+	c.victim = c.Members[0]
+	c.foresee()
+	c.prober = startProber(c.Servers, c.phases[ready], seed)
+	t.Cleanup(c.prober.end)
+	return c
+}
+
+// inject injects a fault and waits until every answer is right again. It returns whether that happened.
+func (c *run) inject(f fault) (mended bool) {
+	outer := c.Run
+	defer func() { c.Run = outer }()
+	outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
+		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers}
+		c.fault = f
+		c.choose()
+		c.impatient(f.silent)
+		c.prober.expect(c.phases[ready])
+		c.prober.collect()
+
+		began := time.Now()
+		f.does(c)
+		lasted := time.Since(began)
+		c.links()
+		ended := time.Now()
+		c.mend()
+		mended = true
+		recovered := time.Since(ended)
+		c.watch(c.round()) // so that each question has been asked with all well again
+		c.prober.expect(c.phases[ready])
+		counts := c.prober.collect()
+		c.table.add(f, lasted, recovered, counts)
+		if len(c.felt) == 0 {
+			t.Error("no traffic felt this fault, so it shows nothing")
+		}
+		if counts.bad() > 0 {
+			t.Errorf("%d wrong, %d missing, %d late of %d answers:\n%s", counts.wrong, counts.missing, counts.late, counts.asked, strings.Join(counts.examples, "\n"))
+		}
+		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down; felt: %s",
+			f, lasted.Round(time.Millisecond), c.victim.Spec.Name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered, strings.Join(c.felt, "; "))
+	})
+	return mended
+}
+
+// choose picks the victim, and works out what is to be answered with it in each phase. Where it is to fall silent it is one whose
+// silence shows: in some other cluster an answer differs when it ranks last, and again when it is gone.
+func (c *run) choose() {
+	c.Helper()
+	c.felt, c.disturbed = nil, c.wires.disturbed()
+	candidates := slices.Clone(c.Members)
+	c.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+	for _, c.victim = range candidates {
+		c.foresee()
+		if c.fault.promise != goesAndReturns || c.shows(ready, suspected) > 0 && c.shows(suspected, expired) > 0 {
+			return
+		}
+	}
+	c.Fatal("whichever cluster falls silent, no answer changes elsewhere")
+}
+
+// shows counts the answers of the other clusters that differ between two phases of the victim.
+func (c *run) shows(before, after phase) int {
+	n := 0
+	for i := range c.Servers {
+		if i != c.victimServer() {
+			n += len(differing(c.phases[before][i], c.phases[after][i]))
+		}
+	}
+	return n
+}
+
+// mend undoes a fault, starts what is down, and waits until every answer is right.
+func (c *run) mend() {
+	c.Helper()
+	c.wires.mend()
+	for _, m := range c.Members {
+		c.resumePlane(&m.Cluster)
+	}
+	c.resumePlane(&c.Hub.Cluster)
+	for _, p := range c.Processes() {
+		if err := c.resume(p); err != nil {
+			c.Fatal(err)
+		}
+	}
+	for i, s := range c.Servers {
+		c.prober.moved(i, s.Addr())
+	}
+	c.Settle()
+	c.Brief = true
+	kube.Eventually(c, random.Converge, func() error { return errors.Join(c.Check(), c.recorded()) })
+	for i := range c.Servers {
+		c.prober.excuse(i, false)
+	}
+}
+
+// watch waits while the prober asks. There is nothing to poll for: the test is about what doesn't happen.
+func (c *run) watch(d time.Duration) { <-time.After(d) }
+
+// between returns a random duration; a shorter one in the short form.
+func (c *run) between(from, to time.Duration) time.Duration {
+	if c.short {
+		to = from + (to-from)/4
+	}
+	return from + time.Duration(c.Int64N(int64(to-from)))
+}
+
+// IntN and the other draws use the script's source, so that the seed decides everything.
+func (c *run) IntN(n int) int                  { return c.Script.IntN(n) }
+func (c *run) Int64N(n int64) int64            { return c.Script.Int64N(n) }
+func (c *run) Shuffle(n int, f func(i, j int)) { c.Script.Shuffle(n, f) }
+
+// victimServer is the number of the victim's DNS server.
+func (c *run) victimServer() int {
+	return slices.IndexFunc(c.Servers, func(s random.Server) bool { return s.Member.Spec.Name == c.victim.Spec.Name })
+}
+
+// How long members may be silent while the hub process is impatient.
+const (
+	suspectAfter = 8 * time.Second
+	expireAfter  = 24 * time.Second
+)
+
+// silence returns flags of the hub process.
+func silence(expire time.Duration) []string {
+	return []string{"--suspect-after", suspectAfter.String(), "--expire-after", expire.String()}
+}
+
+// impatient sets whether the hub process suspects and expires members within seconds, or by its defaults. It restarts the
+// process if that changes its flags.
+func (c *run) impatient(yes bool) {
+	c.Helper()
+	var flags []string
+	if yes {
+		flags = silence(expireAfter)
+	}
+	if !slices.Equal(flags, c.Hub.Base.Flags) {
+		c.Hub.Restart(flags...)
+		c.Settle()
+	}
+}
+
+// fallsSilent waits until the victim has gone through the phases of silence, and until each answer that a phase changes has changed in
+// the other clusters. The victim's own DNS server may not hear of it.
+func (c *run) fallsSilent() {
+	c.Helper()
+	phases := []phase{ready, suspected, expired, ready}
+	var stages [][]answers
+	for _, phase := range phases {
+		stages = append(stages, c.phases[phase])
+	}
+	c.prober.expect(stages...)
+	// The victim doesn't expire before all that is to change when it is Suspect has changed: many of these answers are the same when it has
+	// Expired, and a server that ignores Suspect would give them in time.
+	for stage, expire := range []time.Duration{1: time.Hour, 2: expireAfter} {
+		if stage == 0 {
+			continue
+		}
+		phase := phases[stage]
+		c.Hub.Restart(silence(expire)...)
+		c.prober.look(stage)
+		c.until(func() error { return c.Hub.PhaseIs(c.victim.Spec.Name, phase) })
+		c.until(func() error {
+			if err := c.prober.unseen(stage, c.victimServer()); err != nil {
+				return fmt.Errorf("%s is %s: %w", c.victim.Spec.Name, phase, err)
+			}
+			return nil
+		})
+		c.touched("%d answers changed when it was %s", c.shows(phases[stage-1], phase), phase)
+	}
+	c.prober.look(0)
+}
+
+// wire returns a client's wire.
+func (c *run) wire(of *fleettest.Cluster, client string) *wire {
+	c.Helper()
+	w, err := c.wires.get(of, client)
+	if err != nil {
+		c.Fatal(err)
+	}
+	return w
+}
+
+// place is one end of the control plane's connections.
+type place struct {
+	name string
+	wire func(*run) *wire
+	// listens says that the client sends next to nothing once it watches, so that a fault has to be on the way to it.
+	listens bool
+}
+
+// places are the connections that can be disturbed.
+var places = []place{
+	{name: "agent to hub", wire: func(c *run) *wire { return c.wire(&c.Hub.Cluster, c.victim.Spec.Name) }},
+	{name: "agent to its own API server", wire: func(c *run) *wire { return c.wire(&c.victim.Cluster, "clusterset-member") }, listens: true},
+	{name: "DNS to its API server", wire: func(c *run) *wire { return c.wire(&c.victim.Cluster, "clusterset-dns") }, listens: true},
+	{name: "hub process to its API server", wire: func(c *run) *wire { return c.wire(&c.Hub.Cluster, "clusterset-hub") }},
+}
+
+// good is a wire without faults.
+var good faultproxy.Condition
+
+// until waits until f returns nil.
+func (c *run) until(f func() error) {
+	c.Helper()
+	kube.Eventually(c, fleettest.Soon, f)
+}
+
+// resume starts a program, or continues a paused one.
+func (c *run) resume(p *fleet.Program) error {
+	p.Resume()
+	if err := p.Start(context.Background()); err != nil {
+		return fmt.Errorf("start again: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,110 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+)
+
+// linkFaults happen between a process and an API server.
+var linkFaults = []fault{
+	{group: "partition", name: "member from hub, connections refused", promise: goesAndReturns, silent: true, does: func(c *run) {
+		c.cutFromHub(faultproxy.Condition{Refused: true})
+	}},
+	{group: "partition", name: "member from hub, packets dropped", promise: goesAndReturns, silent: true, does: func(c *run) {
+		c.cutFromHub(faultproxy.Condition{ToServer: true, ToClient: true})
+	}},
+	{group: "partition", name: "one way: what the member sends is dropped", promise: goesAndReturns, silent: true, does: func(c *run) {
+		c.cutFromHub(faultproxy.Condition{ToServer: true})
+	}},
+	{group: "partition", name: "one way: what the hub sends is dropped", promise: goesAndReturns, silent: true, does: func(c *run) {
+		c.cutFromHub(faultproxy.Condition{ToClient: true})
+	}},
+	{group: "partition", name: "member from hub, for less than it takes to be suspected", promise: noChange, does: func(c *run) {
+		c.disturb(places[0].wire(c), faultproxy.Condition{ToServer: true, ToClient: true})
+	}},
+	{group: "partition", name: "hub from all members for longer than it takes to expire", promise: noChange, silent: true, does: func(c *run) {
+		for _, m := range c.Members {
+			c.wire(&c.Hub.Cluster, m.Spec.Name).Set(faultproxy.Condition{ToServer: true, ToClient: true})
+		}
+		c.watch(expireAfter + c.between(0, 4*time.Second))
+		for _, m := range c.Members {
+			c.wire(&c.Hub.Cluster, m.Spec.Name).Set(good)
+		}
+		c.watch(suspectAfter)
+	}},
+	{group: "partition", name: "agent from its own API server", promise: noChange, does: func(c *run) { c.disturb(places[1].wire(c), c.anyCut(places[1])) }},
+	{group: "partition", name: "DNS from its API server", promise: noChange, does: func(c *run) { c.disturb(places[2].wire(c), c.anyCut(places[2])) }},
+	{group: "partition", name: "hub process from its API server", promise: noChange, does: func(c *run) { c.disturb(places[3].wire(c), c.anyCut(places[3])) }},
+	{group: "partition", name: "hub process from its API server for longer than it takes to expire", promise: noChange, silent: true, does: func(c *run) {
+		w := places[3].wire(c)
+		w.Set(c.anyCut(places[3]))
+		c.watch(expireAfter + c.between(0, 4*time.Second))
+		w.Set(good)
+		c.watch(suspectAfter)
+	}},
+	{group: "link", name: "slow: 0.1 to 1 s each way", promise: noChange, does: func(c *run) {
+		c.disturb(c.anyPlace().wire(c), faultproxy.Condition{Delay: c.between(100*time.Millisecond, time.Second)})
+	}},
+	{group: "link", name: "lossy: a tenth of the pieces late by up to 3 s, a hundredth breaks the connection", promise: noChange, does: func(c *run) {
+		c.disturb(c.anyPlace().wire(c), faultproxy.Condition{Stalls: 100, Resets: 10})
+	}},
+	{group: "link", name: "flapping: cut and mended every second or so", promise: noChange, does: func(c *run) {
+		at := c.anyPlace()
+		w := at.wire(c)
+		for range 5 + c.IntN(5) {
+			w.Set(c.anyCut(at))
+			c.churn(1)
+			c.watch(c.between(100*time.Millisecond, 2*time.Second))
+			w.Set(good)
+			c.watch(c.between(100*time.Millisecond, time.Second))
+		}
+	}},
+	{group: "link", name: "all links lossy and slow at once", promise: noChange, does: func(c *run) {
+		for _, p := range places {
+			p.wire(c).Set(faultproxy.Condition{Stalls: 50, Resets: 5, Delay: c.between(10*time.Millisecond, 300*time.Millisecond)})
+		}
+		c.churn(10)
+		c.watch(c.between(5*time.Second, 15*time.Second))
+	}},
+}
+
+// cutFromHub cuts a member off until it expires.
+func (c *run) cutFromHub(condition faultproxy.Condition) {
+	c.Helper()
+	w := places[0].wire(c)
+	w.Set(condition)
+	c.fallsSilent()
+	c.churn(3)
+	w.Set(good)
+}
+
+// disturb puts a link into a condition for some seconds, and for so long that something feels it.
+func (c *run) disturb(w *wire, condition faultproxy.Condition) {
+	c.Helper()
+	before := w.Disturbed()
+	w.Set(condition)
+	c.churn(5)
+	c.watch(c.between(4*time.Second, 15*time.Second))
+	c.until(func() error {
+		if w.Disturbed() > before {
+			return nil
+		}
+		return errors.Join(stir(context.Background(), w.of), fmt.Errorf("nothing that %s sent or was sent felt the link's condition", w.client))
+	})
+	w.Set(good)
+}
+
+// anyCut returns one of the ways in which a link can be cut so that it is felt.
+func (c *run) anyCut(at place) faultproxy.Condition {
+	cuts := []faultproxy.Condition{{Refused: true}, {ToServer: true, ToClient: true}, {ToClient: true}, {ToServer: true}}
+	if at.listens {
+		cuts = cuts[:3]
+	}
+	return cuts[c.IntN(len(cuts))]
+}
+
+func (c *run) anyPlace() place { return places[c.IntN(len(places))] }

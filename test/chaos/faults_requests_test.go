@@ -1,0 +1,105 @@
+package chaos
+
+import (
+	"errors"
+	"net/http"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/test/faultproxy"
+)
+
+// requestFaults are bad answers of API servers, and of proxies before them. Each affects one client: an agent on its hub or
+// in its cluster, a DNS server, or the hub process.
+var requestFaults = []fault{
+	{group: "API server", name: "500 Internal Server Error", promise: noChange, does: answering(faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError))},
+	{group: "API server", name: "429 Too Many Requests, Retry-After: 1", promise: noChange, does: answering(faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1"))},
+	{group: "API server", name: "429 Too Many Requests", promise: noChange, does: answering(faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests))},
+	{group: "API server", name: "503 of a load balancer", promise: noChange, does: answering(faultproxy.BadGateway)},
+	{group: "API server", name: "401 Unauthorized", promise: noChange, does: answering(faultproxy.Status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized))},
+	{group: "API server", name: "403 Forbidden", promise: noChange, does: answering(faultproxy.Status(http.StatusForbidden, metav1.StatusReasonForbidden))},
+	{group: "API server", name: "404 Not Found", promise: noChange, does: answering(faultproxy.Status(http.StatusNotFound, metav1.StatusReasonNotFound))},
+	{group: "API server", name: "409 Conflict", promise: noChange, does: answering(faultproxy.Status(http.StatusConflict, metav1.StatusReasonConflict))},
+	{group: "API server", name: "no answer", promise: noChange, does: func(c *run) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		api.Begin(api.Silence)
+		c.duringAnswers(w, api, nil)
+		w.direct()
+	}},
+	{group: "API server", name: "connections break in place of answers", promise: noChange, does: answering(faultproxy.Break)},
+	{group: "API server", name: "410 Gone: watches expire, as does every new one", promise: noChange, does: func(c *run) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		c.until(func() error { return watching(api) })
+		api.Begin(faultproxy.Status(http.StatusGone, metav1.StatusReasonExpired))
+		c.duringAnswers(w, api, faultproxy.Expired)
+		w.direct()
+	}},
+	{group: "API server", name: "watches expire, again and again", promise: noChange, does: func(c *run) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		for range 3 + c.IntN(5) {
+			c.until(func() error { return watching(api) })
+			c.endWatches(api, faultproxy.Expired)
+			c.churn(2)
+		}
+		w.direct()
+	}},
+	{group: "API server", name: "watches break in the middle of an event", promise: noChange, does: func(c *run) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		for range 3 + c.IntN(5) {
+			c.until(func() error { return watching(api) })
+			c.endWatches(api, faultproxy.Torn)
+			c.churn(2)
+		}
+		w.direct()
+	}},
+}
+
+// answering answers every request of one client itself.
+func answering(answer http.HandlerFunc) func(*run) {
+	return func(c *run) {
+		w := c.anyPlace().wire(c)
+		api, err := w.intercept()
+		c.must(err)
+		api.Begin(answer)
+		c.duringAnswers(w, api, nil)
+		w.direct()
+	}
+}
+
+// duringAnswers ends the watches, so that every client has to ask again, and waits.
+func (c *run) duringAnswers(w *wire, api *faultproxy.API, last func(string) ([]byte, error)) {
+	c.Helper()
+	c.until(func() error {
+		if api.Faulted() < 3 {
+			// Again, because a watch that was asked for before the fault may begin after the last end.
+			return errors.Join(api.End(last), errNotYet)
+		}
+		return nil
+	})
+	c.churn(5)
+	c.watch(c.between(2*time.Second, 10*time.Second))
+	c.touched("%d requests of %s got the fault's answer", api.Faulted(), w.client)
+}
+
+// endWatches ends all watches, of which there is one at least.
+func (c *run) endWatches(api *faultproxy.API, last func(string) ([]byte, error)) {
+	c.Helper()
+	c.touched("%d watches ended", len(api.Watched()))
+	c.must(api.End(last))
+}
+
+func watching(api *faultproxy.API) error {
+	if len(api.Watched()) == 0 {
+		return errNotYet
+	}
+	return nil
+}

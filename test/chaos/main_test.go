@@ -1,0 +1,9 @@
+package chaos
+
+import (
+	"testing"
+
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+func TestMain(m *testing.M) { fleettest.Main(m) }

@@ -1,0 +1,265 @@
+package chaos
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/random"
+)
+
+const (
+	// probeEvery is how often each server is asked.
+	probeEvery = 8 * time.Millisecond
+	// probePatience is how long a stub resolver waits for a server before it asks again (resolv.conf's timeout). A later
+	// answer counts as late.
+	probePatience = 5 * time.Second
+)
+
+// answers are the expected answers of one server, by question.
+type answers map[question]string
+
+type question struct{ name, qtype string }
+
+func (q question) String() string { return q.name + " " + q.qtype }
+
+// prober asks every server every exported name, over and over. The expected answers can change with the phase of a cluster.
+// They must then come in the order of the phases, and never return to an earlier one.
+type prober struct {
+	servers []*probed
+	stop    context.CancelFunc
+	done    sync.WaitGroup
+}
+
+// probed is one server as the prober sees it.
+type probed struct {
+	name string
+
+	mu        sync.Mutex
+	addr      string
+	questions []question
+	stages    []answers        // one for each phase, in order
+	reached   map[question]int // the stage that a question's answers have reached
+	// owed are, for each stage, the questions whose answer it changes and that haven't got that answer yet.
+	owed    []map[question]bool
+	looking int  // the stage whose owed questions are asked first
+	excused bool // it may be silent, or answer SERVFAIL
+	counts  probeCounts
+}
+
+// probeCounts says how the questions were answered.
+type probeCounts struct {
+	asked, unanswered int // unanswered by servers that are excused
+	wrong, missing    int
+	late              int
+	examples          []string // wrong answers
+}
+
+func (c *probeCounts) add(o probeCounts) {
+	c.asked += o.asked
+	c.unanswered += o.unanswered
+	c.wrong += o.wrong
+	c.missing += o.missing
+	c.late += o.late
+	c.examples = append(c.examples, o.examples...)
+}
+
+func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late }
+
+// startProber starts asking the questions of the first stage.
+func startProber(servers []random.Server, stage []answers, seed uint64) *prober {
+	ctx, stop := context.WithCancel(context.Background())
+	p := &prober{stop: stop}
+	for i, s := range servers {
+		server := &probed{
+			name: s.Member.Spec.Name, addr: s.Addr(), stages: []answers{stage[i]}, reached: map[question]int{},
+			questions: slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) }),
+		}
+		rng := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable on purpose
+		rng.Shuffle(len(server.questions), func(i, j int) {
+			server.questions[i], server.questions[j] = server.questions[j], server.questions[i]
+		})
+		p.servers = append(p.servers, server)
+		p.done.Go(func() { server.run(ctx) })
+	}
+	return p
+}
+
+// end stops asking.
+func (p *prober) end() {
+	p.stop()
+	p.done.Wait()
+}
+
+// expect sets the stages of each server's answers from now on.
+func (p *prober) expect(stages ...[]answers) {
+	for i, s := range p.servers {
+		s.mu.Lock()
+		s.stages, s.owed, s.looking = nil, nil, 0
+		for n, stage := range stages {
+			s.stages = append(s.stages, stage[i])
+			s.owed = append(s.owed, nil)
+			if n > 0 {
+				s.owed[n] = differing(stages[n-1][i], stage[i])
+			}
+		}
+		clear(s.reached)
+		s.mu.Unlock()
+	}
+}
+
+// differing are the questions with another answer after than before.
+func differing(before, after answers) map[question]bool {
+	all := map[question]bool{}
+	for q, answer := range after {
+		if before[q] != answer {
+			all[q] = true
+		}
+	}
+	return all
+}
+
+// look has the servers asked first what a stage changes, until each such answer was seen.
+func (p *prober) look(stage int) {
+	for _, s := range p.servers {
+		s.mu.Lock()
+		s.looking = stage
+		s.mu.Unlock()
+	}
+}
+
+// unseen returns an error while a server, except one, hasn't given all answers that a stage changes.
+func (p *prober) unseen(stage, except int) error {
+	var errs []error
+	for i, s := range p.servers {
+		s.mu.Lock()
+		for q := range s.owed[stage] {
+			if i != except {
+				errs = append(errs, fmt.Errorf("%s: %d answers haven't changed, such as dig %s from %s to %s",
+					s.name, len(s.owed[stage]), q, s.stages[stage-1][q], s.stages[stage][q]))
+			}
+			break
+		}
+		s.mu.Unlock()
+	}
+	return errors.Join(errs...)
+}
+
+// excuse sets whether a server may be silent.
+func (p *prober) excuse(server int, excused bool) {
+	s := p.servers[server]
+	s.mu.Lock()
+	s.excused = excused
+	s.mu.Unlock()
+}
+
+// moved sets the address of a server that was restarted.
+func (p *prober) moved(server int, addr string) {
+	s := p.servers[server]
+	s.mu.Lock()
+	s.addr = addr
+	s.mu.Unlock()
+}
+
+// collect returns the counts since its last call.
+func (p *prober) collect() probeCounts {
+	var all probeCounts
+	for _, s := range p.servers {
+		s.mu.Lock()
+		all.add(s.counts)
+		s.counts = probeCounts{}
+		s.mu.Unlock()
+	}
+	return all
+}
+
+func (s *probed) run(ctx context.Context) {
+	tick := time.NewTicker(probeEvery)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		s.mu.Lock()
+		q, addr, excused := s.questions[i%len(s.questions)], s.addr, s.excused
+		if s.looking < len(s.owed) && i%2 == 0 {
+			for q = range s.owed[s.looking] {
+				break
+			}
+		}
+		s.mu.Unlock()
+		patience := probePatience
+		if excused {
+			patience /= 5 // an excused server may not answer
+		}
+		got, err := askOnce(ctx, addr, q, patience)
+		if ctx.Err() == nil {
+			s.judge(q, addr, got, err)
+		}
+	}
+}
+
+// judge counts an answer.
+func (s *probed) judge(q question, addr, got string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.counts.asked++
+	var timeout interface{ Timeout() bool }
+	switch {
+	case (err != nil || got == "SERVFAIL") && (s.excused || addr != s.addr):
+		s.counts.unanswered++
+		return
+	case errors.As(err, &timeout) && timeout.Timeout():
+		s.counts.late++
+	case err != nil:
+		s.counts.missing++
+	default:
+		for i := s.reached[q]; i < len(s.stages); i++ {
+			if want := s.stages[i][q]; want == got || want == anyAnswer {
+				s.reached[q] = i
+				if i < len(s.owed) {
+					delete(s.owed[i], q)
+				}
+				return
+			}
+		}
+		s.counts.wrong++
+	}
+	if len(s.counts.examples) < 5 {
+		var want []string
+		for _, stage := range s.stages[s.reached[q]:] {
+			want = append(want, stage[q])
+		}
+		if err != nil {
+			got = err.Error()
+		}
+		s.counts.examples = append(s.counts.examples, fmt.Sprintf("%s %s: dig %s: got %s, want %s",
+			time.Now().Format("15:04:05.000"), s.name, q, got, strings.Join(slices.Compact(want), ", later ")))
+	}
+}
+
+// askOnce asks once over UDP, and over TCP if the reply was truncated.
+func askOnce(ctx context.Context, addr string, q question, patience time.Duration) (string, error) {
+	query := new(dns.Msg).SetQuestion(dns.Fqdn(q.name), dns.StringToType[q.qtype])
+	query.SetEdns0(4096, false)
+	client := dns.Client{Timeout: patience}
+	r, _, err := client.ExchangeContext(ctx, query, addr)
+	if err == nil && r.Truncated {
+		client.Net = "tcp"
+		r, _, err = client.ExchangeContext(ctx, query, addr)
+	}
+	if err != nil {
+		return "", fmt.Errorf("dig @%s %s: %w", addr, q, err)
+	}
+	return random.ReplyText(r), nil
+}

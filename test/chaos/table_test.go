@@ -1,0 +1,133 @@
+package chaos
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// tablePage is the page that publishes the table of faults, between these marks.
+const (
+	tablePage  = "../../docs/reliability.md"
+	tableBegin = "<!-- faults: written by make chaos -->\n"
+	tableEnd   = "<!-- end of faults -->\n"
+)
+
+// table collects the results of a run.
+type table struct {
+	seed uint64
+	rows []*row
+}
+
+// row is one fault, summed over all its injections.
+type row struct {
+	fault     fault
+	times     int
+	lasted    time.Duration // the sum
+	recovered time.Duration // the longest
+	counts    probeCounts
+}
+
+// newTable returns a table that is printed when the test ends, and written to the page if asked.
+func newTable(t *testing.T, seed uint64) *table {
+	t.Helper()
+	table := &table{seed: seed}
+	t.Cleanup(func() {
+		if len(table.rows) == 0 {
+			return
+		}
+		t.Logf("what was done and seen:\n%s", table)
+		if page := os.Getenv(tableEnv); page != "" {
+			if err := table.publish(page); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	return table
+}
+
+func (t *table) add(f fault, lasted, recovered time.Duration, counts probeCounts) {
+	i := slices.IndexFunc(t.rows, func(r *row) bool { return r.fault.String() == f.String() })
+	if i < 0 {
+		i = len(t.rows)
+		t.rows = append(t.rows, &row{fault: f})
+	}
+	r := t.rows[i]
+	r.times++
+	r.lasted += lasted
+	r.recovered = max(r.recovered, recovered)
+	r.counts.add(counts)
+}
+
+// String returns the table in Markdown, in the order in which the faults are declared.
+func (t *table) String() string {
+	var b strings.Builder
+	b.WriteString("| fault | times | seconds of it | all right after, at most | questions | unanswered | wrong / missing / late | promised, and seen |\n" +
+		"|---|---|---|---|---|---|---|---|\n")
+	var all probeCounts
+	times, lasted, recovered := 0, time.Duration(0), time.Duration(0)
+	for _, f := range allFaults() {
+		i := slices.IndexFunc(t.rows, func(r *row) bool { return r.fault.String() == f.String() })
+		if i < 0 {
+			continue
+		}
+		r := t.rows[i]
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.1f s | %d | %d | %s | %s |\n",
+			f, r.times, r.lasted.Seconds(), r.recovered.Seconds(), r.counts.asked, r.counts.unanswered, r.counts, f.promise)
+		all.add(r.counts)
+		times += r.times
+		lasted += r.lasted
+		recovered = max(recovered, r.recovered)
+	}
+	fmt.Fprintf(&b, "| **all** | %d | %.0f | %.1f s | %d | %d | %s | |\n", times, lasted.Seconds(), recovered.Seconds(), all.asked, all.unanswered, all)
+	return b.String()
+}
+
+// String returns how many answers were wrong.
+func (c probeCounts) String() string { return fmt.Sprintf("%d / %d / %d", c.wrong, c.missing, c.late) }
+
+// publish puts the table into a page.
+func (t *table) publish(page string) error {
+	content, err := os.ReadFile(page)
+	if err != nil {
+		return err
+	}
+	head, rest, ok := strings.Cut(string(content), tableBegin)
+	_, tail, closed := strings.Cut(rest, tableEnd)
+	if !ok || !closed {
+		return fmt.Errorf("%s has no place for the table of faults: %s … %s", page, tableBegin, tableEnd)
+	}
+	table := fmt.Sprintf("\nSeed %d.\n\n%s\n", t.seed, t)
+	return os.WriteFile(page, []byte(head+tableBegin+table+tableEnd+tail), 0o644) //nolint:gosec // a page of the documentation
+}
+
+// The page must list every fault, and no other.
+func TestFaultsAreDocumented(t *testing.T) {
+	content, err := os.ReadFile(tablePage)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, table, _ := strings.Cut(string(content), tableBegin)
+	table, _, _ = strings.Cut(table, tableEnd)
+	documented := map[string]bool{}
+	for line := range strings.Lines(table) {
+		if cells := strings.Split(line, " | "); len(cells) >= 6 {
+			documented[strings.TrimPrefix(cells[0], "| ")] = true
+		}
+	}
+	for _, f := range allFaults() {
+		if !documented[f.String()] {
+			t.Errorf("%s lacks the fault %q: run make chaos", tablePage, f)
+		}
+		delete(documented, f.String())
+	}
+	for _, line := range []string{"fault", "**all**", "---"} {
+		delete(documented, line)
+	}
+	for name := range documented {
+		t.Errorf("%s tells of %q, which is no fault: run make chaos", tablePage, name)
+	}
+}

@@ -1,0 +1,151 @@
+package chaos
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/random"
+)
+
+const (
+	// previousEnv is the commit of the previous version.
+	previousEnv = "CLUSTERSET_PREVIOUS"
+	previous    = "3562fc1"
+)
+
+// TestUpgrade runs the previous version and this one side by side (hub process, agents and DNS servers) while every exported
+// name is asked in every cluster. It upgrades the hub first, with its CRDs, then the members. It then downgrades and
+// upgrades again, members first both times. No answer may change, and what users change meanwhile must be right at every
+// step.
+func TestUpgrade(t *testing.T) {
+	if os.Getenv(timeEnv) == "" {
+		t.Skipf("compiles another version: part of make chaos, which sets %s", timeEnv)
+	}
+	present, old := filepath.Dir(fleettest.Binaries().Clusterset), buildPrevious(t, cmp.Or(os.Getenv(previousEnv), previous))
+	seed, _ := random.Seeds(t)
+	c := newRun(t, seed, func(f *fleettest.Fleet) {
+		for _, p := range programs(f) {
+			p.Path = filepath.Join(old, filepath.Base(p.Path))
+		}
+		for _, m := range f.Members {
+			m.Spec.More, m.Spec.Communities = rightOfPrevious, nil
+		}
+	})
+	c.oldCRDs(&c.Hub.Cluster, old)
+	if os.Getenv("UPDATE") != "" {
+		c.store(previous)
+	}
+	hub := func(bin string, installCRDs bool) func() {
+		return func() {
+			if installCRDs {
+				c.must(join.InstallHubCRDs(context.Background(), c.Hub.Plane.Config()))
+			}
+			c.replace(c.Hub.Process, bin)
+		}
+	}
+	member := func(m *fleettest.Member, bin string) func() {
+		return func() {
+			c.replace(m.Agent, bin)
+			i := slices.IndexFunc(c.Servers, func(s random.Server) bool { return s.Member.Spec.Name == m.Spec.Name })
+			c.prober.excuse(i, true)
+			c.replace(m.DNS.Program, bin)
+			c.prober.moved(i, m.DNS.Addr())
+		}
+	}
+	type step struct {
+		what string
+		do   func()
+	}
+	steps := []step{{"hub up", hub(present, true)}}
+	for _, way := range []struct{ name, bin string }{{"up", present}, {"down", old}, {"up before the hub", present}} {
+		for _, m := range c.Members {
+			steps = append(steps, step{m.Spec.Name + " " + way.name, member(m, way.bin)})
+		}
+		if way.bin == old {
+			steps = append(steps, step{"hub down", hub(old, false)})
+		}
+	}
+	steps = append(steps, step{"hub up after the members", hub(present, false)})
+	for _, s := range steps {
+		s.do()
+		c.victim = c.Members[c.IntN(len(c.Members))]
+		c.churn(5)
+		c.mend()
+		c.watch(c.round())
+		counts := c.prober.collect()
+		t.Logf("%s: %d questions", s.what, counts.asked)
+		if counts.bad() > 0 {
+			t.Errorf("%s: %d wrong, %d missing, %d late:\n%s", s.what, counts.wrong, counts.missing, counts.late, strings.Join(counts.examples, "\n"))
+		}
+	}
+}
+
+// rightOfPrevious is the additional right of the previous version's agent where owner references are guarded.
+const rightOfPrevious = `
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: previous-member}
+rules: [{apiGroups: [""], resources: [services/finalizers], verbs: [update]}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: previous-member}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: previous-member}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-member}]
+`
+
+// replace stops a program gracefully and starts another version of it.
+func (c *run) replace(p *fleet.Program, bin string) {
+	c.Helper()
+	p.Stop()
+	p.Path = filepath.Join(bin, filepath.Base(p.Path))
+	c.must(p.Start(context.Background()))
+}
+
+// programs are all of a fleet's programs of this project.
+func programs(f *fleettest.Fleet) []*fleet.Program {
+	all := []*fleet.Program{f.Hub.Process}
+	for _, m := range f.Members {
+		all = append(all, m.Agent, m.DNS.Program)
+	}
+	return all
+}
+
+// oldCRDs gives a hub the previous version's CRDs.
+func (c *run) oldCRDs(of *fleettest.Cluster, old string) {
+	c.Helper()
+	files, err := filepath.Glob(filepath.Join(old, "crds", "clusterset.dev_*.yaml"))
+	c.must(err)
+	if len(files) == 0 {
+		c.Fatalf("no CRDs in %s", old)
+	}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		c.must(err)
+		of.Apply(string(content))
+	}
+}
+
+// buildPrevious builds both programs of an earlier version, once for this machine, and returns their folder. They are
+// compiled from the git history; without it the test is skipped. TestStoredObjects needs no history: it reads what earlier
+// versions stored.
+func buildPrevious(t *testing.T, commit string) string {
+	t.Helper()
+	dir, err := fleet.BuildPrevious(t.Context(), "../..", commit)
+	if errors.Is(err, fleet.ErrNoHistory) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

@@ -1,0 +1,102 @@
+package chaos
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/random"
+)
+
+// phase is the phase in which the clusters see the victim.
+type phase = clustersetv1alpha1.MemberClusterPhase
+
+const (
+	ready     = clustersetv1alpha1.MemberReady
+	suspected = clustersetv1alpha1.MemberSuspect
+	expired   = clustersetv1alpha1.MemberExpired
+)
+
+// churn changes services in the namespace that nobody asks about until the recovery, in clusters other than the victim.
+func (c *run) churn(steps int) {
+	c.Helper()
+	c.Run.Churn(steps, c.victim.Spec.Name)
+}
+
+// foresee computes the expected answers with the victim in each phase.
+func (c *run) foresee() {
+	c.Helper()
+	w := c.look()
+	questions := answers{}
+	for _, s := range c.Servers {
+		for _, zone := range random.Zones {
+			for name := range w.Zone(zone, s).Names {
+				if !strings.Contains(name, ".lab.") && !strings.HasPrefix(name, "lab.") {
+					for _, qtype := range []string{"A", "AAAA", "SRV"} {
+						questions[question{name, qtype}] = ""
+					}
+				}
+			}
+		}
+	}
+	c.phases = map[phase][]answers{}
+	for _, phase := range []phase{ready, suspected, expired} {
+		for _, cluster := range w.Clusters {
+			if cluster.Name == c.victim.Spec.Name {
+				cluster.Drained, cluster.Expired = phase == suspected, phase == expired
+			}
+		}
+		c.phases[phase] = c.answersIn(w, questions)
+	}
+}
+
+// look reads the world.
+func (c *run) look() (w *random.World) {
+	c.Helper()
+	kube.Eventually(c, fleettest.Soon, func() (err error) {
+		w, err = c.Observe()
+		return err
+	})
+	return w
+}
+
+// answersIn are what each server is to answer to the questions in a world.
+func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
+	for _, s := range c.Servers {
+		all := answers{}
+		for _, zone := range random.Zones {
+			z := w.Zone(zone, s)
+			for q := range questions {
+				if strings.HasSuffix(q.name, "."+zone) || q.name == zone {
+					all[q] = z.Answer(q.name, q.qtype)
+				}
+			}
+		}
+		stage = append(stage, all)
+	}
+	return stage
+}
+
+// recorded returns nil once every export is on the hub. Answers alone don't show that: importers keep what a hub has lost.
+func (c *run) recorded() error {
+	w, err := c.Observe()
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, key := range w.Keys() {
+		for _, p := range w.Parts(key) {
+			errs = append(errs, c.Hub.Get(api.MemberNamespace(p.Name), api.ExportedServiceName(key.Namespace, key.Name), &clustersetv1alpha1.ExportedService{}))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// round is the time to ask every question once.
+func (c *run) round() time.Duration {
+	return time.Duration(len(c.phases[ready][0])) * probeEvery
+}

@@ -1,0 +1,42 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+// cities is the shared fleet of FabDNS's example. All but shijiazhuang are dual-stack; xicheng has controllers.
+func cities(t *testing.T) *fleettest.Fleet {
+	t.Helper()
+	f := fleettest.Shared(t, "cities", 1,
+		fleettest.Spec{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true, Controllers: true},
+		fleettest.Spec{Name: "chaoyang", Zone: "beijing", Region: "north", DualStack: true},
+		fleettest.Spec{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true},
+		fleettest.Spec{Name: "shijiazhuang", Zone: "hebei", Region: "north"},
+	)
+	f.Settle()
+	return f
+}
+
+// outages is one of the two shared fleets of the tests that kill processes: beijing's nearest is tianjin, by region.
+func outages(t *testing.T) *fleettest.Fleet {
+	t.Helper()
+	f := fleettest.Shared(t, "outages", 2,
+		fleettest.Spec{Name: "beijing", Zone: "beijing", Region: "north"},
+		fleettest.Spec{Name: "tianjin", Zone: "tianjin", Region: "north"},
+		fleettest.Spec{Name: "shanghai", Zone: "shanghai", Region: "south"},
+	)
+	f.Settle()
+	t.Cleanup(func() { // a test may leave processes stopped
+		f.Hub.StartAPIServer()
+		for _, m := range f.Members {
+			m.StartAPIServer()
+			m.StartAgent()
+			m.DNS.Start()
+		}
+		f.Hub.Restart()
+		f.Settle()
+	})
+	return f
+}

@@ -1,0 +1,9 @@
+package e2e
+
+import (
+	"testing"
+
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+func TestMain(m *testing.M) { fleettest.Main(m) }

@@ -1,0 +1,159 @@
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// DNS is a real CoreDNS that reads a member's API server, and serves its metrics.
+type DNS struct {
+	testing.TB
+	*fleet.DNS
+}
+
+// NewDNS returns a server that belongs to no test yet, and gives it metrics.
+func NewDNS(base *fleet.DNS) *DNS {
+	base.Metrics = &fleet.Metrics{}
+	return &DNS{DNS: base}
+}
+
+// For returns the server for a test.
+func (d *DNS) For(t testing.TB) *DNS {
+	mine := *d
+	mine.TB = t
+	return &mine
+}
+
+// DNSAt starts another CoreDNS for a member, with another location, until the test ends.
+func (m *Member) DNSAt(at fleet.Location) *DNS {
+	m.Helper()
+	d := NewDNS(fleet.NewDNS(m.Cluster.Cluster, Binaries(), at, filepath.Join(m.TempDir(), "dns"))).For(m)
+	m.Cleanup(d.Kill)
+	d.Start()
+	return d
+}
+
+// Start starts the server and waits until it answers.
+func (d *DNS) Start() {
+	d.Helper()
+	if err := d.Program.Start(context.Background()); err != nil {
+		d.Fatal(err)
+	}
+}
+
+// Restart kills the server and starts it.
+func (d *DNS) Restart() {
+	d.Helper()
+	d.Kill()
+	d.Start()
+}
+
+// Reply asks the server once over UDP and returns the whole reply.
+func (d *DNS) Reply(name, qtype string) (*dns.Msg, error) {
+	return Exchange(context.Background(), d.Addr(), name, qtype, "udp")
+}
+
+// ask asks the server once over UDP and returns the reply as a client sees it: the sorted data of its records, or the reason
+// why there are none, such as NXDOMAIN, NODATA or SERVFAIL.
+func (d *DNS) ask(name, qtype string) ([]string, error) {
+	r, err := d.Reply(name, qtype)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case r.Rcode != dns.RcodeSuccess:
+		return []string{dns.RcodeToString[r.Rcode]}, nil
+	case len(r.Answer) == 0:
+		return []string{"NODATA"}, nil
+	}
+	var data []string
+	for _, rr := range r.Answer {
+		data = append(data, strings.TrimPrefix(rr.String(), rr.Header().String()))
+	}
+	slices.Sort(data)
+	return data, nil
+}
+
+// Answers returns nil if the answer has the wanted records, in any order.
+func (d *DNS) Answers(name, qtype string, want ...string) error {
+	got, err := d.ask(name, qtype)
+	if err != nil {
+		return err
+	}
+	want = slices.Sorted(slices.Values(want))
+	if !slices.Equal(got, want) {
+		return fmt.Errorf("%s: dig %s %s: got %q, want %q", d.Program.Name, name, qtype, got, want)
+	}
+	return nil
+}
+
+// Eventually waits until the answer is the one wanted, in any order.
+func (d *DNS) Eventually(name, qtype string, want ...string) {
+	d.Helper()
+	kube.Eventually(d, Soon, func() error { return d.Answers(name, qtype, want...) })
+}
+
+// Alongside asks the same question over and over while something happens. The function it returns ends that, after one last
+// time, and fails the test if any answer was not among those allowed: words as ask returns them, joined by blanks.
+//
+// The server must not be restarted meanwhile.
+func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
+	d.Helper()
+	stopping, done := make(chan struct{}), make(chan struct{})
+	var wrong []string
+	n := 0
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(20 * time.Millisecond)
+		defer tick.Stop()
+		for last := false; !last; n++ {
+			select {
+			case <-stopping:
+				last = true
+			case <-tick.C:
+			}
+			got, err := d.ask(name, qtype)
+			switch {
+			case len(wrong) > 20:
+			case err != nil:
+				wrong = append(wrong, err.Error())
+			case !slices.Contains(allowed, strings.Join(got, " ")):
+				wrong = append(wrong, strings.Join(got, " "))
+			}
+		}
+	}()
+	ended := false
+	stop = func() {
+		d.Helper()
+		if ended {
+			return
+		}
+		ended = true
+		close(stopping)
+		<-done
+		if len(wrong) > 0 {
+			d.Errorf("%s: dig %s %s, %d times: want one of %q, got\n%s", d.Program.Name, name, qtype, n, allowed, strings.Join(wrong, "\n"))
+		}
+	}
+	d.Cleanup(stop)
+	return stop
+}
+
+// Exchange asks once for a type by its name.
+func Exchange(ctx context.Context, addr, name, qtype, network string) (*dns.Msg, error) {
+	kind, ok := dns.StringToType[qtype]
+	if !ok {
+		return nil, fmt.Errorf("no such type: %s", qtype)
+	}
+	return fleet.Exchange(ctx, addr, name, kind, network)
+}

@@ -1,0 +1,58 @@
+package fleettest
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"os"
+	"sync"
+	"testing"
+
+	"github.com/go-logr/logr"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/test/fleet"
+)
+
+// root is the repository, from the folder of a package beside this one, in which its tests run.
+const root = "../.."
+
+// Long is set by make test-long: tests then run more rounds, with another seed in each run.
+var Long = os.Getenv("CLUSTERSET_LONG") != ""
+
+// workDir holds the binaries and the files of shared fleets. It is removed after the run.
+var workDir string
+
+// Main is the TestMain of a package that starts fleets.
+func Main(m *testing.M) {
+	log.SetLogger(logr.Discard())                    // controller-runtime complains if it has no logger
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the API server warns of FQDN slices at every write
+	// A test that waits for its fleet occupies a slot, so there must be one for each. The number of fleets limits how many
+	// run.
+	flag.Parse()
+	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
+		_ = f.Value.Set("1000")
+	}
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	var err error
+	if workDir, err = os.MkdirTemp("", "fleet-"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer func() { _ = os.RemoveAll(workDir) }()
+	defer stopShared()
+	return m.Run()
+}
+
+// Build builds the two binaries once for all tests, without debug information, which halves the time.
+var Build = sync.OnceValue(func() error {
+	_, err := fleet.Build(context.Background(), root, workDir, "-s -w")
+	return err
+})
+
+// Binaries are those that Build builds.
+func Binaries() fleet.Binaries { return fleet.BinariesIn(workDir) }

@@ -1,0 +1,84 @@
+package fleettest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+)
+
+// turns are the numbers of the fleets of a name that no test uses at the moment.
+var turns sync.Map
+
+// atOnce limits how many fleets the tests of a package use at a time. go test runs two packages at a time, and more than four busy
+// fleets are too much for two processors: API servers then don't start within their time.
+var atOnce = make(chan struct{}, 3)
+
+// takeTurn waits until one of the n fleets of that name is free, reserves it until the test has ended, and returns its
+// number. Tests that use different fleets run at the same time, because they mostly wait. A test registers the cleanup of
+// its fleet later, so it runs before the fleet is released.
+func takeTurn(t *testing.T, name string, fleets int) int {
+	t.Helper()
+	t.Parallel()
+	free := make(chan int, fleets)
+	for n := range fleets {
+		free <- n
+	}
+	entry, _ := turns.LoadOrStore(name, free)
+	free = entry.(chan int)
+	began := time.Now()
+	n := <-free
+	t.Cleanup(func() { free <- n })
+	atOnce <- struct{}{}
+	t.Cleanup(func() { <-atOnce })
+	Took(t, "waiting for its turn", began)
+	return n
+}
+
+// Alone waits until no other test has a fleet of its own.
+func Alone(t *testing.T) {
+	t.Helper()
+	takeTurn(t, "", 1)
+}
+
+// shared are the fleets that several tests use. The first test starts them.
+var shared sync.Map
+
+type sharedFleet struct {
+	start sync.Once
+	fleet *Fleet
+	err   error
+}
+
+// Shared returns one of the n fleets of that name once it is this test's turn. The first call for a fleet starts it.
+func Shared(t *testing.T, name string, fleets int, specs ...Spec) *Fleet {
+	t.Helper()
+	SkipIfShort(t)
+	name = fmt.Sprintf("%s-%d", name, takeTurn(t, name, fleets))
+	entry, _ := shared.LoadOrStore(name, &sharedFleet{})
+	s := entry.(*sharedFleet)
+	s.start.Do(func() {
+		dir := filepath.Join(workDir, name)
+		began := time.Now()
+		if s.err = os.Mkdir(dir, 0o700); s.err == nil {
+			s.fleet, s.err = launch(context.Background(), dir, specs) // it outlives the test
+		}
+		Took(t, "starting the fleet "+name, began)
+	})
+	if s.err != nil {
+		t.Fatalf("start the fleet %s: %v", name, s.err)
+	}
+	return s.fleet.For(t)
+}
+
+func stopShared() {
+	shared.Range(func(_, s any) bool {
+		if f := s.(*sharedFleet).fleet; f != nil {
+			f.Stop()
+		}
+		return true
+	})
+}

@@ -1,0 +1,102 @@
+package random
+
+import (
+	"cmp"
+	"net/netip"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// backend is one address with everything that ranks it.
+type backend struct {
+	part     Part
+	address  string
+	zone     string // its own, or its cluster's
+	hostname string
+	ready    bool
+	// stands says that the address is a ClusterIP, which represents the whole cluster.
+	stands bool
+	ports  map[mergedPort]int32 // where the address listens, for the service's ports
+}
+
+// host is the endpoint's own name in a service (A5, A6 of docs/spec/answers.md).
+func (b backend) host(service string) string {
+	hostname := b.hostname
+	if hostname == "" {
+		hostname = strings.NewReplacer(".", "-", ":", "-").Replace(netip.MustParseAddr(b.address).String())
+		if strings.HasSuffix(hostname, "-") {
+			hostname += "0"
+		}
+		if strings.HasPrefix(hostname, "-") {
+			hostname = "0" + hostname
+		}
+	}
+	return hostname + "." + b.part.Name + "." + service
+}
+
+// backends are a part's endpoints, ready or not (C4 of docs/spec/control-plane.md).
+func (p Part) backends(ports []mergedPort) []backend {
+	var all []backend
+	for _, s := range p.slices {
+		if s.AddressType == discoveryv1.AddressTypeFQDN {
+			continue
+		}
+		listens := map[mergedPort]int32{}
+		for _, port := range ports {
+			for _, q := range s.Ports {
+				if p.has(port) && deref(q.Name) == port.original && deref(q.Protocol) == port.protocol {
+					listens[port] = deref(q.Port)
+				}
+			}
+		}
+		for _, e := range s.Endpoints {
+			for _, a := range e.Addresses {
+				all = append(all, backend{
+					part: p, address: a, zone: cmp.Or(deref(e.Zone), p.Zone), hostname: deref(e.Hostname),
+					ready: e.Conditions.Ready == nil || *e.Conditions.Ready, ports: listens,
+				})
+			}
+		}
+	}
+	return all
+}
+
+func deref[T any](p *T) (v T) {
+	if p != nil {
+		v = *p
+	}
+	return v
+}
+
+// best are the backends of the best tier, by the default policy, with drained clusters last (A22, A25).
+func (z *Zone) best(all []backend) []backend {
+	for _, drained := range []bool{false, true} {
+		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {
+			var found []backend
+			for _, b := range all {
+				if b.part.Drained == drained && near(b) {
+					found = append(found, b)
+				}
+			}
+			if found != nil {
+				return found
+			}
+		}
+	}
+	return nil
+}
+
+// sameZone is A26 for zones, and A29.
+func (z *Zone) sameZone(b backend) bool {
+	if b.stands && b.part.Name == z.at.Cluster {
+		return true
+	}
+	contradicted := z.at.Region != "" && b.part.Region != "" && z.at.Region != b.part.Region
+	return z.at.Zone != "" && z.at.Zone == b.zone && !contradicted
+}
+
+// sameRegion is A26 for regions.
+func (z *Zone) sameRegion(b backend) bool {
+	return z.at.Region != "" && z.at.Region == b.part.Region
+}

@@ -1,0 +1,147 @@
+package random
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// exportEverywhere has all clusters export two services of a namespace, so that there is something to see from the start.
+func (s *Script) exportEverywhere(namespace string) {
+	for cluster := range s.set.clusters {
+		for n := range 2 {
+			c := cell{place{cluster, namespace}, fmt.Sprintf("svc%d", n)}
+			state := &serviceState{}
+			s.cells[c] = state
+			for state.kind == "" || state.kind == "ExternalName" {
+				s.newService(c, state)
+			}
+			s.newSlices(c, state)
+			s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+			s.export(c, state)
+		}
+	}
+}
+
+// changeSight changes which exports clusters see: by the communities of a cluster, or by the annotation of an export.
+func (s *Script) changeSight() {
+	c, state := s.cell()
+	for tries := 0; state.kind == "" && tries < 100; tries++ {
+		c, state = s.cell()
+	}
+	if state.kind == "" || s.IntN(5) < 2 {
+		s.move()
+		return
+	}
+	to := s.exportTo()
+	if marked := state.mark != ""; marked != (s.IntN(5) == 0) { // now and then the other one
+		state.to = to
+		s.add(apply(c, state.serviceManifest(c)), "Service %s is for %s", c, toText(to))
+		return
+	}
+	s.add(func(r *Run) error { return r.exportTo(c, to) }, "ServiceExport %s is for %s", c, toText(to))
+}
+
+// move puts a cluster into one more community, takes it out of one, puts it from one into another, or into none.
+func (s *Script) move() {
+	cluster := s.IntN(len(s.set.clusters))
+	in := slices.Clone(s.in[cluster])
+	what := s.IntN(8)
+	if len(in) > 0 && what < 5 {
+		i := s.IntN(len(in))
+		in = slices.Delete(in, i, i+1)
+	}
+	if to := s.set.communities[s.IntN(len(s.set.communities))]; what > 2 && !slices.Contains(in, to) {
+		in = append(in, to)
+	}
+	if what == 0 {
+		in = nil
+	}
+	s.put(cluster, in)
+}
+
+// gather puts every cluster into the communities of its specification, in the order of docs/operations.md.
+func (s *Script) gather() {
+	for cluster, spec := range s.set.clusters {
+		s.put(cluster, append([]string{"default"}, spec.Communities...))
+	}
+	for cluster, spec := range s.set.clusters {
+		s.put(cluster, spec.Communities)
+	}
+}
+
+// disband takes every cluster out of all communities, in the order of the same page.
+func (s *Script) disband() {
+	for cluster := range s.set.clusters {
+		if in := s.in[cluster]; !slices.Contains(in, "default") {
+			s.put(cluster, append([]string{"default"}, in...))
+		}
+	}
+	for cluster := range s.set.clusters {
+		s.put(cluster, nil)
+	}
+}
+
+func (s *Script) put(cluster int, in []string) {
+	s.in[cluster] = in
+	s.add(func(r *Run) error { return r.Put(cluster, in) }, "cluster %d is in %q", cluster, in)
+}
+
+// Put puts a cluster into communities on the hub.
+func (r *Run) Put(cluster int, in []string) error {
+	return r.patchMember(cluster, map[string]any{"communities": in})
+}
+
+// drain sets a cluster's drain on the hub.
+func (r *Run) drain(cluster int, drain bool) error {
+	return r.patchMember(cluster, map[string]any{"drain": drain})
+}
+
+// patchMember changes a cluster's MemberCluster on the hub.
+func (r *Run) patchMember(cluster int, spec map[string]any) error {
+	mc := &clustersetv1alpha1.MemberCluster{}
+	mc.Name = r.Members[cluster].Spec.Name
+	patch, err := json.Marshal(map[string]any{"spec": spec})
+	if err != nil {
+		return err
+	}
+	return r.Hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
+}
+
+// ExportTo returns a value of clusterset.dev/export-to at random; nil: none.
+func (s *Script) exportTo() *string {
+	to := ""
+	switch s.IntN(8) {
+	case 0, 1:
+		return nil
+	case 2:
+		to = []string{"", "nobody", "*, no one's"}[s.IntN(3)] // names no cluster
+	default:
+		some := slices.Clone(s.set.communities)
+		for _, c := range s.set.clusters {
+			some = append(some, c.Name)
+		}
+		s.Shuffle(len(some), func(i, j int) { some[i], some[j] = some[j], some[i] })
+		to = strings.Join(some[:1+s.IntN(3)], []string{",", ", ", " "}[s.IntN(3)])
+	}
+	return &to
+}
+
+// ExportTo annotates a ServiceExport, a user's or that of a mark, if there is one.
+func (r *Run) exportTo(c cell, to *string) error {
+	return client.IgnoreNotFound(r.Members[c.cluster].ExportTo(c.namespace, c.name, to))
+}
+
+func toText(to *string) string {
+	if to == nil {
+		return "all"
+	}
+	return fmt.Sprintf("%q", *to)
+}

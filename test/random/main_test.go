@@ -1,0 +1,9 @@
+package random
+
+import (
+	"testing"
+
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+func TestMain(m *testing.M) { fleettest.Main(m) }

@@ -1,0 +1,230 @@
+package random
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+// The oracle computes what every name must answer in a random run. It follows docs/spec/answers.md and
+// docs/spec/control-plane.md, whose rules the comments of these files cite. It uses nothing of internal/merge,
+// internal/index or similar packages, and reads only what users made in the members, never what was sent between them: so it
+// also notices a record that got lost on the way.
+//
+// It can't compute the ClusterSetIP, because the API server chooses it (D27 of docs/spec/data-path.md). It reads it from the
+// derived Service, for the families that it computes itself.
+
+// World is everything that the users of all clusters have made.
+type World struct {
+	Clusters []*View
+}
+
+// View is everything that the users of one cluster have made.
+type View struct {
+	fleettest.Spec
+	Drained    bool // or suspected
+	Expired    bool
+	In         []string // communities, as its MemberCluster names them
+	tooOld     bool     // its agent knows no communities
+	namespaces map[string]bool
+	services   map[types.NamespacedName]*corev1.Service
+	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
+	slices     map[types.NamespacedName][]discoveryv1.EndpointSlice
+	// derived are the Services that carry ClusterSetIPs, by the service they represent.
+	derived map[types.NamespacedName]*corev1.Service
+}
+
+// Observe reads the world.
+func (r *Run) Observe() (*World, error) {
+	w := &World{}
+	for _, m := range r.Members {
+		c := &View{
+			Spec:       m.Spec,
+			namespaces: map[string]bool{},
+			services:   map[types.NamespacedName]*corev1.Service{},
+			exports:    map[types.NamespacedName]*mcsv1beta1.ServiceExport{},
+			slices:     map[types.NamespacedName][]discoveryv1.EndpointSlice{},
+			derived:    map[types.NamespacedName]*corev1.Service{},
+		}
+		w.Clusters = append(w.Clusters, c)
+		var mc clustersetv1alpha1.MemberCluster
+		if err := r.Hub.Get("", m.Spec.Name, &mc); err != nil {
+			return nil, err
+		}
+		c.Drained, c.In, c.tooOld = mc.Spec.Drain, mc.Spec.Communities, m.Spec.Name == r.TooOld
+		for _, ns := range r.Script.Namespaces {
+			if err := c.read(m, ns); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return w, nil
+}
+
+func (c *View) read(m *fleettest.Member, ns string) error {
+	var found corev1.NamespaceList
+	if err := m.List(&found, client.MatchingLabels{corev1.LabelMetadataName: ns}); err != nil {
+		return err
+	}
+	c.namespaces[ns] = len(found.Items) == 1
+	var services corev1.ServiceList
+	var exports mcsv1beta1.ServiceExportList
+	var endpoints discoveryv1.EndpointSliceList
+	for _, list := range []client.ObjectList{&services, &exports, &endpoints} {
+		if err := m.List(list, client.InNamespace(ns)); err != nil {
+			return err
+		}
+	}
+	for i := range services.Items {
+		s := &services.Items[i]
+		if of := s.Labels["multicluster.kubernetes.io/service-name"]; of != "" {
+			c.derived[types.NamespacedName{Namespace: ns, Name: of}] = s
+		} else {
+			c.services[client.ObjectKeyFromObject(s)] = s
+		}
+	}
+	for i := range exports.Items {
+		c.exports[client.ObjectKeyFromObject(&exports.Items[i])] = &exports.Items[i]
+	}
+	for _, s := range endpoints.Items {
+		if s.Labels["multicluster.kubernetes.io/service-name"] == "" {
+			key := types.NamespacedName{Namespace: ns, Name: s.Labels["kubernetes.io/service-name"]}
+			c.slices[key] = append(c.slices[key], s)
+		}
+	}
+	return nil
+}
+
+// marksHonoured returns an error while a marked Service has no ServiceExport, or a ServiceExport is left over from a removed
+// mark (C1).
+func (w *World) marksHonoured() error {
+	const mark = "fabedge.io/global-service"
+	for _, c := range w.Clusters {
+		for key, s := range c.services {
+			if (s.Labels[mark] == "true" || s.Annotations[mark] == "true") && c.exports[key] == nil {
+				return fmt.Errorf("%s: Service %s is marked, but there is no ServiceExport", c.Name, key)
+			}
+		}
+		for key, e := range c.exports {
+			if e.Labels[userLabel] != "" {
+				continue // a user's
+			}
+			owner, s := metav1.GetControllerOf(e), c.services[key]
+			switch {
+			case owner == nil:
+				return fmt.Errorf("%s: ServiceExport %s is nobody's", c.Name, key)
+			case s == nil || owner.UID != s.UID:
+				return fmt.Errorf("%s: ServiceExport %s belongs to a Service that is gone", c.Name, key)
+			case s.Labels[mark] != "true" && s.Annotations[mark] != "true":
+				return fmt.Errorf("%s: ServiceExport %s is left over from a mark", c.Name, key)
+			}
+		}
+	}
+	return nil
+}
+
+// Part is one cluster's part of a service.
+type Part struct {
+	*View
+	service *corev1.Service
+	since   metav1.Time
+	slices  []discoveryv1.EndpointSlice
+	to      []string // whom the export is for, where only is set
+	only    bool
+}
+
+// Parts returns the exporting clusters of a service (C1, C2), the winner first (C10).
+func (w *World) Parts(key types.NamespacedName) []Part {
+	var all []Part
+	for _, c := range w.Clusters {
+		s, e := c.services[key], c.exports[key]
+		if s != nil && e != nil && s.Spec.Type != corev1.ServiceTypeExternalName {
+			to, only := exportedTo(s, e)
+			all = append(all, Part{c, s, e.CreationTimestamp, c.slices[key], to, only})
+		}
+	}
+	slices.SortFunc(all, func(a, b Part) int {
+		return cmp.Or(a.since.Compare(b.since.Time), strings.Compare(a.Name, b.Name))
+	})
+	return all
+}
+
+// Keys returns every exported service.
+func (w *World) Keys() []types.NamespacedName {
+	var all []types.NamespacedName
+	for _, c := range w.Clusters {
+		for key := range c.exports {
+			if len(w.Parts(key)) > 0 && !slices.Contains(all, key) {
+				all = append(all, key)
+			}
+		}
+	}
+	return all
+}
+
+func (p Part) headless() bool { return p.service.Spec.ClusterIP == "None" }
+
+// has says whether the cluster's own Service has this port with the same number.
+func (p Part) has(port mergedPort) bool {
+	return slices.ContainsFunc(p.service.Spec.Ports, port.is)
+}
+
+// mergedPort is a port of the service that all parts form together.
+type mergedPort struct {
+	name     string // in DNS
+	original string // in the clusters that have it
+	protocol corev1.Protocol
+	number   int32
+}
+
+func (m mergedPort) is(q corev1.ServicePort) bool {
+	return m.original == q.Name && m.protocol == q.Protocol && m.number == q.Port
+}
+
+// label is the port's name in DNS.
+func (m mergedPort) label() string { return "_" + m.name + "._" + strings.ToLower(string(m.protocol)) }
+
+// mergedPorts are the ports of C13, with the names of C14.
+func mergedPorts(parts []Part) []mergedPort {
+	var all []mergedPort
+	for _, p := range parts {
+		for _, q := range p.service.Spec.Ports {
+			if !slices.ContainsFunc(all, func(m mergedPort) bool {
+				return m.original == q.Name || m.protocol == q.Protocol && m.number == q.Port
+			}) {
+				all = append(all, mergedPort{q.Name, q.Name, q.Protocol, q.Port})
+			}
+		}
+	}
+	for i := range all {
+		if all[i].name == "" && len(all) > 1 {
+			all[i].name = fmt.Sprintf("%s-%d", strings.ToLower(string(all[i].protocol)), all[i].number)
+		}
+	}
+	return all
+}
+
+// sharedFamilies are those of C15.
+func sharedFamilies(parts []Part) []corev1.IPFamily {
+	var shared []corev1.IPFamily
+	for _, f := range parts[0].service.Spec.IPFamilies {
+		if !slices.ContainsFunc(parts, func(p Part) bool { return !slices.Contains(p.service.Spec.IPFamilies, f) }) {
+			shared = append(shared, f)
+		}
+	}
+	if shared == nil {
+		return parts[0].service.Spec.IPFamilies
+	}
+	return shared
+}

@@ -1,0 +1,76 @@
+package random
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+// TestRandomRun does what users do in three clusters, in random order, while agents, the hub process and DNS servers are
+// killed with SIGKILL and started again. At the end every server must answer every name that could ever have existed as the
+// oracle says (oracle.go), which reads only the members' own objects. Then everything is removed, and nothing
+// may be left.
+//
+// make test runs a short script of one seed; make test-long runs 200 operations with another seed each time.
+//
+// The script continues while processes start and writes are under way, so the timing differs between two runs of a seed; the
+// result must not.
+func TestRandomRun(t *testing.T) {
+	play(t, setup{
+		clusters: []fleettest.Spec{
+			{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true},
+			{Name: "shijiazhuang", Zone: "hebei", Region: "north"},
+			{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true},
+		},
+		// Locations without a cluster: one in a zone without a region, and one without either.
+		elsewhere:  []fleet.Location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}},
+		names:      5,
+		operations: 60,
+	})
+}
+
+// TestCommunities is such a run with five clusters in overlapping communities. The script also moves clusters between communities, once
+// the whole set out of them and back, and limits exports to some clusters. Each server must answer what the exports that its cluster
+// sees make together, and with a cluster's own credentials the hub must show the records of the clusters that it shares a community
+// with, and of no others.
+func TestCommunities(t *testing.T) {
+	play(t, setup{
+		clusters: []fleettest.Spec{
+			{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"red"}},
+			{Name: "shijiazhuang", Zone: "hebei", Region: "north", Communities: []string{"red", "blue"}},
+			{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true, Communities: []string{"blue", "green"}},
+			{Name: "chaoyang", Zone: "beijing", Region: "north", Communities: []string{"green"}},
+			{Name: "pudong", Zone: "shanghai", Region: "south"},
+		},
+		communities: []string{"red", "blue", "green", "default"},
+		names:       3,
+		operations:  24,
+	})
+}
+
+// play starts the clusters and runs one script on them, or as many as runsEnv says.
+func play(t *testing.T, set setup) {
+	t.Helper()
+	seed, runs := Seeds(t)
+	if fleettest.Long {
+		set.operations = 200
+	}
+	f := fleettest.New(t, set.clusters...)
+	servers := []Server{}
+	for _, m := range f.Members {
+		servers = append(servers, Server{m.DNS, m, fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})
+	}
+	for i, at := range set.elsewhere {
+		servers = append(servers, Server{f.Members[1+i].DNSAt(at), f.Members[1+i], at})
+	}
+	for i := range uint64(runs) { //nolint:gosec // a handful
+		if !t.Run(fmt.Sprintf("seed=%d", seed+i), func(t *testing.T) {
+			r := &Run{Fleet: f.For(t), Script: newScript(set, seed+i, int(i)), Servers: servers}
+			r.run()
+		}) {
+			return // the next run would begin with what this one left
+		}
+	}
+}

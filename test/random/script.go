@@ -1,0 +1,161 @@
+package random
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+// Script is the sequence of steps of one run. It follows from the seed alone and doesn't look anything up, so a failed seed
+// repeats the same steps.
+type Script struct {
+	*rand.Rand
+	seed       uint64
+	set        setup
+	Namespaces []string
+	cells      map[cell]*serviceState
+	missing    map[place]bool   // namespaces that a cluster doesn't have
+	in         map[int][]string // the communities that each cluster is in
+	down       map[int]bool     // by the process's number
+	operations []operation
+	kills      int
+}
+
+// setup is what a script is for.
+type setup struct {
+	clusters []fleettest.Spec
+	// elsewhere are the locations of additional DNS servers; each cluster has one at its own. The first reads the second cluster's
+	// objects, and so on.
+	elsewhere []fleet.Location
+	// communities are those that clusters can be put into. Without any, no operation changes which exports a cluster sees.
+	communities []string
+	names       int // of services in each namespace
+	operations  int
+}
+
+// processes is how many processes can be killed.
+func (s setup) processes() int { return 1 + 2*len(s.clusters) + len(s.elsewhere) }
+
+// operation is one step of the script, and its description.
+type operation struct {
+	text string
+	do   func(*Run) error
+}
+
+type place struct {
+	cluster   int
+	namespace string
+}
+
+// cell is a service's place in one cluster.
+type cell struct {
+	place
+	name string
+}
+
+func (c cell) String() string {
+	return fmt.Sprintf("%s/%s in cluster %d", c.namespace, c.name, c.cluster)
+}
+
+// newScript writes the script of a seed. The run's number separates the namespaces of several runs in one fleet.
+func newScript(set setup, seed uint64, run int) *Script {
+	s := &Script{
+		Rand: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
+		seed: seed, set: set, cells: map[cell]*serviceState{}, missing: map[place]bool{}, in: map[int][]string{}, down: map[int]bool{},
+	}
+	for _, ns := range []string{"shop", "bank", "lab", "late"} {
+		s.Namespaces = append(s.Namespaces, fmt.Sprintf("%s-%d", ns, run))
+	}
+	lab, late := s.Namespaces[2], s.Namespaces[3]
+	s.missing[place{2, lab}] = true // for the whole run
+	s.missing[place{1, late}] = true
+	for c := range set.clusters {
+		for _, ns := range s.Namespaces {
+			if p := (place{c, ns}); !s.missing[p] {
+				s.appear(p)
+			}
+		}
+	}
+	if set.communities != nil {
+		s.gather()
+		s.exportEverywhere(s.Namespaces[0])
+	}
+	n := set.operations
+	appears := n/4 + s.IntN(n/2)
+	for i := range n {
+		if i == appears {
+			delete(s.missing, place{1, late})
+			s.appear(place{1, late})
+		}
+		switch {
+		case set.communities == nil:
+		case i == n/2:
+			s.disband()
+		case i == n-n/4:
+			s.gather()
+		}
+		s.step()
+		s.fate()
+		if i%(n/4) == n/4-1 {
+			s.rest()
+		}
+	}
+	return s
+}
+
+// String is the script in words.
+func (s *Script) String() string {
+	var b strings.Builder
+	for i, op := range s.operations {
+		fmt.Fprintf(&b, "%4d %s\n", i, op.text)
+	}
+	return b.String()
+}
+
+func (s *Script) add(do func(*Run) error, format string, args ...any) {
+	s.operations = append(s.operations, operation{fmt.Sprintf(format, args...), do})
+}
+
+func (s *Script) appear(p place) {
+	s.add(func(r *Run) error {
+		return r.Members[p.cluster].Plane.ApplyContext(context.Background(), fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", p.namespace))
+	}, "namespace %s appears in cluster %d", p.namespace, p.cluster)
+}
+
+// rest starts what is down and waits until all answers are right. Without it the script would end before most of its changes
+// had any effect.
+func (s *Script) rest() {
+	clear(s.down)
+	s.add((*Run).rest, "rest until all answers are right")
+}
+
+// fate kills a running process, or starts one that was killed.
+func (s *Script) fate() {
+	if s.IntN(100) >= 20 {
+		return
+	}
+	i := s.IntN(s.set.processes())
+	if s.IntN(3) > 0 {
+		i = s.IntN(1 + len(s.set.clusters)) // agents and the hub process have more to lose
+	}
+	if s.down[i] {
+		s.down[i] = false
+		s.add(func(r *Run) error { return r.Processes()[i].Start(context.Background()) }, "start process %d", i)
+		return
+	}
+	s.kills++
+	kill := func(r *Run) { r.Processes()[i].Kill() }
+	if s.IntN(2) == 0 {
+		s.add(func(r *Run) error {
+			kill(r)
+			return r.Processes()[i].Start(context.Background())
+		}, "kill process %d and start it", i)
+		return
+	}
+	s.down[i] = true
+	s.add(func(r *Run) error { kill(r); return nil }, "kill process %d", i)
+}

@@ -1,0 +1,211 @@
+package random
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// userLabel is on all objects that the users of a random run make.
+const userLabel = "clusterset-test/random"
+
+const userLabels = "labels: {" + userLabel + `: "true"`
+
+// slicesPerService is how many EndpointSlices a Service can have: of IPv4, of IPv6, another of IPv4, and one of FQDNs, which
+// cannot be imported.
+const slicesPerService = 4
+
+var sliceTypes = [slicesPerService]string{"IPv4", "IPv6", "IPv4", "FQDN"}
+
+// serviceState is what a user has made in one place.
+type serviceState struct {
+	kind     string // ClusterIP, NodePort, None for headless, ExternalName; empty where there is no Service
+	families string // the spec's fields about IP families
+	ports    []servicePort
+	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
+	to       *string // whom the Service says it is for
+	slices   [slicesPerService]sliceText
+}
+
+type servicePort struct {
+	name, protocol string
+	number         int
+}
+
+func (p servicePort) String() string { return fmt.Sprintf("%s:%d/%s", p.name, p.number, p.protocol) }
+
+// sliceText is an EndpointSlice's content in YAML's flow style; empty: there is none.
+type sliceText struct{ text string }
+
+// portSets are the ports of Services. Some agree, and some differ by name, number or protocol.
+var portSets = [][]servicePort{
+	{{"http", "TCP", 80}},
+	{{"http", "TCP", 80}},
+	{{"http", "TCP", 80}, {"grpc", "TCP", 9000}},
+	{{"http", "TCP", 8080}},
+	{{"web", "TCP", 80}},
+	{{"dns", "UDP", 53}, {"dns-tcp", "TCP", 53}},
+	{{"", "TCP", 80}},
+	{{"http", "TCP", 80}, {"h3", "UDP", 80}},
+	{{"http", "UDP", 80}},
+}
+
+// newService makes a random Service.
+func (s *Script) newService(c cell, state *serviceState) {
+	state.kind = []string{"ClusterIP", "ClusterIP", "ClusterIP", "NodePort", "None", "None", "None", "ExternalName"}[s.IntN(8)]
+	families := []string{"", "ipFamilyPolicy: PreferDualStack", "ipFamilyPolicy: SingleStack"}
+	if s.set.clusters[c.cluster].DualStack { // others have IPv4 alone, and would refuse these
+		families = append(families, "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6]", "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4]")
+	}
+	state.families = families[s.IntN(len(families))]
+	state.ports = s.newPorts(state.kind)
+	if s.IntN(4) == 0 {
+		state.mark = []string{"labels", "annotations"}[s.IntN(2)]
+	}
+}
+
+func (s *Script) newPorts(kind string) []servicePort {
+	if kind == "None" && s.IntN(8) == 0 {
+		return nil
+	}
+	return portSets[s.IntN(len(portSets))]
+}
+
+func (s *Script) newSlices(c cell, state *serviceState) {
+	for i := range state.slices {
+		if i == 0 || s.IntN(3) == 0 {
+			state.slices[i] = s.newSlice(c, state, i)
+		}
+	}
+}
+
+// newSlice makes the i'th EndpointSlice.
+func (s *Script) newSlice(c cell, state *serviceState, i int) sliceText {
+	var ports, endpoints []string
+	for _, p := range state.ports {
+		switch number := p.number; s.IntN(10) {
+		case 0: // the endpoints have no such port
+		case 1, 2, 3:
+			ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, number))
+		default:
+			ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, 10000+number))
+		}
+	}
+	pool := addressesOf(c.cluster, sliceTypes[i])
+	for i := range pool {
+		pool[i] = strconv.Quote(pool[i])
+	}
+	s.Shuffle(len(pool), func(i, j int) { pool[i], pool[j] = pool[j], pool[i] })
+	ready := s.IntN(8) > 0
+	for range s.IntN(4) {
+		addresses := pool[:1:1]
+		pool = pool[1:]
+		var fields []string
+		if s.IntN(5) < 2 {
+			fields = append(fields, "hostname: "+hostnames[s.IntN(len(hostnames))])
+			if s.IntN(4) == 0 {
+				addresses, pool = append(addresses, pool[0]), pool[1:]
+			}
+		}
+		if s.IntN(5) < 2 {
+			fields = append(fields, "zone: "+[]string{"beijing", "hebei", "shanghai"}[s.IntN(3)])
+		}
+		switch n := s.IntN(10); {
+		case !ready || n < 2:
+			fields = append(fields, "conditions: {ready: false}")
+		case n < 8:
+			fields = append(fields, "conditions: {ready: true}")
+		}
+		fields = append(fields, fmt.Sprintf("addresses: [%s]", strings.Join(addresses, ", ")))
+		endpoints = append(endpoints, fmt.Sprintf("{%s}", strings.Join(fields, ", ")))
+	}
+	return sliceText{fmt.Sprintf("ports: [%s], endpoints: [%s]", strings.Join(ports, ", "), strings.Join(endpoints, ", "))}
+}
+
+var hostnames = []string{"pod-0", "pod-1", "db"}
+
+// addressesOf are those of a cluster's endpoints. The first is the same in all clusters.
+func addressesOf(cluster int, kind string) []string {
+	switch kind {
+	case "FQDN":
+		return []string{"a.example.com", "b.example.com", "c.example.com", "d.example.com", "e.example.com", "f.example.com"}
+	case "IPv6":
+		return []string{
+			"fd00:99::1", fmt.Sprintf("fd00:2%d::1", cluster), fmt.Sprintf("fd00:2%d::2", cluster), fmt.Sprintf("fd00:2%d:1::", cluster),
+			fmt.Sprintf("fd00:2%d::a:b", cluster), fmt.Sprintf("fd00:2%d::4", cluster),
+		}
+	}
+	pool := []string{"10.99.0.1"}
+	for i := range 5 {
+		pool = append(pool, fmt.Sprintf("10.20%d.0.%d", cluster, i+1))
+	}
+	return pool
+}
+
+func (state *serviceState) String() string {
+	var slices []string
+	for i, s := range state.slices {
+		if s.text != "" {
+			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s.text))
+		}
+	}
+	return fmt.Sprintf("%s %v mark=%q for=%q %s %s", state.kind, state.ports, state.mark, deref(state.to), state.families, strings.Join(slices, "; "))
+}
+
+// manifests are the Service and its EndpointSlices.
+func (state *serviceState) manifests(c cell) []string {
+	all := []string{state.serviceManifest(c)}
+	for i := range state.slices {
+		if state.slices[i].text != "" {
+			all = append(all, state.slices[i].manifest(c, i))
+		}
+	}
+	return all
+}
+
+func (state *serviceState) serviceManifest(c cell) string {
+	labels := userLabels
+	var annotations []string
+	switch state.mark {
+	case "labels":
+		labels += `, fabedge.io/global-service: "true"`
+	case "annotations":
+		annotations = append(annotations, `fabedge.io/global-service: "true"`)
+	}
+	if state.to != nil {
+		annotations = append(annotations, fmt.Sprintf("clusterset.dev/export-to: %q", *state.to))
+	}
+	var spec []string
+	switch state.kind {
+	case "ExternalName":
+		spec = append(spec, "type: ExternalName", "externalName: example.com")
+	case "None":
+		spec = append(spec, "clusterIP: None")
+	default:
+		spec = append(spec, "type: "+state.kind)
+	}
+	if state.families != "" && state.kind != "ExternalName" {
+		spec = append(spec, state.families)
+	}
+	var ports []string
+	for _, p := range state.ports {
+		ports = append(ports, fmt.Sprintf("{name: %q, protocol: %s, port: %d}", p.name, p.protocol, p.number))
+	}
+	spec = append(spec, fmt.Sprintf("ports: [%s]", strings.Join(ports, ", ")))
+	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, %s}, annotations: {%s}}, spec: {%s}}",
+		c.namespace, c.name, labels, strings.Join(annotations, ", "), strings.Join(spec, ", "))
+}
+
+func exportManifest(c cell) string {
+	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, %s}}}",
+		c.namespace, c.name, userLabels)
+}
+
+func (s sliceText) manifest(c cell, i int) string {
+	text := s.text
+	if text == "" {
+		text = "ports: [], endpoints: []"
+	}
+	return fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {namespace: %s, name: %s-%d, %s, kubernetes.io/service-name: %s}}, addressType: %s, %s}",
+		c.namespace, c.name, i, userLabels, c.name, sliceTypes[i], text)
+}

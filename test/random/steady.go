@@ -1,0 +1,74 @@
+package random
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+// NewSteady writes a script that makes the services of a run. Those of the first two namespaces stay as they are, so that their answers are
+// known; those of the last change during the run (see Churn).
+func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
+	s := newScript(setup{clusters: clusters, names: 5, operations: 4}, seed, 0) // only for its place in the world; its steps are replaced
+	s.operations, s.cells, s.missing = nil, map[cell]*serviceState{}, map[place]bool{}
+	s.Namespaces = []string{"shop", "bank", "lab"}
+	for cluster := range clusters {
+		for _, ns := range s.Namespaces {
+			s.appear(place{cluster, ns})
+		}
+	}
+	for _, ns := range s.Namespaces[:2] {
+		for n := range s.set.names {
+			for cluster := range clusters {
+				// The first names are exported by one cluster each: they go with it.
+				if n < len(clusters) && n != cluster || n >= len(clusters) && s.IntN(4) == 0 {
+					continue
+				}
+				c := cell{place{cluster, ns}, fmt.Sprintf("svc%d", n)}
+				state := &serviceState{}
+				s.cells[c] = state
+				for state.kind == "" || state.kind == "ExternalName" {
+					s.newService(c, state)
+				}
+				s.newSlices(c, state)
+				s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+				s.export(c, state)
+			}
+		}
+	}
+	// Whatever the seed, some answers show that a northern cluster is Suspect, and others that it has Expired: the other northern
+	// cluster prefers it to the southern one, and the names of a cluster of its own go with it.
+	for north := range 2 {
+		for _, cluster := range []int{north, 2} {
+			c := cell{place{cluster, "shop"}, fmt.Sprint("near", north)}
+			state := &serviceState{kind: "None", ports: portSets[0]}
+			state.slices[0].text = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 80}], endpoints: [{addresses: [10.20%d.0.9]}]", cluster)
+			s.cells[c] = state
+			s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+			s.export(c, state)
+		}
+	}
+	return s
+}
+
+// Churn changes services in the namespace that nobody asks about until the recovery, in clusters other than the one named,
+// whose API server may be down.
+func (r *Run) Churn(steps int, except string) {
+	r.Helper()
+	s := r.Script
+	standing := s.Namespaces
+	s.operations, s.Namespaces = nil, standing[len(standing)-1:]
+	lab := s.Namespaces[0]
+	for i, m := range r.Members {
+		s.missing[place{i, lab}] = m.Spec.Name == except
+	}
+	for len(s.operations) < steps {
+		s.step()
+	}
+	s.Namespaces = standing
+	// A drain would change what all names answer.
+	s.operations = slices.DeleteFunc(s.operations, func(op operation) bool { return strings.HasPrefix(op.text, "drain") })
+	r.Play()
+}

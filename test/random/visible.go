@@ -1,0 +1,202 @@
+package random
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/test/fleettest"
+)
+
+// communities are those that a cluster is in, though its MemberCluster may name none (C18).
+func (c *View) communities() []string {
+	if len(c.In) == 0 {
+		return []string{"default"}
+	}
+	return c.In
+}
+
+// peer says whether two clusters see each other's exports, as far as these are for all (C18).
+func (c *View) peer(o *View) bool {
+	return c == o || slices.ContainsFunc(c.communities(), func(name string) bool { return slices.Contains(o.communities(), name) })
+}
+
+// communities says whether the set has any (C27).
+func (w *World) communities() bool {
+	return slices.ContainsFunc(w.Clusters, func(c *View) bool {
+		return slices.ContainsFunc(c.In, func(name string) bool { return name != "default" })
+	})
+}
+
+// exportedTo returns whom an export names; only is false if it names nobody because it is for all. If the ServiceExport doesn't say, the
+// Service does (C19).
+func exportedTo(s *corev1.Service, e *mcsv1beta1.ServiceExport) (to []string, only bool) {
+	text, only := e.Annotations["clusterset.dev/export-to"]
+	if !only {
+		text, only = s.Annotations["clusterset.dev/export-to"]
+	}
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), only
+}
+
+// isFor says whether a cluster imports the export (C18, C19).
+func (p Part) isFor(viewer *View) bool {
+	if p.View == viewer || !p.only {
+		return p.peer(viewer)
+	}
+	named := func(name string) bool { return slices.Contains(p.to, name) }
+	return p.peer(viewer) && (named(viewer.Name) || slices.ContainsFunc(viewer.communities(), named))
+}
+
+// visible returns a service's parts that a cluster sees, the winner among them first.
+func (w *World) visible(viewer *View, key types.NamespacedName) []Part {
+	return slices.DeleteFunc(w.Parts(key), func(p Part) bool { return !p.isFor(viewer) })
+}
+
+// conditions returns an error about a ServiceExport whose conditions say something else than is so, or that name clusters of which its
+// own cluster isn't to know what they export.
+func (w *World) conditions() error {
+	var errs []error
+	for _, key := range w.Keys() {
+		for _, p := range w.Parts(key) {
+			all := p.exports[key].Status.Conditions
+			for kind, want := range map[string]string{"Conflict": w.conflict(p, key), "clusterset.dev/Visible": w.importers(p)} {
+				got := "none"
+				if c := fleettest.Condition(all, kind); c != nil {
+					got = fmt.Sprintf("%s %s, naming %s", c.Status, c.Reason, w.named(p, c.Message))
+				}
+				if got != want {
+					errs = append(errs, fmt.Errorf("%s: ServiceExport %s: the condition %s is %s; want %s", p.Name, key, kind, got, want))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// named are the other clusters that a message to a part's owner names.
+func (w *World) named(p Part, message string) (names []string) {
+	for _, c := range w.Clusters {
+		if c.Name != p.Name && strings.Contains(message, c.Name) {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// conflict is the condition Conflict of an export (C16), which names who wins and who differs.
+func (w *World) conflict(p Part, key types.NamespacedName) string {
+	seen := w.visible(p.View, key)
+	var reasons []string
+	named := map[string]bool{}
+	for _, of := range []struct {
+		reason string
+		value  func(Part) string
+	}{
+		{"IPFamilyConflict", func(p Part) string {
+			return fmt.Sprint(slices.Sorted(slices.Values(p.service.Spec.IPFamilies)))
+		}},
+		{"PortConflict", func(p Part) string {
+			ports := map[string]bool{}
+			for _, q := range p.service.Spec.Ports {
+				ports[fmt.Sprint(q.Name, q.Protocol, q.Port)] = true
+			}
+			return fmt.Sprint(slices.Sorted(maps.Keys(ports)))
+		}},
+		{"TypeConflict", func(p Part) string { return fmt.Sprint(p.headless()) }},
+	} {
+		differ := slices.DeleteFunc(slices.Clone(seen), func(o Part) bool { return of.value(o) == of.value(seen[0]) })
+		if len(differ) > 0 {
+			reasons = append(reasons, of.reason)
+			for _, o := range append(differ, seen[0]) {
+				named[o.Name] = o.Name != p.Name
+			}
+		}
+	}
+	if reasons == nil {
+		return "False NoConflicts, naming []"
+	}
+	maps.DeleteFunc(named, func(_ string, other bool) bool { return !other })
+	var names []string
+	for _, c := range w.Clusters {
+		if named[c.Name] {
+			names = append(names, c.Name)
+		}
+	}
+	return fmt.Sprintf("True %s, naming %s", strings.Join(reasons, ","), names)
+}
+
+// importers is the condition Visible of an export (C19).
+func (w *World) importers(p Part) string {
+	if p.tooOld || !p.only && !w.communities() {
+		return "none"
+	}
+	var names []string
+	for _, c := range w.Clusters {
+		if c != p.View && p.isFor(c) {
+			names = append(names, c.Name)
+		}
+	}
+	if names == nil {
+		return "False NoPeers, naming []"
+	}
+	return fmt.Sprintf("True Peers, naming %s", names)
+}
+
+// readable returns an error unless each cluster's own credentials on the hub read the records of exactly those clusters that it shares a
+// community with, and the hub says that this is enforced (C27).
+func (r *Run) readable(w *World) error {
+	var errs []error
+	limited := w.communities()
+	for i, m := range r.Members {
+		said, want := "none", "none"
+		var mc clustersetv1alpha1.MemberCluster
+		if err := r.Hub.Get("", m.Spec.Name, &mc); err != nil {
+			return err
+		}
+		if c := fleettest.Condition(mc.Status.Conditions, "CommunitiesEnforced"); c != nil {
+			said = fmt.Sprint(c.Status, " ", c.Reason)
+		}
+		switch {
+		case limited && r.TooOld == "":
+			want = "True Enforced"
+		case limited && r.TooOld == m.Spec.Name:
+			want = "False AgentTooOld"
+		case limited:
+			want = "False WaitsForAgents"
+		}
+		if said != want {
+			errs = append(errs, fmt.Errorf("CommunitiesEnforced of %s is %s, want %s", m.Spec.Name, said, want))
+		}
+		onHub, err := dynamic.NewForConfig(m.OnHub())
+		if err != nil {
+			return err
+		}
+		everybody := !limited || r.TooOld != ""
+		may := map[string]bool{"": everybody} // by namespace
+		for _, of := range w.Clusters {
+			may["clusterset-member-"+of.Name] = everybody || w.Clusters[i].peer(of)
+		}
+		for _, kind := range []string{"exportedservices", "exportedendpoints"} {
+			records := onHub.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: kind})
+			for namespace, want := range may {
+				_, err := records.Namespace(namespace).List(context.Background(), metav1.ListOptions{Limit: 1})
+				if forbidden := apierrors.IsForbidden(err); err != nil && !forbidden || forbidden == want {
+					errs = append(errs, fmt.Errorf("%s reads %s in %q: %w; want that it may: %v", m.Spec.Name, kind, namespace, err, want))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
