@@ -23,12 +23,12 @@ TESTED  := test/chart image
 # what they test as processes: the race detector would see nothing, and Helm's library would compile with it for minutes.
 CHART_TESTS := $(GO) -C test/chart test -timeout 20m -count=1 ./...
 
-# Packages whose tests start a hub and members, with agents and DNS as processes.
-FLEET_TESTS := ./test/e2e ./test/random ./test/chaos
+# Packages whose tests start a hub and members, with agents and DNS as processes. test/chaos is for make chaos.
+FLEET_TESTS := ./test/e2e ./test/random
 
 # Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
 # built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
-PROGRAM_TESTS := ./test/e2e ./test/datapath ./test/random ./test/chaos ./test/console ./test/docs
+PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/console ./test/docs ./test/chaos
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.

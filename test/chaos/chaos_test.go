@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// timeEnv is how long to inject faults, such as "10m". Unset, the short form runs: a few faults, once each.
+	// timeEnv is how long to inject faults, such as "10m": each at least once. make chaos sets it.
 	timeEnv = "CLUSTERSET_CHAOS"
 	// faultEnv selects faults by parts of their names, separated by semicolons.
 	faultEnv = "CLUSTERSET_CHAOS_FAULT"
@@ -34,10 +34,10 @@ const (
 //
 // The seed decides the faults, their victims and durations, and what users do meanwhile.
 func TestChaos(t *testing.T) {
+	budget := skipUnlessAsked(t)
 	seed, _ := random.Seeds(t)
 	c := newRun(t, seed)
-	faults, budget := c.selected()
-	c.short = budget == 0
+	faults := c.selected()
 	began := time.Now()
 	for round := 0; ; round++ {
 		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
@@ -70,7 +70,6 @@ type run struct {
 	wires  *wires
 	prober *prober
 	table  *table
-	short  bool
 
 	// The fault under way:
 	fault  fault
@@ -86,8 +85,6 @@ type fault struct {
 	group, name string
 	// promise is the expected effect, in the table's words.
 	promise string
-	// short includes it in the short form.
-	short bool
 	// silent makes the hub process suspect silent members within seconds.
 	silent bool
 	// does injects it, and ends it.
@@ -99,28 +96,35 @@ func (f fault) String() string { return f.group + ": " + f.name }
 // noChange is the promise of most faults.
 const noChange = "no answer changes"
 
-// selected returns the faults to inject and how long to continue.
-func (c *run) selected() ([]fault, time.Duration) {
-	c.Helper()
-	all := allFaults()
-	var budget time.Duration
-	if s := os.Getenv(timeEnv); s != "" {
-		var err error
-		if budget, err = time.ParseDuration(s); err != nil {
-			c.Fatalf("%s: %v", timeEnv, err)
-		}
+// skipUnlessAsked returns how long to inject faults, and skips the test unless make chaos runs it: half an hour of faults, or programs
+// of another version to compile, are too much for each change.
+func skipUnlessAsked(t *testing.T) time.Duration {
+	t.Helper()
+	s := os.Getenv(timeEnv)
+	if s == "" {
+		t.Skipf("part of make chaos, which sets %s", timeEnv)
 	}
+	budget, err := time.ParseDuration(s)
+	if err != nil {
+		t.Fatalf("%s: %v", timeEnv, err)
+	}
+	return budget
+}
+
+// selected returns the faults to inject.
+func (c *run) selected() []fault {
+	c.Helper()
 	words := os.Getenv(faultEnv)
-	picked := slices.DeleteFunc(all, func(f fault) bool {
-		if words != "" {
-			return !slices.ContainsFunc(strings.Split(words, ";"), func(w string) bool { return strings.Contains(f.String(), w) })
-		}
-		return budget == 0 && !f.short
+	if words == "" {
+		return allFaults()
+	}
+	picked := slices.DeleteFunc(allFaults(), func(f fault) bool {
+		return !slices.ContainsFunc(strings.Split(words, ";"), func(w string) bool { return strings.Contains(f.String(), w) })
 	})
 	if len(picked) == 0 {
 		c.Fatalf("%s=%q names no fault", faultEnv, words)
 	}
-	return picked, budget
+	return picked
 }
 
 func allFaults() []fault {
@@ -259,11 +263,8 @@ func (c *run) mend() {
 // watch waits while the prober asks. There is nothing to poll for: the test is about what doesn't happen.
 func (c *run) watch(d time.Duration) { <-time.After(d) }
 
-// between returns a random duration; a shorter one in the short form.
+// between returns a random duration.
 func (c *run) between(from, to time.Duration) time.Duration {
-	if c.short {
-		to = from + (to-from)/4
-	}
 	return from + time.Duration(c.Int64N(int64(to-from)))
 }
 

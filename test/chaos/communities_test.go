@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -76,9 +75,7 @@ const beforeCommunities = "3562fc1"
 // changes, until that agent is upgraded. Then the rights follow, and when the clusters are taken out of the community that they all share,
 // no name goes that stays allowed.
 func TestUpgradeIntoCommunities(t *testing.T) {
-	if os.Getenv(timeEnv) == "" {
-		t.Skipf("compiles another version: part of make chaos, which sets %s", timeEnv)
-	}
+	skipUnlessAsked(t)
 	bin := buildPrevious(t, beforeCommunities)
 	seed, _ := random.Seeds(t)
 	to := map[string][]string{"xicheng": {"north"}, "shijiazhuang": {"north", "south"}, "minhang": {"south"}}

@@ -34,7 +34,7 @@ var processFaults = []fault{
 		c.watch(c.between(2*time.Second, 15*time.Second))
 		c.victim.Agent.Resume()
 	}},
-	{group: "agent", name: "SIGKILL, gone for long", promise: goesAndReturns, short: true, silent: true, does: func(c *run) {
+	{group: "agent", name: "SIGKILL, gone for long", promise: goesAndReturns, silent: true, does: func(c *run) {
 		c.victim.KillAgent()
 		c.fallsSilent()
 		c.churn(5)
@@ -70,7 +70,7 @@ var processFaults = []fault{
 	}},
 
 	{group: "DNS server", name: "SIGTERM, started again", promise: silentOnly, does: func(c *run) { c.restartDNS(func() { c.victim.DNS.Stop() }) }},
-	{group: "DNS server", name: "SIGKILL, started again", promise: silentOnly, short: true, does: func(c *run) { c.restartDNS(c.victim.DNS.Kill) }},
+	{group: "DNS server", name: "SIGKILL, started again", promise: silentOnly, does: func(c *run) { c.restartDNS(c.victim.DNS.Kill) }},
 	{group: "DNS server", name: "SIGSTOP, SIGCONT", promise: silentOnly, does: func(c *run) {
 		c.prober.excuse(c.victimServer(), true)
 		c.victim.DNS.Pause()

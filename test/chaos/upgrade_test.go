@@ -27,9 +27,7 @@ const (
 // upgrades again, members first both times. No answer may change, and what users change meanwhile must be right at every
 // step.
 func TestUpgrade(t *testing.T) {
-	if os.Getenv(timeEnv) == "" {
-		t.Skipf("compiles another version: part of make chaos, which sets %s", timeEnv)
-	}
+	skipUnlessAsked(t)
 	present, old := filepath.Dir(fleettest.Binaries().Clusterset), buildPrevious(t, cmp.Or(os.Getenv(previousEnv), previous))
 	seed, _ := random.Seeds(t)
 	c := newRun(t, seed, func(f *fleettest.Fleet) {
