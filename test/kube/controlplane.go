@@ -15,8 +15,9 @@ import (
 )
 
 // startTimeout bounds the start of one process. A start takes seconds, but
-// longer while the rest of the test suite compiles.
-const startTimeout = 2 * time.Minute
+// longer while the rest of the test suite compiles: on a busy machine,
+// kube-apiserver once waited 77 s before it created the default roles.
+const startTimeout = 5 * time.Minute
 
 // ControlPlane is a running Kubernetes control plane. The methods that start
 // and stop its processes are for one goroutine at a time; the rest are safe for
