@@ -28,7 +28,7 @@ FLEET_TESTS := ./test/e2e ./test/random
 
 # Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
 # built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
-PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/console ./test/docs ./test/chaos
+PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./test/chaos
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.

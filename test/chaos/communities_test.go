@@ -69,7 +69,7 @@ func (c *run) staying(in map[string][]string) []answers {
 }
 
 // beforeCommunities is a commit of before communities. TestUpgrade builds the same, so that it is compiled once.
-const beforeCommunities = "3562fc1"
+const beforeCommunities = "133d18d"
 
 // TestUpgradeIntoCommunities gives communities to a set in which one agent is of a version before them. Nothing is enforced, and nothing
 // changes, until that agent is upgraded. Then the rights follow, and when the clusters are taken out of the community that they all share,

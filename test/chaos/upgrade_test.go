@@ -19,7 +19,7 @@ import (
 const (
 	// previousEnv is the commit of the previous version.
 	previousEnv = "CLUSTERSET_PREVIOUS"
-	previous    = "3562fc1"
+	previous    = "133d18d"
 )
 
 // TestUpgrade runs the previous version and this one side by side (hub process, agents and DNS servers) while every exported
