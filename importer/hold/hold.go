@@ -102,7 +102,7 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	}
 	// The caches need no request, which many members would make at once.
 	known := h.Guard.known(ctx)
-	withdrawn, first, vanished := !removal.Other, time.Duration(math.MaxInt64), time.Duration(-1)
+	withdrawn, first, vanished, ask := !removal.Other, time.Duration(math.MaxInt64), time.Duration(-1), false
 	var d Decision
 	if known == nil {
 		for _, p := range removal.Missing {
@@ -116,7 +116,9 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 			var lost *LostError
 			switch {
 			case errors.Is(err, errVanished):
-				again, vanished = vanishedRetry, max(vanished, h.Clock.Since(since[p]))
+				missing := h.Clock.Since(since[p])
+				again, vanished = vanishedRetry, max(vanished, missing)
+				ask = ask || missing < vanishedRetry && h.Departures.grace(p) == unseenGrace
 			case errors.Is(err, errUnread): // also if the hub has lost the kind
 				if vanished = max(vanished, h.Clock.Since(since[p])); vanished < h.Spread+vanishedRetry {
 					again = vanishedRetry
@@ -134,8 +136,8 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	switch {
 	case known == nil && len(d.Retained) == len(removal.Missing) && !removal.Other:
 		// Nothing is removed. Ask the hub anyway: if it has lost a kind of record, and serves it again before anything would be removed,
-		// the Guard must have noticed.
-		if h.Spread <= vanished && vanished < h.Spread+vanishedRetry {
+		// the Guard must have noticed. If the watch was interrupted, that may be about to happen.
+		if ask || h.Spread <= vanished && vanished < h.Spread+vanishedRetry {
 			_ = h.Guard.MayDelete(ctx)
 		}
 		return d

@@ -191,12 +191,25 @@ func TestHold(t *testing.T) {
 //
 // With communities, no records of a deleted kind can be read.
 func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
-	for name, unread := range map[string]bool{"read": false, "unread while it is away": true} {
-		t.Run(name, func(t *testing.T) { noticesAShortLossOfAKind(t, unread) })
+	for name, c := range map[string]shortLoss{
+		"read":                                  {back: 5 * time.Second, grace: VanishedGrace, asked: 1},
+		"unread while it is away":               {back: 5 * time.Second, grace: VanishedGrace, asked: 1, unread: true},
+		"back before this member's turn to ask": {back: 2 * time.Second, grace: unseenGrace, asked: 2},
+	} {
+		t.Run(name, func(t *testing.T) { c.isNoticed(t) })
 	}
 }
 
-func noticesAShortLossOfAKind(t *testing.T, unread bool) {
+// shortLoss is a loss of a kind of record that ends after back.
+type shortLoss struct {
+	back  time.Duration
+	grace time.Duration // for the missing record
+	asked int           // how often the member asks the hub while it keeps the record
+	// unread says that the records can't be read during the loss.
+	unread bool
+}
+
+func (c shortLoss) isNoticed(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	clock := clocktesting.NewFakePassiveClock(began)
 	var refuses error
@@ -211,23 +224,24 @@ func noticesAShortLossOfAKind(t *testing.T, unread bool) {
 	h := &Hold{
 		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
 		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Spread: 3 * time.Second,
-		Unread: func(string) bool { return unread && refuses != nil },
+		Unread: func(string) bool { return c.unread && refuses != nil },
 	}
 	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
+	h.Departures.note(p, false, c.grace == unseenGrace)
 	refuses = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
-	for at := time.Duration(0); at < VanishedGrace; at += vanishedRetry {
-		if at == 5*time.Second {
+	for at := time.Duration(0); at < c.grace; at += vanishedRetry {
+		if at == c.back {
 			refuses = nil
 		}
 		clock.SetTime(began.Add(at))
-		if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 1 || d.Retry != vanishedRetry && (!unread || at <= h.Spread) {
+		if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 1 || d.Retry != vanishedRetry && (!c.unread || at <= h.Spread) {
 			t.Errorf("after %s: %+v", at, d)
 		}
 	}
-	if asked != 2 { // for each kind
+	if asked != 2*c.asked { // for each kind
 		t.Errorf("asked %d times", asked)
 	}
-	clock.SetTime(began.Add(VanishedGrace))
+	clock.SetTime(began.Add(c.grace))
 	if d := h.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); !d.Refused || !errors.Is(d.Why, ErrLost) {
 		t.Errorf("the kind was away a moment ago: %+v", d)
 	}

@@ -14,6 +14,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
@@ -130,10 +131,13 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 
 // exportedNames returns the exported names of the ports that have another name here. The exported name is empty for a port that got
 // a name only because there are others (merge.Port). This cluster's own Service has the same information as its record, which may be
-// out of reach.
+// out of reach. A port that one cluster exports with a name and another without keeps the name: only the oldest one's counts.
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
+		if !merge.MayStandFor(have.Name, have.Protocol, have.Port) {
+			continue
+		}
 		if in.Own != nil {
 			for _, p := range in.Own.Ports {
 				if p.Name == "" && p.Port == have.Port && p.Protocol == have.Protocol {

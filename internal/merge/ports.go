@@ -76,9 +76,19 @@ func unitePorts(byAge []Export) []Port {
 	return ports
 }
 
+// MayStandFor reports whether a port with this name may have been exported without one (Port.Name).
+func MayStandFor(name string, protocol corev1.Protocol, port int32) bool {
+	more, ok := strings.CutPrefix(name, baseName(protocol, port))
+	return name == "" || ok && (more == "" || more[0] == '-')
+}
+
+func baseName(protocol corev1.Protocol, port int32) string {
+	return fmt.Sprintf("%s-%d", strings.ToLower(string(protocol)), port)
+}
+
 // nameFor returns a name that no other port has.
 func nameFor(p Port, taken map[string]int) string {
-	base := fmt.Sprintf("%s-%d", strings.ToLower(string(p.Protocol)), p.Port)
+	base := baseName(p.Protocol, p.Port)
 	name := base
 	for i := 2; ; i++ {
 		if _, ok := taken[name]; !ok {
