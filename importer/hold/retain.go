@@ -135,7 +135,7 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
-		if !merge.MayStandFor(have.Name, have.Protocol, have.Port) {
+		if !merge.IsGenerated(have.Name, have.Protocol, have.Port) {
 			continue
 		}
 		if in.Own != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -76,10 +77,14 @@ func unitePorts(byAge []Export) []Port {
 	return ports
 }
 
-// MayStandFor reports whether a port with this name may have been exported without one (Port.Name).
-func MayStandFor(name string, protocol corev1.Protocol, port int32) bool {
+// IsGenerated reports whether a port's name is one that a port without a name gets (Port.Name).
+func IsGenerated(name string, protocol corev1.Protocol, port int32) bool {
 	more, ok := strings.CutPrefix(name, baseName(protocol, port))
-	return name == "" || ok && (more == "" || more[0] == '-')
+	if !ok || more == "" {
+		return ok
+	}
+	_, err := strconv.ParseUint(more[1:], 10, 8)
+	return more[0] == '-' && err == nil
 }
 
 func baseName(protocol corev1.Protocol, port int32) string {

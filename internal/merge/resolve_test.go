@@ -431,3 +431,14 @@ func TestConflictMessagesStayShort(t *testing.T) {
 		t.Errorf("message has %d bytes: %.300s", len(message), message)
 	}
 }
+
+// A port's name is taken back only if it can have been generated.
+func TestIsGenerated(t *testing.T) {
+	for name, want := range map[string]bool{
+		"tcp-80": true, "tcp-80-2": true, "": false, "http": false, "udp-80": false, "tcp-8": false, "tcp-805": false, "tcp-80-": false, "tcp-80-web": false, "tcp-80-+2": false,
+	} {
+		if got := merge.IsGenerated(name, corev1.ProtocolTCP, 80); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}
