@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -81,6 +82,10 @@ func TestPolicyTravels(t *testing.T) {
 			said: `service.metadata.labels: Invalid value: "clusterset.dev/export-to": must`,
 		},
 		{
+			name: "a flood of misspelled annotations", export: misspelled(100),
+			said: `metadata.annotations: Invalid value: "clusterset.dev/wrong-02": must`,
+		},
+		{
 			name: "a flood of garbage", export: annotations{api.AnnotationPrefer: "zone " + strings.Repeat("x", 100_000)},
 			said: `clusterset.dev/prefer]: Invalid value: "zone xxx`,
 		},
@@ -105,9 +110,21 @@ func TestPolicyTravels(t *testing.T) {
 			if ready.Reason != string(mcsv1beta1.ServiceExportReasonExported) || len(ready.Message) > 1000 {
 				t.Errorf("the condition is %+v", ready)
 			}
+			if len(d.LeftOut) > maxUnknownKeys {
+				t.Errorf("%d errors are reported", len(d.LeftOut))
+			}
 			if c.said == "" && len(d.LeftOut) > 0 || c.said != "" && !strings.Contains(ready.Message, c.said) {
 				t.Errorf("the condition says %s\nwant %s", ready.Message, c.said)
 			}
 		})
 	}
+}
+
+// misspelled are annotations with our prefix that mean nothing.
+func misspelled(n int) map[string]string {
+	annotations := map[string]string{}
+	for i := range n {
+		annotations[fmt.Sprintf("%s/wrong-%02d", api.Domain, i)] = "x"
+	}
+	return annotations
 }

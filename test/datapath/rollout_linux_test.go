@@ -293,15 +293,33 @@ func (a *asker) blocked() bool {
 	}); err != nil {
 		return false
 	}
-	local := netip.MustParseAddrPort(a.conn.LocalAddr().String())
-	original := fmt.Sprintf(" src=%s dst=%s sport=53 dport=%d ", a.vip, local.Addr(), local.Port())
+	return blocks(entries, a.vip, netip.MustParseAddrPort(a.conn.LocalAddr().String()))
+}
+
+// blocks looks for that entry in the lines of nf_conntrack.
+func blocks(entries []byte, vip netip.Addr, socket netip.AddrPort) bool {
+	original := fmt.Appendf(nil, " src=%s dst=%s sport=53 dport=%d ", vip, socket.Addr(), socket.Port())
 	for line := range bytes.Lines(entries) {
 		// An entry has two such groups, that of its first packet and that of its replies.
-		if i := bytes.Index(line, []byte(original)); i >= 0 && !bytes.Contains(line[:i], []byte(" src=")) {
+		if i := bytes.Index(line, original); i >= 0 && !bytes.Contains(line[:i], []byte(" src=")) {
 			return true
 		}
 	}
 	return false
+}
+
+// The entries of a socket that got no answers any more, and of one that works.
+func TestBlocks(t *testing.T) {
+	entries := []byte(`ipv4     2 udp      17 25 src=10.201.1.200 dst=10.201.2.252 sport=1053 dport=39637 [UNREPLIED] src=10.201.2.252 dst=10.201.1.200 sport=39637 dport=1053 mark=0 use=1
+ipv4     2 udp      17 117 src=10.101.164.196 dst=10.201.2.252 sport=53 dport=39637 src=10.201.2.252 dst=10.101.164.196 sport=39637 dport=53 [ASSURED] mark=0 use=1
+ipv4     2 udp      17 117 src=10.201.2.252 dst=10.101.164.196 sport=39638 dport=53 src=10.101.164.196 dst=10.201.2.252 sport=53 dport=39638 [ASSURED] mark=0 use=1
+`)
+	for port, want := range map[uint16]bool{39637: true, 39638: false, 3963: false} {
+		socket := netip.AddrPortFrom(netip.MustParseAddr("10.201.2.252"), port)
+		if got := blocks(entries, netip.MustParseAddr("10.101.164.196"), socket); got != want {
+			t.Errorf("%s: %t", socket, got)
+		}
+	}
 }
 
 func (a *asker) ask(namespace string) error {

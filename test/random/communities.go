@@ -17,17 +17,21 @@ import (
 func (s *Script) exportEverywhere(namespace string) {
 	for cluster := range s.set.clusters {
 		for n := range 2 {
-			c := cell{place{cluster, namespace}, fmt.Sprintf("svc%d", n)}
-			state := &serviceState{}
-			s.cells[c] = state
-			for state.kind == "" || state.kind == "ExternalName" {
-				s.newService(c, state)
-			}
-			s.newSlices(c, state)
-			s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
-			s.export(c, state)
+			s.createExported(cell{place{cluster, namespace}, fmt.Sprintf("svc%d", n)})
 		}
 	}
+}
+
+// createExported creates a service that can be exported, and exports it.
+func (s *Script) createExported(c cell) {
+	state := &serviceState{}
+	s.cells[c] = state
+	for state.kind == "" || state.kind == "ExternalName" {
+		s.newService(c, state)
+	}
+	s.newSlices(c, state)
+	s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+	s.export(c, state)
 }
 
 // changeSight changes which exports clusters see: by the communities of a cluster, or by the annotation of an export.

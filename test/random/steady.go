@@ -26,15 +26,7 @@ func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
 				if n < len(clusters) && n != cluster || n >= len(clusters) && s.IntN(4) == 0 {
 					continue
 				}
-				c := cell{place{cluster, ns}, fmt.Sprintf("svc%d", n)}
-				state := &serviceState{}
-				s.cells[c] = state
-				for state.kind == "" || state.kind == "ExternalName" {
-					s.newService(c, state)
-				}
-				s.newSlices(c, state)
-				s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
-				s.export(c, state)
+				s.createExported(cell{place{cluster, ns}, fmt.Sprintf("svc%d", n)})
 			}
 		}
 	}
