@@ -98,7 +98,7 @@ func TestMadeNamesAreValidAndLastForever(t *testing.T) {
 	if errs := validation.IsDNS1035Label(DerivedServiceName(long, long)); len(errs) > 0 {
 		t.Errorf("derived Service: %v", errs)
 	}
-	// These are in clusters: another hash would give every ServiceImport another ClusterSetIP on upgrade.
+	// These names exist in clusters. Another hash would give every ServiceImport a new ClusterSetIP on upgrade.
 	if got, want := DerivedServiceName("shop", "web"), "derived-97375646b1deb3d2"; got != want {
 		t.Errorf("DerivedServiceName = %q; want %q", got, want)
 	}

@@ -9,7 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// A field that sameSliceEndpoint forgets would never be updated: each of an Endpoint's fields makes a difference.
+// If sameSliceEndpoint ignored a field, that field would never be updated. So a difference in any of an Endpoint's
+// fields must count.
 func TestSameSliceEndpointSeesEachField(t *testing.T) {
 	text, no := "x", false
 	full := discoveryv1.Endpoint{

@@ -25,14 +25,14 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Whatever the order in which records come and go, the first of a cluster have room, and who gets or loses it is said.
-// Rule C35 of docs/spec/control-plane.md.
+// In whatever order records come and go, a cluster's first records have room, and add and remove return the service that gains or loses
+// it. Rule C35 of docs/spec/control-plane.md.
 func TestCaps(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	passed := []int{}
 	c := newCaps(5, func(_ context.Context, _ string, exports, _ int) { passed = append(passed, exports) })
 	there := map[string]*clustersetv1alpha1.ExportedService{}
-	room := map[string]bool{} // as the enqueued services have it
+	room := map[string]bool{} // as last computed for the services that were enqueued
 	for i := range 2000 {
 		name := fmt.Sprintf("s%d", rng.IntN(12))
 		record := there[name]
@@ -97,8 +97,9 @@ func TestCaps(t *testing.T) {
 	}
 }
 
-// A member's credentials publish many services and, for a service of another member, claim an impossible age. The other members keep their
-// addresses, and import no more of this cluster's services than the cap. CAPS=6000 publishes that many, against the default cap.
+// An attacker with a member's credentials publishes many services and claims an impossible age for a service of another member. The other
+// members keep their addresses, and import no more of this cluster's services than the cap allows. CAPS=6000 publishes that many, against
+// the default cap.
 func TestOneMemberCannotFillTheOthers(t *testing.T) {
 	publish, limit := 12, 5
 	if n, err := strconv.Atoi(os.Getenv("CAPS")); err == nil {
@@ -114,7 +115,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 
 	w.onHub(strings.NewReplacer("2026-01-01", "1970-01-01", "ClusterSetIP", "Headless", "clusterIPs: [10.3.0.1]", "").
 		Replace(records.Exported("thief", "shop", "web", "10.3.0.1", "10.13.0.5")))
-	for i := range publish { // of one second the order is by name
+	for i := range publish { // created within the same second, so their names decide the order
 		w.hubCreate(records.Exported("thief", "fill", fmt.Sprintf("x%04d", i), "10.3.0.1", "10.13.0.6"))
 	}
 	limited := func() error {
@@ -122,7 +123,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 		if err := w.client.List(t.Context(), &services, client.InNamespace("fill"), client.MatchingLabels(desired.Labels())); err != nil {
 			return err
 		}
-		if n := len(services.Items); n != limit-1 { // shop/web is the first
+		if n := len(services.Items); n != limit-1 { // shop/web takes the first place
 			return fmt.Errorf("%d Services in fill, want %d", n, limit-1)
 		}
 		return nil
@@ -153,7 +154,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 		return fmt.Errorf("no Event names the thief")
 	})
 
-	// One of the first is withdrawn, and the next one is imported; never more than the cap.
+	// After one of the first is withdrawn, the next one is imported, but never more than the cap allows.
 	w.withdraw(records.Exported("thief", "fill", "x0000", "10.3.0.1", "10.13.0.6"))
 	kube.Eventually(t, soon, func() error {
 		next := fmt.Sprintf("x%04d", limit-1)
@@ -169,7 +170,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 	}
 }
 
-// hubCreate is onHub for much: it doesn't wait until each kind can be applied.
+// hubCreate creates many objects faster than onHub, because it doesn't wait until each kind can be applied.
 func (w *world) hubCreate(manifests string) {
 	w.t.Helper()
 	for _, o := range records.Decode(w.t, manifests) {

@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// What this agent's own flags exclude is deleted at once (rule C46 of docs/spec/control-plane.md), while deletions that depend on the hub
-// still wait: here until this cluster's exports are on the hub (C40).
+// Services that this agent's own flags exclude are deleted at once (rule C46 of docs/spec/control-plane.md). Deletions that depend on the
+// hub still wait: here until this cluster's exports are on the hub (C40).
 func TestExcludedImportsGoAtOnce(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -24,7 +24,7 @@ func TestExcludedImportsGoAtOnce(t *testing.T) {
 	w.withdraw(ledger)
 	run = w.start(Options{ExcludeNamespaces: []string{"shop"}, Exported: make(chan struct{})})
 	w.gone("shop", "web")
-	kube.Eventually(t, soon, func() error { // a service that waits is checked repeatedly
+	kube.Eventually(t, soon, func() error { // a waiting service is checked repeatedly
 		if n := reconciles(t) - run.reconcilesNow; n < 6 {
 			return fmt.Errorf("worked on %v services", n)
 		}

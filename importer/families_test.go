@@ -32,7 +32,8 @@ func TestFamilies(t *testing.T) {
 	}
 	v6 := o.serviceImport.Spec.IPs[0]
 
-	// A second cluster has IPv4 alone: IPv6 would reach some of the backends only. It comes back, the same, when it leaves.
+	// A second cluster has only IPv4. IPv6 would reach only some of the backends, so it is removed. When the second cluster
+	// leaves, the same IPv6 address comes back.
 	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	o = w.imported("shop", "web", 2)
 	if got := o.serviceImport.Spec; len(got.IPs) != 1 || !slices.Equal(got.IPFamilies, []corev1.IPFamily{"IPv4"}) {
@@ -45,7 +46,7 @@ func TestFamilies(t *testing.T) {
 	}
 }
 
-// TestAnOldMemberOfOneFamily has ServiceImport v1alpha1 alone and no IPv6.
+// TestAnOldMemberOfOneFamily imports into a member that only has ServiceImport v1alpha1 and no IPv6.
 func TestAnOldMemberOfOneFamily(t *testing.T) {
 	w := newWorld(t)
 	for _, crd := range kube.MCSCRDs() {
@@ -90,7 +91,7 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	}
 	w.quiet(run, 1)
 	before := run.local.written()
-	w.onHub(records.Exported("shanghai", "made", "web", "10.2.0.1", "10.12.0.5")) // into a namespace that is made for it
+	w.onHub(records.Exported("shanghai", "made", "web", "10.2.0.1", "10.12.0.5")) // into a namespace that the importer creates
 	kube.Eventually(t, soon, func() error {
 		return w.client.Get(t.Context(), client.ObjectKey{Namespace: "made", Name: api.DerivedServiceName("made", "web")}, &corev1.Service{})
 	})

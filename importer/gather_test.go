@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// An invalid MemberCluster still confines its cluster to its networks.
+// An invalid MemberCluster still restricts its cluster to its networks.
 func TestInvalidMemberClustersStillConfine(t *testing.T) {
 	for _, c := range []struct {
 		name, spec string

@@ -16,7 +16,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// A field that isn't compared would never be written.
+// A field that isn't compared would never be updated.
 func TestEveryFieldOfAnEndpointIsCompared(t *testing.T) {
 	text, no := "x", false
 	full := fabedgev1alpha1.Endpoint{
@@ -36,14 +36,14 @@ func TestEveryFieldOfAnEndpointIsCompared(t *testing.T) {
 	}
 }
 
-// A rollout changes a headless service's endpoints one after another. Its GlobalService has all of them and is written only now and then,
-// but always with the last state. EndpointSlices, and everything that isn't an endpoint, are written at once.
+// A rollout changes a headless service's endpoints one after another. The service's GlobalService contains all of them and is only
+// written occasionally, but the last state is always written. EndpointSlices, and everything that isn't an endpoint, are written at once.
 func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
 	const changes, each = 250, 50 * time.Millisecond
 	for _, c := range []struct{ clusters, endpoints, most int }{
-		{10, 100, 14},         // 1,000 endpoints: one each second of 12.5 s
-		{41, 100, 5},          // more than a GlobalService holds: one in 4.1 s
-		{2, 100, changes + 1}, // few: each change
+		{10, 100, 14},         // 1,000 endpoints: one write per second for 12.5 s
+		{41, 100, 5},          // more than a GlobalService can hold: one write per 4.1 s
+		{2, 100, changes + 1}, // few endpoints: every change is written
 	} {
 		g := large(t, mcsv1beta1.Headless, c.clusters, c.endpoints)
 		global := &fabedgev1alpha1.GlobalService{}
@@ -94,7 +94,7 @@ func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
 			t.Errorf("%d endpoints: the last state isn't written: %v", c.clusters*c.endpoints, err)
 		}
 
-		// What isn't an endpoint is written at once.
+		// Changes other than endpoints are written at once.
 		g.flip("cluster-000", true)
 		reconciled()
 		g.flip("cluster-000", false)

@@ -29,22 +29,23 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// soon is how long the importer may take to bring something about, on a machine that does other things too.
+// soon is how long the importer may take to apply a change, on a machine that also does other work.
 const soon = 30 * time.Second
 
-// world is a hub and a member, with a client for the test in each.
+// world is a hub and a member, with a test client for each.
 type world struct {
 	t           *testing.T
 	hub, member *kube.ControlPlane
 	hubClient   client.Client
 	client      client.Client
-	narrow      bool // its importers select what they watch
+	narrow      bool // whether its importers watch only the namespaces that they import
 }
 
-// newWorld starts the API servers and gives the hub the member "beijing", whose importer the tests run, and two more.
+// newWorld starts the API servers. The hub gets the member "beijing", whose importer the tests run, and two more
+// members.
 func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
 	t.Helper()
-	servicesGauge.Reset() // what the test before left
+	servicesGauge.Reset() // the previous test's values
 	planes := kube.StartAll(t, nil, memberOptions)
 	w := &world{t: t, hub: planes[0], member: planes[1]}
 	w.hub.Apply(t, crds.All()...)
@@ -78,7 +79,7 @@ func readFile(t *testing.T, name string) []byte {
 
 func (w *world) onHub(manifests ...string) { w.hub.Apply(w.t, join(manifests)) }
 
-// withdraw deletes records as their exporter would.
+// withdraw deletes records in the same way as their exporter.
 func (w *world) withdraw(manifests string) {
 	w.t.Helper()
 	for _, o := range records.Decode(w.t, manifests) {
@@ -92,7 +93,8 @@ func (w *world) withdraw(manifests string) {
 
 func (w *world) here(manifests ...string) { w.member.Apply(w.t, join(manifests)) }
 
-// exports has beijing export shop/web with one endpoint on node n1: here, and with a record on the hub.
+// exports makes beijing export shop/web with one endpoint on node n1: it creates the local objects and the record on
+// the hub.
 func (w *world) exports(endpoint string) {
 	w.here(ownService, ownSlice(endpoint))
 	w.onHub(records.Exported("beijing", "shop", "web", "10.1.0.1", endpoint))
@@ -130,9 +132,9 @@ type traffic struct {
 	next http.RoundTripper
 
 	mu      sync.Mutex
-	asked   []string // what isn't a watch
-	bytes   int64    // of records that came
-	writes  []string // but for those that came too late, as any client's may (409)
+	asked   []string // requests other than watches
+	bytes   int64    // received in responses about records
+	writes  []string // except conflicts (409), which any client may get
 	watches map[string]bool
 }
 
@@ -163,7 +165,7 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// counted is a body whose bytes are counted.
+// counted is a response body that counts its bytes.
 type counted struct {
 	io.ReadCloser
 	traffic *traffic
@@ -199,22 +201,22 @@ func (c *traffic) watched() map[string]bool {
 	return all
 }
 
-// running is an importer at work.
+// running is a running importer.
 type running struct {
 	stop          func()
 	hub, local    *traffic
 	hubCache      client.Reader
-	reconcilesNow float64 // when it started
+	reconcilesNow float64 // the number of reconciles when it started
 }
 
-// start runs an importer with exactly the rights of testdata/rbac-*.yaml, until the test ends or stop is called.
+// start runs an importer with exactly the permissions in testdata/rbac-*.yaml, until the test ends or stop is called.
 func (w *world) start(options Options) *running {
 	w.t.Helper()
 	if options.Cluster == "" {
 		options.Cluster = "beijing"
 	}
 	run := &running{hub: &traffic{}, local: &traffic{}, reconcilesNow: reconciles(w.t)}
-	log := logr.Discard() // a log of the test's own must not be written to after its end, and some of client-go's goroutines do
+	log := logr.Discard() // not t's log: client-go's goroutines may log after the test has ended, which would panic
 	ctrl.SetLogger(log)
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
 	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
@@ -264,12 +266,12 @@ func through(cfg *rest.Config, c *traffic) *rest.Config {
 	return cfg
 }
 
-// reconciles is how many services have been worked on, by all importers of this process.
+// reconciles returns the number of reconciles by all importers of this process.
 func reconciles(t *testing.T) float64 {
 	return metric(t, "controller_runtime_reconcile_total", "controller", "importer")
 }
 
-// metric is the sum over a metric's series that have the label.
+// metric returns the sum of a metric's series that have the label.
 func metric(t *testing.T, name, label, value string) float64 {
 	t.Helper()
 	registerMetrics()

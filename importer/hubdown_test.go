@@ -43,8 +43,8 @@ func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 	}
 }
 
-// What happens to an own Service while the hub is down takes effect here, with an agent that keeps running and with one that starts
-// meanwhile, and stays in effect when the hub is back with its old state.
+// Changes of a local Service while the hub is down take effect here, both in an agent that keeps running and in one that starts
+// meanwhile. They stay in effect when the hub comes back with its old state.
 func TestLocalFirstWithoutTheHub(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -53,7 +53,8 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
 	run := w.start(Options{})
 	before := w.imported("shop", "web", 2)
-	// follows waits until beijing has that endpoint, which is preferred, or none, and shanghai what it had.
+	// follows waits until beijing's only endpoint is own, which is preferred, or until it has none if own is empty. Shanghai's
+	// endpoint must be unchanged.
 	follows := func(own string) {
 		t.Helper()
 		kube.Eventually(t, soon, func() error {
@@ -107,7 +108,7 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	if err := w.hub.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.5")) // arrives after everything that the hub still has of beijing
+	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.5")) // arrives after all of beijing's old records on the hub
 	kube.Eventually(t, soon, func() error {
 		if g := w.objects("shop", "web").global; len(g.Spec.Endpoints) != 2 || g.Spec.Endpoints[1].Addresses[0] != "10.2.0.2" {
 			return fmt.Errorf("GlobalService has %+v", g.Spec.Endpoints)
@@ -120,7 +121,7 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	if err := w.client.Delete(t.Context(), service); err != nil {
 		t.Fatal(err)
 	}
-	follows("") // the hub has its record until the exporter deletes it
+	follows("") // the hub keeps beijing's record until the exporter deletes it
 	if after := w.objects("shop", "web"); after.derived.UID != before.derived.UID {
 		t.Error("the derived Service was created again")
 	}

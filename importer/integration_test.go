@@ -30,7 +30,7 @@ func TestImporter(t *testing.T) {
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"), namespace("other"), node("n1", "beijing-1"))
 
-	// Objects that an earlier importer left behind, without a record on the hub, are found at the start.
+	// The importer deletes objects that an earlier importer left behind, if the hub has no record of them.
 	w.here(`
 apiVersion: multicluster.x-k8s.io/v1beta1
 kind: ServiceImport
@@ -89,7 +89,7 @@ endpoints: []
 	t.Run("writes nothing where nothing changed", func(t *testing.T) {
 		w.quiet(run, 1)
 		before, done := run.local.written(), reconciles(t)
-		// New versions of the records with the old content, and a new place for a cluster and back.
+		// The records get new resource versions without a change of content.
 		for _, o := range []client.Object{
 			&clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop"}},
 			&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-baoding", Name: "web.shop.x-0"}},
@@ -174,7 +174,7 @@ endpoints: []
 			}
 			return nil
 		})
-		// Changes of other members are still applied meanwhile.
+		// Changes of other members are still applied.
 		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.10"))
 		kube.Eventually(t, soon, func() error {
 			for _, s := range w.objects("shop", "kept").slices {
@@ -187,12 +187,12 @@ endpoints: []
 		if o := w.objects("shop", "kept"); time.Since(began) < hold.VanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
 			t.Errorf("%d slices are left, of %v", len(o.slices), o.serviceImport.Status.Clusters)
 		}
-		// Its exporter is back in time.
+		// The exporter restores the record in time.
 		w.onHub(records.Exported("shanghai", "shop", "kept", "10.2.0.9", "10.12.0.9"))
 		if o := w.imported("shop", "kept", 2); !slices.Equal(o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs) || o.derived.UID != was.derived.UID {
 			t.Errorf("the ClusterSetIP is %v, was %v", o.serviceImport.Spec.IPs, was.serviceImport.Spec.IPs)
 		}
-		// It is not.
+		// This time it doesn't.
 		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
 		w.imported("shop", "kept", 1)
 		w.withdraw(records.Exported("baoding", "shop", "kept", "", ""))
@@ -278,7 +278,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			}
 			return err
 		})
-		// The hub loses it. The copy says so, and stays.
+		// When the hub loses the MemberCluster, the copy stays and gets a condition.
 		w.hub.Delete(t, []byte(memberOf("tianjin")))
 		kube.Eventually(t, soon, func() error {
 			m, err := get("tianjin")
@@ -287,7 +287,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			}
 			return err
 		})
-		// It is back, and leaves.
+		// The MemberCluster comes back, and then leaves.
 		w.onHub(strings.Replace(memberOf("tianjin"), "name: tianjin", "name: tianjin, finalizers: ["+api.MemberFinalizer+"]", 1))
 		kube.Eventually(t, soon, func() error {
 			m, err := get("tianjin")

@@ -1,6 +1,6 @@
 //go:build !race
 
-// What is allocated is counted without the race detector, which allocates itself and makes this take minutes: make test-bounds.
+// These tests count allocations. The race detector would add its own and make the tests take minutes. To run them: make test-bounds.
 
 package importer
 
@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// TestEndpointChangeAllocates bounds the cost of a changed endpoint of one of 250 clusters: the cost of its slice, and of a short check of
-// each other slice. docs/performance.md has these figures, and those of an earlier version.
+// TestEndpointChangeAllocates bounds the memory that a changed endpoint of one of 250 clusters costs: its slice, and a short check of each
+// other slice. docs/performance.md has these figures, and those of an earlier version.
 func TestEndpointChangeAllocates(t *testing.T) {
 	for _, c := range []struct {
 		kind                mcsv1beta1.ServiceImportType
@@ -32,7 +32,7 @@ func TestEndpointChangeAllocates(t *testing.T) {
 		t.Run(fmt.Sprintf("%s/250x%d", c.kind, c.endpoints), func(t *testing.T) {
 			g := large(t, c.kind, 250, c.endpoints)
 			compute, reconciles := ^uint64(0), ^uint64(0)
-			for i := range 6 { // the least: other goroutines allocate too
+			for i := range 6 { // the minimum counts, because other goroutines allocate too
 				g.flip("cluster-100", i%2 == 1)
 				in, cur := g.gathered(t)
 				memory := g.memories.get(web)
@@ -60,8 +60,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// BenchmarkEndpointChange is what an endpoint that turns ready, or not, in one of 250 clusters costs an importer: the reconcile that
-// the record's event brings, and the one that the written slice's does.
+// BenchmarkEndpointChange measures what it costs an importer when an endpoint in one of 250 clusters changes between ready and not ready:
+// one reconcile for the record's event, and one for the event of the written slice.
 func BenchmarkEndpointChange(b *testing.B) {
 	for _, kind := range []mcsv1beta1.ServiceImportType{mcsv1beta1.ClusterSetIP, mcsv1beta1.Headless} {
 		for _, endpoints := range []int{10, 400} {

@@ -15,12 +15,13 @@ import (
 	"github.com/clusterset/clusterset/importer/hold"
 )
 
-// In the cluster that is the hub, one cache may still have the MemberCluster that a leave has deleted when the other hasn't
-// any more. It isn't made again. In another cluster the same sight is a MemberCluster that is yet to be copied.
+// In the cluster that is also the hub, one cache may still contain a MemberCluster that a leave has deleted while the other
+// cache no longer does. It must not be created again. In another cluster, the same state means a MemberCluster that is yet
+// to be copied.
 func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 	for _, c := range []struct {
 		name string
-		here types.UID // of our own MemberCluster; empty: there is none yet
+		here types.UID // UID of our own MemberCluster, empty if there is none yet
 		made bool
 		wait bool
 	}{

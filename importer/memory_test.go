@@ -1,6 +1,7 @@
 //go:build !race
 
-// A single goroutine, which the race detector slows down fifteen times and finds nothing in: make test-bounds.
+// These tests use a single goroutine. The race detector would find nothing and make them fifteen times slower. To run them: make
+// test-bounds.
 
 package importer
 
@@ -31,8 +32,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// TestWhatIsRememberedChangesNothing makes random changes of every kind to a service. After each, who remembers comes to what the pure
-// function comes to, and leaves nothing to write to who remembers nothing.
+// TestWhatIsRememberedChangesNothing makes random changes of every kind to a service. After each change, the reconciler with a memory
+// computes the same as the pure function, and leaves nothing to write for a reconciler without a memory.
 func TestWhatIsRememberedChangesNothing(t *testing.T) {
 	const seeds, steps = 40, 50
 	kept := 0
@@ -52,7 +53,7 @@ func TestWhatIsRememberedChangesNothing(t *testing.T) {
 		for range steps {
 			log = append(log, c.any())
 			if r.IntN(3) == 0 {
-				continue // several at once
+				continue // several changes at once
 			}
 			c.reconcile(t)
 			n, wrong := c.compare(t)
@@ -78,13 +79,14 @@ func TestWhatIsRememberedChangesNothing(t *testing.T) {
 	}
 }
 
-// changes makes changes.
+// changes makes random changes.
 type changes struct {
 	*rig
 	*rand.Rand
 }
 
-// compare computes the service with and without the memory.
+// compare computes the service with and without the memory. It returns the number of slices that are kept as they are, and the first
+// difference if there is one.
 func (c *changes) compare(t *testing.T) (kept int, wrong string) {
 	t.Helper()
 	in, cur := c.gathered(t)
@@ -140,7 +142,7 @@ func (c *changes) cluster() string {
 
 func (c *changes) zone() string { return fmt.Sprint("zone-", c.IntN(4)) }
 
-// any makes one change and returns what it was.
+// any makes one random change and describes it.
 func (c *changes) any() string {
 	switch c.IntN(22) {
 	case 0, 1, 2, 3, 4, 5, 6:
@@ -189,7 +191,7 @@ func (c *changes) endpoints() string {
 	}
 	for i := range c.IntN(5) {
 		ready := c.IntN(4) > 0
-		// Of the two records of a cluster some endpoints are the same.
+		// A cluster's two records have some endpoints in common.
 		address := fmt.Sprintf("10.%d.0.%d", name[1], 2*i+c.IntN(2)+1)
 		if six {
 			address = fmt.Sprintf("fd00:%d::%d", name[1], 2*i+c.IntN(2)+1)
@@ -276,7 +278,7 @@ func (c *changes) member() string {
 	return "member " + m.Name
 }
 
-// node has a node come or go; at times many, so that there are more zones than an endpoint can have hints for.
+// node adds or removes a node, or sometimes so many that there are more zones than an endpoint can have hints for.
 func (c *changes) node() string {
 	n := 1
 	if c.IntN(4) == 0 {
@@ -294,7 +296,7 @@ func (c *changes) node() string {
 	return fmt.Sprint("nodes ", n, gone)
 }
 
-// ownService changes what this cluster's own objects say.
+// ownService changes this cluster's own objects.
 func (c *changes) ownService() string {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	svc.Spec.ClusterIPs = []string{fmt.Sprintf("10.99.0.%d", c.IntN(3)+1)}
@@ -318,7 +320,7 @@ func (c *changes) ownService() string {
 	return "own Service"
 }
 
-// meddling changes or deletes an object of ours, as someone else might.
+// meddling changes or deletes one of the importer's objects, as another client might.
 func (c *changes) meddling() string {
 	all := c.here.all()
 	o := all[c.IntN(len(all))]
@@ -348,7 +350,7 @@ func (c *changes) meddling() string {
 	return did
 }
 
-// setBack has a hub that was set back give a record other contents under the same resource version.
+// setBack simulates a hub restored from a backup: a record has other content under the same resource version.
 func (c *changes) setBack() string {
 	for _, o := range c.hub.all() {
 		if e, ok := o.(*clustersetv1alpha1.ExportedEndpoints); ok && len(e.Spec.Endpoints) > 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// A member pays for what it imports: of 300 namespaces it has 3, and receives a hundredth of the bytes. NAMESPACES=1000 is the size
-// that docs speak of.
+// A member's cost depends on what it imports: it has 3 of 300 namespaces, and receives a hundredth of the bytes. NAMESPACES=1000 is
+// the size in the docs.
 func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 	all := 300
 	if n, err := strconv.Atoi(os.Getenv("NAMESPACES")); err == nil {
@@ -46,7 +46,7 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 	w.quiet(run, float64(few))
 	got, of := run.hub.received(), everything.hub.received()
 	t.Logf("received %d bytes of records, of %d", got, of)
-	if got == 0 || got*90 > of { // what isn't a record takes its part
+	if got == 0 || got*90 > of { // less than a factor of 100, because lists and watches have overhead
 		t.Errorf("received %d bytes of records; all are %d", got, of)
 	}
 	for _, write := range run.local.written() {
@@ -55,7 +55,8 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 		}
 	}
 
-	// A namespace appears at run time, with its services; existing objects don't change, not even their resource versions.
+	// A namespace is created at run time, and its services are imported. Existing objects don't change, not even their resource
+	// versions.
 	versions := func() (all []string) {
 		for i := range few {
 			imp := &mcsv1beta1.ServiceImport{}
@@ -72,7 +73,7 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 	if got := run.hub.received(); got*40 > of {
 		t.Errorf("received %d bytes of records since the start; all are %d", got, of)
 	}
-	// What happens on the hub comes through.
+	// Changes on the hub still arrive.
 	w.withdraw(record(0))
 	w.gone(name(0), "web")
 	w.onHub(record(0))

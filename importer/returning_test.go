@@ -22,7 +22,7 @@ func TestReturning(t *testing.T) {
 	}
 	pass := func(d time.Duration) { clock.SetTime(clock.Now().Add(d)) }
 
-	is(clustersetv1alpha1.MemberReady, 0) // as found at the start
+	is(clustersetv1alpha1.MemberReady, 0) // the phase found at the start
 	is(clustersetv1alpha1.MemberSuspect, 0)
 	is(clustersetv1alpha1.MemberExpired, 0)
 	is(clustersetv1alpha1.MemberReady, 10*time.Second)
@@ -37,10 +37,10 @@ func TestReturning(t *testing.T) {
 	pass(steadyAfter)
 	is(clustersetv1alpha1.MemberSuspect, 0)
 	is(clustersetv1alpha1.MemberReady, 10*time.Second)
-	is("", 10*time.Second) // a hub that has forgotten its phase takes it for one that is there
+	is("", 10*time.Second) // a member without a phase counts as ready, because the hub may have lost the phase
 	r.forget("b")
 	is(clustersetv1alpha1.MemberReady, 0)
 	r.forget("b")
-	is(clustersetv1alpha1.MemberSuspect, 0) // as found at the start
+	is(clustersetv1alpha1.MemberSuspect, 0) // the phase found at the start
 	is(clustersetv1alpha1.MemberReady, 10*time.Second)
 }

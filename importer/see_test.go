@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// A set moves to communities and back, with the rights that the hub then gives. What stays visible isn't changed, what becomes invisible is
-// deleted, and what becomes visible is imported, although the right to read it comes later.
+// A set moves to communities and back, with the permissions that the hub grants in each state. Imports that stay visible don't change,
+// those that become invisible are deleted, and those that become visible are imported, although the permission to read them comes later.
 func TestCommunities(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -39,13 +39,13 @@ func TestCommunities(t *testing.T) {
 	}
 	was := imports("near")
 	mayRead(w, "beijing", "baoding")
-	mayRead(w, "", "") // no more all of them
+	mayRead(w, "", "") // no longer all records
 	w.onHub(inCommunities("beijing", "default", "north"), inCommunities("baoding", "default", "north"), inCommunities("shanghai", "default", "south"))
 	w.onHub(inCommunities("beijing", "north"), inCommunities("baoding", "north"), inCommunities("shanghai", "south"))
 	w.gone("shop", "far")
 	w.imported("shop", "both", 1)
 
-	// New exports of visible clusters are imported, those of others aren't.
+	// New exports of visible clusters are imported, new exports of others are not.
 	w.onHub(labelled("shanghai", "shop", "hidden", "10.2.0.3", "10.12.0.7"), labelled("baoding", "shop", "seen", "10.3.0.3", "10.13.0.7"))
 	w.imported("shop", "seen", 1)
 	w.gone("shop", "hidden")
@@ -74,7 +74,7 @@ func TestCommunities(t *testing.T) {
 	}
 }
 
-// labelled is a record with the label by which members select.
+// labelled returns a record with the label that members select by.
 func labelled(from, ns, name, clusterIP, endpoint string) string {
 	return strings.ReplaceAll(records.Exported(from, ns, name, clusterIP, endpoint), "metadata: {", "metadata: {labels: {clusterset.dev/service-namespace: "+ns+"}, ")
 }
@@ -83,8 +83,8 @@ func inCommunities(cluster string, communities ...string) string {
 	return strings.Replace(memberOf(cluster), "region: cn", fmt.Sprintf("region: cn, communities: [%s]", strings.Join(communities, ",")), 1)
 }
 
-// mayRead gives the importer the right to read records in the namespaces of these clusters, or, if there are none, takes away the right to
-// read all records.
+// mayRead grants the importer permission to read records in these clusters' namespaces. If the cluster is "", it removes the permission to
+// read all records instead.
 func mayRead(w *world, clusters ...string) {
 	w.onHub(`
 apiVersion: rbac.authorization.k8s.io/v1

@@ -31,10 +31,10 @@ import (
 	"github.com/clusterset/clusterset/internal/lookup"
 )
 
-// shelf is an API server and its informers' caches in one, as far as a reconciler uses them: reading is as cheap, or as dear, as from
-// a cache, so that what a reconcile allocates can be counted.
+// shelf is an API server together with its informers' caches, as far as a reconciler uses them. A read allocates as much as a read
+// from a cache, so that a test can count what a reconcile allocates.
 type shelf struct {
-	client.Client // what isn't implemented
+	client.Client // nil, for methods that aren't implemented
 
 	mu      sync.Mutex
 	version int
@@ -44,7 +44,7 @@ type shelf struct {
 
 func newShelf() *shelf { return &shelf{version: 1000, kinds: map[reflect.Type]cache.Indexer{}} }
 
-// of returns the store of the object's kind.
+// of returns the store for the object's kind.
 func (s *shelf) of(o client.Object) cache.Indexer {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -62,7 +62,7 @@ func indexed[T client.Object](s *shelf, i *lookup.Index[T], kind T) {
 	}
 }
 
-// put stores an object as a new one that isn't shared.
+// put stores a copy of an object with a new resource version.
 func (s *shelf) put(o client.Object) {
 	o = o.DeepCopyObject().(client.Object)
 	o.SetUID(types.UID(fmt.Sprint("uid-", s.next())))
@@ -121,7 +121,7 @@ func (s *shelf) named(kind client.Object, name types.NamespacedName) client.Obje
 	return nil
 }
 
-// all returns copies of everything, sorted.
+// all returns copies of all objects, sorted.
 func (s *shelf) all() (all []client.Object) {
 	for _, kind := range s.kinds {
 		for _, o := range kind.List() {
@@ -173,7 +173,7 @@ func (s shelfStatus) Update(_ context.Context, o client.Object, _ ...client.SubR
 	return s.shelf.store("update status of", o)
 }
 
-// rig is a reconciler in cluster "here" between two shelves.
+// rig is a reconciler in cluster "here", with a shelf as the hub and a shelf as the local API server.
 type rig struct {
 	*reconciler
 	hub, here *shelf
@@ -252,12 +252,12 @@ func endpointsOf(cluster string, number, n, endpoints int) *clustersetv1alpha1.E
 	return e
 }
 
-// reconcile works on shop/web until there is nothing left to write, as a controller would by the events of what it wrote.
+// reconcile reconciles shop/web until there is nothing left to write, like a controller that gets events for its own writes.
 func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	t.Helper()
 	for range 10 {
 		g.here.writes = nil
-		g.memories.get(web).globalWrote = time.Time{} // long ago
+		g.memories.get(web).globalWrote = time.Time{} // as if long ago, so that the GlobalService can be written now
 		result, err := g.Reconcile(context.Background(), reconcile.Request{NamespacedName: web})
 		if err != nil {
 			t.Fatal(err)
@@ -270,7 +270,7 @@ func (g *rig) reconcile(t testing.TB) reconcile.Result {
 	return reconcile.Result{}
 }
 
-// large is shop/web of many clusters, imported.
+// large returns a rig that has imported shop/web from many clusters.
 func large(t testing.TB, kind mcsv1beta1.ServiceImportType, clusters, endpoints int) *rig {
 	g := newRig(Options{DataPath: desired.DataPathPods})
 	for c := range clusters {
@@ -285,7 +285,7 @@ func large(t testing.TB, kind mcsv1beta1.ServiceImportType, clusters, endpoints 
 	return g
 }
 
-// gathered is what Reconcile has to compute with.
+// gathered returns the input that Reconcile gathers.
 func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 	t.Helper()
 	ctx, in := context.Background(), g.input(web)
@@ -304,7 +304,7 @@ func (g *rig) gathered(t testing.TB) (desired.Input, desired.Current) {
 	return in, cur
 }
 
-// flip changes one endpoint of one cluster.
+// flip changes the readiness of one endpoint of one cluster.
 func (g *rig) flip(cluster string, ready bool) {
 	key := types.NamespacedName{Namespace: api.MemberNamespace(cluster), Name: api.ExportedEndpointsName("shop", "web", "web-0", 0)}
 	e := &clustersetv1alpha1.ExportedEndpoints{}

@@ -24,7 +24,7 @@ func node(name, zone string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {topology.kubernetes.io/zone: %q}}}", name, zone)
 }
 
-// steered returns, for each of a service's clusters, how kube-proxy is told to use its endpoints.
+// steered returns, for each cluster of a service, how its slices tell kube-proxy to use its endpoints.
 func (w *world) steered(ns, name string) string {
 	var all []string
 	for _, s := range w.objects(ns, name).slices {
@@ -115,7 +115,7 @@ func TestKubeProxyIsTold(t *testing.T) {
 	})
 
 	t.Run("a node's heartbeat writes nothing", func(t *testing.T) {
-		w.quiet(run, 1) // the importer may still hear of its own last write
+		w.quiet(run, 1) // the importer may still get the event of its own last write
 		before, done := run.local.written(), reconciles(t)
 		w.member.ApplyStatus(t, []byte("{apiVersion: v1, kind: Node, metadata: {name: n1}, status: {conditions: [{type: Ready, status: 'True', lastHeartbeatTime: 2026-01-01T00:00:00Z}]}}"))
 		w.here(node("n2", "beijing-1"))

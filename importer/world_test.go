@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// objects are what there is of one service in the member.
+// objects are the member's objects for one service.
 type objects struct {
 	serviceImport *mcsv1beta1.ServiceImport
 	derived       *corev1.Service
@@ -63,7 +63,7 @@ func (w *world) objects(ns, name string) objects {
 	return o
 }
 
-// imported returns the objects of a service once it is imported completely from that many clusters.
+// imported waits until a service is completely imported from that many clusters, and returns its objects.
 func (w *world) imported(ns, name string, clusters int) objects {
 	w.t.Helper()
 	var o objects
@@ -93,7 +93,7 @@ func (w *world) gone(ns, name string) {
 	})
 }
 
-// quiet waits until the importer has worked on at least that many services since it started, and on none for a while.
+// quiet waits until the importer has reconciled at least that many services since it started, and none for a while.
 func (w *world) quiet(run *running, atLeast float64) {
 	w.t.Helper()
 	last, since := -1.0, time.Now()

@@ -20,8 +20,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// What an import costs both API servers, from its first write to its end.
-// Rule D28 of docs/spec/data-path.md.
+// Counts the requests that an import costs both API servers, from its first write to its end. Rule D28 of docs/spec/data-path.md.
 func TestWhatIsWritten(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)
@@ -30,7 +29,8 @@ func TestWhatIsWritten(t *testing.T) {
 	kube.Eventually(t, soon, func() error {
 		return w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, &clustersetv1alpha1.MemberCluster{})
 	})
-	// Endpoints first, and those of another service after them: once that is there, the agent knows web's, so that web comes at once.
+	// The endpoints of web are first on the hub, then those of another service. Once that service is imported, the agent knows web's
+	// endpoints too, so web is imported completely at once.
 	web := records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")
 	w.onHub(strings.SplitN(web, "---", 2)[1])
 	w.onHub(records.Exported("shanghai", "shop", "known", "10.2.0.2", "10.12.0.6"))
@@ -75,7 +75,7 @@ func TestWhatIsWritten(t *testing.T) {
 		})
 		written := func(want int) {
 			t.Helper()
-			kube.Eventually(t, soon, func() error { // what is written is there a moment before the writer knows
+			kube.Eventually(t, soon, func() error { // a write is visible a moment before its response arrives
 				if n := len(run.local.written()); n != before+want {
 					return fmt.Errorf("%d writes, want %d", n-before, want)
 				}
@@ -83,8 +83,8 @@ func TestWhatIsWritten(t *testing.T) {
 			})
 		}
 		written(1)
-		status(`{"lastHeartbeatTime":"2026-01-01T00:00:00Z","exportedServices":7}`) // as earlier hub processes wrote it
-		status(`{"agentVersion":"v9"}`)                                             // a change that does reach the copy, which shows that the earlier one was processed
+		status(`{"lastHeartbeatTime":"2026-01-01T00:00:00Z","exportedServices":7}`) // as earlier versions of the hub wrote it
+		status(`{"agentVersion":"v9"}`)                                             // the copy shows this change, so the change before was processed too
 		kube.Eventually(t, soon, func() error {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.AgentVersion != "v9" {
 				return fmt.Errorf("%+v, %w", here.Status, err)
@@ -111,7 +111,7 @@ func TestWhatIsWritten(t *testing.T) {
 	})
 }
 
-// An agent that loses its hub says so once, and once when it has it again.
+// An agent that loses its hub reports that once, and reports once when the hub answers again.
 func TestReach(t *testing.T) {
 	w := newWorld(t)
 	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
@@ -164,7 +164,7 @@ func TestReach(t *testing.T) {
 	clock.SetTime(began.Add(time.Hour))
 	ask()
 	says(metav1.ConditionFalse, began)
-	answer = http.StatusForbidden // it answers
+	answer = http.StatusForbidden // an error, but an answer
 	ask()
 	says(metav1.ConditionTrue, time.Time{})
 	if len(versions) != 3 {

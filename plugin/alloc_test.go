@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// newTestPlugin returns a plugin with one mcs and one global zone that answers from the objects.
+// newTestPlugin returns a plugin with one MCS and one Global zone that answers from the objects.
 func newTestPlugin(tb testing.TB, objects ...index.Object) *ClusterSet {
 	tb.Helper()
 	zs := zones{newZone("clusterset.local.", index.MCS), newZone("svc.global.", index.Global)}
@@ -46,8 +46,8 @@ func vip(name string, ips ...string) *index.ServiceImport {
 	return o
 }
 
-// discard is a response writer that keeps the last message and allocates nothing. The client is on TCP, where all answers fit,
-// unless it has another address.
+// discard is a response writer that keeps the last message and allocates nothing. The client uses TCP, where all answers fit,
+// unless remote is set.
 type discard struct {
 	test.ResponseWriter
 	remote net.Addr
@@ -68,8 +68,8 @@ func (d *discard) WriteMsg(m *dns.Msg) error {
 	return nil
 }
 
-// A reply costs two allocations for one record and three for any number, whatever the number of services. The names of the
-// endpoints that SRV points at are one more.
+// A reply takes two allocations for one record and three for several, no matter how many services exist. An SRV reply that
+// points to endpoints takes one more for their names.
 func TestServeDNSAllocations(t *testing.T) {
 	objects := []index.Object{vip("web", "10.1.0.1"), vip("six", "fd00::1")}
 	for _, n := range []int{1, 10, 100} {
@@ -118,8 +118,8 @@ func TestServeDNSAllocations(t *testing.T) {
 	}
 }
 
-// Between them, a reply and the records in it share no memory with another reply or with the snapshot: whatever a plugin
-// does to one is seen in no other.
+// A reply and its records share no memory with another reply or with the snapshot, so a plugin that changes a reply changes no
+// other.
 func TestRepliesShareNothing(t *testing.T) {
 	c := newTestPlugin(t, append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))...)
 	questions := []struct {

@@ -14,14 +14,14 @@ import (
 	"github.com/miekg/dns"
 )
 
-// The most that a query can bring back, in the words of docs/reliability.md.
+// The largest answers, in bytes, that docs/reliability.md promises.
 const (
 	withoutEDNS = 512  // RFC 1035, 4.2.1
-	withBufsize = 1232 // what the bufsize plugin allows in corefile.example and in the chart
+	withBufsize = 1232 // the bufsize plugin's limit in corefile.example and in the chart
 )
 
-// An attacker who forges a victim's address as the sender of a query directs our answer at the victim. The service here is as large as a
-// GlobalService can be, with the shortest possible name, so that no answer is larger relative to its query. All hosts' names have the same
+// An attacker who forges a victim's address as the source of a query directs our answer at the victim. The service here is as large as a
+// GlobalService can be and has the shortest possible name, so that no answer is larger relative to its query. All host names have the same
 // length, so that any ten that max_answers picks give the same size.
 func TestAmplificationIsBounded(t *testing.T) {
 	dir := t.TempDir()
@@ -57,9 +57,9 @@ func TestAmplificationIsBounded(t *testing.T) {
 				}
 				worstCapped.take(overUDP(t, capped.udp, q))
 				if size > 4096 {
-					continue // what fits there fits no datagram
+					continue // an answer within this size may not fit into a UDP datagram
 				}
-				// Alone the plugin keeps to what the client says that it can take.
+				// Without bufsize, the plugin respects the size that the client states.
 				if _, answer = overUDP(t, bare.udp, q); answer > limitOf(size, 4096) {
 					t.Errorf("without bufsize, %s %s, EDNS %d: %d bytes", name, dns.TypeToString[qtype], size, answer)
 				}
@@ -84,7 +84,7 @@ func limitOf(edns, most int) int {
 	return min(max(edns, withoutEDNS), most)
 }
 
-// ratio has the sizes of the largest answer and of its query.
+// ratio holds the sizes of the answer with the highest amplification and of its query.
 type ratio struct{ query, answer int }
 
 func (r *ratio) take(query, answer int) {
@@ -97,7 +97,7 @@ func (r ratio) String() string {
 	return fmt.Sprintf("%d bytes for %d, %.1f times", r.answer, r.query, float64(r.answer)/float64(r.query))
 }
 
-// overUDP returns the sizes of a query and of its answer, which says if it is cut.
+// overUDP returns the sizes of a query and of its answer. It fails the test if an answer is incomplete but isn't marked as truncated.
 func overUDP(t *testing.T, addr string, q *dns.Msg) (query, answer int) {
 	t.Helper()
 	packed, err := q.Pack()
@@ -110,7 +110,7 @@ func overUDP(t *testing.T, addr string, q *dns.Msg) (query, answer int) {
 	}
 	defer conn.Close()
 	buf := make([]byte, 65535)
-	for range 3 { // on a busy machine datagrams get lost even on loopback
+	for range 3 { // a busy machine can lose datagrams even on loopback
 		if _, err := conn.Write(packed); err != nil {
 			t.Fatal(err)
 		}

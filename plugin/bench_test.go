@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// ServeDNS alone, for work on it; hack/bench compares it with its peers.
+// Measures ServeDNS alone. hack/bench compares the plugin with others.
 func BenchmarkServeDNS(b *testing.B) {
 	var objects []index.Object
 	for i := range 10000 {

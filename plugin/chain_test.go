@@ -23,21 +23,21 @@ import (
 )
 
 const (
-	chainTTL     = 20 // what the Corefile sets
-	rewrittenTTL = 3  // what the rewrite plugin makes of it for one name
+	chainTTL     = 20 // set in the Corefile
+	rewrittenTTL = 3  // the rewrite plugin sets it for one name
 	askers       = 12
-	questions    = 250 // of each asker, or more until the objects have changed so often:
+	questions    = 250 // per asker; more if the objects haven't changed minChanges times yet
 	minChanges   = 15
 )
 
-// chainNames are the names that are asked, by type with all answers that are right: those of names that change have several.
-// Other types are NODATA where a name exists.
+// chainNames maps each queried name and type to all correct answers. Names whose objects change have several. Other types are NODATA if
+// the name exists.
 var chainNames = map[string]map[uint16][]string{
 	"web.chain.svc.clusterset.local.": {
 		dns.TypeA: {"10.0.0.1 10.0.0.2"}, dns.TypeAAAA: {"fd00::1"}, dns.TypeSRV: {"80 web.chain.svc.clusterset.local."},
 	},
-	// Rewritten to the next. Below a cache that one isn't asked directly: the cache keeps a reply in the case of who asked first,
-	// and the rewrite plugin takes back only what it finds in the case that it wrote.
+	// The rewrite plugin rewrites this name to the next one. With a cache, the next one isn't queried directly: the cache keeps a reply
+	// in the letter case of the first query, and the rewrite plugin only reverts names in the case that it wrote itself.
 	"short.example.":                   {dns.TypeA: {"10.0.0.4 10.0.0.5"}, dns.TypeAAAA: {"fd00::4"}, dns.TypeSRV: {"80 short.example."}},
 	"long.chain.svc.clusterset.local.": {dns.TypeA: {"10.0.0.4 10.0.0.5"}, dns.TypeAAAA: {"fd00::4"}, dns.TypeSRV: {"80 long.chain.svc.clusterset.local."}},
 	"brief.chain.svc.clusterset.local.": {
@@ -63,7 +63,7 @@ var chainNames = map[string]map[uint16][]string{
 	"dns-version.clusterset.local.":       {},
 }
 
-// manyAddrs are more than fit into a packet, in the order of their texts.
+// manyAddrs returns more addresses than fit into a packet, sorted as text.
 func manyAddrs() []string {
 	addrs := make([]string, 60)
 	for i := range addrs {
@@ -80,7 +80,7 @@ func manyTargets() []string {
 	return addrs
 }
 
-// chainFiles are the two states between which the objects go to and fro.
+// chainFiles are the two states between which the objects alternate.
 var chainFiles = [2]map[string][]byte{
 	{
 		"churn.yaml": sliceYAML("chain", "churn-1", "churn", "c1", "10.1.0.1", "10.1.0.2", "10.1.0.3"),
@@ -94,18 +94,19 @@ var chainFiles = [2]map[string][]byte{
 	},
 }
 
-// TestChain puts every plugin that keeps, changes, copies or signs replies before ours, and queries from many goroutines while objects
-// change. Whatever one plugin does to a reply must not affect any other reply. It is meant for the race detector.
+// TestChain puts every plugin that keeps, changes, copies or signs replies before clusterset, and queries from many goroutines while
+// objects change. What a plugin does to one reply must not affect any other reply. The test is meant for the race detector.
 //
-// The cache keeps the records that it receives and passes on copies. So changes to records are visible only in a chain without it, where
-// vandal makes the worst ones. The cache holds our zones only because a name in each could fall through.
+// The cache keeps the records that it receives and passes on copies, so changes to records are visible only in a chain without it. In
+// that chain, vandal makes the worst changes. The cache keeps replies of clusterset's zones only because a name in each could fall
+// through.
 func TestChain(t *testing.T) {
 	t.Run("with cache", func(t *testing.T) { runChain(t, true) })
 	t.Run("without cache", func(t *testing.T) { runChain(t, false) })
 }
 
 func runChain(t *testing.T, cached bool) {
-	clog.SetOutput(io.Discard) // a line for each query
+	clog.SetOutput(io.Discard) // the log plugin writes a line for each query
 	t.Cleanup(func() { clog.SetOutput(os.Stderr) })
 	dir := t.TempDir()
 	key := writeZoneKey(t, dir)
@@ -149,7 +150,7 @@ func runChain(t *testing.T, cached bool) {
 	for i := range askers {
 		asking.Go(func() {
 			a := &chainAsker{server: s, cached: cached, key: key.public, random: rand.New(rand.NewPCG(1, uint64(i)))} //nolint:gosec // not for secrets
-			pace := time.NewTicker(5 * time.Millisecond)                                                              // leaves the processor to the server
+			pace := time.NewTicker(5 * time.Millisecond)                                                              // leaves CPU time to the server
 			defer pace.Stop()
 			for n := 0; n < questions || changes.Load() < minChanges; n++ {
 				<-pace.C
@@ -173,7 +174,7 @@ func runChain(t *testing.T, cached bool) {
 		defer close(done)
 		asking.Wait()
 	}()
-	tick := time.NewTicker(3 * time.Second / minChanges) // a directory is read when it has been quiet for a moment
+	tick := time.NewTicker(3 * time.Second / minChanges) // the directory is read once it has been quiet for a moment
 	defer tick.Stop()
 	for {
 		select {
@@ -185,7 +186,7 @@ func runChain(t *testing.T, cached bool) {
 	}
 }
 
-// setChainState puts files in place as whole files, so that no half of one is read.
+// setChainState writes each file under another name and renames it, so that the server never reads half a file.
 func setChainState(t *testing.T, dir string, state int) {
 	t.Helper()
 	for name, data := range chainFiles[state] {

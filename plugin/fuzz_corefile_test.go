@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// FuzzCorefile reads stanzas. Each gives options within what the documentation allows, or an error that names the line. The
-// API server of the kubeconfig doesn't exist: to ask it anything would take until the test is given up.
+// FuzzCorefile parses stanzas. Each gives options within the documented limits, or an error that names the line. The API
+// server of the kubeconfig doesn't exist, so a parser that contacted it would hang until the test times out.
 func FuzzCorefile(f *testing.F) {
 	const kubeconfig = "testdata/fuzz/kubeconfig"
 	if _, err := os.Stat(kubeconfig); err != nil {
@@ -67,8 +67,8 @@ func FuzzCorefile(f *testing.F) {
 	})
 }
 
-// checkZoneArgs expects every zone that an accepted stanza names to be one: a zone left out without a word is a typing
-// error that shows in production.
+// checkZoneArgs expects every zone in an accepted stanza to be valid. If the parser silently ignored an invalid one, a
+// typing error would show only in production.
 func checkZoneArgs(t *testing.T, c *caddy.Controller) {
 	t.Helper()
 	check := func(args []string) {

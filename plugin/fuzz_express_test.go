@@ -15,14 +15,14 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
-	_ "github.com/coredns/coredns/plugin/any"         // in front of ours
-	_ "github.com/coredns/coredns/plugin/bufsize"     // in front of ours
-	_ "github.com/coredns/coredns/plugin/cancel"      // in front of ours
-	_ "github.com/coredns/coredns/plugin/chaos"       // in front of ours
-	_ "github.com/coredns/coredns/plugin/errors"      // in front of ours
-	_ "github.com/coredns/coredns/plugin/loadbalance" // in front of ours
-	_ "github.com/coredns/coredns/plugin/metadata"    // in front of ours
-	_ "github.com/coredns/coredns/plugin/nsid"        // in front of ours
+	_ "github.com/coredns/coredns/plugin/any"         // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/bufsize"     // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/cancel"      // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/chaos"       // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/errors"      // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/loadbalance" // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/metadata"    // before clusterset in the chain
+	_ "github.com/coredns/coredns/plugin/nsid"        // before clusterset in the chain
 	"github.com/coredns/coredns/plugin/pkg/fall"
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
@@ -39,7 +39,8 @@ type expressCase struct {
 	server  *dnsserver.Server
 }
 
-// newExpressCase puts the plugins of a Corefile's lines in front of c, set up by their own setup functions. The lines are in any order.
+// newExpressCase puts the plugins of the Corefile lines before c and sets them up with their own setup functions. The lines can be in any
+// order.
 func newExpressCase(tb testing.TB, c *ClusterSet, lines ...string) *expressCase {
 	tb.Helper()
 	config := &dnsserver.Config{Zone: ".", ListenHosts: []string{"127.0.0.1"}, Port: "53", Transport: "dns"}
@@ -86,10 +87,10 @@ func directiveOrder(line string) int {
 	return slices.Index(dnsserver.Directives, name)
 }
 
-// expressPlugins are lines of Corefiles; a case has some of them.
+// expressPlugins are Corefile lines. Each case has some of them.
 var expressPlugins = []string{"metadata", "cancel 5s", "nsid a-name", "errors", "any", "chaos a-version", "loadbalance", "bufsize 1232", "bufsize 512", "bufsize 4096"}
 
-// somePlugins picks lines, of one directive one at most.
+// somePlugins picks random lines, at most one for each directive.
 func somePlugins(random *rand.Rand) (lines []string) {
 	for _, i := range random.Perm(len(expressPlugins)) {
 		line := expressPlugins[i]
@@ -100,8 +101,8 @@ func somePlugins(random *rand.Rand) (lines []string) {
 	return lines
 }
 
-// manyObjects are a headless service whose SRV answers take some space: dual-stack endpoints with several ports, in clusters whose names are a
-// host's elsewhere, and one of another weight.
+// manyObjects returns a headless service with large SRV answers: dual-stack endpoints with several ports. Cluster h1.c1 has the same name
+// as host h1 of cluster c1, and the cluster heavy has a different weight.
 func manyObjects(endpoints int) []index.Object {
 	objects := []index.Object{&index.ServiceImport{Service: "many.ns", Headless: true}}
 	for i, cluster := range []string{"c1", "h1.c1", "heavy"} {
@@ -122,7 +123,7 @@ func expressBases() []string {
 	return append(fuzzBases(), "many.ns.svc", "_http._tcp.many.ns.svc", "_s._tcp.many.ns.svc", "h1.c1.many.ns.svc", "h1.h1.c1.many.ns.svc", "pair.ns.svc", "_http._tcp.pair.ns.svc")
 }
 
-// expressCases are the states that a server can be in, each with several Corefiles.
+// expressCases returns a server for each state, with several Corefiles.
 func expressCases(tb testing.TB) (cases []*expressCase) {
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // for Corefiles
 	cases = append(cases, newExpressCase(tb, expressStates()[0], "bufsize 1232"))
@@ -134,14 +135,14 @@ func expressCases(tb testing.TB) (cases []*expressCase) {
 	return cases
 }
 
-// expressStates are servers. The last two have nothing that the express path can answer from.
+// expressStates returns plugins in different states. In the last two, the express path has nothing to answer from.
 func expressStates() []*ClusterSet {
 	with := func(c *ClusterSet, objects ...index.Object) *ClusterSet {
 		c.index.Put(objects...)
 		c.index.Publish()
 		return c
 	}
-	// A few endpoints and many: SRV answers in full, compressed, and too long.
+	// Few endpoints and many, so that SRV answers fit as they are, fit only when compressed, or don't fit.
 	few, many := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(2)...), with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(4)...)
 	drained := with(newFuzzPlugin("clusterset.local.", "global."), append(manyObjects(2), &index.Cluster{Name: "c1", Member: topology.Member{Drain: true}})...)
 	capped, through, unready := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(2)...), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
@@ -157,7 +158,7 @@ func expressStates() []*ClusterSet {
 	return []*ClusterSet{few, many, drained, nested, newFuzzPlugin("."), newFuzzPlugin("svc.global.", "clusterset.local."), passing, capped, through, unready, stale}
 }
 
-// packetWriter keeps what the chain writes as a packet.
+// packetWriter keeps the chain's reply as a packet.
 type packetWriter struct {
 	test.ResponseWriter
 	packed []byte
@@ -197,7 +198,7 @@ func inOrder(packet []byte) []byte {
 	return packed
 }
 
-// FuzzExpress compares the express path with the plugin chain, byte by byte: what it answers, the chain answers alike.
+// FuzzExpress checks that each answer of the express path equals the plugin chain's, byte by byte.
 func FuzzExpress(f *testing.F) {
 	for i, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeANY, dns.TypeMX} {
 		for _, zone := range []string{"Clusterset.local.", "global."} {
@@ -227,14 +228,14 @@ func FuzzExpress(f *testing.F) {
 	})
 }
 
-// addOption adds an EDNS option, one that changes nothing in most cases, of any length.
+// addOption adds an EDNS option of any length. Most options don't change the answer.
 func addOption(q *dns.Msg, random *rand.Rand) {
 	codes := []uint16{dns.EDNS0COOKIE, dns.EDNS0PADDING, dns.EDNS0TCPKEEPALIVE, dns.EDNS0TCPKEEPALIVE, dns.EDNS0NSID, dns.EDNS0SUBNET, dns.EDNS0EXPIRE, dns.EDNS0EDE, 65001}
 	opt := q.IsEdns0()
 	opt.Option = append(opt.Option, &dns.EDNS0_LOCAL{Code: codes[random.IntN(len(codes))], Data: make([]byte, []int{0, 2, 1, 8, 16, 40}[random.IntN(6)])})
 }
 
-// compareExpress reports whether the express path answered.
+// compareExpress compares the express path's answer to a packet with the chain's, and reports whether the express path answered.
 func compareExpress(t *testing.T, e *expressCase, packet []byte, ipv6 bool) bool {
 	t.Helper()
 	remote := "192.0.2.1"
@@ -258,7 +259,8 @@ func compareExpress(t *testing.T, e *expressCase, packet []byte, ipv6 bool) bool
 	return true
 }
 
-// TestExpressAnswersWhatIsAskedMost guards the comparison against being about nothing.
+// TestExpressAnswersWhatIsAskedMost checks that the express path answers common queries. If it answered none, the comparison would prove
+// nothing.
 func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 	cases := expressCases(t)
 	ask := func(e *expressCase, name string, qtype uint16, change func(*dns.Msg)) bool {
@@ -314,7 +316,7 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 			t.Errorf("%s %s: answered %v, want %v", dns.TypeToString[c.qtype], c.name, got, c.want)
 		}
 	}
-	for _, e := range cases[len(cases)-6:] { // three Corefiles each
+	for _, e := range cases[len(cases)-6:] { // the last two states, with three Corefiles each
 		if ask(e, "vip.ns.svc.global.", dns.TypeA, nil) {
 			t.Error("a server that isn't synced answers by the express path")
 		}
@@ -349,7 +351,7 @@ func TestExpressAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestExpressIsTheChainForRandomPackets does what the fuzzer does, faster and from a seed.
+// TestExpressIsTheChainForRandomPackets does the same as the fuzzer, but faster and from a seed.
 func TestExpressIsTheChainForRandomPackets(t *testing.T) {
 	cases, seed := expressCases(t), uint64(time.Now().UnixNano()) //nolint:gosec // any
 	random := rand.New(rand.NewPCG(seed, 0))                      //nolint:gosec // for packets

@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset/clusterset/internal/manifests"
 )
 
-// FuzzManifest reads files. What comes out has names that can be served, and comes out again the next time.
+// FuzzManifest decodes files. The objects have names that can be served, and decoding a file again gives the same
+// result.
 func FuzzManifest(f *testing.F) {
 	for _, s := range fuzzManifests {
 		f.Add([]byte(s))
@@ -61,7 +62,7 @@ var fuzzManifests = []string{
 	"apiVersion: v1\nkind: List\nitems: [null, 3]\n",
 }
 
-// The place of an object is the line where its document begins, so that a message leads to it.
+// An object's place is the line where its document begins, so that a message leads the user to it.
 func TestManifestPlaces(t *testing.T) {
 	for data, want := range map[string]string{
 		"\n{\n \"apiVersion\": \"v2\",\n \"kind\": \"A\"\n}\n\n{\"apiVersion\": \"v2\", \"kind\": \"B\"}": "[a.yaml:2 a.yaml:7]",

@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// All names that differ from one that exists by up to two labels in front.
+// Checks every existing name, and every name that differs from one by up to two labels in front.
 func TestNamesAndTheirNeighbours(t *testing.T) {
 	c := newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local.", "svc.in.clusterset.local.", "svc.example.", "svc.")
 	for _, base := range fuzzBases() {
@@ -26,7 +26,7 @@ func TestNamesAndTheirNeighbours(t *testing.T) {
 	}
 }
 
-// FuzzName looks names up and compares what they stand for with the list above.
+// FuzzName looks names up and compares the results with fuzzNames.
 func FuzzName(f *testing.F) {
 	for _, d := range []index.Dialect{index.MCS, index.Global} {
 		for _, name := range fuzzBases() {
@@ -49,7 +49,7 @@ func FuzzName(f *testing.F) {
 			name = fuzzLabels[int(p)%len(fuzzLabels)] + "." + name
 		}
 		for _, c := range plugins {
-			if z := c.zones.match(lower(name)); z != nil { // whatever stands there
+			if z := c.zones.match(lower(name)); z != nil { // any text may be looked up, even an invalid name
 				z.lookup(&index.Lookup{}, c.index.Snapshot(), lower(name))
 			}
 			canonical, ok := asReceived(name)
@@ -66,7 +66,7 @@ func FuzzName(f *testing.F) {
 	})
 }
 
-// asReceived returns a name as a server reads it from a packet, or false for what no packet can hold.
+// asReceived returns a name as a server reads it from a packet, or false if no packet can hold it.
 func asReceived(name string) (string, bool) {
 	buf := make([]byte, 300)
 	n, err := dns.PackDomainName(dns.Fqdn(name), buf, 0, nil, false)

@@ -59,8 +59,8 @@ func fuzzObjects() []index.Object {
 	}
 }
 
-// fuzzNames are all the names below a zone that those objects make, written down from A1 to A14 of docs/spec/answers.md; between them
-// and the zone lie only empty non-terminals.
+// fuzzNames are all the names below a zone that come from fuzzObjects, by rules A1 to A14 of docs/spec/answers.md. Between them and
+// the zone are only empty non-terminals.
 var fuzzNames = map[index.Dialect]map[string]index.NameKind{
 	index.MCS: {
 		"": index.Apex, "ns.dns": index.NameServer, "dns-version": index.Version, "svc": index.Empty, "gone.svc": index.Empty,
@@ -74,7 +74,7 @@ var fuzzNames = map[index.Dialect]map[string]index.NameKind{
 	},
 	index.Global: {
 		"c1.hl.ns.svc": index.HostName, "a.b.hl.ns.svc": index.HostName, "c1.glob.ns.svc": index.HostName, "a.b.glob.ns.svc": index.HostName, "c1.both.ns.svc": index.HostName,
-		// The host "a" of c1 and the cluster "a.c1" have the same name: a host's addresses count.
+		// Host "a" of c1 and cluster "a.c1" have the same name. The host's addresses win.
 		"a.c1.both.ns.svc": index.HostName,
 	},
 }
@@ -85,7 +85,7 @@ func init() {
 	}
 }
 
-// kindOf is what a name below a zone is (A14 to A17).
+// kindOf returns the kind of a name below a zone (A14 to A17).
 func kindOf(z *zone, name string) index.NameKind {
 	if strings.HasPrefix(z.name, "svc.") {
 		switch name {
@@ -110,7 +110,7 @@ func kindOf(z *zone, name string) index.NameKind {
 	return index.NameError
 }
 
-// newFuzzPlugin answers for the zones given, those of FabDNS in its dialect.
+// newFuzzPlugin returns a plugin with the given zones. FabDNS zones have the dialect Global.
 func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 	c := &ClusterSet{ttl: defaultTTL, tiers: newTierCounters()}
 	for _, name := range zoneNames {
@@ -128,11 +128,11 @@ func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 	return c
 }
 
-// fuzzLabels are the labels that names are built from, in addition to what the fuzzer produces.
+// fuzzLabels are labels for building names, in addition to those that the fuzzer generates.
 var fuzzLabels = strings.Fields(`svc ns dns dns-version clusterset local global hl vip glob both waits dead gone orphan nowhere
 	c1 a b c2 c9 h0 10-0-0-3 0--5 _http _dns _s _tcp _udp _sctp _ * \. \\ A\.b h0.c1 in`)
 
-// fuzzBases are the names below a zone that exist, and those of services that lack something.
+// fuzzBases returns the existing names below a zone, and the names of services whose ServiceImport or ready endpoints are missing.
 func fuzzBases() []string {
 	bases := map[string]bool{"": true, "dead.gone.svc": true, "orphan.nowhere.svc": true, "nowhere.svc": true}
 	for name := range fuzzNames[index.Global] {

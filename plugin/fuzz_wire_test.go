@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// fuzzWriter keeps what a handler writes.
+// fuzzWriter keeps the replies that a handler writes.
 type fuzzWriter struct {
 	test.ResponseWriter
 	written []*dns.Msg
@@ -24,7 +24,7 @@ func (w *fuzzWriter) WriteMsg(m *dns.Msg) error {
 	return nil
 }
 
-// nextPlugin answers REFUSED, so that its answers differ from ours.
+// nextPlugin answers REFUSED, so that its answers differ from clusterset's.
 type nextPlugin struct{}
 
 func (nextPlugin) Name() string { return "next" }
@@ -33,8 +33,8 @@ func (nextPlugin) ServeDNS(context.Context, dns.ResponseWriter, *dns.Msg) (int, 
 	return dns.RcodeRefused, nil
 }
 
-// FuzzWire sends packets. A packet that is a valid query gets one complete answer to exactly that question, or none and a code that makes
-// CoreDNS write one.
+// FuzzWire sends packets. A valid query gets one complete answer to exactly that question, or no answer and an rcode for which CoreDNS
+// writes one.
 func FuzzWire(f *testing.F) {
 	for i, qtype := range []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSOA, dns.TypeNS, dns.TypeTXT, dns.TypeANY, dns.TypeAXFR, dns.TypeMX, dns.TypeOPT, 65280} {
 		for _, d := range []index.Dialect{index.MCS, index.Global} {
@@ -164,12 +164,12 @@ func checkReply(t *testing.T, c *ClusterSet, r, m *dns.Msg) {
 		}
 	}
 	if truncated {
-		return // without some of the targets' addresses
+		return // some of the targets' addresses are missing
 	}
 	checkSections(t, z, q, back, targets)
 }
 
-// checkSections expects an answer or a SOA, and addresses only of what the answer points to.
+// checkSections expects either an answer or only a SOA, and additional addresses only for the answer's targets.
 func checkSections(t *testing.T, z *zone, q dns.Question, m *dns.Msg, targets map[string]bool) {
 	t.Helper()
 	negative := len(m.Ns) == 1 && m.Ns[0].Header().Rrtype == dns.TypeSOA && strings.HasSuffix(q.Name, m.Ns[0].Header().Name) &&

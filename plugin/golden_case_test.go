@@ -20,15 +20,15 @@ type goldenCase struct {
 	sources  []string
 	corefile string
 	objects  []byte
-	extra    []txtar.File // files for other plugins
+	extra    []txtar.File // files that other plugins read
 	queries  []goldenQuery
-	tail     string // comments behind the last query
+	tail     string // comments after the last query
 }
 
 // goldenQuery is one dig line with the reply in its normal form.
 type goldenQuery struct {
-	line int    // of the file
-	lead string // the comments and blank lines in front of it
+	line int    // line number in the file
+	lead string // the comments and blank lines before it
 	text string // the dig line without "dig"
 	want string
 
@@ -36,9 +36,9 @@ type goldenQuery struct {
 	name          string
 	transport     string // udp, tcp or tls
 	opcode        int
-	edns          uint16 // 0 for none
+	edns          uint16 // UDP payload size, 0 without EDNS
 	do, rd, cd    bool
-	size, count   bool   // what is shown
+	size, count   bool   // whether to show the reply's size and record count
 	serial        string // for IXFR: current, old or a number
 }
 
@@ -78,8 +78,8 @@ func readGoldenCase(file string) (*goldenCase, error) {
 	return c, nil
 }
 
-// parseQueries reads the queries file: a dig line begins a query, the lines after it up to a blank line are the reply, and everything
-// else is kept unchanged. n is the number of the line in front of it.
+// parseQueries reads the queries file. A dig line begins a query, the lines after it up to a blank line are the reply, and all other
+// lines are kept unchanged. n is the number of the line before data.
 func (c *goldenCase) parseQueries(data string, n int) error {
 	var q *goldenQuery
 	for line := range strings.Lines(data) {
@@ -165,7 +165,7 @@ func (q *goldenQuery) option(option string) error {
 	return nil
 }
 
-// write replaces the queries file of the case by one with the replies that were got.
+// write replaces the case's queries file with one that has the actual replies.
 func (c *goldenCase) write() error {
 	var b strings.Builder
 	for i := range c.queries {

@@ -12,21 +12,21 @@ import (
 	"github.com/miekg/dns"
 )
 
-// exchangeTimeout bounds one exchange. Answers take microseconds; a machine that compiles at the same time may take longer.
+// exchangeTimeout bounds one exchange. An answer takes microseconds, but a machine that also compiles can be much slower.
 const exchangeTimeout = 10 * time.Second
 
-// goldenClient asks one server and counts responses. It uses one UDP socket for a whole case, with an id for each query:
-// after each response it asks for a sentinel and waits for that, so that a second response is seen without waiting for
-// time to pass, and one that comes even later is seen by a later query or by drain.
+// goldenClient asks one server and counts responses. It uses one UDP socket for a whole case and a new ID for each query. After
+// each response it sends a sentinel query and waits for its response, so that it sees a second response without waiting for time to
+// pass. A later query or drain sees one that arrives even later.
 type goldenClient struct {
 	server  *goldenServer
 	udp     *dns.Conn
 	id      uint16
-	asked   map[uint16]string     // what the ids of answered queries asked
-	serials map[servedZone]uint32 // the last SOA serial
+	asked   map[uint16]string     // the answered queries, by ID
+	serials map[servedZone]uint32 // the last SOA serial of each zone
 }
 
-// servedZone is a zone as one server block has it. A block with TLS follows the objects by itself: its serial may differ.
+// servedZone is a zone in one server block. A block with TLS follows the objects independently, so its serial may differ.
 type servedZone struct {
 	name string
 	tls  bool
@@ -51,10 +51,10 @@ func newGoldenClient(t *testing.T, s *goldenServer) *goldenClient {
 	return c
 }
 
-// response has everything received for one query: a message, or the messages of a zone transfer.
+// response holds everything received for one query: one message, or the messages of a zone transfer.
 type response struct {
 	messages []*dns.Msg
-	size     int // of the first message
+	size     int // size of the first message
 }
 
 // ask sends a query and returns the normal form of its response.
@@ -80,7 +80,7 @@ func (c *goldenClient) ask(q *goldenQuery) (string, error) {
 	return normalForm(q, r), nil
 }
 
-// message makes the query.
+// message builds the query.
 func (c *goldenClient) message(q *goldenQuery) (*dns.Msg, error) {
 	m := &dns.Msg{}
 	m.Id, m.Opcode, m.RecursionDesired, m.CheckingDisabled = c.nextID(), q.opcode, q.rd, q.cd
@@ -126,7 +126,7 @@ func (c *goldenClient) dial(transport string) (*dns.Conn, error) {
 	return dns.DialTimeoutWithTLS("tcp-tls", c.server.tls, c.server.tlsConfig(), exchangeTimeout)
 }
 
-// exchange sends m and reads its response, then a sentinel and its response. Anything else that comes is one too many.
+// exchange sends m and reads its response, then a sentinel and its response. Any other message is an error.
 func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg, text string) (*response, error) {
 	if conn == nil {
 		return nil, errors.New("the Corefile has no plain server")
@@ -152,7 +152,7 @@ func (c *goldenClient) exchange(conn *dns.Conn, m *dns.Msg, text string) (*respo
 	return r, c.sentinel(conn)
 }
 
-// read reads the next message, which must have that id.
+// read reads the next message. It returns an error if the message has another ID.
 func (c *goldenClient) read(conn *dns.Conn, id uint16) (*dns.Msg, int, error) {
 	packet, err := conn.ReadMsgHeader(nil)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *goldenClient) read(conn *dns.Conn, id uint16) (*dns.Msg, int, error) {
 	return m, len(packet), nil
 }
 
-// sentinel asks something else and waits for its response.
+// sentinel sends a query for another name and waits for its response.
 func (c *goldenClient) sentinel(conn *dns.Conn) error {
 	m := &dns.Msg{}
 	m.Id = c.nextID()
@@ -184,7 +184,7 @@ func (c *goldenClient) sentinel(conn *dns.Conn) error {
 	return err
 }
 
-// drain looks for late responses.
+// drain reports responses that arrived late.
 func (c *goldenClient) drain() error {
 	if c.udp == nil {
 		return nil
@@ -195,8 +195,8 @@ func (c *goldenClient) drain() error {
 	return c.sentinel(c.udp)
 }
 
-// complete reports whether nothing more is due. A zone transfer ends with the SOA that it began with, unless it is an error
-// or an IXFR's word that nothing changed.
+// complete reports whether the response is complete. A zone transfer ends with the SOA that it began with, unless it is an error or
+// an IXFR reply that nothing changed.
 func (r *response) complete(query *dns.Msg) bool {
 	if len(r.messages) == 0 {
 		return false
@@ -219,7 +219,7 @@ func (r *response) answer() []dns.RR {
 	return records
 }
 
-// check checks what no case has to spell out, since it always holds.
+// check checks rules that hold for every reply, so that no case has to state them.
 func (c *goldenClient) check(q *goldenQuery, query *dns.Msg, r *response) error {
 	m := r.messages[0]
 	switch {
@@ -251,7 +251,7 @@ func (c *goldenClient) check(q *goldenQuery, query *dns.Msg, r *response) error 
 	return nil
 }
 
-// asTransmitted returns the question as the wire has it, which knows no needless escapes.
+// asTransmitted returns the question as it is after transmission, without unnecessary escapes.
 func asTransmitted(query *dns.Msg) dns.Question {
 	packet, err := query.Pack()
 	if err != nil {
@@ -264,8 +264,8 @@ func asTransmitted(query *dns.Msg) dns.Question {
 	return m.Question[0]
 }
 
-// checkSerial checks that serials are never zero, which a secondary takes as missing, and never go back. The zone's own name server
-// distinguishes its SOA from that of a next plugin for the same zone.
+// checkSerial returns an error if a serial is zero, which a secondary takes for a missing one, or goes back. The name server in the
+// SOA distinguishes the zone from that of a next plugin for the same zone.
 func (c *goldenClient) checkSerial(zone servedZone, soa *dns.SOA) error {
 	if !strings.HasPrefix(soa.Ns, "ns.dns.") {
 		return nil

@@ -19,9 +19,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// goldenKubernetes is one API server for all cases: they run one after another, and each deletes its objects at its end. A source that
-// starts requests a consistent list, so no case sees what the previous one deleted. Namespaces stay, because nothing here would empty a
-// deleted one.
+// goldenKubernetes is one API server for all cases. They run one after another, and each deletes its objects at the end. A source
+// requests a consistent list when it starts, so no case sees objects that the previous case deleted. Namespaces stay, because no
+// controller runs here that would empty a deleted one.
 type goldenKubernetes struct{ *kube.ControlPlane }
 
 func startGoldenKubernetes(t *testing.T) goldenSource {
@@ -32,11 +32,11 @@ func startGoldenKubernetes(t *testing.T) goldenSource {
 	return goldenSource{name: "kubernetes", provide: k.provide, replay: k.replay}
 }
 
-// provide applies the objects, in the order in which they are written.
+// provide applies the objects in the order in which they are written.
 func (k goldenKubernetes) provide(t *testing.T, _ string, objects []byte) string {
 	t.Helper()
 	t.Cleanup(func() {
-		// What stayed would be in the next case's answers.
+		// Objects that stay would appear in the next case's answers.
 		if err := k.remove(objects); err != nil {
 			t.Error(err)
 		}
@@ -45,8 +45,8 @@ func (k goldenKubernetes) provide(t *testing.T, _ string, objects []byte) string
 	return "kubeconfig " + k.Kubeconfig()
 }
 
-// replay lets the server see the objects go and come back, in the opposite order. Where it ends up must not depend on the
-// order of events, nor on whether they come in a list or one by one.
+// replay deletes the objects and creates them again in reverse order while the server watches. The final state must not depend on the
+// order of events, or on whether objects arrive in a list or one by one.
 func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClient) {
 	t.Helper()
 	if err := k.remove(c.objects); err != nil {
@@ -82,7 +82,7 @@ func (c *goldenCase) aboutService() *goldenQuery {
 	return &c.queries[i]
 }
 
-// apply applies objects, then the status of those that have one, because status is a subresource.
+// apply applies each object, then its status if it has one, because status is a subresource.
 func (k goldenKubernetes) apply(t *testing.T, objects []goldenObject) {
 	t.Helper()
 	for _, o := range objects {
@@ -96,14 +96,14 @@ func (k goldenKubernetes) apply(t *testing.T, objects []goldenObject) {
 	}
 }
 
-// remove deletes objects. It is for cleanups too, which t.Context() doesn't outlive.
+// remove deletes objects. It doesn't use t.Context(), which has ended when cleanups run.
 func (k goldenKubernetes) remove(objects []byte) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	return k.DeleteContext(ctx, objects)
 }
 
-// goldenObject is one document of objects.yaml with what must be known to apply it.
+// goldenObject is one document of objects.yaml, with the fields that are needed to apply it.
 type goldenObject struct {
 	Metadata struct{ Namespace string }
 	Status   map[string]any

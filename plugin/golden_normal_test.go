@@ -8,7 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// normalForm writes a response as the corpus does: status, EDNS, then the sections that are not empty, with sorted records.
+// normalForm formats a response as the corpus does: status, EDNS, then the sections that are not empty, with sorted
+// records.
 func normalForm(q *goldenQuery, r *response) string {
 	m := r.messages[0]
 	var b strings.Builder
@@ -67,7 +68,7 @@ func normalEDNS(opt *dns.OPT) string {
 	return b.String() + "\n"
 }
 
-// normalRecords sorts records, except that a zone transfer keeps its first and last SOA where they are.
+// normalRecords sorts records. In a zone transfer, the first and last SOA stay in place.
 func normalRecords(records []dns.RR) string {
 	lines := make([]string, len(records))
 	for i, rr := range records {

@@ -37,7 +37,8 @@ import (
 
 func init() {
 	caddy.Quiet, dnsserver.Quiet = true, true
-	// As in cmd/coredns: the order of the directives is that of the plugin chain.
+	// The order of the directives is the order of the plugin chain. clusterset has the same place here as in
+	// cmd/coredns.
 	if !slices.Contains(dnsserver.Directives, "clusterset") {
 		at := slices.Index(dnsserver.Directives, "kubernetes")
 		dnsserver.Directives = slices.Insert(slices.Clone(dnsserver.Directives), at, "clusterset")
@@ -47,11 +48,11 @@ func init() {
 // goldenServer is a running CoreDNS.
 type goldenServer struct {
 	udp, tcp, tls string
-	roots         *x509.CertPool // for tls
+	roots         *x509.CertPool // trusted by DNS over TLS clients
 }
 
-// startGoldenServer starts CoreDNS with the case's Corefile. Its servers listen on ports that the system picks (the
-// Corefile says port 0), so that no two tests want the same one.
+// startGoldenServer starts CoreDNS with the case's Corefile. Its servers listen on port 0, so that the system picks
+// free ports and no two tests use the same one.
 func startGoldenServer(t *testing.T, dir string, c *goldenCase, source goldenSource) *goldenServer {
 	t.Helper()
 	s := &goldenServer{}
@@ -70,7 +71,7 @@ func startGoldenServer(t *testing.T, dir string, c *goldenCase, source goldenSou
 		t.Fatalf("start CoreDNS: %v\n%s", err, corefile)
 	}
 	t.Cleanup(func() {
-		instance.ShutdownCallbacks() // Stop leaves them out, and with them our sources
+		instance.ShutdownCallbacks() // Stop doesn't run these callbacks, and they stop clusterset's sources
 		if err := instance.Stop(); err != nil {
 			t.Errorf("stop CoreDNS: %v", err)
 		}
@@ -85,11 +86,12 @@ func startGoldenServer(t *testing.T, dir string, c *goldenCase, source goldenSou
 	return s
 }
 
-// stanza is a line that begins a clusterset stanza. It is indented: that of a server block for clusterset.local is not.
+// stanza matches a line that begins a clusterset stanza. Such a line is indented, unlike the first line of a server
+// block for clusterset.local.
 var stanza = regexp.MustCompile(`(?m)^[ \t]+clusterset\b.*$`)
 
-// withSource puts the option that names the source into every clusterset stanza. On a busy machine the first sync takes
-// longer than the default allows; a case that is about that says so itself.
+// withSource adds the option that names the source to every clusterset stanza. On a busy machine the first sync takes
+// longer than the default startup_timeout; a case that tests startup_timeout sets it itself.
 func withSource(corefile, option string) string {
 	if !strings.Contains(corefile, "startup_timeout") {
 		option += "\n        startup_timeout 30s"
@@ -109,7 +111,7 @@ func provideManifests(t *testing.T, dir string, objects []byte) string {
 	return "manifests " + filepath.Join(dir, "objects")
 }
 
-// provideUnreachable names an API server that isn't there.
+// provideUnreachable writes a kubeconfig whose API server doesn't exist.
 func provideUnreachable(t *testing.T, dir string, _ []byte) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -131,7 +133,7 @@ func provideUnreachable(t *testing.T, dir string, _ []byte) string {
 	return "kubeconfig " + path
 }
 
-// writeCertificate makes $DIR/tls.crt and $DIR/tls.key for DNS over TLS and returns what trusts them.
+// writeCertificate creates $DIR/tls.crt and $DIR/tls.key for DNS over TLS, and returns a pool that trusts them.
 func writeCertificate(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

@@ -9,22 +9,23 @@ import (
 	"testing"
 )
 
-// The golden corpus: each testdata/*.txtar is a Corefile, objects, and queries with their answers, in the language that
-// testdata/README.md describes. A real CoreDNS is started for each file and asked over real sockets. The corpus runs once
-// for each source of objects, because a name must get the same answer wherever the objects come from.
+// The golden corpus: each testdata/*.txtar has a Corefile, objects, and queries with their answers, in the language that
+// testdata/README.md describes. The tests start a real CoreDNS for each file and query it over real sockets. The corpus runs once
+// for each source of objects, because a name must get the same answer from every source.
 //
-// UPDATE=1 go test ./plugin -run Golden rewrites the answers. Read the difference before you keep it: the corpus says what
-// is right, not what the plugin does.
+// UPDATE=1 go test ./plugin -run Golden rewrites the answers. Review the diff before you keep it: the corpus states the correct
+// answers, not what the plugin happens to return.
 
 var update = os.Getenv("UPDATE") != ""
 
-// goldenSource gives the objects of a case to a clusterset stanza.
+// goldenSource provides a case's objects to a clusterset stanza.
 type goldenSource struct {
-	// name is the word that a case's "sources:" line uses.
+	// name is this source's word in a case's "sources:" line.
 	name string
-	// provide makes the objects available until the test ends and returns the option that names their place.
+	// provide makes the objects available until the test ends and returns the option that names their location.
 	provide func(t *testing.T, dir string, objects []byte) (option string)
-	// replay, if set, removes the objects and creates them again while the server runs, and waits until the answers are right again.
+	// replay, if set, removes the objects and creates them again while the server runs, and waits until the answers are correct
+	// again.
 	replay func(t *testing.T, c *goldenCase, client *goldenClient)
 }
 
@@ -36,12 +37,12 @@ func TestGoldenKubernetes(t *testing.T) {
 	runGolden(t, startGoldenKubernetes(t))
 }
 
-// TestGoldenUnreachable asks a server whose API server has never been there.
+// TestGoldenUnreachable queries a server whose API server has never been reachable.
 func TestGoldenUnreachable(t *testing.T) {
 	runGolden(t, goldenSource{name: "unreachable", provide: provideUnreachable})
 }
 
-// runGolden runs the cases that are meant for a source.
+// runGolden runs the cases for a source.
 func runGolden(t *testing.T, source goldenSource) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -66,7 +67,7 @@ func runGolden(t *testing.T, source goldenSource) {
 	t.Logf("%d cases, %d queries", ran, asked)
 }
 
-// run starts a server for the case and asks its queries in order.
+// run starts a server for the case and sends its queries in order.
 func (c *goldenCase) run(t *testing.T, source goldenSource) {
 	dir := t.TempDir()
 	server := startGoldenServer(t, dir, c, source)
@@ -89,7 +90,7 @@ func (c *goldenCase) run(t *testing.T, source goldenSource) {
 	if err := client.drain(); err != nil {
 		t.Errorf("%s: %v", c.file, err)
 	}
-	// Only the first of a case's sources writes: the others show in a run without UPDATE whether they agree.
+	// Only the case's first source updates the file. A run without UPDATE shows whether the other sources agree.
 	if update && source.name == c.sources[0] && !t.Failed() {
 		if err := c.write(); err != nil {
 			t.Error(err)
@@ -97,7 +98,7 @@ func (c *goldenCase) run(t *testing.T, source goldenSource) {
 	}
 }
 
-// check asks a query and says where its reply is not the one that is right.
+// check sends a query and returns an error that shows how the reply differs from the expected one.
 func (c *goldenCase) check(client *goldenClient, q *goldenQuery) error {
 	got, err := client.ask(q)
 	if err != nil {
@@ -109,8 +110,8 @@ func (c *goldenCase) check(client *goldenClient, q *goldenQuery) error {
 	return nil
 }
 
-// diffLines shows the lines of two texts, - for one that only want has and + for one that only got has. Both are sorted
-// within their sections, so that a merge by longest common subsequence needs no cleverness.
+// diffLines returns the lines of two texts: - marks a line that only want has, + one that only got has. Both are sorted within their
+// sections, so that a simple merge finds the longest common subsequence.
 func diffLines(want, got string) string {
 	a, b := strings.Split(strings.TrimSpace(want), "\n"), strings.Split(strings.TrimSpace(got), "\n")
 	longest := make([][]int, len(a)+1)

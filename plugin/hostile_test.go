@@ -14,7 +14,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// hostileTexts are what a field may hold whose writer wishes us ill, or knows no better.
+// hostileTexts are values that a malicious or careless writer may put into a field.
 var hostileTexts = []string{
 	"", " ", ".", "..", "-", "a.", ".a", "a..b", "-a", "a-", "a_b", "A", "WEB", "*", "@", `a\.b`, `\000`, `\`, `a\`, "a b", "a\tb", "a\nb", "a\x00b",
 	"\x7f", "\x1b[2J", "a;b", `a"b`, "$ORIGIN .", "héé", "例え", "xn--r8jz45g", "K", "ﬀ", "a\u202eb", "a\u200db", "\ufeffa",
@@ -23,7 +23,7 @@ var hostileTexts = []string{
 	strings.Repeat("a.", 130), strings.Repeat("é", 40), strings.Repeat("x", 100_000),
 }
 
-// hostileObjects has each text in each field of each kind that could get into a record.
+// hostileObjects returns objects of each kind, with each text in each field that could get into a record.
 func hostileObjects() []any {
 	type m = map[string]any
 	type list = []any
@@ -85,14 +85,13 @@ endpoints: [{addresses: [10.0.0.1], hostname: h0}]
 
 var (
 	label = `[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?`
-	// recordName matches what may precede a zone, or the domain above a zone whose first label is svc: what resolvers, shells and certificates
-	// accept as a host name or, with underscores, as a port.
+	// recordName matches the part of a record's name before the zone, or before the zone's parent if its first label is svc. It allows only
+	// names that resolvers, shells and certificates accept as a host name or, with underscores, as a port.
 	recordName = regexp.MustCompile(`^((_` + label + `\._(tcp|udp|sctp)\.)?|(` + label + `\.){0,3})` + label + `\.` + label + `\.svc\.$|^(ns\.dns|dns-version)\.$|^((ns|dns-version)\.)?svc\.$|^$`)
 )
 
-// Whatever objects contain, each record of a zone has a valid name for its type and leads to a name in the same zone that has addresses,
-// and no object changes a record of another, honest service.
-// Rule A60 of docs/spec/answers.md.
+// Whatever objects contain, each record of a zone has a valid name for its type, each target is a name in the same zone that has addresses,
+// and no object changes a record of another, honest service. Rule A60 of docs/spec/answers.md.
 func TestHostileObjectsMakeNoBadRecord(t *testing.T) {
 	dir := t.TempDir()
 	writeFile(t, filepath.Join(dir, "objects", "honest.yaml"), []byte(honestObjects))
@@ -117,11 +116,11 @@ func TestHostileObjectsMakeNoBadRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		data = bytes.ReplaceAll(data, []byte("\x7f"), []byte(`\u007f`)) // or the YAML reader would refuse the file
+		data = bytes.ReplaceAll(data, []byte("\x7f"), []byte(`\u007f`)) // the YAML reader would reject the file otherwise
 		writeFile(t, filepath.Join(dir, "objects", fmt.Sprintf("hostile-%d.json", i)), data)
 	}
-	// The objects of one pass over the files come in any order. When the first of these is there, the hostile objects are there or about to
-	// come in the same pass; the second comes in a later pass.
+	// The server adds the objects of one pass over the files in any order. Once the first of these two is served, the hostile objects are
+	// served too or will be before the pass ends. The second belongs to a later pass, so it proves that they are all served.
 	for _, last := range []string{"last", "very-last"} {
 		writeFile(t, filepath.Join(dir, "objects", "z-"+last+".yaml"), importYAML("last", last, "ClusterSetIP", "10.66.3.1"))
 		s.expect(t, map[string]string{"A " + last + ".last.svc.clusterset.local": "10.66.3.1"})
@@ -157,7 +156,7 @@ func checkZoneRecords(t *testing.T, zone string, records []dns.RR) {
 		}
 		switch rr := rr.(type) {
 		case *dns.A:
-			if !rr.A.IsPrivate() && name != "ns.dns."+zone && name != "ns."+zone { // these two have this server's own address
+			if !rr.A.IsPrivate() && name != "ns.dns."+zone && name != "ns."+zone { // these two names have this server's own address
 				t.Errorf("%s", rr)
 			}
 		case *dns.SRV:
@@ -168,7 +167,7 @@ func checkZoneRecords(t *testing.T, zone string, records []dns.RR) {
 	}
 }
 
-// checkAsked asks for what was transferred: each record is found at its name.
+// checkAsked queries a transferred record's name and expects the record in the answer.
 func checkAsked(t *testing.T, udp string, rr dns.RR) {
 	t.Helper()
 	q := new(dns.Msg).SetQuestion(rr.Header().Name, rr.Header().Rrtype)
@@ -194,7 +193,7 @@ func honestRecords(records []dns.RR) []string {
 	return own
 }
 
-// transferred returns all records of a zone but the SOA.
+// transferred returns all records of a zone except the SOA.
 func transferred(t *testing.T, tcp, zone string) []dns.RR {
 	t.Helper()
 	transfer := &dns.Transfer{ReadTimeout: time.Minute}

@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// census counts the goroutines of this process by what began them. A plain count would not say whose one too many is.
+// census counts the goroutines of this process by the function that created them. A plain count wouldn't show which
+// function leaks one.
 type census map[string]int
 
 var beginner = regexp.MustCompile(`(?m)^created by (\S+)`)
@@ -39,11 +40,11 @@ func allStacks() string {
 	}
 }
 
-// censusOfWatching waits until every kind is watched, which begins a moment after it is synced, and takes the census then.
+// censusOfWatching waits until every kind is watched, which is a moment after it is synced, and then takes a census.
 func censusOfWatching(t *testing.T) census {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
-		// A Reflector has one such goroutine while it watches.
+		// A Reflector has one of these goroutines while it watches.
 		if n := strings.Count(allStacks(), "(*Reflector).startResync("); n < len(liveKinds) {
 			return fmt.Errorf("%d kinds are watched, want %d", n, len(liveKinds))
 		}
@@ -53,7 +54,7 @@ func censusOfWatching(t *testing.T) census {
 	return now
 }
 
-// expectCensus waits until there are no more goroutines of any origin than there were.
+// expectCensus waits until no function has more goroutines than before.
 func expectCensus(t *testing.T, before census) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
@@ -67,7 +68,7 @@ func expectCensus(t *testing.T, before census) {
 	})
 }
 
-// metric returns the value of a counter or gauge of ours, 0 where there is none with the labels.
+// metric returns the value of clusterset's counter or gauge with the labels, or 0 if there is none.
 func metric(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
@@ -87,7 +88,7 @@ func metric(t *testing.T, name string, labels ...string) float64 {
 	return 0
 }
 
-// hasLabels reports whether the metric has the labels, given as name, value, name, value.
+// hasLabels reports whether the metric has the labels, given as alternating names and values.
 func hasLabels(m *dto.Metric, labels []string) bool {
 	values := map[string]string{}
 	for _, l := range m.GetLabel() {

@@ -12,17 +12,17 @@ import (
 	"github.com/miekg/dns"
 )
 
-// chainAsker asks one question after the other and knows what is right.
+// chainAsker sends one query after another and checks the replies.
 type chainAsker struct {
 	server *liveServer
-	cached bool // by a cache plugin
+	cached bool // whether the chain has the cache plugin
 	key    *dns.DNSKEY
 	random *rand.Rand
 }
 
 var chainTypes = []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeMX, dns.TypeANY}
 
-// ask asks a question of a random kind in a random way.
+// ask sends a random query of chainNames and chainTypes, with random EDNS options and transport.
 func (a *chainAsker) ask() error {
 	names := slices.Sorted(maps.Keys(chainNames))
 	if a.cached {
@@ -49,7 +49,7 @@ func (a *chainAsker) ask() error {
 	return nil
 }
 
-// mixed gives half of the names random capitals.
+// mixed returns the name unchanged or, half of the time, with random capitals.
 func (a *chainAsker) mixed(name string) string {
 	if a.random.IntN(2) == 0 {
 		return name
@@ -85,12 +85,12 @@ func (a *chainAsker) check(name string, m, r *dns.Msg, do bool) error {
 	case want == nil:
 		want = []string{"NODATA"}
 	}
-	// The dnssec plugin proves that a name doesn't exist by saying that it has no records (black lies).
+	// The dnssec plugin proves that a name doesn't exist with a NODATA reply (black lies).
 	if slices.Contains(want, "NXDOMAIN") && got == "NODATA" && do {
 		return nil
 	}
 	if r.Truncated && slices.ContainsFunc(want, func(w string) bool { return holdsAll(w, got) }) {
-		return nil // the part that fits is of the right set
+		return nil // the records that fit belong to a correct answer
 	}
 	if !slices.Contains(want, got) {
 		return fmt.Errorf("got %s, want one of %q", got, want)
@@ -106,9 +106,9 @@ func (a *chainAsker) checkRecords(name string, r *dns.Msg, do bool) error {
 		switch {
 		case isSig && !do:
 			return fmt.Errorf("a signature that wasn't asked for: %v", rr)
-		case isSig || h.Rrtype == dns.TypeNSEC: // their TTLs are dnssec's affair
+		case isSig || h.Rrtype == dns.TypeNSEC: // the dnssec plugin sets their TTLs
 			continue
-		case strings.HasPrefix(name, "brief."): // the rewrite plugin does it to negative replies too
+		case strings.HasPrefix(name, "brief."): // the rewrite plugin sets the TTL of negative replies too
 			if h.Ttl != rewrittenTTL {
 				return fmt.Errorf("the TTL of %v is not the rewritten %d", rr, rewrittenTTL)
 			}
@@ -118,7 +118,8 @@ func (a *chainAsker) checkRecords(name string, r *dns.Msg, do bool) error {
 	}
 	for _, rr := range r.Answer {
 		owner, asked := rr.Header().Name, r.Question[0].Name
-		// Caches, that of signatures too, keep the case of who asked first; rewrite writes lower case.
+		// The cache plugin and the dnssec plugin's cache of signatures keep the letter case of the first query; rewrite writes
+		// lower case.
 		exact := !a.cached && rr.Header().Rrtype != dns.TypeRRSIG && !strings.HasPrefix(name, "short.")
 		if !strings.EqualFold(owner, asked) || exact && owner != asked {
 			return fmt.Errorf("%v is about another name than %s", rr, asked)
@@ -136,8 +137,8 @@ func (a *chainAsker) checkRecords(name string, r *dns.Msg, do bool) error {
 	return a.checkSignature(r.Answer)
 }
 
-// checkSignature verifies what a validating resolver would: a record that was changed or left out behind the dnssec plugin's
-// back shows.
+// checkSignature verifies the signature like a validating resolver. It detects a record that was changed or removed without the
+// dnssec plugin's knowledge.
 func (a *chainAsker) checkSignature(answer []dns.RR) error {
 	var set []dns.RR
 	var sig *dns.RRSIG
@@ -160,7 +161,7 @@ func (a *chainAsker) checkSignature(answer []dns.RR) error {
 	return nil
 }
 
-// chainAnswer writes the answer as chainNames does.
+// chainAnswer formats the answer like those in chainNames.
 func chainAnswer(qtype uint16, r *dns.Msg) string {
 	if r.Rcode == dns.RcodeNameError {
 		return "NXDOMAIN"
@@ -189,14 +190,14 @@ func chainAnswer(qtype uint16, r *dns.Msg) string {
 	return strings.Join(data, " ")
 }
 
-// holdsAll reports whether every word of part, a part of the records, is among those of whole.
+// holdsAll reports whether whole contains every word of part, which lists some of the records.
 func holdsAll(whole, part string) bool {
 	words := strings.Fields(whole)
 	return part == "NODATA" || !slices.ContainsFunc(strings.Fields(part), func(w string) bool { return !slices.Contains(words, w) })
 }
 
-// checkTransfer transfers the signed zone's plain records: it begins and ends with the SOA, and what it says of a name is what a
-// query would get.
+// checkTransfer transfers the signed zone's plain records. The transfer begins and ends with the SOA, and its records for a name
+// equal the answer to a query.
 func checkTransfer(s *liveServer) error {
 	envelopes, err := new(dns.Transfer).In(new(dns.Msg).SetAxfr("clusterset.local."), s.tcp)
 	if err != nil {
@@ -218,7 +219,7 @@ func checkTransfer(s *liveServer) error {
 			}
 		}
 	}
-	if n < 100 { // the many endpoints, at the service's name and at their own
+	if n < 100 { // the many endpoints have records at the service's name and at their own
 		return fmt.Errorf("transfer: only %d records", n)
 	}
 	for name, types := range chainNames {

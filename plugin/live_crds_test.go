@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestLiveCustomResourceDefinitions starts on an API server that knows none of the kinds but EndpointSlice and installs,
-// upgrades and removes their definitions under a server that runs on.
+// TestLiveCustomResourceDefinitions starts CoreDNS on an API server that has none of the kinds except EndpointSlice.
+// While CoreDNS keeps running, the test installs, upgrades and removes their CRDs.
 func TestLiveCustomResourceDefinitions(t *testing.T) {
 	control := kube.Start(t)
 	control.Apply(t, namespaceYAML("crds"), sliceYAML("crds", "db-1", "db", "c", "10.0.0.2"))
@@ -28,14 +28,14 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 		expectMetric(t, want, "source_absent", "source", "kubernetes", "kind", kind)
 	}
 
-	// Nothing is there yet, and that is known.
+	// The other kinds are not installed, so names that depend on them don't exist.
 	s.expect(t, map[string]string{web: "NXDOMAIN", db: "NXDOMAIN", fabdns: "NXDOMAIN"})
 	absent("EndpointSlice", 0)
 	for _, kind := range []string{"ServiceImport", "GlobalService", "MemberCluster"} {
 		absent(kind, 1)
 	}
 
-	// One kind comes while another is still absent.
+	// One kind is installed while another is still absent.
 	for _, crd := range crds.All() {
 		if strings.Contains(string(crd), "dns.fabedge.io") {
 			control.Apply(t, crd)
@@ -46,7 +46,7 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	absent("GlobalService", 0)
 	absent("ServiceImport", 1)
 
-	// An implementation from before v1beta1.
+	// The MCS implementation dates from before v1beta1.
 	control.Apply(t, servedImportCRD(t, "v1alpha1"))
 	alpha := func(manifest []byte) []byte {
 		return []byte(strings.Replace(string(manifest), "/v1beta1", "/v1alpha1", 1))
@@ -57,7 +57,7 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	control.Apply(t, alpha(importYAML("crds", "web", "ClusterSetIP", "10.0.0.4")))
 	s.expect(t, map[string]string{web: "10.0.0.4"})
 
-	// The versions change below us, and no name is missing at any time.
+	// The served versions change while the server runs, and no name is missing at any time.
 	stop := s.askAlong(t, map[string][]string{web: {"10.0.0.4", "10.0.0.5", "10.0.0.6"}, db: {"10.0.0.2"}, fabdns: {"10.0.0.1"}})
 	control.Apply(t, servedImportCRD(t, "v1alpha1", "v1beta1"))
 	control.Apply(t, importYAML("crds", "web", "ClusterSetIP", "10.0.0.5"))
@@ -67,18 +67,18 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	s.expect(t, map[string]string{web: "10.0.0.6"})
 	stop()
 
-	// The rest comes.
+	// The remaining kinds are installed.
 	control.Apply(t, crds.All()...)
 	absent("MemberCluster", 0)
 	control.Apply(t, memberYAML("c", "a", "r1", false))
 	control.ApplyStatus(t, memberStatusYAML("c", "Expired"))
 	s.expect(t, map[string]string{db: "NXDOMAIN", web: "10.0.0.6"})
 
-	// A definition that is removed takes its objects along; installed again, they can come again.
+	// Removing a CRD deletes its objects. After the CRD is installed again, they can be created again.
 	control.Delete(t, servedImportCRD(t, "v1beta1"))
 	s.expect(t, map[string]string{web: "NXDOMAIN", fabdns: "10.0.0.1"})
 	absent("ServiceImport", 1)
-	kube.Eventually(t, soon, func() error { // a definition is gone only some time after its objects
+	kube.Eventually(t, soon, func() error { // a CRD is only gone some time after its objects
 		if err := control.ApplyContext(t.Context(), servedImportCRD(t, "v1alpha1", "v1beta1")); err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	absent("ServiceImport", 0)
 }
 
-// servedImportCRD returns the definition of ServiceImport with these versions served.
+// servedImportCRD returns the CRD of ServiceImport with these versions served.
 func servedImportCRD(t *testing.T, versions ...string) []byte {
 	t.Helper()
 	var crd map[string]any

@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The live tests change a real API server's objects, and stop and start the API server, while a CoreDNS keeps running. They share one
-// control plane, because starting one takes longer than everything else; each has its own namespace and clusters.
+// The live tests change objects on a real API server, and stop and start it, while a CoreDNS keeps running. They share one control
+// plane, because starting one takes longer than everything else. Each test has its own namespace and clusters.
 
 func TestLiveKubernetes(t *testing.T) {
 	control := kube.Start(t)
@@ -28,7 +28,7 @@ func TestLiveKubernetes(t *testing.T) {
 		{"ten reloads leave no goroutine behind", liveReloads},
 		{"reloads with files for credentials leave no goroutine behind", liveReloadsWithFiles},
 		{"a failed reload leaves the old server answering and nothing else", liveFailedReloads},
-		{"a lost API server changes no answer and leaves no goroutine behind", liveLostAPIServer}, // last: it takes time to come back
+		{"a lost API server changes no answer and leaves no goroutine behind", liveLostAPIServer}, // last, because the API server takes time to come back
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, control) })
 	}
@@ -107,7 +107,7 @@ func liveAnswersFollowObjects(t *testing.T, control *kube.ControlPlane) {
 		t.Log(step.name)
 		step.do()
 		s.expect(t, step.want)
-		// Secondaries and caches of the zone look at the serial only.
+		// Secondaries and caches of the zone only check the serial.
 		serial := liveSerial(t, s)
 		if int32(serial-last) <= 0 { //nolint:gosec // serial number arithmetic (RFC 1982)
 			t.Errorf("%s: the serial went from %d to %d though an answer changed", step.name, last, serial)

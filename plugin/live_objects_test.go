@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// liveKinds are the kinds that are watched, as metrics name them.
+// liveKinds are the watched kinds, as named in metrics.
 var liveKinds = []string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster"}
 
-// Manifests for the live tests. What a test changes is an argument.
+// Manifests for the live tests. The fields that a test varies are parameters.
 
 func namespaceYAML(name string) []byte {
 	return []byte("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
@@ -26,8 +26,8 @@ spec:
 `, name, namespace, kind, quoted(ips))
 }
 
-// sliceYAML makes a slice of a headless service in one cluster. An address with a "!" in front is of an endpoint that isn't
-// ready.
+// sliceYAML returns an EndpointSlice of a headless service in one cluster. The prefix "!" marks an address whose endpoint
+// isn't ready.
 func sliceYAML(namespace, name, service, cluster string, addrs ...string) []byte {
 	var endpoints strings.Builder
 	for _, addr := range addrs {

@@ -11,7 +11,7 @@ import (
 // liveLostAPIServer stops the API server, gracefully and by force, and starts it again.
 func liveLostAPIServer(t *testing.T, control *kube.ControlPlane) {
 	t.Cleanup(func() {
-		if err := control.StartAPIServer(context.Background()); err != nil { // not t.Context(), which has ended
+		if err := control.StartAPIServer(context.Background()); err != nil { // t.Context() has ended by now
 			t.Error(err)
 		}
 	})

@@ -11,13 +11,13 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// apiProxy stands in front of the API server, for a CoreDNS that is given its kubeconfig.
+// apiProxy is a proxy in front of the API server, with a kubeconfig for CoreDNS.
 type apiProxy struct {
 	*faultproxy.API
 	kubeconfig string
 }
 
-// startProxy starts a proxy and writes a kubeconfig that leads to it.
+// startProxy starts a proxy and writes a kubeconfig for it.
 func startProxy(t *testing.T, control *kube.ControlPlane) *apiProxy {
 	t.Helper()
 	proxy, err := faultproxy.NewAPI(control.Config(), nil)

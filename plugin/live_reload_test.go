@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// startupfails is a plugin that fails after all others, and so after ours, have started.
+// startupfails is a plugin that fails after all others, including clusterset, have started.
 func init() {
 	plugin.Register("startupfails", func(c *caddy.Controller) error {
 		c.OnStartup(func() error { return errors.New("startupfails: as the test wants it") })
@@ -34,8 +34,8 @@ func liveReloads(t *testing.T, control *kube.ControlPlane) {
 	reloadOverAndOver(t, control, control.Kubeconfig())
 }
 
-// liveReloadsWithFiles is the case of a pod: client-go follows changes of credentials that lie in files with goroutines of its
-// own.
+// liveReloadsWithFiles tests credentials that are in files, as in a pod: client-go watches such files for changes with its own
+// goroutines.
 func liveReloadsWithFiles(t *testing.T, control *kube.ControlPlane) {
 	dir := t.TempDir()
 	config := control.Config()
@@ -130,7 +130,7 @@ func liveFailedReloads(t *testing.T, control *kube.ControlPlane) {
 			s.expect(t, map[string]string{web: current})
 		})
 	}
-	// What failed stands in the way of nothing.
+	// After the failed reloads, a good one still works.
 	if err := s.reload(good); err != nil {
 		t.Fatal(err)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// liveMissingRights starts a server whose identity may do nothing, and grants it what it asks for in its log, one rule after
-// the other. Until it has all there is no telling what doesn't exist.
+// liveMissingRights starts a server whose identity has no permissions, and grants the ones that its log asks for, one rule at
+// a time. Until the server has them all, it can't tell which names don't exist.
 func liveMissingRights(t *testing.T, control *kube.ControlPlane) {
 	lines := recordLog(t)
 	control.Apply(t, namespaceYAML("rights"), importYAML("rights", "web", "ClusterSetIP", "10.0.0.1"))
@@ -32,7 +32,7 @@ func liveMissingRights(t *testing.T, control *kube.ControlPlane) {
 	const web, missing = "A web.rights.svc.clusterset.local", "A missing.rights.svc.clusterset.local"
 	lines.expect(t, "not synced after 100ms", "SERVFAIL")
 
-	// The binding is there at once: only the role's rules grow.
+	// The binding is complete from the start. Only the role's rules are added one by one.
 	control.Apply(t, []byte(`
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
@@ -54,7 +54,7 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dns-without-r
 			t.Errorf("the errors of %s are not counted", r.kind)
 		}
 		if i == 3 {
-			stop() // with the last rule comes the answer
+			stop() // the last rule makes it answer
 		}
 		rules += fmt.Sprintf("  - {apiGroups: [%s], resources: [%s], verbs: [get, list, watch]}\n", r.group, r.resource)
 		control.Apply(t, []byte("apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata: {name: dns-without-rights}\nrules:\n"+rules))
@@ -63,8 +63,8 @@ subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: dns-without-r
 	s.expect(t, map[string]string{web: "10.0.0.1", missing: "NXDOMAIN"})
 }
 
-// liveOwnService starts a server in what looks like a pod: it finds the Service that leads from port 53 to it, and names that
-// Service's address in the glue of its NS records, in each server block.
+// liveOwnService starts a server as if in a pod. The server finds the Service that sends port 53 to it, and uses that
+// Service's address in the glue of its NS records in each server block.
 func liveOwnService(t *testing.T, control *kube.ControlPlane) {
 	mine := outerAddr(t)
 	namespaceFile := filepath.Join(t.TempDir(), "namespace")
@@ -84,7 +84,7 @@ global:`+port+` {
 	s := startLive(t, corefile)
 	const glue, second = "A ns.dns.clusterset.local", "A ns.dns.global"
 	s.expect(t, map[string]string{glue: "127.0.0.1", second: "127.0.0.1"})
-	// A pod becomes an endpoint only once it is ready, so later than its start.
+	// A pod only becomes an endpoint once it is ready, which is after its start.
 	control.Apply(t, []byte(`
 apiVersion: v1
 kind: Service
@@ -111,14 +111,14 @@ ports: [{name: metrics, port: 9153, protocol: TCP}]
 endpoints: [{addresses: ["`+mine+`"]}]
 `))
 	s.expect(t, map[string]string{glue: "10.96.0.53", second: "10.96.0.53"})
-	// A server that starts now finds it before its second block has started.
+	// A server that starts now finds the Service before its second block has started.
 	if err := s.reload(corefile); err != nil {
 		t.Fatal(err)
 	}
 	s.expect(t, map[string]string{glue: "10.96.0.53", second: "10.96.0.53"})
 }
 
-// outerAddr returns an address of this machine that an EndpointSlice may hold.
+// outerAddr returns an address of this machine that is valid in an EndpointSlice.
 func outerAddr(t *testing.T) string {
 	t.Helper()
 	all, err := net.InterfaceAddrs()

@@ -15,10 +15,11 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// soon bounds how long anything may take to show: far longer than it ever does, for a machine that compiles at the same time.
+// soon bounds how long a change may take to show. It is far longer than normally needed, because the machine may be
+// compiling at the same time.
 const soon = 2 * time.Minute
 
-// liveServer is a CoreDNS in this process that can be reloaded.
+// liveServer is a CoreDNS in this process. It can be reloaded.
 type liveServer struct {
 	instance *caddy.Instance
 	udp, tcp string
@@ -33,7 +34,7 @@ func startLive(t *testing.T, corefile string) *liveServer {
 	}
 	s := &liveServer{instance: instance}
 	t.Cleanup(func() {
-		s.instance.ShutdownCallbacks() // Stop leaves them out, and with them our sources
+		s.instance.ShutdownCallbacks() // Stop doesn't run these callbacks, and they stop clusterset's sources
 		if err := s.instance.Stop(); err != nil {
 			t.Errorf("stop CoreDNS: %v", err)
 		}
@@ -43,7 +44,7 @@ func startLive(t *testing.T, corefile string) *liveServer {
 	return s
 }
 
-// reload does what the reload plugin and SIGUSR1 do.
+// reload does the same as the reload plugin and SIGUSR1.
 func (s *liveServer) reload(corefile string) error {
 	instance, err := s.instance.Restart(liveInput(corefile))
 	s.instance = instance
@@ -54,8 +55,8 @@ func liveInput(corefile string) caddy.Input {
 	return caddy.CaddyfileInput{Contents: []byte(corefile), Filepath: "Corefile", ServerTypeName: "dns"}
 }
 
-// ask returns what a client makes of the reply to "A web.ns.svc.global": the sorted data of its records, or why there are
-// none.
+// ask sends a question such as "A web.ns.svc.global" and returns the sorted data of the reply's records, or its rcode or
+// NODATA if there are none.
 func (s *liveServer) ask(question string) (string, error) { return askAt(s.udp, question) }
 
 func askAt(udp, question string) (string, error) {
@@ -88,7 +89,7 @@ func exchangeAt(udp, question string) (*dns.Msg, error) {
 	return m, nil
 }
 
-// expect waits until the answers are those wanted, by question.
+// expect waits until each question has the wanted answer.
 func (s *liveServer) expect(t *testing.T, want map[string]string) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
@@ -105,8 +106,8 @@ func (s *liveServer) expect(t *testing.T, want map[string]string) {
 	})
 }
 
-// askAlong asks the questions over and over while something happens. The function it returns ends that, after one last round,
-// and fails the test if any reply was none of those allowed.
+// askAlong asks the questions repeatedly in the background. The returned function stops it after one last round, and fails
+// the test if any reply wasn't among the allowed ones.
 func (s *liveServer) askAlong(t *testing.T, allowed map[string][]string) (stop func()) {
 	t.Helper()
 	done, stopping := make(chan struct{}), make(chan struct{})
@@ -146,14 +147,14 @@ func (s *liveServer) askAlong(t *testing.T, allowed map[string][]string) (stop f
 	}
 }
 
-// logLines gathers what our plugin logs.
+// logLines collects what clusterset logs.
 type logLines struct {
-	clog.Listener // nothing: every method that is called is below
+	clog.Listener // nil; every method that is called is defined below
 	mu            sync.Mutex
 	lines         []string
 }
 
-// recordLog gathers the plugin's log until the test ends.
+// recordLog collects clusterset's log lines until the test ends.
 func recordLog(t *testing.T) *logLines {
 	t.Helper()
 	l := &logLines{}
@@ -181,14 +182,14 @@ func (l *logLines) Warningf(_, format string, v ...any) { l.add(format, v...) }
 func (l *logLines) Error(_ string, v ...any)            { l.add("%s", fmt.Sprint(v...)) }
 func (l *logLines) Errorf(_, format string, v ...any)   { l.add(format, v...) }
 
-// forget drops the lines so far.
+// forget drops the lines collected so far.
 func (l *logLines) forget() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lines = nil
 }
 
-// has reports whether a line holds all the words.
+// has reports whether one line contains all the words.
 func (l *logLines) has(words ...string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -197,7 +198,7 @@ func (l *logLines) has(words ...string) bool {
 	})
 }
 
-// expect waits until a line holds all the words.
+// expect waits until one line contains all the words.
 func (l *logLines) expect(t *testing.T, words ...string) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {

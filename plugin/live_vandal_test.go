@@ -10,9 +10,9 @@ import (
 	"github.com/miekg/dns"
 )
 
-// vandal is a plugin at the top of the chain that spoils every record of a reply after it was sent. lookout, directly before our plugin,
-// tells it which records those are, because other plugins append records of their own, or hold a reply until ours has returned. The receiver
-// of a reply may do anything with it, and that must not affect any other reply.
+// vandal is a plugin at the top of the chain that overwrites every record of a reply after the reply was sent. lookout, directly before
+// clusterset, tells it which records to overwrite, because other plugins add records of their own, or keep a reply until clusterset has
+// returned. The receiver of a reply may do anything with it, and that must not affect any other reply.
 type (
 	vandal  struct{ plugin.Handler }
 	lookout struct{ plugin.Handler }

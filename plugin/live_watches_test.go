@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// liveLostWatches ends every watch in each of the ways in which watches end, changes and deletes objects while none can be
-// started again, and checks what clients get meanwhile.
+// liveLostWatches ends every watch in each way in which a watch can end. While none can be started again, it changes and
+// deletes objects and checks the answers that clients get.
 func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 	proxy := startProxy(t, control)
 	s := startLive(t, liveCorefile(proxy.kubeconfig))
@@ -72,7 +72,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 			after := change()
 			control.Delete(t, globalYAML("watches", "brief"))
 			if c.fault != nil {
-				// Some retries on, nothing has changed.
+				// After some retries, the answers are still the same.
 				kube.Eventually(t, soon, func() error {
 					if got := proxy.Faulted(); got < 10 {
 						return fmt.Errorf("only %d requests came", got)
@@ -87,7 +87,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 				proxy.Begin(nil)
 			}
 			s.expect(t, after)
-			s.expect(t, map[string]string{brief: "NXDOMAIN"}) // it was deleted while no watch was open
+			s.expect(t, map[string]string{brief: "NXDOMAIN"}) // deleted while no watch was open
 			stop()
 			for _, kind := range liveKinds {
 				expectMetric(t, 1, "source_synced", "source", "kubernetes", "kind", kind)
@@ -99,7 +99,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 	expectWatched(t, proxy)
 }
 
-// expectWatched waits until each kind is watched, once.
+// expectWatched waits until each kind has exactly one watch.
 func expectWatched(t *testing.T, proxy *apiProxy) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {
@@ -149,7 +149,8 @@ func liveMultisocket(t *testing.T, control *kube.ControlPlane) {
     clusterset
 }
 `, "kubeconfig "+proxy.kubeconfig))
-	// Port 0 gives each socket its own port, while in a real configuration the kernel decides which socket gets a packet.
+	// With port 0, each socket has its own port. In a real configuration they share one, and the kernel picks the socket
+	// for each packet.
 	servers := s.instance.Servers()
 	if len(servers) != 3 {
 		t.Fatalf("%d servers, want 3", len(servers))

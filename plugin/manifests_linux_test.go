@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A disk that is full leaves a file empty or cut off, whatever was to be written. What it held last stays until it can be read
-// again.
+// A write to a full disk leaves the file empty or cut off. The server keeps the file's last good content until the file can be
+// read again.
 func TestAFullDiskKeepsTheLastGoodState(t *testing.T) {
 	disk := filepath.Join(t.TempDir(), "disk")
 	if err := os.Mkdir(disk, 0o755); err != nil {
@@ -24,10 +24,10 @@ func TestAFullDiskKeepsTheLastGoodState(t *testing.T) {
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"})
 	stop := d.askAlong(t, map[string][]string{nameOf("a"): {"10.0.0.1"}, nameOf("b"): {"10.0.1.1"}})
 	ballast := fill(t, filepath.Join(disk, "ballast"))
-	// Cut off: what the old content had taken is all the room there is.
+	// b.json is cut off, because only the space of its old content is free.
 	d.writeInVain(t, "b.json", vipJSON("b", "10.0.1.2", 1000))
 	d.log.expect(t, "b.json", "what b.json last held is still served")
-	// The file is emptied: another writer has taken that space too.
+	// a.yaml stays empty, because another file has also taken its old space.
 	if err := os.Truncate(filepath.Join(disk, "a.yaml"), 0); err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +46,7 @@ func TestAFullDiskKeepsTheLastGoodState(t *testing.T) {
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2", nameOf("b"): "10.0.1.2"})
 }
 
-// vipJSON is a ServiceImport of so many ports.
+// vipJSON returns a ServiceImport with the given number of ports.
 func vipJSON(name, ip string, ports int) []byte {
 	port := `{"name": "p%d", "port": %d, "protocol": "TCP"}`
 	all := fmt.Sprintf(port, 0, 1)
@@ -57,7 +57,7 @@ func vipJSON(name, ip string, ports int) []byte {
 		`"metadata": {"name": %q, "namespace": "shop"}, "spec": {"type": "ClusterSetIP", "ips": [%q], "ports": [%s]}}`, name, ip, all)
 }
 
-// writeInVain writes a file for which there is no space.
+// writeInVain writes a file and expects that the disk is full.
 func (d *manifestsDir) writeInVain(t *testing.T, name string, data []byte) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(d.dir, name), data, 0o600); !errors.Is(err, syscall.ENOSPC) {
@@ -65,7 +65,7 @@ func (d *manifestsDir) writeInVain(t *testing.T, name string, data []byte) {
 	}
 }
 
-// fill writes a file until there is no room left, and returns its path.
+// fill writes a file until the disk is full, and returns its path.
 func fill(t *testing.T, path string) string {
 	t.Helper()
 	f, err := os.Create(path)

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// manifestsDir is a directory that a running server answers from.
+// manifestsDir is a directory from which a running server answers.
 type manifestsDir struct {
 	*liveServer
 	dir string
 	log *logLines
 }
 
-// serveManifests starts a server on a directory with the files.
+// serveManifests starts a server with a directory of these files.
 func serveManifests(t *testing.T, files map[string][]byte) *manifestsDir {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "manifests")
@@ -26,7 +26,7 @@ func serveManifests(t *testing.T, files map[string][]byte) *manifestsDir {
 	return serveManifestsAt(t, dir, files)
 }
 
-// serveManifestsAt is serveManifests in a directory that is there.
+// serveManifestsAt is serveManifests with an existing directory.
 func serveManifestsAt(t *testing.T, dir string, files map[string][]byte) *manifestsDir {
 	t.Helper()
 	d := &manifestsDir{dir: dir, log: recordLog(t)}
@@ -49,12 +49,12 @@ func (d *manifestsDir) remove(t *testing.T, name string) {
 	}
 }
 
-// nameOf is the question for the address of a service in namespace shop.
+// nameOf returns the question for the address of a service in namespace shop.
 func nameOf(service string) string { return "A " + service + ".shop.svc.clusterset.local" }
 
 func vipYAML(name, ip string) []byte { return importYAML("shop", name, "ClusterSetIP", ip) }
 
-// documents joins manifests to one file.
+// documents joins manifests into one file.
 func documents(manifests ...[]byte) []byte {
 	var file []byte
 	for i, m := range manifests {
@@ -77,7 +77,7 @@ func TestManifestsAreFollowed(t *testing.T) {
 	d.expect(t, map[string]string{nameOf("c"): "10.0.0.4"})
 	expectMetric(t, 3, "objects", "source", "manifests", "kind", "ServiceImport")
 	expectMetric(t, 1, "objects", "source", "manifests", "kind", "MemberCluster")
-	// A file that gets another name still holds what it holds.
+	// A renamed file keeps its objects.
 	stop := d.askAlong(t, map[string][]string{nameOf("b"): {"10.0.0.3"}})
 	if err := os.Rename(filepath.Join(d.dir, "b.yml"), filepath.Join(d.dir, "z.json.yaml")); err != nil {
 		t.Fatal(err)
@@ -90,13 +90,13 @@ func TestManifestsAreFollowed(t *testing.T) {
 	expectMetric(t, 0, "objects", "source", "manifests", "kind", "ServiceImport")
 }
 
-// It is unknown what a broken file means, so its last good state counts; other files are not affected.
+// A broken file may mean anything, so its last good state stays in use. Other files are not affected.
 func TestABrokenFileKeepsItsLastGoodState(t *testing.T) {
 	for _, c := range []struct {
 		name, broken string
 		words        []string
 	}{
-		// a good document has eight lines, the "---" behind it is the ninth
+		// A good document has eight lines, and the "---" after it is the ninth.
 		{"a document that is no YAML", string(vipYAML("a", "10.0.0.9")) + "---\nkind: [\n", []string{"a.yaml:1"}},
 		{"a field of the wrong type", strings.Replace(string(vipYAML("a", "10.0.0.9")), `["10.0.0.9"]`, "{}", 1), []string{"a.yaml:", "ServiceImport"}},
 		{"a document without a kind", string(vipYAML("a", "10.0.0.9")) + "---\n\n# a comment\nmetadata: {name: a}\n", []string{"a.yaml:1", "apiVersion and kind are missing"}},
@@ -130,10 +130,10 @@ func TestAFileThatIsBrokenAtTheStartHoldsUpNobody(t *testing.T) {
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
 }
 
-// The line is where an editor has to go, not where a document begins to count.
+// An error names the line in the file, so that an editor can go there, not the line within the document.
 func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 	good := string(vipYAML("a", "10.0.0.1"))
-	before := strings.Count(good, "\n") + 1 // with the "---"
+	before := strings.Count(good, "\n") + 1 // including the "---"
 	d := serveManifests(t, map[string][]byte{
 		"yaml.yaml": []byte(good + "---\napiVersion: v1\nkind: List\nitems: {[\n"),
 		"list.yaml": []byte(good + "---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: Pod}, {}]}\n"),
@@ -144,7 +144,7 @@ func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 	d.log.expect(t, fmt.Sprintf("list.yaml:%d: items[1]: apiVersion and kind are missing", before+1))
 	d.log.expect(t, fmt.Sprintf("typo.yaml:%d: ", before+1), `unknown field "spec.prots"`)
 	d.log.expect(t, "json.json:4: apiVersion and kind are missing")
-	// A misspelt field costs no more than itself.
+	// A misspelt field is ignored, and the rest of the object is used.
 	d.expect(t, map[string]string{nameOf("b"): "10.0.0.2"})
 }
 
@@ -156,7 +156,7 @@ func TestOfADuplicateObjectTheFirstCounts(t *testing.T) {
 	d.expect(t, map[string]string{nameOf("x"): "10.0.0.1", nameOf("a"): "10.0.0.2"})
 	d.log.expect(t, "b.yaml:", "ServiceImport shop/x is already defined at a.yaml:", "which is used")
 	d.log.expect(t, "a.yaml:", "ServiceImport shop/a is already defined at a.yaml:", "which is used")
-	// When the first is removed the second takes its place, without a moment with neither.
+	// When the first object is removed, the second replaces it without a gap.
 	stop := d.askAlong(t, map[string][]string{nameOf("x"): {"10.0.0.1", "10.0.0.4"}})
 	d.remove(t, "a.yaml")
 	d.expect(t, map[string]string{nameOf("x"): "10.0.0.4", nameOf("a"): "NXDOMAIN"})
@@ -195,7 +195,8 @@ func TestOnlyManifestFilesAreRead(t *testing.T) {
 	d.expect(t, want)
 }
 
-// kubelet replaces a mounted ConfigMap by moving one link: the names in the directory stay what they are, links to a link.
+// The kubelet updates a mounted ConfigMap by moving one symbolic link. The names in the directory stay the same: they are links
+// through that link.
 func TestAConfigMapIsFollowed(t *testing.T) {
 	d := serveManifests(t, nil)
 	revision := func(name string, modified time.Time, files map[string][]byte) {
@@ -228,15 +229,16 @@ func TestAConfigMapIsFollowed(t *testing.T) {
 	revision("..2", now.Add(time.Second), map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.2"), "b.yaml": vipYAML("b", "10.0.1.2")})
 	d.remove(t, "..1")
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2", nameOf("b"): "10.0.1.2"})
-	// Images, git-sync and similar tools give all files the same time, so neither the time nor the size distinguishes versions.
+	// Container images, git-sync and similar tools give all files the same time, so neither the time nor the size distinguishes
+	// versions.
 	revision("..3", now.Add(time.Second), map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.3"), "b.yaml": vipYAML("b", "10.0.1.3")})
 	d.remove(t, "..2")
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.3", nameOf("b"): "10.0.1.3"})
 	stop()
 }
 
-// A directory that is removed says nothing about the services: they are answered as before. If it comes back it is another directory,
-// which the watch on the first doesn't see.
+// A removed directory doesn't mean that its services are gone, so they are answered as before. A directory that comes back is a
+// different directory, which the watch on the first one doesn't see.
 func TestADirectoryThatGoesAndComesBackIsFollowed(t *testing.T) {
 	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1")})
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1"})
@@ -244,7 +246,7 @@ func TestADirectoryThatGoesAndComesBackIsFollowed(t *testing.T) {
 		current := fmt.Sprintf("10.0.0.%d", i+1)
 		stop := d.askAlong(t, map[string][]string{nameOf("a"): {current}})
 		d.log.forget()
-		if err := os.Rename(d.dir, fmt.Sprintf("%s.%d", d.dir, i)); err != nil { // all at once, where removing takes steps
+		if err := os.Rename(d.dir, fmt.Sprintf("%s.%d", d.dir, i)); err != nil { // a rename is atomic, removing isn't
 			t.Fatal(err)
 		}
 		d.log.expect(t, "what was last read is still served")

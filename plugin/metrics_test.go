@@ -24,8 +24,8 @@ import (
 	"github.com/clusterset/clusterset/internal/version"
 )
 
-// tieredPlugin is in cluster here, zone z, region r, which it prefers in that order, and has a service for each tier, named for
-// it.
+// tieredPlugin returns a plugin in cluster here, zone z, region r, which it prefers in that order. It has a service for each tier,
+// with the tier's name.
 func tieredPlugin(t *testing.T) *ClusterSet {
 	t.Helper()
 	zs := zones{newZone("clusterset.local.", index.MCS), newZone("svc.global.", index.Global)}
@@ -85,7 +85,7 @@ func TestPositiveAnswersAreCountedByTier(t *testing.T) {
 		ask(t, c, tier+".ns.svc.clusterset.local.", dns.TypeA)
 		ask(t, c, strings.ToUpper(tier)+".NS.svc.clusterset.local.", dns.TypeSRV)
 		want[tier] += 2
-		// No answer, or not a service's own name.
+		// These have no answer, or aren't for a service's own name.
 		ask(t, c, tier+".ns.svc.clusterset.local.", dns.TypeAAAA)
 		ask(t, c, tier+".ns.svc.clusterset.local.", dns.TypeMX)
 		ask(t, c, "missing.ns.svc.clusterset.local.", dns.TypeA)
@@ -108,9 +108,9 @@ func TestMetricNamesFollowTheConventions(t *testing.T) {
 	}
 }
 
-// A metric with a label for each name, address or namespace costs an operator's Prometheus its memory.
+// A metric with a label for each name, address or namespace would take too much memory in an operator's Prometheus.
 func TestMetricLabelsAreBounded(t *testing.T) {
-	others := map[string]bool{} // series of tests that ran before, whose sources have other names
+	others := map[string]bool{} // series of earlier tests, whose sources have other names
 	for _, f := range ourMetrics(t) {
 		for _, m := range f.GetMetric() {
 			others[f.GetName()+fmt.Sprint(m.GetLabel())] = true
@@ -124,9 +124,9 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	allowed := map[string][]string{
 		"tier":   {"cluster", "zone", "region", "any", "vip", "degraded"},
 		"source": {"kubernetes", "manifests"},
-		// other and file count what a directory contains that is of no kind.
+		// other is for objects of kinds that are not served, file for files and directories that could not be read.
 		"kind": {"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "other", "file"},
-		// One series: what this binary is.
+		// A single series, which describes this binary.
 		"version": {version.String()}, "goversion": {runtime.Version()},
 	}
 	families := ourMetrics(t)
@@ -147,7 +147,7 @@ func TestMetricLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// touchMetrics makes every metric with labels show.
+// touchMetrics creates a series of every metric with labels.
 func touchMetrics() {
 	newTierCounters()
 	for _, k := range index.Kinds {
@@ -173,7 +173,7 @@ func TestMetadataDescribesTheQuestion(t *testing.T) {
 	c := tieredPlugin(t)
 	for _, row := range []struct {
 		name string
-		want map[string]string // the labels that aren't empty
+		want map[string]string // the non-empty labels
 	}{
 		{"vip.ns.svc.clusterset.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "vip", "namespace": "ns", "tier": "vip"}},
 		{"Zone.NS.svc.ClusterSet.local.", map[string]string{"zone": "clusterset.local.", "dialect": "mcs", "service": "zone", "namespace": "ns", "tier": "zone"}},
@@ -217,7 +217,8 @@ func TestMetadataIsEmptyBeforeTheFirstSync(t *testing.T) {
 	}
 }
 
-// A server that isn't ready is removed from its Service: so it must report that until it has read every kind, and never afterwards.
+// A server that isn't ready is removed from its Service. So it must report not ready until it has read every kind, and never after
+// that.
 func TestReadyOnceEveryKindWasRead(t *testing.T) {
 	c := newTestPlugin(t)
 	c.index = index.New(index.Options{LongestZone: c.zones.longest()})

@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// parseText parses a stanza as it stands in a server block for example.org. $DIR in it is a directory, $KUBECONFIG a file with
-// the contexts one and two.
+// parseText parses a stanza in a server block for example.org. $DIR stands for a directory, $KUBECONFIG for a file with the
+// contexts one and two.
 func parseText(t *testing.T, text string) (*options, error) {
 	t.Helper()
 	dir := t.TempDir()
@@ -26,7 +26,7 @@ func parseText(t *testing.T, text string) (*options, error) {
 	if err := clientcmd.WriteToFile(clientcmdapi.Config{Clusters: clusters, Contexts: contexts, CurrentContext: "one"}, kubeconfig); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv("KUBERNETES_SERVICE_HOST", "") // not in a cluster, wherever the test runs
+	t.Setenv("KUBERNETES_SERVICE_HOST", "") // not in a cluster, even if the test runs in one
 	text = strings.NewReplacer("$DIR", dir, "$KUBECONFIG", kubeconfig).Replace(text)
 	c := caddy.NewTestController("dns", text)
 	c.ServerBlockKeys = []string{"example.org.:53"}
@@ -115,7 +115,7 @@ func TestZonesAndDialectsAreUnderstood(t *testing.T) {
 	}
 }
 
-// sameWords reports whether the zones are those wanted, in whatever order zones of one length have.
+// sameWords reports whether got has the wanted zones. The order is ignored, because zones of equal length have no fixed one.
 func sameWords(got []string, want string) bool {
 	for _, g := range got {
 		if !strings.Contains(want, g) {
@@ -157,12 +157,12 @@ func TestSnapshotsAreUnderstood(t *testing.T) {
 	}
 }
 
-// Stanzas that read one API server share a file, and those that read two have two.
+// Stanzas that read the same API server share a file. Stanzas that read different ones need different files.
 func TestASnapshotFileIsOneSources(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct {
 		name      string
-		stanzas   []string // context, then the option's arguments
+		stanzas   []string // the context, then the option's arguments
 		wantError string
 	}{
 		{"one file for two stanzas of one source", []string{"one f", "one f"}, ""},
@@ -185,7 +185,7 @@ func TestASnapshotFileIsOneSources(t *testing.T) {
 				if parseErr != nil {
 					t.Fatal(parseErr)
 				}
-				o.kubeconfig = "kubeconfig" // parseText writes one for each
+				o.kubeconfig = "kubeconfig" // parseText writes a new kubeconfig each time
 				if _, err = ss.get(o); err != nil {
 					break
 				}
@@ -217,7 +217,7 @@ func TestPathsAreRelativeToTheRootDirectory(t *testing.T) {
 	}
 }
 
-// Every error says where, what is wrong, and what would be right.
+// Every error states the line, what is wrong, and what would be right.
 func TestErrorsNameTheLineTheValueAndTheRemedy(t *testing.T) {
 	const options = "want kubeconfig, manifests, location, prefer, boundary, dialect, namespaces, max_answers, ttl, startup_timeout, lameduck, snapshot, express or fallthrough"
 	for _, c := range []struct{ option, want string }{

@@ -12,13 +12,13 @@ import (
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
-	_ "github.com/coredns/coredns/plugin/ready" // asks us
+	_ "github.com/coredns/coredns/plugin/ready" // reports whether clusterset is ready
 
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The old server answers while the new one waits for its first sync. If that counted as not ready, every server would be removed from the
-// Service when all get a new Corefile.
+// The old server answers while the new one waits for its first sync. If that counted as not ready, a new Corefile for all servers would
+// remove them all from the Service.
 func TestReadyDuringAReload(t *testing.T) {
 	dir := setupFiles(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -41,7 +41,8 @@ func TestReadyDuringAReload(t *testing.T) {
 }
 `, probe, source)
 	}
-	// ready returns whether the readiness endpoint answers at all, because the plugin listens again in a reload, and nil if it says yes.
+	// ready returns whether the readiness endpoint answers at all, and an error unless it reports ready. During a reload, the endpoint
+	// is closed for a moment.
 	ready := func() (bool, error) {
 		r, err := http.Get("http://" + probe + "/ready")
 		if err != nil {
@@ -80,11 +81,11 @@ func TestReadyDuringAReload(t *testing.T) {
 	if err := <-reloaded; err != nil {
 		t.Fatal(err)
 	}
-	eventually(false) // the new server knows nothing
+	eventually(false) // the new server has no data
 }
 
-// startupwaits is a plugin that waits in its OnStartup, as kubernetes does for its API server, until a test releases it. It comes after
-// all others, and so after ours.
+// startupwaits is a plugin that waits in its OnStartup, like kubernetes for its API server, until a test releases it. It comes after all
+// others, including clusterset.
 func init() {
 	plugin.Register("startupwaits", func(c *caddy.Controller) error {
 		c.OnStartup(func() error {
@@ -99,7 +100,7 @@ func init() {
 
 var startupWaits struct{ starting, goOn chan struct{} }
 
-// holdStartup prepares the plugin for one start: starting is closed once it waits, and goOn ends that.
+// holdStartup prepares the plugin for one start. starting is closed when the plugin waits, and goOn releases it.
 func holdStartup(t *testing.T) (starting <-chan struct{}, goOn func()) {
 	startupWaits.starting, startupWaits.goOn = make(chan struct{}), make(chan struct{})
 	goOn = sync.OnceFunc(func() { close(startupWaits.goOn) })
@@ -107,7 +108,7 @@ func holdStartup(t *testing.T) (starting <-chan struct{}, goOn func()) {
 	return startupWaits.starting, goOn
 }
 
-// Successive waits add up, unless ours, which counts from the start of reading, comes last.
+// startup_timeout counts from the start of reading. So clusterset waits after all other plugins, or the waits would add up.
 func TestOtherPluginsWaitBeforeWeDo(t *testing.T) {
 	lines := recordLog(t)
 	starting, goOn := holdStartup(t)
@@ -116,7 +117,7 @@ func TestOtherPluginsWaitBeforeWeDo(t *testing.T) {
 		provideUnreachable(t, t.TempDir(), nil))
 	go func() { started <- startLive(t, corefile) }()
 	<-starting
-	lines.expect(t, "ask for the versions served") // we are reading already
+	lines.expect(t, "ask for the versions served") // clusterset is already reading
 	if lines.has("not synced after") {
 		t.Error("our wait is over before another plugin's begins")
 	}

@@ -10,9 +10,10 @@ import (
 	_ "github.com/coredns/coredns/plugin/root" // for relative paths
 )
 
-// What caddy does to a Corefile before our parser sees it is part of what an operator writes.
+// These tests include what Caddy does to a Corefile before clusterset parses it, because operators use those features
+// too.
 
-// setupFiles makes a directory with one headless service in zones a and b and returns its parent.
+// setupFiles creates a directory with one headless service in zones a and b, and returns the directory's parent.
 func setupFiles(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -48,7 +49,7 @@ func TestLocationComesFromTheEnvironment(t *testing.T) {
 	}
 }
 
-// A pod gets its zone from the environment, and a node without the label gives it none.
+// A pod gets its zone from the environment. On a node without the label, the variable is unset.
 func TestUnsetVariablesAtTheEndOfALocationAreUnknown(t *testing.T) {
 	dir := setupFiles(t)
 	t.Setenv("TEST_CLUSTER", "here")
@@ -75,7 +76,8 @@ func TestManifestsAreRelativeToTheRootPlugin(t *testing.T) {
 	s.expect(t, map[string]string{"A db.shop.svc.clusterset.local": "10.0.0.1, 10.0.0.2"})
 }
 
-// A source that isn't there must not keep a server from starting: it may be the one that resolves the source's name.
+// An unreachable source must not keep a server from starting: the server may be the one that resolves the source's
+// name.
 func TestAServerStartsWithoutItsAPIServer(t *testing.T) {
 	dir := t.TempDir()
 	s := startLive(t, fmt.Sprintf(`clusterset.local:0 {
@@ -109,7 +111,7 @@ func TestCorefileErrorsNameFileAndLine(t *testing.T) {
 	}
 }
 
-// Without a plugin that resolves them, the other names of the top-level domain are lost: the log says so.
+// Without a next plugin, the other names of the top-level domain can't be resolved. The log warns about that.
 func TestTheTopLevelDomainNeedsANextPlugin(t *testing.T) {
 	dir := setupFiles(t)
 	log := recordLog(t)

@@ -16,8 +16,8 @@ type roundTrip func(*http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// A proxy that answers every request with 410 Gone gets few requests. The Reflector alone repeats a list by watch as soon as it is
-// answered, thousands of times a second.
+// A proxy may answer every request with 410 Gone. The source must then send only few requests. The Reflector alone would repeat a
+// WatchList as soon as it is answered, thousands of times a second.
 func TestListsThatExpireAreRepeatedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// What is stated as the time of a change is another cluster's word, of another clock.
+// The stated time of a change comes from another cluster and its clock, so it can't be trusted.
 func TestWhichChangesAreMeasured(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSource(idle{})
@@ -37,8 +37,8 @@ func TestWhichChangesAreMeasured(t *testing.T) {
 		stated := func(ago time.Duration) string { return now.Add(-ago).UTC().Format(time.RFC3339Nano) }
 		for _, c := range []struct {
 			name, stated string
-			began        time.Duration // before now
-			seconds      float64       // negative: not measured
+			began        time.Duration // how long ago
+			seconds      float64       // negative if not measured
 		}{
 			{"a change", stated(1500 * time.Millisecond), 30 * time.Minute, 1.5},
 			{"a slow one", stated(9 * time.Minute), 30 * time.Minute, 540},

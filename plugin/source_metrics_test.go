@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// gaugeLabels returns the values of the label source among our gauges.
+// gaugeLabels returns the values of the label source in clusterset's gauges.
 func gaugeLabels(t *testing.T) map[string]bool {
 	t.Helper()
 	families, err := prometheus.DefaultGatherer.Gather()
@@ -46,7 +46,7 @@ func stanzaOf(zone, source string) string {
 	return fmt.Sprintf("%s:0 {\n    bind 127.0.0.1\n    clusterset {\n        startup_timeout 1ms\n        %s\n    }\n}\n", zone, source)
 }
 
-// A gauge of what is no longer there misleads, and two sources that share one do too.
+// A gauge of a source that no longer runs is misleading, and so is one gauge for two sources.
 func TestGaugesAreThoseOfTheSourcesThatRun(t *testing.T) {
 	dir := setupFiles(t)
 	one, two := provideUnreachable(t, t.TempDir(), nil), provideUnreachable(t, t.TempDir(), nil)
@@ -88,8 +88,8 @@ func TestGaugesAreThoseOfTheSourcesThatRun(t *testing.T) {
 	expect("no stanza")
 }
 
-// A reload that fails leaves the source that it started running if the old server had no stanza of ours. The next Corefile with one
-// stops it.
+// A failed reload leaves the source that it started running, if the old server had no clusterset stanza. The next Corefile with a
+// clusterset stanza stops it.
 func TestAnAbandonedSourceIsEndedByTheNext(t *testing.T) {
 	const none = ".:0 {\n    bind 127.0.0.1\n}\n"
 	unreachable := provideUnreachable(t, t.TempDir(), nil)
@@ -112,7 +112,7 @@ func TestAnAbandonedSourceIsEndedByTheNext(t *testing.T) {
 	}
 }
 
-// The Reflector follows a watch that fails by a list, which fails too: one failure, and one line of log.
+// After a failed watch the Reflector lists, which fails too. Both together count as one failure and write one line to the log.
 func TestAFailedWatchIsCountedOnce(t *testing.T) {
 	var watches, lists atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -151,7 +151,7 @@ func TestAFailedWatchIsCountedOnce(t *testing.T) {
 		}
 		return nil
 	})
-	if err := s.reload(".:0 {\n    bind 127.0.0.1\n}\n"); err != nil { // waits until nothing is running any more
+	if err := s.reload(".:0 {\n    bind 127.0.0.1\n}\n"); err != nil { // waits until the sources have stopped
 		t.Fatal(err)
 	}
 	rounds := float64(max(watches.Load(), lists.Load()))

@@ -9,8 +9,8 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// Stale answers carry the reason if the client can read it, and their records have short TTLs.
-// Rule A55 of docs/spec/answers.md.
+// Stale answers state the reason if the client supports EDNS, and their records have short TTLs. Rule A55 of
+// docs/spec/answers.md.
 func TestStaleAnswersSaySo(t *testing.T) {
 	objects := append(headless("hl", 3), vip("web", "10.1.0.1", "fd00::1"))
 	c := newTestPlugin(t)
@@ -72,7 +72,7 @@ func TestStaleAnswersSaySo(t *testing.T) {
 	}
 }
 
-// A secondary that takes the zone from a stale server doesn't keep it for long.
+// A secondary that transfers the zone from a stale server doesn't keep it for long.
 func TestATransferOfAStaleZoneHasShortTTLs(t *testing.T) {
 	c := newTestPlugin(t)
 	c.ttl = 600

@@ -15,8 +15,8 @@ type awayFeed struct{}
 func (awayFeed) name() string                       { return "away" }
 func (awayFeed) run(ctx context.Context, _ *source) { <-ctx.Done() }
 
-// waits starts a source and returns how long the blocks wait for it, after so long a wait of another plugin. restored says of
-// each block whether a snapshot file is answered from.
+// waits starts a source and returns how long its server blocks wait for it, if another plugin has waited for the given time
+// before. restored tells, for each block, whether it answers from a snapshot file.
 func waits(t *testing.T, otherPlugin time.Duration, timeouts []time.Duration, restored ...bool) (took time.Duration) {
 	synctest.Test(t, func(*testing.T) {
 		s := newSource(awayFeed{})

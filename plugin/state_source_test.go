@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 )
 
-// idle is a feed that the test controls.
+// idle is a feed without events. The test sets the source's objects itself.
 type idle struct{}
 
 func (idle) name() string { return "kubernetes" }
@@ -20,7 +20,7 @@ func (idle) run(ctx context.Context, _ *source) { <-ctx.Done() }
 
 var thisCluster = statefile.Cluster{UID: "here"}
 
-// keptSource is a source with one index that keeps a file.
+// keptSource returns a source with one index and a snapshot file.
 func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...string) *source {
 	t.Helper()
 	s := newSource(idle{})
@@ -31,12 +31,12 @@ func keptSource(t *testing.T, path string, maxAge time.Duration, namespaces ...s
 	return s
 }
 
-// pass lets time pass in a bubble of synctest, where it costs none.
+// pass advances the fake clock of a synctest bubble.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // the clock is not the real one
 }
 
-// syncAll makes these objects the source's only ones.
+// syncAll replaces all objects of the source.
 func syncAll(s *source, objects ...index.Object) {
 	for _, k := range index.Kinds {
 		s.reachable(k, true)

@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 )
 
-// Secondaries never see a serial go back: not by a restart, not by a kill, not by a reload, not after a burst that let it run
-// ahead of the clock.
+// Secondaries never see a serial go back: not after a restart, a kill or a reload, and not after a burst that made serials
+// run ahead of the clock.
 func TestSerialsGoOnAcrossRestarts(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
@@ -47,14 +47,14 @@ func TestSerialsGoOnAcrossRestarts(t *testing.T) {
 			check("synced", s)
 			burst(s, 200)
 			pass(2 * time.Second)
-			for range 20 { // far faster than the clock, which the file follows
+			for range 20 { // serials grow far faster than the clock, and the file keeps up
 				burst(s, 500)
 				pass(3 * time.Second)
 			}
 			switch round % 3 {
 			case 0:
 				s.close()
-			case 1: // killed in the middle of it: what it would have written at its end is lost
+			case 1: // killed: the write at shutdown is lost
 				burst(s, 500)
 				s.keeper.mu.Lock()
 				s.keeper.live = false
@@ -74,7 +74,7 @@ func TestSerialsGoOnAcrossRestarts(t *testing.T) {
 	})
 }
 
-// register makes sources known as running.
+// register registers sources as running.
 func register(t *testing.T, all ...*source) {
 	t.Helper()
 	ss := &sources{byKey: map[string]*source{}}
@@ -94,8 +94,8 @@ func register(t *testing.T, all ...*source) {
 	})
 }
 
-// Of two servers that overlap while one is reloaded the new one has the file: the old one writes it before the new one reads
-// it, and never after.
+// When two servers overlap during a reload, the new one takes over the file: the old one writes it before the new one reads
+// it, and never after that.
 func TestAReloadHandsTheStateFileOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
@@ -173,7 +173,7 @@ func TestStateFilesOfNoUse(t *testing.T) {
 			if got := s.indexes[0].Snapshot() != nil; got != row.serves {
 				t.Errorf("served: %v", got)
 			}
-			// In all cases it continues with live objects.
+			// In all cases the server continues with live objects.
 			syncAll(s, numberedVIP(2))
 			if x := s.indexes[0].Snapshot(); x == nil || x.Stale() || x.Service("web.ns") == nil {
 				t.Error("what is live isn't served")
@@ -182,7 +182,7 @@ func TestStateFilesOfNoUse(t *testing.T) {
 	}
 }
 
-// The UID of the namespace kube-system can be read only once the API server is there.
+// The UID of the namespace kube-system can only be read once the API server is reachable.
 func TestAStateOfAnotherClusterIsWithdrawnWhenThatShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	err := statefile.Write(path, &statefile.State{Known: time.Now(), Cluster: statefile.Cluster{UID: "there", CAs: []string{"shared"}}, Objects: []index.Object{numberedVIP(1)}})

@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/internal/statefile"
 )
 
-// The file is written at the first sync, at most every 30 seconds however much changes, at the end, and not at all where
-// nothing changes, but for its age.
+// The file is written at the first sync, on shutdown, and at most every 30 seconds no matter how much changes. If nothing
+// changes, it is only written to refresh its age.
 func TestStateFileIsWrittenAtABoundedRate(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestStateFileIsWrittenAtABoundedRate(t *testing.T) {
 		}
 		count = 0
 		for range 59 {
-			s.replace(index.KindServiceImport, []index.Object{numberedVIP(599)}) // listed again, and the same
+			s.replace(index.KindServiceImport, []index.Object{numberedVIP(599)}) // listed again, unchanged
 			pass(time.Minute)
 			look()
 		}
@@ -71,7 +71,8 @@ func TestStateFileIsWrittenAtABoundedRate(t *testing.T) {
 	})
 }
 
-// What no answer shows is not worth a write: not an object that is listed again, not one that says the same in other words.
+// A change that affects no answer causes no write, such as an object that is listed again or that has different but
+// equivalent content.
 func TestStateFileIsNotWrittenForWhatNoAnswerShows(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
@@ -87,7 +88,7 @@ func TestStateFileIsNotWrittenForWhatNoAnswerShows(t *testing.T) {
 		writes = 0
 		for i := range 50 {
 			o := numberedVIP(0)
-			o.Ports = append(o.Ports, index.Port{Number: uint16(1000 + i)}) // without a name it has no SRV record
+			o.Ports = append(o.Ports, index.Port{Number: uint16(1000 + i)}) // a port without a name has no SRV record
 			s.put(index.KindServiceImport, index.ObjectID{}, o, nil)
 			pass(time.Minute)
 		}
@@ -105,8 +106,8 @@ func TestStateFileIsNotWrittenForWhatNoAnswerShows(t *testing.T) {
 	})
 }
 
-// A state that takes ten seconds to write is written every 200 seconds at most, however much changes, and again when the
-// server ends.
+// If a write takes ten seconds, the file is written at most once every 200 seconds, no matter how much changes, and again
+// on shutdown.
 func TestASlowWriteIsFollowedByALongRest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var began []time.Time
@@ -120,7 +121,7 @@ func TestASlowWriteIsFollowedByALongRest(t *testing.T) {
 		s := keptSource(t, filepath.Join(t.TempDir(), "snapshot"), 0)
 		s.start()
 		syncAll(s, numberedVIP(0))
-		for i := range 3550 { // the last write has ended then
+		for i := range 3550 { // the last write has ended by then
 			s.put(index.KindServiceImport, index.ObjectID{}, numberedVIP(i+1), nil)
 			pass(time.Second)
 		}
@@ -141,7 +142,8 @@ func TestASlowWriteIsFollowedByALongRest(t *testing.T) {
 	})
 }
 
-// The age of a file says when it was last known to hold: of a quiet cluster it stays young, of one that is lost it doesn't.
+// A file's age tells when its content was last known to be right. With a quiet cluster the age stays low; with a lost
+// cluster it grows.
 func TestStateFileAgeIsThatOfTheLastContact(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "snapshot")
 	synctest.Test(t, func(t *testing.T) {
@@ -180,7 +182,7 @@ func counterValue(t *testing.T, c prometheus.Counter) float64 {
 	return m.GetCounter().GetValue()
 }
 
-// A failed write of the file is logged and counted, and has no other effect.
+// A failed write of the file is logged and counted. It has no other effect.
 func TestAFileThatCantBeWrittenStopsNothing(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
 	path := filepath.Join(dir, "snapshot")

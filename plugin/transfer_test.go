@@ -13,10 +13,9 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// One record that no packet can hold ends a transfer, so it would take every other service's names with it. Port names of 63
-// characters are legal in Kubernetes, and the underscore makes them too long for a label; a long zone leaves no room for
-// ports and clusters in front of long services.
-// Rule A59 of docs/spec/answers.md.
+// A record that fits into no packet would end a transfer, and every other service's names would be missing. Port names of 63
+// characters are legal in Kubernetes, but with the underscore they are too long for a label. A long zone leaves no room for
+// ports and clusters in front of long service names. Rule A59 of docs/spec/answers.md.
 func TestTransferSendsOnlyWhatQueriesGet(t *testing.T) {
 	long := strings.Repeat("l", 63)
 	endpoint := index.Endpoint{Addr: netip.MustParseAddr("10.3.0.1"), Ready: true}
@@ -46,13 +45,13 @@ func checkTransferred(t *testing.T, c *ClusterSet, rr dns.RR) {
 	t.Helper()
 	packed, err := (&dns.Msg{Answer: []dns.RR{rr}}).Pack()
 	if err == nil {
-		err = new(dns.Msg).Unpack(packed) // Pack minds the length of labels, but not that of names
+		err = new(dns.Msg).Unpack(packed) // Pack checks the length of labels, but not of names
 	}
 	if err != nil {
 		t.Errorf("%v: %s", err, rr)
 		return
 	}
-	w := &discard{} // over TCP, where all fits
+	w := &discard{} // over TCP, where every answer fits
 	_, _ = c.ServeDNS(context.Background(), w, new(dns.Msg).SetQuestion(rr.Header().Name, rr.Header().Rrtype))
 	same := func(answer dns.RR) bool { return answer.String() == rr.String() }
 	if w.msg == nil || !slices.ContainsFunc(w.msg.Answer, same) {

@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// largest is the largest service that is let in: as many endpoints as a GlobalService may have and as many ports as a service
-// may, in clusters that disagree about their numbers. Its name is as short as can be, so that most records fit.
+// largest returns the largest service that is accepted: as many endpoints as a GlobalService may have and as many ports as a service
+// may have, in clusters with different port numbers. Its name is as short as possible, so that most records fit.
 func largest(headless bool) []index.Object {
 	g := &index.GlobalService{Service: "a.b", Headless: headless}
 	for i := range api.MaxPorts {
@@ -39,7 +39,7 @@ func largest(headless bool) []index.Object {
 	return []index.Object{g}
 }
 
-// worst are the queries whose answers could be large.
+// worst calls run for the queries with the largest answers.
 func worst(run func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg)) {
 	types := []uint16{dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeANY, dns.TypeTXT, dns.TypeNS, dns.TypeSOA, dns.TypeMX}
 	for _, kind := range []string{"headless", "clusterip"} {
@@ -63,8 +63,8 @@ func worst(run func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg)) {
 	}
 }
 
-// The cost of one packet depends on what can be sent back, not on the number of endpoints: an earlier version built 409,600 SRV records
-// and then cut them to 472 bytes.
+// The cost of a query depends on the size of the answer that can be sent, not on the number of endpoints. An earlier version built
+// 409,600 SRV records and then cut them to 472 bytes.
 func BenchmarkWorstQuery(b *testing.B) {
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
 		b.Run(name, func(b *testing.B) {
@@ -78,7 +78,7 @@ func BenchmarkWorstQuery(b *testing.B) {
 }
 
 func TestWorstQueryIsBounded(t *testing.T) {
-	const most = 128 << 10 // bytes, over UDP
+	const most = 128 << 10 // bytes of memory for a query over UDP
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
 		w := &discard{remote: remote}
 		var before, after runtime.MemStats
@@ -94,8 +94,8 @@ func TestWorstQueryIsBounded(t *testing.T) {
 	})
 }
 
-// A reply that is cut says so, and what can be sent of it is what could be sent of the whole.
-// Rule A58 of docs/spec/answers.md.
+// A reply that doesn't fit is marked as truncated. It has the same records as a full reply that is truncated afterwards. Rule A58 of
+// docs/spec/answers.md.
 func TestCutRepliesAreTruncated(t *testing.T) {
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
 		ask := func(most int) *dns.Msg {

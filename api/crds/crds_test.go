@@ -18,7 +18,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// load reads every embedded CRD as an API server does that refuses unknown fields, by kind.
+// load decodes every embedded CRD, by kind, and rejects unknown fields like a strict API server.
 func load(t *testing.T) map[string]*apiextensionsv1.CustomResourceDefinition {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -42,7 +42,7 @@ func schemaOf(crd *apiextensionsv1.CustomResourceDefinition) apiextensionsv1.JSO
 	return *crd.Spec.Versions[0].Schema.OpenAPIV3Schema
 }
 
-// at walks down a schema by property names; "[]" is a list's items.
+// at follows property names down a schema; "[]" stands for a list's items.
 func at(t *testing.T, schema apiextensionsv1.JSONSchemaProps, path ...string) apiextensionsv1.JSONSchemaProps {
 	t.Helper()
 	for _, name := range path {
@@ -66,7 +66,7 @@ func TestDefinitions(t *testing.T) {
 		scope      apiextensionsv1.ResourceScope
 		status     bool
 		columns    []string
-		rules      int // CEL rules on the whole object
+		rules      int // number of CEL rules on the whole object
 	}{
 		{
 			"GlobalService", "globalservices.dns.fabedge.io", apiextensionsv1.NamespaceScoped, true,
@@ -127,7 +127,8 @@ func TestDefinitions(t *testing.T) {
 	}
 }
 
-// A type that gained, lost or renamed a field without `make generate` fails here, in far less time than generating takes.
+// This test fails if a type gained, lost or renamed a field and `make generate` was not run. It takes far less time than
+// generating.
 func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	crds := load(t)
 	for kind, object := range map[string]any{
@@ -140,7 +141,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 	}
 }
 
-// opaque are types that have a schema of their own making.
+// opaque are types whose schemas don't list their Go fields.
 var opaque = []reflect.Type{
 	reflect.TypeFor[metav1.Time](), reflect.TypeFor[metav1.ObjectMeta](), reflect.TypeFor[intstr.IntOrString](),
 }
@@ -211,8 +212,8 @@ func TestLimitsInTheSchemasAreThoseOfTheCode(t *testing.T) {
 	}
 }
 
-// FabDNS's schema requires an endpoint's addresses, knows two types, and restricts nothing else. If ours were stricter in any
-// of its fields, objects that are served today could not be applied.
+// FabDNS's schema requires an endpoint's addresses, allows two types, and restricts nothing else. If our schema were stricter
+// in any of its fields, objects that are served today could not be applied.
 func TestGlobalServiceTakesWhateverFabDNSTook(t *testing.T) {
 	schema := schemaOf(load(t)["GlobalService"])
 	if len(schema.Required) > 0 || len(at(t, schema, "spec").Required) > 0 || len(at(t, schema, "spec", "ports", "[]").Required) > 0 {

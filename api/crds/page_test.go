@@ -21,7 +21,7 @@ process write the rest. ServiceExport and ServiceImport are those of the
 [Multi-Cluster Services API](https://multicluster.sigs.k8s.io/concepts/multicluster-services-api/).
 `
 
-// docs/api.md is what the CustomResourceDefinitions say. UPDATE=1 rewrites it.
+// docs/api.md documents the CustomResourceDefinitions. UPDATE=1 rewrites it.
 func TestAPIPageIsFresh(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(pageHead)
@@ -42,7 +42,7 @@ func TestAPIPageIsFresh(t *testing.T) {
 	page.Fresh(t, "../../docs/api.md", b.String())
 }
 
-// writeFields writes a row for each property below a schema.
+// writeFields writes a row for each property of a schema, and for those below it.
 func writeFields(b *strings.Builder, path string, schema *apiextensionsv1.JSONSchemaProps, top bool) {
 	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
 		if top && slices.Contains([]string{"apiVersion", "kind", "metadata"}, name) {

@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// site is a cluster, pod one of its endpoints.
+// site is a cluster, and pod is one of its endpoints.
 type site struct {
 	name, region, phase string
 	zones               []string
@@ -32,19 +32,19 @@ type pod struct {
 	ready         bool
 }
 
-// state is a service of some clusters, as seen from the first.
+// state is a service of several clusters, as seen from the first.
 type state struct {
 	sites      []site
 	nodes      []desired.NodePlace
-	prefer     []string // "none" is one word
+	prefer     []string // "none" is a single word
 	boundary   string
 	minReady   int
-	byService  bool // the service states these, else they are the default
-	ipv6, mess bool // mess: what is not stated says something else
+	byService  bool // the service states the policy; otherwise it is the default
+	ipv6, mess bool // mess: if the service states a complete policy, the default is a different one
 }
 
-// TestNameAndAddressLeadToTheSame compares, in random states and for each zone of a cluster's nodes, the endpoints that a name is
-// answered with there, those that a kube-proxy there chooses among, and those that the rule says.
+// TestNameAndAddressLeadToTheSame uses random states. For each zone of a cluster's nodes, it compares the endpoints in a DNS answer,
+// those that kube-proxy chooses from, and those that the rules require.
 func TestNameAndAddressLeadToTheSame(t *testing.T) {
 	const states = 500
 	compared, lastResorts, narrowed := 0, 0, 0
@@ -65,7 +65,8 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 			got := chosenByKubeProxy(vip.Slices, n.Zone)
 			switch {
 			case len(address) == 0 && s.boundary == "zone":
-				// It can't hold a boundary for one zone of a cluster that has nothing in it (docs/kube-proxy.md).
+				// If a zone has no endpoint within its boundary, kube-proxy may use those within the boundary of another zone
+				// (docs/kube-proxy.md).
 				if slices.ContainsFunc(got, func(a string) bool { return !somewhere[a] }) {
 					t.Errorf("seed %d: in zone %q the address leads to %v, of which only %v are within another zone\n%+v", seed, n.Zone, got, somewhere, s)
 				}
@@ -89,9 +90,9 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 	}
 }
 
-// rule returns what is used at a zone of the first cluster. It knows nothing but the rules (docs/spec/data-path.md, D3): the boundary
-// (A21); health (A22, A24); tiers in order (A25), each joined by the next as long as there are too few (A30); and that an address has a
-// last resort (D4).
+// rule returns the endpoints to use in a zone of the first cluster. It follows only the rules (docs/spec/data-path.md, D3): the
+// boundary (A21); health (A22, A24); tiers in order (A25), where each is joined by the next as long as there are too few endpoints
+// (A30); and an address, unlike a name, has a last resort (D4).
 func (s *state) rule(zone string, isAddress bool) []string {
 	here := &s.sites[0]
 	healths := []func(*site) bool{
@@ -131,8 +132,7 @@ func (s *state) rule(zone string, isAddress bool) []string {
 	return nil
 }
 
-// near reports whether a pod is as near to a zone of the first cluster as the tier requires (A26, A27). No tier requires
-// nothing.
+// near reports whether a pod is as near to a zone of the first cluster as the tier requires (A26, A27). An empty tier requires nothing.
 func (s *state) near(zone, tier string, of *site, p pod) bool {
 	switch tier {
 	case "cluster":
@@ -150,7 +150,7 @@ func (s *state) near(zone, tier string, of *site, p pod) bool {
 	return true
 }
 
-// regionHere is the region of D8.
+// regionHere returns the region according to D8.
 func (s *state) regionHere() string {
 	if r := s.sites[0].region; r != "" || len(s.nodes) == 0 || !s.zoned() {
 		return r
@@ -163,7 +163,7 @@ func (s *state) zoned() bool {
 	return len(s.nodes) > 0 && !slices.ContainsFunc(s.nodes, func(n desired.NodePlace) bool { return n.Zone == "" })
 }
 
-// places are the locations from which kube-proxies choose, as far as known: each node's zone, or the cluster's location.
+// places returns the locations from which kube-proxies choose, as far as they are known: each node's zone, or the cluster's location.
 func (s *state) places() []desired.NodePlace {
 	if s.zoned() {
 		return s.nodes
@@ -198,7 +198,7 @@ func (s *state) ready() (n int) {
 	return n
 }
 
-// answered is what the DNS server at that place answers of the headless service.
+// answered returns the addresses that a DNS server at that place answers for the headless service.
 func (s *state) answered(t *testing.T, out desired.Output, at desired.NodePlace) (addresses []string) {
 	t.Helper()
 	x := index.New(index.Options{
@@ -236,7 +236,7 @@ func (s *state) answered(t *testing.T, out desired.Output, at desired.NodePlace)
 	return addresses
 }
 
-// chosenByKubeProxy is what a kube-proxy on a node of the zone chooses among, by its own rules (docs/kube-proxy.md).
+// chosenByKubeProxy returns the endpoints that a kube-proxy on a node of the zone chooses from, by its own rules (docs/kube-proxy.md).
 func chosenByKubeProxy(all []*discoveryv1.EndpointSlice, zone string) []string {
 	var ready, hinted []string
 	every := true
@@ -263,7 +263,7 @@ func chosenByKubeProxy(all []*discoveryv1.EndpointSlice, zone string) []string {
 	return ready
 }
 
-// input is what the importer of the first cluster has.
+// input returns the input of the first cluster's importer.
 func (s *state) input(t *testing.T) desired.Input {
 	t.Helper()
 	var manifests []string
@@ -299,7 +299,7 @@ func (s *state) input(t *testing.T) desired.Input {
 	return in
 }
 
-// defaults is what servers and agent are configured with.
+// defaults returns the policy that the DNS servers and the agent are configured with.
 func (s *state) defaults(t *testing.T) topology.Policy {
 	t.Helper()
 	if s.byService {

@@ -137,7 +137,7 @@ func TestGlobalServicesAreCutFairly(t *testing.T) {
 	}
 }
 
-// FuzzCompute has one of two members write whatever it likes into its records' specs.
+// FuzzCompute writes random values into the specs of one of two members' records.
 func FuzzCompute(f *testing.F) {
 	for seed := range uint64(200) {
 		f.Add(seed)

@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// FuzzHubRecords makes a member write any JSON as its records, including metadata, beside an honest member's. The result is
+// FuzzHubRecords uses any JSON as one member's records, including their metadata, next to an honest member's. The result is
 // valid, contains the honest member's part, and DNS servers accept all of it.
 func FuzzHubRecords(f *testing.F) {
 	for _, pair := range [][2]string{
@@ -38,9 +38,9 @@ func FuzzHubRecords(f *testing.F) {
 		var s clustersetv1alpha1.ExportedService
 		var e clustersetv1alpha1.ExportedEndpoints
 		if json.Unmarshal(serviceJSON, &s) != nil || json.Unmarshal(endpointsJSON, &e) != nil {
-			return // the API server refuses it
+			return // the API server would reject it
 		}
-		if how&4 == 0 { // as RBAC and the index by service force it to be
+		if how&4 == 0 { // RBAC and the index by service enforce these fields
 			s.Namespace, s.Name, e.Namespace = "clusterset-member-b", "web.shop", "clusterset-member-b"
 			s.Spec.ServiceNamespace, s.Spec.ServiceName = "shop", "web"
 			e.Spec.ServiceNamespace, e.Spec.ServiceName = "shop", "web"

@@ -21,9 +21,9 @@ import (
 
 var update = flag.Bool("update", false, "write what desired.Compute returns into testdata")
 
-// TestGolden runs each testdata/*.txtar: the records of service shop/web on the hub, and the derived Service as it is, if
-// there is one, under "hub.yaml"; the data path under "datapath"; what comes out under "want.yaml".
-// Rules C32 of docs/spec/control-plane.md, and D1, D7 and D26 of docs/spec/data-path.md.
+// TestGolden runs each testdata/*.txtar. "hub.yaml" has the records of service shop/web on the hub, and the existing
+// derived Service if there is one; "datapath" has the data path; "want.yaml" has the result. Rules C32 of
+// docs/spec/control-plane.md, and D1, D7 and D26 of docs/spec/data-path.md.
 func TestGolden(t *testing.T) {
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

@@ -11,10 +11,10 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// A Memory holds no endpoints: the caches have those. With 250,000 endpoints a second copy was 200 MiB.
+// A Memory holds no endpoints, because the caches have them. With 250,000 endpoints, a second copy took 200 MiB.
 func TestMemoryHoldsNoSlices(t *testing.T) {
 	in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.1.1.1"), records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"))
-	for _, e := range in.Endpoints { // as a cache has them: what has no labels isn't remembered
+	for _, e := range in.Endpoints { // records in a cache have labels, and a record without labels isn't remembered
 		e.Labels = map[string]string{"a": "label"}
 	}
 	var memory desired.Memory

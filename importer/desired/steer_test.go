@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// steered returns how kube-proxy is told to use each endpoint: "10.1.0.1 a,b" with its hints, with "-" in front if it isn't in
-// a slice that kube-proxy reads. An endpoint in several slices is listed with the ports of each.
+// steered returns how kube-proxy is told to use each endpoint: "10.1.0.1 a,b" is an endpoint with its hints, and the prefix "-" marks one
+// in a slice that kube-proxy doesn't read. An endpoint in several slices is listed with the ports of each.
 func steered(out desired.Output) []string {
 	ports := map[string]int{}
 	for _, s := range out.Slices {
@@ -53,13 +53,13 @@ func steered(out desired.Output) []string {
 	return all
 }
 
-// member is a MemberCluster; more is a part of its spec, phase its status.
+// member returns a MemberCluster. more is a part of its spec, phase its status.
 func member(name, zone, region, phase, more string) string {
 	return fmt.Sprintf("apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: %s}\nspec: {zone: %q, region: %q%s}\nstatus: {phase: %q}\n",
 		name, zone, region, more, phase)
 }
 
-// endpoints adds endpoints "<address>@<zone>" to a cluster's record, with "!" in front if they aren't ready.
+// endpoints sets the endpoints of a cluster's record, given as "<address>@<zone>". The prefix "!" marks one that isn't ready.
 func endpoints(in *desired.Input, cluster string, of ...string) {
 	for _, e := range in.Endpoints {
 		if e.Namespace != api.MemberNamespace(cluster) {
@@ -79,7 +79,7 @@ func endpoints(in *desired.Input, cluster string, of ...string) {
 	}
 }
 
-// zones are those of so many nodes.
+// zones returns nodes in n zones.
 func zones(n int) (all []desired.NodePlace) {
 	for i := range n {
 		all = append(all, desired.NodePlace{Zone: "z" + strconv.Itoa(i)})
@@ -87,8 +87,8 @@ func zones(n int) (all []desired.NodePlace) {
 	return all
 }
 
-// TestSteering makes a, with nodes in zones a1 and a2, import from itself, from b in the same region, and from c far away (D2, D6, D20, D21, D22, D23,
-// D24 and D25 of docs/spec/data-path.md).
+// TestSteering imports into a, which has nodes in zones a1 and a2, from a itself, from b in the same region, and from c far away (D2, D6,
+// D20, D21, D22, D23, D24 and D25 of docs/spec/data-path.md).
 func TestSteering(t *testing.T) {
 	base := func(t *testing.T, more ...string) desired.Input {
 		in := records.Input(t, desired.DataPathPods, append([]string{
@@ -251,8 +251,8 @@ func TestSteering(t *testing.T) {
 	}
 }
 
-// If clusters are equally good, only the slices of a cluster that is drained, Suspect or back change: with many clusters, a change of one
-// must not cause a write for each of the others.
+// If clusters are equally good and one of them is drained, becomes Suspect or comes back, only its own slices change. With many clusters, a
+// change of one must not cause a write for each of the others.
 func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 	of := func(b string) map[string]*discoveryv1.EndpointSlice {
 		in := records.Input(t, desired.DataPathPods,
@@ -276,7 +276,7 @@ func TestAWordAboutOneClusterChangesItsSlicesAlone(t *testing.T) {
 	}
 }
 
-// With --data-path=clusterips the choice is among clusters, and min-ready counts what is behind each.
+// With --data-path=clusterips, the choice is among clusters, and min-ready counts the endpoints behind each ClusterIP.
 func TestSteeringClusterIPs(t *testing.T) {
 	in := records.Input(t, desired.DataPathClusterIPs,
 		records.Exported("b", "shop", "web", "10.2.0.1", "10.2.1.1"), records.Exported("c", "shop", "web", "10.3.0.1", "10.3.1.1"),
@@ -298,9 +298,8 @@ func TestSteeringClusterIPs(t *testing.T) {
 	}
 }
 
-// A cluster's own endpoints and ClusterIPs are those that are here, whatever the hub says. With --data-path=clusterips its
-// ClusterSetIP leads to its pods, and not to its ClusterIP, which would be a second translation.
-// Rule D9 of docs/spec/data-path.md.
+// A cluster's own endpoints and ClusterIPs are the local ones, whatever the hub's records contain. With --data-path=clusterips, its
+// ClusterSetIP leads to its pods and not to its ClusterIP, which would be a second translation. Rule D9 of docs/spec/data-path.md.
 func TestLocalFirst(t *testing.T) {
 	for path, want := range map[desired.DataPath][]string{
 		desired.DataPathPods:       {"10.1.1.7 on n7", "10.2.1.1"},
@@ -335,7 +334,7 @@ func TestLocalFirst(t *testing.T) {
 			if ips := out.Global.Spec.Endpoints[0].Addresses; !slices.Equal(ips, []string{"10.1.0.9"}) {
 				t.Errorf("the GlobalService has %v", ips)
 			}
-			// Un-exported: what the hub has of nobody is nobody's.
+			// When the service is no longer exported, its endpoint records on the hub are ignored.
 			in.Services = in.Services[1:]
 			if got := fmt.Sprint(steered(desired.Compute(in))); strings.Contains(got, "10.1.") {
 				t.Errorf("not exported, and still %s", got)

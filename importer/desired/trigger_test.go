@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// Every write of a slice that states the time of a change counts as the end of that change, so a write that brings something
-// else must not state it.
+// Every write of a slice with a trigger time counts as the end of the change at that time. So a write for another reason
+// must not have one.
 func TestTriggerTimes(t *testing.T) {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	const key, stated, before = corev1.EndpointsLastChangeTriggerTime, "2026-01-01T11:59:58.5Z", "2026-01-01T11:50:30Z"

@@ -9,7 +9,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// some returns n endpoints of a cluster. The first ones are not ready.
+// some returns n endpoints of a cluster, of which the first ones are not ready.
 func some(cluster string, n, unready int) []fabedgev1alpha1.Endpoint {
 	all := make([]fabedgev1alpha1.Endpoint, n)
 	for i := range all {
@@ -21,7 +21,7 @@ func some(cluster string, n, unready int) []fabedgev1alpha1.Endpoint {
 	return all
 }
 
-// truncate returns what of the endpoints there is room for.
+// truncate returns the endpoints that fit the limit.
 func truncate(all []fabedgev1alpha1.Endpoint, limit int) (kept []fabedgev1alpha1.Endpoint) {
 	var shares []share
 	for i := range all {

@@ -21,8 +21,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// TestMayDelete has a hub whose cache knows us, and whose API server answers as it will.
-// Rules C40 and C41 of docs/spec/control-plane.md.
+// TestMayDelete uses a hub whose cache knows this member, and whose API server's answers vary. Rules C40 and C41 of
+// docs/spec/control-plane.md.
 func TestMayDelete(t *testing.T) {
 	member := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
 	var down, refuses error
@@ -87,7 +87,7 @@ func TestMayDelete(t *testing.T) {
 		check("it has rules of its own", "", 1)
 	}
 	for _, lost := range []error{
-		apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create"), // being deleted
+		apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create"), // the kind is being deleted
 		apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true),
 	} {
 		refuses = lost

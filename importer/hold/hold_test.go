@@ -23,8 +23,7 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// TestHold has the importer of beijing find a service of shanghai missing.
-// Rules C42, C43 and C44 of docs/spec/control-plane.md.
+// TestHold runs beijing's hold when a service of shanghai is missing. Rules C42, C43 and C44 of docs/spec/control-plane.md.
 func TestHold(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	onHub := func(name, uid string, phase clustersetv1alpha1.MemberClusterPhase) *clustersetv1alpha1.MemberCluster {
@@ -56,7 +55,7 @@ func TestHold(t *testing.T) {
 		name      string
 		hub, here []client.Object
 		left      departure
-		// heldAt are the ages at which the part is held, the last the first at which it isn't; what is why.
+		// held are ages at which the part is held, until is the first age at which it isn't, and why is the reason.
 		held  []time.Duration
 		until time.Duration
 		why   error
@@ -76,7 +75,7 @@ func TestHold(t *testing.T) {
 			[]client.Object{beijing},
 			[]client.Object{mirrored},
 			departure{},
-			[]time.Duration{0}, // until our copy says since when
+			[]time.Duration{0}, // until the local copy records since when
 			-1, errAway,
 		},
 		{
@@ -186,10 +185,10 @@ func TestHold(t *testing.T) {
 	}
 }
 
-// If a kind of record is deleted on the hub, all its objects are deleted too. Even if the kind is back before any of them would be deleted,
-// the members get their minute (C41), because their exporters retry only now and then.
+// Deleting a kind of record on the hub deletes all its objects. Even if the kind is back before any of them would be deleted here, the
+// members get their minute (C41), because their exporters don't retry often.
 //
-// With communities, no records of a deleted kind can be read.
+// With communities, the records of a deleted kind can't be read.
 func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
 	for name, c := range map[string]shortLoss{
 		"read":                                  {back: 5 * time.Second, grace: VanishedGrace, asked: 1},
@@ -204,8 +203,8 @@ func TestHoldNoticesAShortLossOfAKind(t *testing.T) {
 type shortLoss struct {
 	back  time.Duration
 	grace time.Duration // for the missing record
-	asked int           // how often the member asks the hub while it keeps the record
-	// unread says that the records can't be read during the loss.
+	asked int           // how often the member probes the hub while it keeps the record
+	// unread means that the records can't be read during the loss.
 	unread bool
 }
 
@@ -238,7 +237,7 @@ func (c shortLoss) isNoticed(t *testing.T) {
 			t.Errorf("after %s: %+v", at, d)
 		}
 	}
-	if asked != 2*c.asked { // for each kind
+	if asked != 2*c.asked { // once for each kind
 		t.Errorf("asked %d times", asked)
 	}
 	clock.SetTime(began.Add(c.grace))
@@ -251,7 +250,7 @@ func (c shortLoss) isNoticed(t *testing.T) {
 	}
 }
 
-// What can't be read is kept, however long that takes; but not what its exporter has withdrawn.
+// Services whose records can't be read are kept for as long as necessary, unless their exporter has withdrawn them.
 func TestHoldKeepsWhatIsUnread(t *testing.T) {
 	began := time.Unix(1_700_000_000, 0)
 	clock := clocktesting.NewFakePassiveClock(began)
@@ -285,7 +284,7 @@ func TestHoldKeepsWhatIsUnread(t *testing.T) {
 	}
 }
 
-// errAny stands for whatever the Guard says, errAway for any LostError.
+// errAny stands for any reason of the Guard, errAway for any LostError.
 var errAny, errAway = errors.New("any"), errors.New("away")
 
 func TestDeparturesAreNotedAndForgotten(t *testing.T) {

@@ -20,7 +20,8 @@ import (
 	"github.com/clusterset/clusterset/test/records"
 )
 
-// held computes what comes of the input when the hub has nothing of a cluster any more, and what was computed before is here.
+// held removes a cluster's records from the input and returns the missing parts and the result with those parts retained. was is the
+// earlier result, which is still in the local cluster.
 func held(t *testing.T, in desired.Input, was desired.Output, cluster string) (parts []Part, now desired.Output) {
 	t.Helper()
 	namespace := api.MemberNamespace(cluster)
@@ -33,8 +34,8 @@ func held(t *testing.T, in desired.Input, was desired.Output, cluster string) (p
 }
 
 // TestRetainChangesNothing removes each cluster's records from the hub, for each service of testdata. As long as they are retained,
-// everything stays as it is, including ports and the clusters that expose them. Only the order of ports, which has no meaning, depends on
-// which export is the oldest.
+// nothing changes, including ports and the clusters that expose them. Only the order of ports, which has no meaning, depends on which
+// export is the oldest.
 func TestRetainChangesNothing(t *testing.T) {
 	files, err := filepath.Glob("../desired/testdata/*.txtar")
 	if err != nil {
@@ -54,7 +55,7 @@ func TestRetainChangesNothing(t *testing.T) {
 		was := desired.Compute(in)
 		for _, cluster := range was.Resolved.Clusters {
 			if len(was.Resolved.Clusters) == 1 {
-				continue // no cluster is left that could change anything, and the reconciler does nothing
+				continue // without any cluster, the reconciler does nothing, so nothing could change
 			}
 			tried++
 			t.Run(strings.TrimSuffix(filepath.Base(file), ".txtar")+" without "+cluster, func(t *testing.T) {
@@ -80,8 +81,8 @@ func TestRetainChangesNothing(t *testing.T) {
 	}
 }
 
-// TestAllCanBeRetained has no records at all, like an agent that starts while the hub is down. Then the local objects determine what every
-// cluster exports, including the slices and the GlobalService.
+// TestAllCanBeRetained runs without any records, like an agent that starts while the hub is down. Then the local objects determine what
+// every cluster exports, including the slices and the GlobalService.
 func TestAllCanBeRetained(t *testing.T) {
 	files, err := filepath.Glob("../desired/testdata/*.txtar")
 	if err != nil || len(files) == 0 {
@@ -125,7 +126,7 @@ func TestAllCanBeRetained(t *testing.T) {
 	}
 }
 
-// ownOf returns a cluster's own objects if they say the same as its records.
+// ownOf returns a cluster's own objects, equivalent to its records.
 func ownOf(in desired.Input, cluster string) *desired.Own {
 	own := &desired.Own{}
 	for _, s := range in.Services {
@@ -144,7 +145,7 @@ func ownOf(in desired.Input, cluster string) *desired.Own {
 	return own
 }
 
-// byNumber sorts the ports of all objects.
+// byNumber sorts the ports of all objects by number.
 func byNumber(out desired.Output) {
 	slices.SortFunc(out.ServiceImport.Spec.Ports, func(a, b mcsv1beta1.ServicePort) int { return int(a.Port - b.Port) })
 	slices.SortFunc(out.Global.Spec.Ports, func(a, b fabedgev1alpha1.ServicePort) int { return int(a.Port - b.Port) })
@@ -153,8 +154,7 @@ func byNumber(out desired.Output) {
 	}
 }
 
-// While one cluster is held, another's changes come through.
-// Rule C45 of docs/spec/control-plane.md.
+// While one cluster is held, changes of other clusters are still applied. Rule C45 of docs/spec/control-plane.md.
 func TestRetainLetsOthersChange(t *testing.T) {
 	in := records.Input(t, desired.DataPathPods,
 		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
@@ -174,7 +174,7 @@ func TestRetainLetsOthersChange(t *testing.T) {
 	}
 }
 
-// One record of several is missing.
+// One of several records is missing.
 func TestRetainOneSlice(t *testing.T) {
 	second := strings.Split(records.Exported("beijing", "shop", "web", "", "10.11.0.9"), "---")[1]
 	in := records.Input(t, desired.DataPathPods, records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), strings.Replace(second, "x-0", "y-0", 1))
@@ -191,7 +191,7 @@ func TestRetainOneSlice(t *testing.T) {
 	if now := desired.Compute(in); len(now.Slices) != 2 {
 		t.Errorf("slices are %+v", now.Slices)
 	}
-	// An empty slice takes nothing with it.
+	// An empty slice isn't missing.
 	for _, s := range cur.Slices {
 		s.Endpoints = nil
 	}
@@ -201,7 +201,7 @@ func TestRetainOneSlice(t *testing.T) {
 	}
 }
 
-// A port that no endpoint listens on, as while its pods are being made, is kept with the cluster that is held.
+// A port without endpoints, for example while its pods are being created, is kept along with the cluster that is held.
 func TestRetainKeepsPortsWithoutEndpoints(t *testing.T) {
 	idle := clustersetv1alpha1.ServicePort{Name: "idle", Protocol: corev1.ProtocolTCP, Port: 9}
 	for _, path := range []desired.DataPath{desired.DataPathPods, desired.DataPathClusterIPs} {

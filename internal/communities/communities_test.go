@@ -56,8 +56,8 @@ func TestSeeingIsMutual(t *testing.T) {
 	}
 }
 
-// A set that moves to communities, or back, one member at a time, as the package says, never parts two members that share a community
-// before and after.
+// A set can adopt communities, or abandon them, one member at a time in the way that the package doc describes. Two members that see
+// each other before and after always do in between.
 func TestMovingPartsNobodyWhoStays(t *testing.T) {
 	from := Set{"a": nil, "b": nil, "c": nil, "d": nil}
 	to := Set{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"x"}}

@@ -12,7 +12,7 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// token makes an unsigned one, which is all that we look at.
+// token returns an unsigned token, because the package reads only the claims.
 func token(issued int64) string {
 	payload := fmt.Sprintf(`{"sub":%q,"iat":%d,"exp":%d}`, subjectOf("beijing"), issued, issued+3600)
 	return "e30." + base64.RawURLEncoding.EncodeToString([]byte(payload)) + ".c2ln"

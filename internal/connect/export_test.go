@@ -6,7 +6,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// For the tests that need package join, which depends on this one.
+// Exported for tests that use package join, which imports this package.
 
 func (c *Connection) Current() (token string, kubeconfig []byte) { return c.current() }
 

@@ -54,13 +54,13 @@ func TestTokenIsRenewedAtHalfItsLife(t *testing.T) {
 		t.Errorf("before half its life: renewed %v, %v", renewed, err)
 	}
 	now = time.Now().Add(31 * time.Minute)
-	r.Store = connect.FileStore(filepath.Join(path, "can't be")) // the store is away
+	r.Store = connect.FileStore(filepath.Join(path, "can't be")) // the store can't be written
 	if _, err := r.Renew(ctx, member); err == nil {
 		t.Error("no error from a store that is away")
 	}
 	now = time.Now().Add(29 * time.Minute)
 	r.Store = connect.FileStore(path)
-	if renewed, err := r.Renew(ctx, member); !renewed || err != nil { // with its own credentials
+	if renewed, err := r.Renew(ctx, member); !renewed || err != nil { // with the member's own credentials
 		t.Fatalf("renewed %v, %v", renewed, err)
 	}
 	after, _ := connection.Current()

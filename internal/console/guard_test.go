@@ -9,7 +9,7 @@ import (
 
 const address = "127.0.0.1:8080"
 
-// ask asks a console, with a session unless change takes it away.
+// ask sends a request to a console, with a session unless change removes it.
 func ask(t testing.TB, s *Server, target string, change func(*http.Request)) *httptest.ResponseRecorder {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, target, nil)

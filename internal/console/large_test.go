@@ -17,7 +17,8 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// large are the records of a hub with 250 clusters in 30 zones, and 5,000 services with 5 exporters and 10 endpoints each.
+// large returns the records of a hub with 250 clusters in 30 zones, and 5,000 services with 5 exporters and 10 endpoints
+// each.
 func large() (objects []kruntime.Object) {
 	zone := func(cluster int) string { return fmt.Sprintf("z%02d", cluster%30) }
 	name := func(cluster int) string { return fmt.Sprintf("c%03d", cluster%250) }

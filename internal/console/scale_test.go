@@ -1,6 +1,6 @@
 //go:build !race
 
-// What is allocated is counted without the race detector, which allocates itself: make test-bounds.
+// These tests count allocations, and the race detector would add its own. To run them: make test-bounds.
 
 package console
 
@@ -22,7 +22,8 @@ func allocated(f func()) uint64 {
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// What a view costs at 250 clusters and 5,000 services, in bytes allocated and bytes sent. What follows a change costs what changed.
+// Bounds the bytes that each view allocates and sends at 250 clusters and 5,000 services. After a change, only what changed is
+// computed again.
 func TestLargeSet(t *testing.T) {
 	objects := large()
 	s := New(Options{})

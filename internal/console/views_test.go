@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset/clusterset/test/page"
 )
 
-// hub returns a console of the objects in testdata/hub.yaml, and the objects.
+// hub returns a console with the objects in testdata/hub.yaml, and those objects.
 func hub(t testing.TB) (*Server, []runtime.Object) {
 	t.Helper()
 	objects, _, err := manifests.Objects("testdata/hub.yaml", connect.NewScheme())
@@ -34,7 +34,7 @@ func hub(t testing.TB) (*Server, []runtime.Object) {
 
 var volatile = regexp.MustCompile(`"(time|program)": "[^"]*"`)
 
-// Where clusters are in communities, the console says who doesn't see which export.
+// With communities, the console shows which members don't see which export.
 func TestViewsOfCommunities(t *testing.T) {
 	s := New(Options{})
 	objects, _, err := manifests.Objects("testdata/communities.yaml", connect.NewScheme())
@@ -54,7 +54,7 @@ func TestViewsOfCommunities(t *testing.T) {
 	}
 }
 
-// Each address answers what testdata has. UPDATE=1 rewrites it.
+// Each path answers with the content of its file in testdata. UPDATE=1 rewrites the files.
 func TestViews(t *testing.T) {
 	s, _ := hub(t)
 	after := "&changes=" + url.QueryEscape(`[{"down":["beijing"]},{"undrain":["tianjin"]},{"place":{"cluster":"lyon","region":"cn-north-1"}},{"unexport":{"service":"shop/web","from":"shanghai"}}]`)
@@ -74,7 +74,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// answers compares what an address answers with testdata.
+// answers compares the answer to a request with its file in testdata.
 func answers(t *testing.T, s *Server, name, target string) {
 	t.Helper()
 	got := ask(t, s, target, nil)

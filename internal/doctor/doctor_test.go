@@ -74,7 +74,7 @@ func healthy() *Facts {
 func TestRender(t *testing.T) {
 	for name, change := range map[string]func(*Facts){
 		"healthy": func(*Facts) {},
-		"bare": func(f *Facts) { // a cluster where nothing was done yet, checked without flags
+		"bare": func(f *Facts) { // a new cluster without any setup, checked without flags
 			for i := range f.Cluster.CRDs {
 				f.Cluster.CRDs[i].Served = nil
 			}
@@ -97,7 +97,7 @@ func TestRender(t *testing.T) {
 				f.LastResort = append(f.LastResort, status.Problem{Namespace: "shop", Name: name, Message: "its name leads only to drained beijing"})
 			}
 		},
-		"refused": func(f *Facts) { // to an account that may do little
+		"refused": func(f *Facts) { // an account with few permissions
 			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("forbidden")}
 			f.Cluster.RightsErr, f.Credentials = errors.New("forbidden"), nil
@@ -106,7 +106,7 @@ func TestRender(t *testing.T) {
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 			f.Express.Err = errors.New("connection refused")
 		},
-		"clone": func(f *Facts) { // that yields, in a set in which there is another pair
+		"clone": func(f *Facts) { // a clone that has stopped, in a set that has another pair of clones
 			cloned := func(name string) (m clustersetv1alpha1.MemberCluster) {
 				m.Name = name
 				m.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}}
@@ -116,7 +116,7 @@ func TestRender(t *testing.T) {
 			export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}}
 			f.Names.seeCluster(&status.LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{cloned("beijing"), cloned("tianjin")}, Exports: []mcsv1beta1.ServiceExport{{}, export}})
 		},
-		"cloned": func(f *Facts) { // the one that goes on
+		"cloned": func(f *Facts) { // the cloned cluster that keeps running
 			f.Names.see([]clustersetv1alpha1.MemberCluster{{}, {ObjectMeta: metav1.ObjectMeta{Name: "beijing"}, Status: clustersetv1alpha1.MemberClusterStatus{
 				Conditions: []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}},
 			}}})
@@ -125,7 +125,7 @@ func TestRender(t *testing.T) {
 			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}
 			f.Credentials.Expires = now.Add(-time.Hour)
 		},
-		"all-of-global": func(f *Facts) { // as stanzas were before the zone svc.global
+		"all-of-global": func(f *Facts) { // as stanzas were before the zone svc.global existed
 			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(forwarding, "svc.global", "global")
 			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": forwarding + "global {\n forward . 10.96.0.53\n}"}}
 			f.Replies[1].Parent = "global"
@@ -168,7 +168,7 @@ func TestCorefiles(t *testing.T) {
 		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
 		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
 
-		// .global is a public top-level domain; only svc.global is ours.
+		// .global is a public top-level domain; only svc.global belongs to clusterset.
 		"all of global forwarded":       {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
 		"all of it from the root":       {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
 		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
@@ -192,7 +192,7 @@ func TestCorefiles(t *testing.T) {
 	}
 }
 
-// The stanza that doctor would have pasted is one that doctor is content with.
+// The stanza that doctor suggests passes doctor's own check.
 func TestTheCureOfACorefileCuresIt(t *testing.T) {
 	for check, configMap := range map[string]string{"clusterdns": "kube-system/coredns", "nodelocaldns": "kube-system/node-local-dns"} {
 		_, text, _ := strings.Cut(stanza(check, configMap, zones), "\n")

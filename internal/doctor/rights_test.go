@@ -14,13 +14,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// optional are rights without which everything works but state files and ClusterProperties.
+// optional are permissions that are only needed for state files and ClusterProperties.
 var optional = []string{
 	"get /namespaces", "create about.k8s.io/clusterproperties", "get about.k8s.io/clusterproperties", "update about.k8s.io/clusterproperties",
 }
 
-// What --for looks at are the rights that the end-to-end tests' processes run with, which test/chart takes from the chart's roles.
-// One that is missing here would be a process that fails while doctor is content.
+// doctor --for checks the permissions that the processes of the end-to-end tests run with. test/chart takes those from the chart's
+// roles. If one were missing here, a process would fail although doctor reports no problem.
 func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 	for part, table := range map[string][]rbacv1.PolicyRule{"dns": roles["dns"], "member": roles["member"], "hub": hubRoles["hub"], "hub-members": hubRoles["hub-members"]} {
 		content, err := os.ReadFile(filepath.Join("..", "..", "test", "fleet", "rbac", part+".yaml"))
@@ -57,14 +57,14 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 	}
 }
 
-// grants writes rules out one by one.
+// grants adds each permission in the rules to the map.
 func grants(to map[string]bool, rules []rbacv1.PolicyRule) {
 	for _, right := range expand("", "", rules) {
 		to[right.Verb+" "+right.Group+"/"+right.Resource] = true
 	}
 }
 
-// A member of a set with communities mustn't be told that it lacks the right to read everything.
+// doctor must not report a missing permission to read all records to a member of a set with communities.
 func TestRightsOfAMemberWithCommunities(t *testing.T) {
 	reads := func(confined bool, namespace string) bool {
 		return slices.ContainsFunc(wanted("member", "hub", "clusterset-member-lyon", confined), func(r Right) bool {

@@ -26,7 +26,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// browser asks a console, in a session.
+// browser sends requests to a console, in a session.
 type browser struct {
 	testing.TB
 	handler http.Handler
@@ -57,7 +57,7 @@ func (b *browser) ask(target string) *httptest.ResponseRecorder {
 	return w
 }
 
-// get reads an answer.
+// get decodes an answer.
 func (b *browser) get(path string, query url.Values, into any) {
 	b.Helper()
 	w := b.ask(path + "?" + query.Encode())
@@ -69,7 +69,7 @@ func (b *browser) get(path string, query url.Values, into any) {
 	}
 }
 
-// asJSON returns a value as it is read from JSON, without its unexported fields.
+// asJSON encodes a value as JSON and decodes it again, which drops unexported fields.
 func asJSON[T any](t testing.TB, v T) (read T) {
 	t.Helper()
 	text, err := json.Marshal(v)
@@ -82,7 +82,7 @@ func asJSON[T any](t testing.TB, v T) (read T) {
 	return read
 }
 
-// console returns a console that reads the objects.
+// console returns a console that uses the objects.
 func (a *agreement) console(policy topology.Policy) *browser {
 	a.Helper()
 	return openConsole(a, console.New(console.Options{
@@ -110,8 +110,8 @@ func (b *browser) shows(where string, key index.ServiceKey, from topology.Locati
 	}
 }
 
-// For a hub's records, what the console shows of each place is what explain, status and preview say of the objects that the importer
-// there would write. Its clusters and conflicts are those of status, and what it says of changes is what preview says.
+// For a hub's records, the console shows the same for each place as explain, status and preview report about the objects that the
+// importer there would write. Its clusters and conflicts equal those of status, and its effects of changes equal those of preview.
 func TestConsoleAgreesAboutAHub(t *testing.T) {
 	rows, vips, lastResorts, unseen := 0, 0, 0, 0
 	for _, path := range []string{"../console/testdata/hub.yaml", "../console/testdata/communities.yaml", "../../examples/preview"} {
@@ -160,7 +160,7 @@ func (a *agreement) nodes(cluster string) []string {
 	return a.local.Members[i].Status.Zones
 }
 
-// located returns the objects that a DNS server reads.
+// located returns the objects that a DNS server would read.
 func located(objects []runtime.Object) (all []manifests.Located) {
 	for _, o := range objects {
 		if object, _, _ := index.Convert(o); object != nil {
@@ -182,7 +182,7 @@ func (b *browser) agreesAt(p preview.Place, service string, change preview.Chang
 	if len(s.Rows) != 1 || len(s.Rows[0].Places) != 1 || s.Rows[0].Places[0] != p {
 		b.Fatalf("%s from %s: %d rows", service, p, len(s.Rows))
 	}
-	is := []*preview.Answers{s.Rows[0].Before, s.Rows[0].After} // After is nil if it has no effect
+	is := []*preview.Answers{s.Rows[0].Before, s.Rows[0].After} // After is nil if the change has no effect
 	for i, objects := range [][]runtime.Object{before, after} {
 		want, err := preview.Imported(objects, service, p, preview.Options{})
 		if err != nil {
@@ -192,7 +192,7 @@ func (b *browser) agreesAt(p preview.Place, service string, change preview.Chang
 			continue
 		}
 		if vip := is[i].ClusterSetIP; want.ClusterSetIP == nil && vip != nil && vip.Ready == 0 {
-			is[i].ClusterSetIP = nil // without endpoints nothing for kube-proxy is written
+			is[i].ClusterSetIP = nil // without endpoints, the importer writes nothing for kube-proxy
 		}
 		if want := asJSON(b, want); !reflect.DeepEqual(is[i], want) {
 			b.Errorf("%s from %s, after %v: the console has\n%+v\nthe importer's objects give\n%+v", service, p, i == 1, is[i], want)
@@ -200,7 +200,7 @@ func (b *browser) agreesAt(p preview.Place, service string, change preview.Chang
 	}
 }
 
-// agreesWithExplain compares the exports that a place doesn't see, and the reasons, with those that explain finds there.
+// agreesWithExplain compares the exports that a place doesn't see, and the reasons, with explain's. It returns their number.
 func (b *browser) agreesWithExplain(p preview.Place, key types.NamespacedName, state *preview.State) int {
 	b.Helper()
 	var f explain.Facts
@@ -221,7 +221,7 @@ func (b *browser) agreesWithExplain(p preview.Place, key types.NamespacedName, s
 	return len(shown)
 }
 
-// agreesWithPreview compares what the console says of a change in the whole set.
+// agreesWithPreview compares the console's effects of a change on the whole set with preview's.
 func (b *browser) agreesWithPreview(state *preview.State, change preview.Change) {
 	b.Helper()
 	want, err := state.Preview(b.Context(), []preview.Change{change}, preview.Options{})
@@ -244,7 +244,7 @@ func (b *browser) agreesWithPreview(state *preview.State, change preview.Change)
 	}
 }
 
-// agreesWithStatus compares the console's clusters and conflicts with those that status finds in the same records.
+// agreesWithStatus compares the console's clusters and conflicts with status's for the same records.
 func (b *browser) agreesWithStatus(path string, objects []runtime.Object) {
 	b.Helper()
 	facts := status.Facts{Now: time.Now(), Hub: &status.HubFacts{}}

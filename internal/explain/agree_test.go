@@ -28,7 +28,7 @@ type agreement struct {
 	objects []runtime.Object
 	local   status.LocalFacts
 
-	names, vips, lastResorts int // how many were compared
+	names, vips, lastResorts int // how many of each were compared
 }
 
 func newAgreement(t testing.TB, name string, located []manifests.Located) *agreement {
@@ -49,7 +49,7 @@ func newAgreement(t testing.TB, name string, located []manifests.Located) *agree
 	return a
 }
 
-// services returns the services that a server has.
+// services returns the services that a DNS server would have.
 func (a *agreement) services() []index.ServiceKey {
 	x := index.New(index.Options{})
 	for _, l := range a.located {
@@ -63,7 +63,7 @@ func (a *agreement) services() []index.ServiceKey {
 	return keys
 }
 
-// agreedZones are the zones of the names that are compared.
+// agreedZones are the zones of the compared names, by dialect.
 var agreedZones = map[index.Dialect]string{index.MCS: explain.DefaultZone, index.Global: "global"}
 
 // explained compares explain with preview and with the console, for one place.
@@ -100,7 +100,7 @@ func (a *agreement) explained(from topology.Location, policy topology.Policy) {
 	}
 }
 
-// proxied compares the endpoints that kube-proxy uses in the zone according to explain with those of preview.
+// proxied compares the endpoints that kube-proxy uses in the zone according to explain with preview's.
 func (a *agreement) proxied(where string, e *explain.Explanation, said *preview.Answers) {
 	a.Helper()
 	if said.ClusterSetIP == nil || e.Dialect != index.MCS || !said.DNS.ByClusterSetIP {
@@ -122,7 +122,8 @@ func (a *agreement) proxied(where string, e *explain.Explanation, said *preview.
 	}
 }
 
-// atLastResort compares the services that status lists as at their last resort with preview, in a cluster whose nodes are in zones.
+// atLastResort compares status with preview, in a cluster whose nodes are in zones: both must find the same services at their last
+// resort.
 func (a *agreement) atLastResort(cluster string, zones ...string) {
 	a.Helper()
 	a.local.Cluster = cluster
@@ -158,7 +159,7 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 	}
 }
 
-// For the golden corpus, from every place and with every policy in it, explain, status, preview and the console agree.
+// For the golden corpus, explain, status, preview and the console agree, from every place and with every policy in the corpus.
 func TestExplainStatusPreviewAndConsoleAgree(t *testing.T) {
 	cases := readCorpus(t)
 	places := map[topology.Location]topology.Policy{}

@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// The plugin's golden corpus records what a server answers. The explanations must match it exactly.
+// The plugin's golden corpus records a server's answers. The explanations must match them exactly.
 
 // stanza is a clusterset stanza of a case's Corefile, with the options that affect addresses.
 type stanza struct {
@@ -35,7 +35,7 @@ type corpusCase struct {
 	facts   *explain.Facts
 	stanzas []*stanza
 	queries string
-	// others: another plugin affects the answers.
+	// others means that another plugin affects the answers, or that the API server is unreachable.
 	others bool
 }
 
@@ -175,7 +175,7 @@ func (c *corpusCase) zoneOf(name string) (in *stanza, zone string) {
 	return in, zone
 }
 
-// reply is the reply to a query for addresses in the corpus.
+// reply is the corpus's reply to a query for addresses.
 type reply struct {
 	rcode string
 	addrs []netip.Addr
@@ -198,8 +198,8 @@ func parseReply(t *testing.T, text string) (r reply) {
 	return r
 }
 
-// TestExplainAgreesWithTheGoldenCorpus explains every name of the corpus that is queried for addresses, for the stanza that answers
-// it. The explanation must have the result and the addresses of the recorded reply.
+// TestExplainAgreesWithTheGoldenCorpus explains every name that the corpus queries for addresses, for the stanza that answers it. The
+// explanation must have the result and the addresses of the recorded reply.
 func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 	asked, answered := 0, 0
 	for _, c := range readCorpus(t) {
@@ -235,19 +235,19 @@ func TestExplainAgreesWithTheGoldenCorpus(t *testing.T) {
 func (c *corpusCase) agree(qtype, name string, want reply) error {
 	s, zone := c.zoneOf(name)
 	if s == nil || strings.HasPrefix(name, "ns.dns.") || name == "ns.dns" {
-		return nil // another plugin's name, or the server's own
+		return nil // a name of another plugin, or the server's own
 	}
 	if name == "ns."+zone || zone == "global" && !strings.HasSuffix(name, ".svc.global") {
 		return nil
 	}
-	origin := strings.TrimSuffix(strings.TrimPrefix(zone+".", "svc."), ".") // the part after svc in the names of services
+	origin := strings.TrimSuffix(strings.TrimPrefix(zone+".", "svc."), ".") // the part after svc in service names
 	q := explain.Query{From: s.from, Policy: s.policy}
 	var err error
 	if q.Name, err = explain.ParseName(strings.TrimSuffix(strings.TrimSuffix(name, zone), ".") + "." + zone + "."); err != nil {
 		if len(want.addrs) > 0 {
 			return err
 		}
-		return nil // not a service's name: an apex, a namespace, an invalid name
+		return nil // not a service's name: an apex, a namespace or an invalid name
 	}
 	if q.Name.Zone != origin {
 		if len(want.addrs) > 0 {
@@ -284,7 +284,7 @@ func (c *corpusCase) agree(qtype, name string, want reply) error {
 }
 
 // TestExplainAgreesWithTheIndexFromEverywhere explains every service of the corpus, in both dialects, for every location and policy in
-// the corpus. The addresses must be the index's, and those of the endpoints that are reported as answered.
+// the corpus. The addresses must equal the index's, and those of the endpoints that are reported as answered.
 func TestExplainAgreesWithTheIndexFromEverywhere(t *testing.T) {
 	cases := readCorpus(t)
 	type stand struct {

@@ -14,7 +14,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// For a cluster whose communities hide a service, the output says so, and has no conflicts that it doesn't see.
+// If communities hide exports from a cluster, the output reports that, and contains no conflicts that the cluster
+// doesn't see.
 func TestExportsOfOtherCommunities(t *testing.T) {
 	member := func(name string, communities ...string) *clustersetv1alpha1.MemberCluster {
 		return &clustersetv1alpha1.MemberCluster{

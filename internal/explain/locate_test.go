@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// A cluster's zones are those in its spec, or else those of its nodes, as for DNS and the importer.
+// A cluster's zones are those in its spec, or else those of its nodes, as in DNS and the importer.
 func TestLocate(t *testing.T) {
 	for name, c := range map[string]struct {
 		spec    clustersetv1alpha1.MemberClusterSpec

@@ -17,7 +17,7 @@ import (
 
 var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 
-// cities are the objects of testdata/cities, with heartbeats, which a file can't contain.
+// cities returns the objects in dir, with heartbeats, which a file can't contain.
 func cities(t *testing.T, dir string) Facts {
 	t.Helper()
 	located, notes, err := manifests.Read(dir)

@@ -16,14 +16,14 @@ func TestPercentOf(t *testing.T) {
 		want       int
 	}{
 		{0, 64 * mib, 400, 400},
-		{16 * mib, 64 * mib, 400, 400}, // exactly the room
+		{16 * mib, 64 * mib, 400, 400}, // 400 % of 16 MiB is exactly the room
 		{32 * mib, 64 * mib, 400, 200},
 		{64 * mib, 64 * mib, 400, 100},
 		{128 * mib, 64 * mib, 400, 50},
-		{1000 * mib, 64 * mib, 400, 40}, // two fifths of what lives
+		{1000 * mib, 64 * mib, 400, 40}, // two fifths of the live heap, which is the minimum
 		{100 * mib, 128 * mib, 100, 100},
 		{400 * mib, 128 * mib, 100, 40},
-		{1024 * mib, 128 * mib, 30, 30}, // never more than the ratio
+		{1024 * mib, 128 * mib, 30, 30}, // never more than the given ratio
 	} {
 		if got := percentOf(c.live, c.percent, c.room); got != c.want {
 			t.Errorf("%d MiB live, %d %% but no more than %d MiB: got %d %%, want %d %%", c.live/mib, c.percent, c.room/mib, got, c.want)
@@ -31,14 +31,14 @@ func TestPercentOf(t *testing.T) {
 	}
 }
 
-// The collector's ratio follows what lives, up and down.
+// The collector's ratio follows the size of the live heap, up and down.
 func TestTuneFollowsTheHeap(t *testing.T) {
 	if _, ok := lookup(); !ok {
 		t.Skip("this Go doesn't say its GOGC")
 	}
 	was, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
 	t.Cleanup(func() { debug.SetGCPercent(was); debug.SetMemoryLimit(limit) })
-	t.Setenv("GOGC", "") // a value, even an empty one, is the user's
+	t.Setenv("GOGC", "") // the user has set a value, even if it is empty
 	Tune(400, 8<<20)
 	if got, _ := lookup(); got != 100 {
 		t.Fatalf("GOGC is %d although the environment has one", got)
@@ -48,7 +48,7 @@ func TestTuneFollowsTheHeap(t *testing.T) {
 	tuned.afterNextCollection()
 	lives := make([]byte, 64<<20)
 	eventually(t, func(percent uint64) bool { return percent == 39 || percent == 40 })
-	runtime.KeepAlive(lives) // and from here on it is garbage
+	runtime.KeepAlive(lives) // garbage from here on
 	eventually(t, func(percent uint64) bool { return percent > 40 })
 }
 

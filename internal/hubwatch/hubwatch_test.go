@@ -13,13 +13,13 @@ import (
 	"github.com/clusterset/clusterset/internal/narrow"
 )
 
-// server answers as its function says.
+// server answers requests with its function.
 type server func(r *http.Request) (*http.Response, error)
 
 func (s server) RoundTrip(r *http.Request) (*http.Response, error) { return s(r) }
 
 func reply(code int) *http.Response {
-	body, _ := io.Pipe() // a watch: it never ends by itself
+	body, _ := io.Pipe() // the body of a watch, which never ends by itself
 	return &http.Response{StatusCode: code, Body: body}
 }
 
@@ -36,7 +36,7 @@ func get(t *testing.T, rt http.RoundTripper, query string) *http.Response {
 	return reply
 }
 
-// While a server is down, a watch is retried without a limit, and it is open soon after the server is back.
+// While a server is down, a watch is retried without limit. It is open soon after the server is back.
 func TestWaitsForTheHub(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
@@ -46,7 +46,7 @@ func TestWaitsForTheHub(t *testing.T) {
 			switch {
 			case time.Now().Before(down):
 				return nil, errors.New("connection refused")
-			case time.Now().Before(up): // it doesn't know the roles yet
+			case time.Now().Before(up): // the server has not yet loaded the roles
 				return reply(http.StatusForbidden), nil
 			}
 			return reply(http.StatusOK), nil
@@ -78,7 +78,7 @@ func TestWaitsForTheHub(t *testing.T) {
 	})
 }
 
-// What a server that is up says for good is the informer's to know.
+// If a running server keeps refusing a watch, the informer gets the error.
 func TestPassesOnWhatIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		rt := New().Wrap(server(func(*http.Request) (*http.Response, error) { return reply(http.StatusUnauthorized), nil }))
@@ -90,7 +90,8 @@ func TestPassesOnWhatIsRefused(t *testing.T) {
 	})
 }
 
-// An API server that can't list by watch says so with 422, and before 1.27 with 400. Each list would take half a minute otherwise.
+// An API server that can't list by watch answers with 422, or before 1.27 with 400. The informer must get that at once, or each list would
+// take half a minute.
 func TestPassesOnAtOnceWhatIsInvalid(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, code := range []int{http.StatusBadRequest, http.StatusUnprocessableEntity} {
@@ -103,7 +104,7 @@ func TestPassesOnAtOnceWhatIsInvalid(t *testing.T) {
 	})
 }
 
-// After Relist no informer resumes from an earlier version, whichever way it lists.
+// After Relist, no informer resumes from an earlier version, whichever way it lists.
 func TestRelist(t *testing.T) {
 	for name, list := range map[string]string{"with a watch": "watch=true&sendInitialEvents=true", "with a list": "limit=500", "from the server's cache": "resourceVersion=0"} {
 		t.Run(name, func(t *testing.T) {
@@ -133,8 +134,8 @@ func TestRelist(t *testing.T) {
 	}
 }
 
-// A process that can't know whether an unreachable hub was restored lists everything again, but not endlessly if the hub refuses one watch
-// after another.
+// When an unreachable hub comes back, the process can't know whether it was restored, so it lists everything again. But it must not list
+// endlessly if the hub refuses one watch after another.
 func TestRelistWhenBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
@@ -171,7 +172,7 @@ func TestRelistWhenBack(t *testing.T) {
 	})
 }
 
-// A response to a request from before Relist counts as one from before.
+// A response to a request sent before Relist counts as being from before Relist.
 func TestAnswersOfBefore(t *testing.T) {
 	w := New()
 	rt := w.Wrap(server(func(r *http.Request) (*http.Response, error) {
@@ -190,8 +191,8 @@ func TestAnswersOfBefore(t *testing.T) {
 	}
 }
 
-// A watch that can't be opened yet must not resume from the past: a restored hub answers with errors to a request for a version from its
-// future.
+// A watch that can't be opened yet must not resume from an old version: a restored hub answers requests for a version from its future with
+// errors.
 func TestRelistEndsRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
@@ -215,7 +216,7 @@ func TestRelistEndsRetries(t *testing.T) {
 	})
 }
 
-// A watch whose informer has ended isn't missed.
+// A watch whose informer has stopped doesn't count as lost.
 func TestForgetsWithTheInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
@@ -236,8 +237,8 @@ func TestForgetsWithTheInformer(t *testing.T) {
 	})
 }
 
-// A watch that was ended because other namespaces became relevant is not forgotten: Relist applies to it too. That is why Watches is the
-// outer of the two transports.
+// If a watch ends because other namespaces became relevant, it is not forgotten: Relist applies to it too. That is why Watches is the outer
+// of the two transports.
 func TestRelistWhereTheSelectionChanges(t *testing.T) {
 	w, selection := New(), narrow.NewSelection()
 	rt := w.Wrap(selection.Wrap(server(func(r *http.Request) (*http.Response, error) {
@@ -280,8 +281,8 @@ func TestRelistWhereTheSelectionChanges(t *testing.T) {
 	}
 }
 
-// If an informer listed again when the hub was back, because the hub no longer knew its version, it doesn't list twice: that list shows the
-// current hub. A list from before the outage, or from long ago, doesn't count.
+// If an informer had to list again when the hub was back, because the hub no longer knew its version, Relist doesn't make it list once
+// more: its list shows the current hub. A list from before the outage, or from long ago, doesn't count.
 func TestRelistSparesFreshLists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()

@@ -25,7 +25,7 @@ type past struct {
 	there []*corev1.ConfigMap
 	open  *watch.FakeWatcher
 	lists int
-	early bool // the next list ends before it is complete
+	early bool // whether the next list ends before it is complete
 }
 
 func configMap(name, uid string) *corev1.ConfigMap {
@@ -65,7 +65,7 @@ func (p *past) WatchWithContext(_ context.Context, options metav1.ListOptions) (
 	return p.open, nil
 }
 
-// become changes what there is and ends the watch.
+// become replaces the current objects and ends the watch.
 func (p *past) become(early bool, there ...*corev1.ConfigMap) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -85,8 +85,8 @@ func (p *past) listed() int {
 	return p.lists
 }
 
-// However often a watch can't be resumed, current objects are known at once, and missing ones are deleted, unseen. client-go's own informer
-// takes a minute or more for that.
+// However often a watch can't be resumed, the informer knows the current objects at once, and deletes missing ones, which count as unseen.
+// client-go's own informer takes a minute or more for that.
 func TestRelistsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		server := &past{there: []*corev1.ConfigMap{configMap("a", "1"), configMap("b", "2")}}
@@ -96,7 +96,7 @@ func TestRelistsAtOnce(t *testing.T) {
 		if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: func(o any) {
 			mu.Lock()
 			defer mu.Unlock()
-			if missing, ok := o.(cache.DeletedFinalStateUnknown); ok { // as client-go puts it
+			if missing, ok := o.(cache.DeletedFinalStateUnknown); ok { // client-go's form
 				deleted = append(deleted, missing.Obj.(client.Object).GetName()+", unseen")
 			} else if o := o.(client.Object); Unseen(o) {
 				deleted = append(deleted, o.GetName()+", unseen")
@@ -127,7 +127,7 @@ func TestRelistsAtOnce(t *testing.T) {
 		}
 		expect(2*time.Second, nil, "a1", "b2")
 		for range 10 {
-			server.become(false, configMap("b", "2"), configMap("c", "1")) // c is younger than b by its version, as on a hub that was set back
+			server.become(false, configMap("b", "2"), configMap("c", "1")) // c is new although its version is lower than b's, as on a restored hub
 			expect(2*betweenRelists, []string{"a, unseen"}, "b2", "c1")
 			server.become(false, configMap("a", "1"), configMap("b", "2"))
 			expect(2*betweenRelists, []string{"c, unseen"}, "a1", "b2")
@@ -137,12 +137,12 @@ func TestRelistsAtOnce(t *testing.T) {
 		server.become(false)
 		expect(2*betweenRelists, []string{"b, unseen"})
 
-		// The last event before the watch ended is known to the list that follows.
+		// A watch's last event is processed before the list that follows, so the object is known and then deleted.
 		server.now().Add(configMap("d", "8"))
 		server.become(false, configMap("e", "9"))
 		expect(2*betweenRelists, []string{"d, unseen"}, "e9")
 
-		// A list that ends early says nothing of what is missing from it, and isn't gone on from. Another follows.
+		// If a list ends early, nothing is deleted because of it, and no watch resumes from it. Another list follows.
 		lists := server.listed()
 		server.become(true, configMap("f", "10"))
 		expect(time.Minute, []string{"e, unseen"}, "f10")
@@ -154,13 +154,13 @@ func TestRelistsAtOnce(t *testing.T) {
 	})
 }
 
-// elapse advances synctest's clock, and lets everything due by then happen.
+// elapse advances the fake clock, and waits for everything due by then.
 func elapse(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // synctest's clock
 	synctest.Wait()
 }
 
-// expiring answers every watch, also one that lists, with "expired".
+// expiring answers every watch with "expired", including those that list.
 type expiring struct {
 	past
 	asked atomic.Int32
@@ -174,8 +174,8 @@ func (e *expiring) WatchWithContext(context.Context, metav1.ListOptions) (watch.
 	return nil, apierrors.NewResourceExpired("everything has")
 }
 
-// A proxy that answers everything with "expired" is asked about once a second. client-go's informers repeat a list by watch as fast as it
-// is answered so.
+// A proxy that answers everything with "expired" gets about one request per second. client-go's informers would repeat a list by watch as
+// fast as it is answered.
 func TestListsThatExpireAreRepeatedSlowly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())

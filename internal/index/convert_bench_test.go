@@ -9,7 +9,8 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// What the update of a GlobalService costs before the index sees it: go test -run '^$' -bench FromGlobalService ./internal/index
+// Measures what the update of a GlobalService costs before it reaches the index: go test -run '^$' -bench FromGlobalService
+// ./internal/index
 func BenchmarkFromGlobalService(b *testing.B) {
 	for _, n := range []int{3, 30, 1000} {
 		b.Run(fmt.Sprintf("endpoints=%d", n), func(b *testing.B) {

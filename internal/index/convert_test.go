@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// wantErrors expects one error for each of want, "<path>: <part of the message>".
+// wantErrors expects one error for each string in want, which has the form "<path>: <part of the message>".
 func wantErrors(t *testing.T, name string, errs field.ErrorList, want []string) {
 	t.Helper()
 	if len(errs) != len(want) {
@@ -95,7 +95,7 @@ func TestFromServiceImport(t *testing.T) {
 	}
 }
 
-// wantValue compares an object with its text, "" for nil.
+// wantValue compares an object's text with want. The text of nil is "".
 func wantValue[T any](t *testing.T, name string, got *T, want string) {
 	t.Helper()
 	text := ""
@@ -315,14 +315,15 @@ func TestFromMemberCluster(t *testing.T) {
 	}
 }
 
-// The policy of an object that anyone may have written: what is wrong is left unstated and reported, the rest of the object serves.
+// An object's policy may have been written by anyone. An invalid part is reported and treated as not stated, and the rest of the
+// object is used.
 func TestPolicyIsRead(t *testing.T) {
 	zoneRegion := []topology.Tier{topology.Zone, topology.Region}
 	for _, tt := range []struct {
 		name         string
 		annotations  map[string]string
 		distribution string
-		// onImport and onGlobal are the policies that each object states; onGlobal equals onImport if there is no trafficDistribution.
+		// onImport and onGlobal are the policies that each object states. onGlobal equals onImport if there is no trafficDistribution.
 		onImport, onGlobal topology.Policy
 		errs               []string
 	}{

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// FuzzIndexEqualsOracle drives an Index with edits made from bytes. After each one its Snapshot has to be what the oracle
-// says, its serial to have grown where an answer changed, and every older Snapshot to be as it was.
+// FuzzIndexEqualsOracle decodes bytes into edits of an Index. After each edit, the Snapshot must equal the oracle's result, the serial
+// must have grown if an answer changed, and every older Snapshot must be unchanged.
 func FuzzIndexEqualsOracle(f *testing.F) {
 	for seed := range uint64(24) {
 		f.Add(randomBytes(seed, 300))
@@ -27,7 +27,7 @@ func FuzzIndexEqualsOracle(f *testing.F) {
 	})
 }
 
-// The same with 6,000 edits, in normal runs too.
+// Makes 6,000 edits in the same way, outside of fuzzing.
 func TestIndexEqualsOracle(t *testing.T) {
 	edits := 6000
 	if testing.Short() {
@@ -56,7 +56,7 @@ func randomBytes(seed uint64, n int) []byte {
 	return b
 }
 
-// editor makes objects of few values each, so that they collide in every way.
+// editor makes objects from a few values for each field, so that they collide in every way.
 type editor struct {
 	t     *testing.T
 	data  []byte
@@ -65,25 +65,25 @@ type editor struct {
 	world *world
 
 	edits     int
-	portions  bool // the edit was of several objects, which may make several Snapshots
+	portions  bool // the edit has several objects, and may cause several Snapshots
 	published bool
 	last      *Snapshot
-	facts     map[string]string // what the last Snapshot held, by service
-	seen      map[string]string // the part that queries could observe
+	facts     map[string]string // content of the last Snapshot, by service
+	seen      map[string]string // the part of it that queries can observe
 	history   []record
 	given     map[Object]string
 }
 
-// record is a Snapshot and what it held when it was new.
+// record is a Snapshot and its original content.
 type record struct {
 	snapshot *Snapshot
 	serial   uint32
 	facts    map[string]string
 }
 
-// edit makes one change to the Index and the world and checks what comes of it.
+// edit makes one change to the Index and the world, and checks the result.
 func (e *editor) edit() {
-	e.now = e.now.Add(time.Duration(e.roll(5)-2) * time.Second) // clocks are set back, too
+	e.now = e.now.Add(time.Duration(e.roll(5)-2) * time.Second) // clocks may be set back, too
 	op := e.roll(16)
 	e.portions = op == 8 || op == 9 || op == 13
 	switch op {
@@ -117,7 +117,7 @@ func (e *editor) edit() {
 // replace keeps some of the objects of a kind, drops the others and adds some.
 func (e *editor) replace(kind Kind) {
 	all := map[ObjectID]Object{}
-	none := e.roll(3) == 0 // a CustomResourceDefinition was deleted
+	none := e.roll(3) == 0 // as if a CustomResourceDefinition were deleted
 	for _, id := range e.world.ids(kind) {
 		if !none && e.roll(3) > 0 {
 			all[id] = e.world.get(kind, id)
@@ -136,7 +136,7 @@ func (e *editor) replace(kind Kind) {
 	e.index.Replace(kind, objects)
 }
 
-// again puts copies of all objects of a kind, as a watch that starts again does.
+// again puts a copy of an existing object, like a watch that starts again.
 func (e *editor) again(kind Kind) {
 	ids := e.world.ids(kind)
 	if len(ids) == 0 {
@@ -192,7 +192,7 @@ func (e *editor) check() {
 	}
 }
 
-// want returns the oracle's facts for every service.
+// want returns the oracle's facts for every service: all of them, and the part that queries can observe.
 func (e *editor) want() (all, seen map[string]string) {
 	all, seen = map[string]string{}, map[string]string{}
 	for _, ns := range editNamespaces {
@@ -209,8 +209,8 @@ func (e *editor) want() (all, seen map[string]string) {
 	return all, seen
 }
 
-// checkSerial expects the serial to grow when queries can observe a change, and to stay when nothing differs. In between are changes that
-// queries can't observe; TestSerialIgnoresWhatNoQuerySees covers them.
+// checkSerial expects the serial to grow when queries can observe a change, and to stay when nothing differs.
+// TestSerialIgnoresWhatNoQuerySees covers the cases in between, which are changes that queries can't observe.
 func (e *editor) checkSerial(now *Snapshot, all, seen map[string]string) {
 	e.t.Helper()
 	if e.last == nil {
@@ -226,7 +226,7 @@ func (e *editor) checkSerial(now *Snapshot, all, seen map[string]string) {
 	}
 }
 
-// differs compares facts, not objects: a copy of an object is no change.
+// differs compares facts, not objects, so a copy of an object is no change.
 func differs(a, b map[string]string) bool {
 	return !maps.EqualFunc(a, b, func(a, b string) bool {
 		a, _, _ = strings.Cut(a, "\nfrom ")
@@ -235,7 +235,7 @@ func differs(a, b map[string]string) bool {
 	})
 }
 
-// checkHistory expects every Snapshot to hold what it held, and every object to be as it was given.
+// checkHistory expects every Snapshot and every object to be unchanged.
 func (e *editor) checkHistory() {
 	e.t.Helper()
 	for i, r := range e.history {

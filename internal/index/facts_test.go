@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// snapshotFacts reads everything that a Snapshot says into the oracle's words, through its exported methods, and checks the
-// order and form that readers rely on.
+// snapshotFacts describes a Snapshot in the same form as the oracle, through exported methods only, and checks the order
+// and form that readers rely on.
 func snapshotFacts(t *testing.T, s *Snapshot) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -36,7 +36,7 @@ func snapshotFacts(t *testing.T, s *Snapshot) map[string]string {
 	return all
 }
 
-// inputsText names the objects that a service was built from, as explain shows them.
+// inputsText names the objects that a service was built from, in the same form as explain.
 func inputsText(s *Service) string {
 	imp, endpointSlices, global := s.Inputs()
 	names := []string{}
@@ -101,7 +101,7 @@ func hostFacts(t *testing.T, key string, hosts []Host, find func(string) *Host) 
 	return all
 }
 
-// textsOf expects addresses in order and once each, with no room for an append to write into.
+// textsOf expects addresses in order, without duplicates, and without spare capacity that an append could write into.
 func textsOf(t *testing.T, name string, addrs Addrs) []string {
 	t.Helper()
 	if len(addrs) != cap(addrs) {
@@ -139,7 +139,7 @@ func (s *Set) targetTexts(t *testing.T, key string, targets Targets) []string {
 	return texts
 }
 
-// An answer that lists the same thing twice would show in the oracle's comparison only where String does.
+// Facts are compared as text, so String must show every difference.
 func TestFactsShowDifferences(t *testing.T) {
 	a := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"a.c": {"10.0.0.1"}}}
 	b := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"b.c": {"10.0.0.1"}}}

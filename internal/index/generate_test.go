@@ -56,7 +56,7 @@ func newEditor(t *testing.T, data []byte) *editor {
 	return e
 }
 
-// roll reads a number below n from the bytes, 0 after their end.
+// roll reads a number below n from the bytes, or 0 after their end.
 func (e *editor) roll(n int) int {
 	if len(e.data) == 0 {
 		return 0
@@ -80,7 +80,7 @@ func (e *editor) object(kind Kind) Object {
 		}
 		o = imp
 	case KindEndpointSlice:
-		// Four slices a namespace and three services: a slice is often put again as another service's.
+		// There are four slice names per namespace and three services, so a slice often moves to another service.
 		o = &EndpointSlice{Namespace: ns, Name: pick(e, []string{"s1", "s2", "s3", "s4"}), Service: key, Group: e.group()}
 	case KindGlobalService:
 		g := &GlobalService{Service: key, Headless: e.roll(2) > 0, Ports: e.ports(), Policy: e.policy()}
@@ -91,7 +91,7 @@ func (e *editor) object(kind Kind) Object {
 	case KindMemberCluster:
 		name := pick(e, editClusters)
 		if name == "" {
-			name = "c1" // a MemberCluster has a name
+			name = "c1" // a MemberCluster must have a name
 		}
 		c := &Cluster{Name: name}
 		if zone := pick(e, editZones); zone != "" {
@@ -107,7 +107,7 @@ func (e *editor) object(kind Kind) Object {
 	return o
 }
 
-// policy is what a service states, nothing for half of them.
+// policy returns a service's policy, or nil for half of the services.
 func (e *editor) policy() *topology.Policy {
 	if e.roll(2) == 0 {
 		return nil

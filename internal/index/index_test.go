@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// published returns an Index of the objects, as a server at self sees them.
+// published returns a published Index of the objects, for a server at self.
 func published(self topology.Location, objects ...Object) *Index {
 	x := New(Options{Self: self, LongestZone: len("clusterset.local."), Now: func() time.Time { return time.Unix(1, 0) }})
 	x.Put(objects...)
@@ -27,7 +27,7 @@ func endpoints(addrs ...string) []Endpoint {
 	return list
 }
 
-// FabDNS's design document: four cities export one service, chaoyang alone has IPv6.
+// The example of FabDNS's design document: four cities export one service, and only chaoyang has IPv6.
 func TestFourCities(t *testing.T) {
 	nginx := &GlobalService{Service: "nginx.default", Groups: []Group{
 		{Cluster: "xicheng", Endpoints: endpoints("10.1.0.1")},
@@ -92,7 +92,7 @@ func TestNothingBeforePublish(t *testing.T) {
 	}
 }
 
-// An Index without any object still says, once published, that nothing exists.
+// A published Index without objects answers that nothing exists.
 func TestPublishNothing(t *testing.T) {
 	s := published(topology.Location{}).Snapshot()
 	if s == nil || s.Service("a.n") != nil || s.HasNamespace("n") || len(s.Services()) != 0 {
@@ -142,8 +142,8 @@ func TestUpdateRebuildsOneService(t *testing.T) {
 	sameBut("one cluster forgotten", 10, func(s *Service) bool { return s.slices[0].Cluster == "c7" })
 }
 
-// A rolling update must not cost more with every service that there is: one update of a headless service with ten
-// endpoints among 11,000 services stays within 20 kB of garbage.
+// The cost of a rolling update must not grow with the number of services. Among 11,000 services, one update of a headless
+// service with ten endpoints allocates at most 20 kB.
 func TestUpdateCost(t *testing.T) {
 	var objects []Object
 	for i := range 11000 {
@@ -201,10 +201,10 @@ func TestNamespacesLimit(t *testing.T) {
 	}
 }
 
-// An endpoint whose name would be longer than a DNS name can be serves without one: its address stands at the service's name,
-// and SRV points there.
+// If an endpoint's name would be too long for a DNS name, the endpoint is served without one: its address is at the service's
+// name, and SRV records point there.
 func TestLongestHostName(t *testing.T) {
-	const zone = len("clusterset.local.") // the longer of the two
+	const zone = len("clusterset.local.") // the longer of the two zones
 	key := NewServiceKey(strings.Repeat("n", 63), strings.Repeat("s", 63))
 	room := 254 - len(".svc.") - zone - len("."+key) - len(strings.Repeat("h", 63)+".")
 	for _, tt := range []struct{ cluster, hosts int }{{room, 1}, {room + 1, 0}} {
@@ -254,7 +254,7 @@ func TestNamespaceComesAndGoesWithItsServices(t *testing.T) {
 	}
 }
 
-// A reader that asks for a name which is a prefix, a suffix or another spelling of a service's finds nothing.
+// A prefix, a suffix or another spelling of a service's key finds nothing.
 func TestServiceIsFoundByItsKeyOnly(t *testing.T) {
 	s := published(topology.Location{}, &ServiceImport{Service: "web.prod"}).Snapshot()
 	for _, key := range []string{"", ".", "web", "prod", "web.", ".prod", "web.prod.", "WEB.prod", "eb.prod", "x.web.prod", strings.Repeat("a", 300)} {

@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// largest is the largest GlobalService there is: as many endpoints and named ports as the API lets in. With numbers that differ
-// between clusters, no two clusters' endpoints have their targets in common.
+// largest returns the largest possible GlobalService, with as many endpoints and named ports as the API allows. If differ is
+// set, the clusters have different port numbers, so that no two clusters have a target in common.
 func largest(differ bool) *GlobalService {
 	g := &GlobalService{Service: "large.ns", Headless: true}
 	for i := range api.MaxPorts {
@@ -36,7 +36,7 @@ func largest(differ bool) *GlobalService {
 	return g
 }
 
-// An update of the largest service, while which no other change gets through.
+// Measures an update of the largest service. No other change gets through while it runs.
 func BenchmarkUpdateLargest(b *testing.B) {
 	for _, differ := range []bool{false, true} {
 		b.Run(fmt.Sprintf("differ=%t", differ), func(b *testing.B) {
@@ -51,7 +51,7 @@ func BenchmarkUpdateLargest(b *testing.B) {
 	}
 }
 
-// 409,600 targets, as once were listed and sorted for it twice over, took 16 MB and more than 400 ms.
+// An earlier version listed and sorted the 409,600 targets twice, which took 16 MB and more than 400 ms.
 func TestUpdateOfTheLargestServiceIsBounded(t *testing.T) {
 	for _, differ := range []bool{false, true} {
 		x, g := published(topology.Location{}), largest(differ)

@@ -7,7 +7,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// The handler looks a name up for each packet, and an answer that is written to wire needs nothing but what is found.
+// The handler looks up a name for each packet. An answer in wire format needs nothing except the result of that lookup,
+// so a lookup must not allocate.
 func TestLookupAllocatesNothing(t *testing.T) {
 	s := published(topology.Location{},
 		&ServiceImport{Service: "web.prod", IPs: Addrs{netip.MustParseAddr("10.9.0.1")}, Ports: []Port{{"http", 80, TCP}}},

@@ -28,7 +28,7 @@ func TestHostnameOf(t *testing.T) {
 	}
 }
 
-// FuzzHostnameOf expects a DNS label of any address, and never the same of two.
+// FuzzHostnameOf expects a DNS label for each address, and different labels for different addresses.
 func FuzzHostnameOf(f *testing.F) {
 	for _, s := range []string{"::", "::1", "1::", "fd00::", "::ffff:0:0:0", "10.0.0.1", "0:1:0:1:0:1:0:1", "::1:0:0", "0:0:1::"} {
 		a := netip.MustParseAddr(s)
@@ -41,7 +41,7 @@ func FuzzHostnameOf(f *testing.F) {
 		if !ok || !ok2 {
 			t.Skip("no addresses")
 		}
-		a, b = a.Unmap(), b.Unmap() // as every address of an Index is
+		a, b = a.Unmap(), b.Unmap() // like every address in an Index
 		for _, addr := range []netip.Addr{a, b} {
 			if err := api.CheckLabel(HostnameOf(addr)); err != nil {
 				t.Errorf("HostnameOf(%s) = %s %v", addr, HostnameOf(addr), err)

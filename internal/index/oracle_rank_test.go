@@ -12,16 +12,16 @@ import (
 // backend is an endpoint with everything that affects its rank.
 type backend struct {
 	addr            netip.Addr
-	host            string // "<hostname>.<cluster>", empty if it can't have a name
+	host            string // "<hostname>.<cluster>", or empty if the endpoint can't have a name
 	cluster, region string
-	zones           []string // the endpoint's own, or all of its cluster's
-	ownClusterIP    bool     // it is the ClusterIP of the server's own cluster
-	behind          int      // how many ready endpoints it leads to
+	zones           []string // the endpoint's own zone, or all zones of its cluster
+	ownClusterIP    bool     // whether it is the ClusterIP of the server's own cluster
+	behind          int      // number of ready endpoints behind it
 	degraded        bool
 	declaredPorts   []Port
 }
 
-// ranked is a service whose endpoints are chosen, by the rules of docs/spec/answers.md from A5 on.
+// ranked returns the facts of a service whose endpoints are ranked, by the rules of docs/spec/answers.md from A5 on.
 func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, declared []Port, groups []Group) facts {
 	f := facts{exists: true, headless: headless, hosts: map[string][]string{}, clusters: map[string][]string{}, ports: map[string][]string{}}
 	p := w.policy(stated)
@@ -58,7 +58,7 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 	return f
 }
 
-// policy is what counts for a service (A32): field by field what it states, else what the server is configured with, else the default.
+// policy returns a service's policy (A32). Each field is what the service states, or else the server's configuration, or else the default.
 func (w *world) policy(stated *topology.Policy) topology.Policy {
 	p := topology.Policy{Prefer: []topology.Tier{topology.Zone, topology.Region}, MinReady: 1}
 	for _, more := range []*topology.Policy{&w.opts.Policy, stated} {
@@ -78,7 +78,7 @@ func (w *world) policy(stated *topology.Policy) topology.Policy {
 	return p
 }
 
-// backends lists the endpoints that are ready and whose cluster isn't Expired; a cluster is never Expired for itself (A21, A23, A24). Their
+// backends lists the ready endpoints of clusters that aren't Expired. A cluster is never Expired for itself (A21, A23, A24). Their
 // locations follow A27, and their counts A31.
 func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	var all []backend
@@ -111,7 +111,7 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 	return all
 }
 
-// readyIn counts the addresses of one family that a cluster's EndpointSlices have ready for the service.
+// readyIn counts a service's ready addresses of one family in a cluster's EndpointSlices.
 func (w *world) readyIn(id ObjectID, cluster string, v4 bool) int {
 	ready := map[netip.Addr]bool{}
 	for _, slice := range w.slices {
@@ -124,8 +124,8 @@ func (w *world) readyIn(id ObjectID, cluster string, v4 bool) int {
 	return len(ready)
 }
 
-// hostOf returns the endpoint's name in front of the service's (A6), or "" where it would be no DNS name in one of the zones
-// (A9; RFC 1035: 255 octets, which are 254 characters with the final dot).
+// hostOf returns the endpoint's name in front of the service's (A6), or "" if it would be too long in one of the zones (A9; RFC 1035: 255
+// octets, which are 254 characters with the final dot).
 func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 	hostname := e.Hostname
 	if hostname == "" {
@@ -144,8 +144,8 @@ func (w *world) hostOf(id ObjectID, e Endpoint, cluster string) string {
 	return hostname + "." + cluster
 }
 
-// best returns the backends in use, healthy ones before all others (A22): those of the best tier (A25), and where they are too few
-// those of the next as well, and so on (A30, A31). The name is that of the last tier that has any.
+// best returns the backends in use. Healthy ones come before all others (A22). The best tier is used (A25), and as long as there are too
+// few, the next tier joins it (A30, A31). The name is that of the last tier that has any.
 func (w *world) best(p topology.Policy, all []backend) (best []backend, name string) {
 	for _, degraded := range []bool{false, true} {
 		used := map[int]bool{}
@@ -182,8 +182,8 @@ func sum(counted map[netip.Addr]int) (n int) {
 	return n
 }
 
-// matches reports whether a backend is as near as a tier asks. What is unknown matches nothing (A26). The own cluster's ClusterIP is
-// as near as can be (A29).
+// matches reports whether a backend is as near as the tier requires. An unknown location matches nothing (A26). The ClusterIP of the
+// server's own cluster matches every tier (A29).
 func (w *world) matches(t topology.Tier, at backend) bool {
 	me := w.opts.Self
 	switch {
@@ -209,7 +209,7 @@ func (f *facts) setPorts(declared []Port) {
 	f.setUnion()
 }
 
-// setHeadlessPort points a named port at the best of the endpoints that have it (A43, A44).
+// setHeadlessPort points a named port at the best of the endpoints that have the port (A43, A44).
 func (f *facts) setHeadlessPort(w *world, policy topology.Policy, p Port, inside []backend) {
 	if p.Name == "" || f.ports[portText(p)] != nil {
 		return
@@ -231,8 +231,9 @@ func (f *facts) setHeadlessPort(w *world, policy topology.Policy, p Port, inside
 	}
 }
 
-// setClusterPorts points the ports of a ClusterIP service at the service's own name, where all clusters behind it offer them at one
-// number or that none of the clusters within the boundary has, and else at the best of the clusters that have them (A45).
+// setClusterPorts sets the ports of a ClusterIP service (A45). A port points at the service's own name if all clusters behind that name
+// have the port, with one number, or if no cluster within the boundary has it. Otherwise it points at the best of the clusters that have
+// it.
 func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.ports, f.union = map[string][]string{}, nil
 	policy := w.policy(g.Policy)
@@ -281,7 +282,7 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 	f.setUnion()
 }
 
-// tooLong reports whether a cluster's name in front of a service's would be no DNS name (A9).
+// tooLong reports whether the cluster's name in front of the service's is too long for a DNS name (A9).
 func (w *world) tooLong(id ObjectID, cluster string) bool {
 	return len(strings.Join([]string{cluster, id.Name, id.Namespace, "svc", strings.Repeat("z", w.opts.LongestZone)}, ".")) > 254
 }
@@ -317,7 +318,7 @@ func addrsOf(all []backend, fit ...func(backend) bool) []string {
 	return addrTexts(addrs)
 }
 
-// addrTexts lists addresses as an answer should have them: IPv4 first, in order, once each (A35).
+// addrTexts returns addresses in the form that an answer should have: IPv4 first, sorted, without duplicates (A35).
 func addrTexts(addrs []netip.Addr) []string {
 	addrs = slices.Clone(addrs)
 	slices.SortFunc(addrs, func(a, b netip.Addr) int { return a.Compare(b) })

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// The oracle computes what every service has to answer. It was written from docs/spec/answers.md, whose rules its comments cite, and
-// shares no code with rank.go, topology or names.go: it goes through all objects for every question, slowly and plainly. It covers A3 to
-// A46, except A8, A36 and A41.
+// The oracle computes the right answer for every service. It was written from docs/spec/answers.md, and its comments cite the rules. It
+// shares no code with rank.go, topology or names.go, and goes through all objects for every question, which is slow but simple. It
+// covers A3 to A46, except A8, A36 and A41.
 
 // world has all objects, and the location of the server.
 type world struct {
@@ -55,7 +55,7 @@ func (w *world) remove(kind Kind, id ObjectID) {
 	}
 }
 
-// ids lists the objects of a kind, also those of namespaces that aren't served, in order.
+// ids lists the objects of a kind in order, including those of namespaces that aren't served.
 func (w *world) ids(kind Kind) []ObjectID {
 	var ids []ObjectID
 	switch kind {
@@ -92,17 +92,17 @@ func (w *world) hasNamespace(ns string) bool {
 	return w.serves(ns) && (slices.ContainsFunc(w.ids(KindServiceImport), has) || slices.ContainsFunc(w.ids(KindGlobalService), has))
 }
 
-// facts is what one service is under one dialect.
+// facts describe one service under one dialect.
 type facts struct {
 	exists, vip, headless, live bool
-	tier                        string // where there are addresses: cluster, zone, region or any, and "degraded "
+	tier                        string // if there are addresses: cluster, zone, region or any, with "degraded " in front if so
 	addrs                       []string
-	hosts, clusters             map[string][]string // their addresses
-	ports                       map[string][]string // of http/tcp: "<host>:80", or "*:80" for the service's own name
+	hosts, clusters             map[string][]string // the addresses of each
+	ports                       map[string][]string // targets, for example of http/tcp: "<host>:80", or "*:80" for the service's own name
 	union                       []string
 }
 
-// mcs returns the service as seen by names below clusterset.local (A3, A4, A20).
+// mcs returns the service for names below clusterset.local (A3, A4, A20).
 func (w *world) mcs(id ObjectID) facts {
 	imp, global := w.imports[id], w.globals[id]
 	switch {
@@ -132,7 +132,7 @@ func (w *world) groupsOf(id ObjectID) (groups []Group) {
 	return groups
 }
 
-// global returns the service as seen by names below svc.global (A3).
+// global returns the service for names below svc.global (A3).
 func (w *world) global(id ObjectID) facts {
 	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
 		f := w.ranked(id, g.Policy, g.Headless, g.Ports, g.Groups)
@@ -144,7 +144,7 @@ func (w *world) global(id ObjectID) facts {
 	return w.mcs(id)
 }
 
-// inputsText names the objects that concern a service.
+// inputsText names a service's objects.
 func (w *world) inputsText(id ObjectID) string {
 	names := []string{}
 	for _, at := range w.ids(KindEndpointSlice) {
@@ -173,14 +173,14 @@ func (f facts) String() string {
 	return b.String()
 }
 
-// seen is the part of the facts that queries can observe in a zone of that dialect (A7, A11, A46). It changes the facts' maps.
+// seen describes the facts that queries can observe in a zone of that dialect (A7, A11, A46). It changes the maps in f.
 func (f facts) seen(global bool) string {
 	if !f.exists || f.headless && !f.live {
 		return "NXDOMAIN"
 	}
 	f.tier, f.live, f.vip = "", true, false
 	if len(f.addrs) == 0 && !f.headless {
-		f.union = nil // SRV without an address to go with it is NODATA
+		f.union = nil // SRV without an address for its target is NODATA
 		for p := range f.ports {
 			f.ports[p] = nil
 		}

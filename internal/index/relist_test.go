@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// listed is what an API server lists: headless services, and slices of three clusters for each. Every call makes new objects.
+// listed returns headless services and the slices of three clusters for each, as an API server would list them. Every call creates new
+// objects.
 func listed(services int) (imports, slices []Object) {
 	imports, slices = make([]Object, 0, services), make([]Object, 0, 3*services)
 	for i := range services {
@@ -40,7 +41,7 @@ func listedClusters(zone string) []Object {
 	return clusters
 }
 
-// relisted is an Index that has read its lists once. The clock counts Snapshots that show something new.
+// relisted returns an Index that has read its lists once. It calls now for each Snapshot with a visible change.
 func relisted(services int, now func() time.Time) *Index {
 	imports, endpointSlices := listed(services)
 	x := New(Options{LongestZone: len("clusterset.local."), Now: now})
@@ -51,8 +52,8 @@ func relisted(services int, now func() time.Time) *Index {
 	return x
 }
 
-// A watch that starts again lists everything again. Objects that haven't changed are compared and dropped: no service is built, no memory
-// is kept, and no reader or secondary notices.
+// A watch that starts again lists all objects again. Unchanged objects are compared and dropped: no service is rebuilt, no memory is
+// kept, and no reader or secondary notices.
 func TestARelistWithoutNewsChangesNothing(t *testing.T) {
 	const services = 2000
 	x := relisted(services, nil)
@@ -67,7 +68,7 @@ func TestARelistWithoutNewsChangesNothing(t *testing.T) {
 		runtime.ReadMemStats(&was)
 		x.Replace(row.kind, row.objects)
 		runtime.ReadMemStats(&is)
-		// The objects that are to stay, in a map. Building a service costs some 5 kB.
+		// The limit allows for the map of objects to keep. Rebuilding a service would take some 5 kB.
 		if each := (is.TotalAlloc - was.TotalAlloc) / uint64(len(row.objects)); each > 80 {
 			t.Errorf("%s: %d bytes for each object", row.kind, each)
 		}
@@ -77,7 +78,7 @@ func TestARelistWithoutNewsChangesNothing(t *testing.T) {
 	}
 }
 
-// Others get in between the portions of a long change.
+// A long change is made in portions, so that other changes get in between.
 func TestALongChangeIsMadeInPortions(t *testing.T) {
 	const services = 4 * portionServices
 	snapshots := 0
@@ -109,8 +110,8 @@ func TestALongChangeIsMadeInPortions(t *testing.T) {
 	}
 }
 
-// Each kind is changed by another goroutine, and portions of them interleave: in the end the Index answers what one does that
-// has been given the same objects at once.
+// Several goroutines change one kind each, and portions of the changes interleave. In the end the Index answers like an Index that got
+// the same objects at once.
 func TestChangesOfSeveralKindsInterleave(t *testing.T) {
 	const services, rounds = 2 * portionServices, 6
 	opts := Options{Self: topology.Location{Zone: "zone-2", Region: "r1"}, LongestZone: len("global.")}
@@ -171,7 +172,7 @@ func TestChangesOfSeveralKindsInterleave(t *testing.T) {
 	compareFacts(t, "after all", snapshotFacts(t, x.Snapshot()), snapshotFacts(t, fresh.Snapshot()))
 }
 
-// Fifty clusters that fail together cost the services that they have endpoints of being built once.
+// If fifty clusters fail at once, each service with endpoints in them is rebuilt only once.
 func TestManyChangedClustersBuildAServiceOnce(t *testing.T) {
 	const services = 1000
 	x := relisted(services, nil)
@@ -192,7 +193,7 @@ func TestManyChangedClustersBuildAServiceOnce(t *testing.T) {
 	}
 }
 
-// If equal missed a field, its changes would never be seen.
+// If equal ignored a field, changes of that field would go unnoticed.
 func TestEqualSeesEveryField(t *testing.T) {
 	group := func() Group {
 		return Group{Cluster: "c1", Region: "r1", Ports: []Port{{"http", 80, TCP}}, Endpoints: endpoints("10.0.0.1")}
@@ -237,7 +238,7 @@ func TestEqualSeesEveryField(t *testing.T) {
 	}
 }
 
-// changeField changes the field of that number, counted through structs and lists, or returns false.
+// changeField changes the field with that number, counted through structs and lists. It returns false if there is none.
 func changeField(v reflect.Value, n *int) bool {
 	switch {
 	case v.Type() == reflect.TypeFor[netip.Addr]():
@@ -283,14 +284,14 @@ func changeField(v reflect.Value, n *int) bool {
 		case reflect.Int:
 			v.SetInt(v.Int() + 1)
 		default:
-			v.SetUint(v.Uint() + 1) // anything else panics: teach it here, and equal
+			v.SetUint(v.Uint() + 1) // any other kind panics: add it here and to equal
 		}
 		return true
 	}
 	return false
 }
 
-// The processor time of a relist at a large size: go test -run '^$' -bench Relist -benchtime 3x -benchmem ./internal/index
+// Measures the CPU time of a relist at a large size: go test -run '^$' -bench Relist -benchtime 3x -benchmem ./internal/index
 func BenchmarkRelist(b *testing.B) {
 	const services = 100_000
 	x := relisted(services, nil)
@@ -313,7 +314,7 @@ func BenchmarkRelist(b *testing.B) {
 	}
 }
 
-// processorTime is what this process has used, which on a machine with other work says more than a clock.
+// processorTime returns the CPU time of this process, which is more meaningful than wall time on a busy machine.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

@@ -12,7 +12,7 @@ func importOf(key ServiceKey, ip string) *ServiceImport {
 	return &ServiceImport{Service: key, IPs: Addrs{netip.MustParseAddr(ip)}}
 }
 
-// What was restored is answered from, whole, until everything has been read; then it is gone, whole.
+// All restored objects are served until everything has been read. Then all of them are replaced at once.
 func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
 	now := time.Unix(1000, 0)
 	x := New(Options{Now: func() time.Time { return now }})
@@ -37,7 +37,7 @@ func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
 	before := map[string]string{"a.n": "10.0.0.1", "b.n": "10.0.0.2", "c.n": "none"}
 	x.Restore([]Object{importOf("a.n", "10.0.0.1"), importOf("b.n", "10.0.0.2")}, 5000)
 	expect("restored", true, 5000, before)
-	// Half of what there is now. None of it may be seen before the rest.
+	// These are half of the live objects. None of them may be visible before the rest.
 	x.Replace(KindServiceImport, []Object{importOf("a.n", "10.0.0.9"), importOf("c.n", "10.0.0.3")})
 	expect("while it is read", true, 5000, before)
 	if x.Count(KindServiceImport) != 2 {
@@ -53,7 +53,7 @@ func TestRestoredObjectsServeUntilAllIsRead(t *testing.T) {
 	if x.Snapshot().HasNamespace("n") {
 		t.Error("the namespace has outlived its services")
 	}
-	// Too late.
+	// A restore after everything has been read comes too late.
 	x.Restore([]Object{importOf("a.n", "10.0.0.1")}, 9000)
 	x.Withdraw()
 	expect("restored after all was read", false, 5003, map[string]string{"a.n": "none"})
@@ -82,7 +82,7 @@ func TestRestoreHeedsTheNamespaces(t *testing.T) {
 	}
 }
 
-// What one Index holds makes another the same.
+// Objects returns all objects that the Index holds, whether or not it is published.
 func TestObjectsAreAllThatIsHeld(t *testing.T) {
 	objects := []Object{
 		&Cluster{Name: "c1"}, &Cluster{Name: "c2"},
@@ -92,7 +92,7 @@ func TestObjectsAreAllThatIsHeld(t *testing.T) {
 		&ServiceImport{Service: "h.n", Headless: true},
 		&EndpointSlice{Namespace: "n", Name: "h-1", Service: "h.n", Group: Group{Cluster: "c1", Endpoints: endpoints("10.0.0.2")}},
 		&EndpointSlice{Namespace: "n", Name: "h-2", Service: "h.n", Group: Group{Cluster: "c2", Endpoints: endpoints("10.0.0.3")}},
-		&EndpointSlice{Namespace: "n", Name: "x-1", Service: "x.n", Group: Group{Cluster: "c2"}}, // of no import yet
+		&EndpointSlice{Namespace: "n", Name: "x-1", Service: "x.n", Group: Group{Cluster: "c2"}}, // its import is still missing
 	}
 	x := New(Options{})
 	for _, o := range slices.Backward(objects) {

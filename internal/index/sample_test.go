@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// Every element is picked as often as its weight says, and none twice in one reply.
+// Every element is picked as often as its weight requires, and never twice in one reply.
 func TestSample(t *testing.T) {
 	alike := Targets{n: 4, number: 80, hosts: &hostList{hosts: []int32{0, 1, 2, 3}}}
 	b := targetBuilder{weights: []uint8{100, 25, 25, 50}}
 	for host := range int32(4) {
 		b.add(host, 80, 81)
 	}
-	hosts := b.build() // each host's weight counts for both its ports
+	hosts := b.build() // a host's weight applies to each of its two ports
 	b.add(0, 80)
 	b.add(1, 80, 81, 82)
 	b.add(3, 80)
@@ -23,7 +23,7 @@ func TestSample(t *testing.T) {
 	for name, tt := range map[string]struct {
 		sample func(random uint64) Sample
 		n      int
-		want   []float64 // how often each is picked
+		want   []float64 // probability of each element
 	}{
 		"alike":            {func(r uint64) Sample { return alike.Sample(2, r) }, 2, []float64{.5, .5, .5, .5}},
 		"all":              {func(r uint64) Sample { return alike.Sample(4, r) }, 4, []float64{1, 1, 1, 1}},
@@ -65,7 +65,7 @@ func TestSample(t *testing.T) {
 	}
 }
 
-// If clusters differ in weight, the targets of a headless service have weights; otherwise none has.
+// If clusters have different weights, the targets of a headless service have weights; otherwise they have none.
 func TestHostWeights(t *testing.T) {
 	x := New(Options{})
 	g := &GlobalService{Service: "db.prod", Headless: true}

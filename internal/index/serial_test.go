@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// The serial follows the clock, in case several servers answer for one zone, but never back.
+// The serial follows the clock, because several servers may answer for one zone, but it never goes back.
 func TestSerialFollowsTheClock(t *testing.T) {
 	now := int64(1000)
 	x := New(Options{Now: func() time.Time { return time.Unix(now, 0) }})
@@ -28,9 +28,8 @@ func TestSerialFollowsTheClock(t *testing.T) {
 	change(4000, "10.0.0.4", 4000)
 }
 
-// Snapshot.Serial grows "with every change that could change an answer, and only then": secondaries transfer the zone again
-// for each, so what no query can see must not count.
-// Rule A52 of docs/spec/answers.md.
+// The serial grows with every change that can change an answer, and only then: secondaries transfer the zone again for
+// each, so a change that no query can observe must not count. Rule A52 of docs/spec/answers.md.
 func TestSerialIgnoresWhatNoQuerySees(t *testing.T) {
 	headless := func(ready bool, ports ...Port) Object {
 		e := endpoints("10.0.0.1")
@@ -50,7 +49,7 @@ func TestSerialIgnoresWhatNoQuerySees(t *testing.T) {
 		name     string
 		policy   topology.Policy
 		was, is  Object
-		clusters []Object // put with the change
+		clusters []Object // put along with the change
 	}{
 		{"the tier that the same addresses come from", topology.Policy{}, headless(true), headless(true), []Object{&Cluster{Name: "c1", Member: topology.Member{Zones: []string{"z1"}, Region: "r1"}}}},
 		{"the health of the only cluster", topology.Policy{}, headless(true), headless(true), []Object{&Cluster{Name: "c1", Member: topology.Member{Phase: topology.Suspect}}}},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// The tree against a Go map: 20,000 random puts and deletes over 3,000 keys, every old version left as it was.
+// Compares the tree with a Go map: 20,000 random puts and deletes over 3,000 keys. Every old version stays unchanged.
 func TestTreeEqualsMap(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var now tree
@@ -40,7 +40,7 @@ func TestTreeEqualsMap(t *testing.T) {
 	}
 }
 
-// Keys whose hashes agree in all bits must still be distinguished. The test works on nodes, because such keys can't be found by searching.
+// Keys with equal hashes must still be distinguished. The test works on nodes, because such keys can't be found by searching.
 func TestTreeHashCollision(t *testing.T) {
 	const h = 0x0123456789abcdef
 	var root *node

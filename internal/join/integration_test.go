@@ -27,7 +27,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// newHub starts a bare API server, which is all a hub needs to be, with our CRDs.
+// newHub starts a bare API server with our CRDs, which is all that a hub needs.
 func newHub(t *testing.T) (*kube.ControlPlane, client.Client) {
 	t.Helper()
 	t.Parallel()
@@ -76,7 +76,7 @@ func record(cluster string) *clustersetv1alpha1.ExportedService {
 	}
 }
 
-// recordOn is the record as the hub has it.
+// recordOn returns the record on the hub.
 func recordOn(t *testing.T, admin client.Client) *clustersetv1alpha1.ExportedService {
 	t.Helper()
 	r := record("beijing")
@@ -131,7 +131,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		}
 		for what, kubeconfig := range map[string][]byte{"the first": kubeconfig, "the one before": old} {
 			c := newClient(t, configOf(t, kubeconfig))
-			kube.Eventually(t, 30*time.Second, func() error { // the API server caches tokens it has checked for some seconds
+			kube.Eventually(t, 30*time.Second, func() error { // the API server caches checked tokens for some seconds
 				if err := c.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
 					return fmt.Errorf("%s token still works: %w", what, err)
 				}
@@ -144,7 +144,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		member = newClient(t, configOf(t, again))
 	})
 	t.Run("leave undoes all", func(t *testing.T) {
-		// A member that wants to stay.
+		// The member tries to stay by adding a finalizer.
 		stay := recordOn(t, admin)
 		stay.Finalizers = []string{"example.com/stay"}
 		if err := member.Update(ctx, stay); err != nil {
@@ -170,7 +170,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || !mc.Left() {
 			t.Errorf("the MemberCluster doesn't say that the cluster has left: %+v, %v", mc.ObjectMeta, err)
 		}
-		kube.Eventually(t, 30*time.Second, func() error { // the API server caches tokens it has checked for some seconds
+		kube.Eventually(t, 30*time.Second, func() error { // the API server caches checked tokens for some seconds
 			if err := member.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 				return errors.New("the member's token still works")
 			}
@@ -209,7 +209,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 	})
 }
 
-// All members share a ClusterRole, which each join makes if it isn't there.
+// All members share a ClusterRole. Each join creates it if it doesn't exist.
 func TestManyJoinAtOnce(t *testing.T) {
 	hub, _ := newHub(t)
 	var group errgroup.Group
@@ -249,7 +249,7 @@ func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
 	}
 }
 
-// An older CRD on the hub drops the field without an error. The cluster would then read what it must not.
+// An older CRD on the hub drops the field without an error. Then the cluster could read records that it must not read.
 func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
 	hub, admin := newHub(t)
 	crd := &unstructured.Unstructured{}
@@ -267,7 +267,7 @@ func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
 		return admin.Update(t.Context(), crd)
 	})
 	member := join.Options{Cluster: "beijing", Communities: []string{"payments", "edge-asia"}, Rejoin: true}
-	kube.Eventually(t, 30*time.Second, func() error { // the API server takes a moment to serve the older one
+	kube.Eventually(t, 30*time.Second, func() error { // the API server needs a moment to serve the older CRD
 		_, err := join.Join(t.Context(), hub.Config(), member)
 		if !errors.Is(err, join.ErrCommunitiesDropped) {
 			return fmt.Errorf("joined a hub that drops communities: %w", err)
@@ -292,7 +292,7 @@ func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
 		t.Errorf("communities %v, %v", mc.Spec.Communities, err)
 	}
-	// Options that aren't repeated stay.
+	// Options that aren't repeated keep their values.
 	mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Region: "cn-north-1"})
 	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
 		t.Errorf("communities after a rejoin %v, %v", mc.Spec.Communities, err)
@@ -305,7 +305,7 @@ func TestJoinSaysThatAnOlderHubDropsCommunities(t *testing.T) {
 
 func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
 	member := kube.Start(t)
-	for range 2 { // the second time they are there already
+	for range 2 { // the second time they exist already
 		if err := join.InstallMemberCRDs(t.Context(), member.Config()); err != nil {
 			t.Fatal(err)
 		}
@@ -321,7 +321,8 @@ func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
 	}
 }
 
-// A member's kubeconfig given for the hub's changes nothing there; a hub that is a member too is one.
+// Join and leave with a member's kubeconfig instead of the hub's change nothing there. A hub that is also a member is
+// recognised as a hub.
 func TestAMemberIsNotTakenForTheHub(t *testing.T) {
 	hub, admin := newHub(t)
 	ctx := t.Context()

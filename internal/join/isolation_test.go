@@ -17,8 +17,8 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// allowed lists everything that a member's credentials may do, as "verb resource[/subresource] where". Kubernetes allows reviews about
-// themselves to every authenticated account.
+// allowed lists everything that a member's credentials allow, as "verb resource[/subresource] where". Kubernetes allows every
+// authenticated account to create reviews about itself.
 var allowed = []string{
 	"create exportedendpoints.clusterset.dev own",
 	"create exportedservices.clusterset.dev own",
@@ -54,8 +54,8 @@ func init() {
 	slices.Sort(allowed)
 }
 
-// TestMemberCredentialsCanDoNothingElse asks the hub's authorizer about every verb on every resource that it serves, in the
-// member's own namespace, in another member's, in one of the hub's own, and in all.
+// TestMemberCredentialsCanDoNothingElse asks the hub's authorizer about every verb on every resource that it serves, in the member's
+// own namespace, in another member's, in one of the hub's own, and in all.
 func TestMemberCredentialsCanDoNothingElse(t *testing.T) {
 	hub, _ := newHub(t)
 	kubeconfig := mustJoin(t, hub, join.Options{Cluster: "beijing"})
@@ -113,7 +113,7 @@ func can(t *testing.T, member client.Client, verb, group, resource, sub, namespa
 	return review.Status.Allowed
 }
 
-// TestMembersCannotTouchEachOther tries, where the test above asks.
+// TestMembersCannotTouchEachOther sends real requests, while TestMemberCredentialsCanDoNothingElse only asks the authorizer.
 func TestMembersCannotTouchEachOther(t *testing.T) {
 	hub, admin := newHub(t)
 	ctx := t.Context()

@@ -89,7 +89,7 @@ func TestWhatIsPutIntoAMember(t *testing.T) {
 			t.Errorf("without the CRD: %v", err)
 		}
 		member.Apply(t, []byte(propertyCRD))
-		kube.Eventually(t, 20*time.Second, func() error { // the mapper learns of the kind
+		kube.Eventually(t, 20*time.Second, func() error { // the REST mapper needs a moment to discover the kind
 			return join.WriteProperties(ctx, c, "beijing", "the-set")
 		})
 		if got := property(t, c, api.ClusterProperty) + " " + property(t, c, api.ClusterSetProperty); got != "beijing the-set" {

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The CRD of about.k8s.io (KEP-2149), as far as a ClusterProperty's form goes.
+// The CRD of about.k8s.io (KEP-2149), reduced to the form of a ClusterProperty.
 const clusterPropertyCRD = `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
@@ -39,7 +39,7 @@ spec:
 
 const foreignProperty = `{apiVersion: about.k8s.io/v1beta1, kind: ClusterProperty, metadata: {name: clusterset.k8s.io}, spec: {value: theirs}}`
 
-// A member's name and its set's are in its ClusterProperties from join to leave, if it has that kind.
+// If a member has the kind, its ClusterProperties contain its name and the set's name from join to leave.
 func TestClusterProperties(t *testing.T) {
 	t.Parallel()
 	plane := kube.Start(t)
@@ -74,10 +74,10 @@ func TestClusterProperties(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	member = newClient(t, plane.Config()) // the first has learned that there is no such kind
+	member = newClient(t, plane.Config()) // the first client has cached that the kind doesn't exist
 	write("beijing", "china")
 	check("after a join", map[string]string{"cluster.clusterset.k8s.io": "beijing", "clusterset.k8s.io": "china"})
-	write("beijing", "") // the agent, which doesn't know the set's
+	write("beijing", "") // like the agent, which doesn't know the set's name
 	check("after a start of the agent", map[string]string{"cluster.clusterset.k8s.io": "beijing", "clusterset.k8s.io": "china"})
 	write("tianjin", "china")
 	check("after a join under another name", map[string]string{"cluster.clusterset.k8s.io": "tianjin", "clusterset.k8s.io": "china"})

@@ -13,7 +13,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// endpoints are written "address zone,zone", "-" in front where one isn't ready.
+// slice returns an EndpointSlice with endpoints given as "address zone,zone". The prefix "-" marks one that isn't
+// ready.
 func slice(port string, endpoints ...string) *discoveryv1.EndpointSlice {
 	s := &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Labels: map[string]string{api.LabelSourceCluster: "beijing", api.LabelServiceName: "web"}},
@@ -49,7 +50,7 @@ func TestWhatIsUsedInAZone(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		slices []*discoveryv1.EndpointSlice
-		in     map[string]string // what is used in a zone
+		in     map[string]string // the addresses in use, by zone
 	}{
 		{"no hints", []*discoveryv1.EndpointSlice{slice("http", "10.1.0.1", "10.2.0.1")}, map[string]string{"a": "10.1.0.1 10.2.0.1", "": "10.1.0.1 10.2.0.1"}},
 		{"each zone its own", []*discoveryv1.EndpointSlice{slice("http", "10.1.0.1 a", "10.2.0.1 b")}, map[string]string{"a": "10.1.0.1", "b": "10.2.0.1", "c": "10.1.0.1 10.2.0.1", "": "10.1.0.1 10.2.0.1"}},

@@ -13,7 +13,7 @@ func slice(namespace, name, service string) *discoveryv1.EndpointSlice {
 	return s
 }
 
-// An index has what was in the store before it, follows changes, and returns the store's own objects.
+// An index includes objects that were in the store before it, follows changes, and returns the store's own objects.
 func TestIndexFollowsItsStore(t *testing.T) {
 	store := toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{})
 	web := slice("shop", "web-1", "web")

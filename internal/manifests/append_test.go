@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// checkAppend expects what Append writes to be read as the same object, with nothing to say against it.
+// checkAppend expects the output of Append to decode to the same object, without notes.
 func checkAppend(t *testing.T, o index.Object) {
 	t.Helper()
 	line := Append(nil, o)
@@ -37,7 +37,8 @@ func checkAppend(t *testing.T, o index.Object) {
 	}
 }
 
-// chance picks from few values, so that all combinations occur, those that are refused or lower-cased among them.
+// chance picks from a few values, so that all combinations occur, including values that are rejected or converted to lower
+// case.
 type chance struct{ *rand.Rand }
 
 func pick[T any](c chance, from ...T) T { return from[c.IntN(len(from))] }
@@ -120,7 +121,7 @@ func (c chance) object() runtime.Object {
 
 func ptr[T any](v T) *T { return &v }
 
-// Whatever an API object comes to in the index is written as one that comes to the same.
+// If an API object converts to an object of the index, Append writes it as a manifest that converts to the same object.
 func TestAppendIsTheInverseOfConversion(t *testing.T) {
 	for seed := range uint64(3000) {
 		o := chance{rand.New(rand.NewPCG(seed, 1))}.object()
@@ -135,7 +136,7 @@ func TestAppendIsTheInverseOfConversion(t *testing.T) {
 	}
 }
 
-// A field of the index's objects that Append forgets would be lost in a restart.
+// If Append omitted a field of the index's objects, the field would be lost in a restart.
 func TestAppendWritesEveryField(t *testing.T) {
 	port, own := index.Port{Name: "dns", Number: 53, Protocol: index.UDP}, index.Port{Name: "dns", Number: 5353, Protocol: index.UDP}
 	group := index.Group{Cluster: "c1", Ports: []index.Port{own}, Endpoints: []index.Endpoint{
@@ -155,7 +156,7 @@ func TestAppendWritesEveryField(t *testing.T) {
 		checkAppend(t, o)
 		for _, field := range zeroFields(reflect.ValueOf(o).Elem(), o.Kind().String()) {
 			switch field {
-			case "ServiceImport.Headless", "ServiceImport.IPs", "ServiceImport.FromImporter", "EndpointSlice.Group.Region": // in the other one, or never set
+			case "ServiceImport.Headless", "ServiceImport.IPs", "ServiceImport.FromImporter", "EndpointSlice.Group.Region": // set in the other object, or never set
 			default:
 				t.Errorf("%s is not tested: set it here, to something that Convert makes of an API object", field)
 			}
@@ -179,14 +180,15 @@ func zeroFields(v reflect.Value, name string) (zero []string) {
 	return zero
 }
 
-// The largest GlobalService that is read is written so that it is read again whole: endpoints of many addresses stay such.
+// The largest GlobalService that can be read is written so that all of it can be read again. Endpoints with several
+// addresses stay single endpoints.
 func TestAppendKeepsWithinTheLimits(t *testing.T) {
 	for _, hostname := range []string{"", "same"} {
 		o := &fabedgev1alpha1.GlobalService{ObjectMeta: metav1.ObjectMeta{Namespace: "n", Name: "a"}}
 		for i := range api.MaxGlobalServiceEndpoints {
 			e := fabedgev1alpha1.Endpoint{Hostname: &hostname, Cluster: "c1"}
 			for j := range 3 + i%5 {
-				e.Addresses = append(e.Addresses, fmt.Sprintf("10.%d.%d.%d", j, i/256, i%200)) // neighbours share some
+				e.Addresses = append(e.Addresses, fmt.Sprintf("10.%d.%d.%d", j, i/256, i%200)) // neighbours share some addresses
 			}
 			o.Spec.Endpoints = append(o.Spec.Endpoints, e)
 		}
@@ -203,7 +205,7 @@ func TestAppendKeepsWithinTheLimits(t *testing.T) {
 	checkAppend(t, full)
 }
 
-// Append is what a server does with hundreds of thousands of objects, again and again.
+// A server calls Append for hundreds of thousands of objects at a time, and repeatedly.
 func TestAppendLeavesNoGarbage(t *testing.T) {
 	var objects []index.Object
 	for seed := range uint64(200) {
@@ -217,12 +219,12 @@ func TestAppendLeavesNoGarbage(t *testing.T) {
 			line = Append(line[:0], o)
 		}
 	})
-	if each := allocs / float64(len(objects)); each > 8 { // of places that have to be quoted, and more of them with the race detector
+	if each := allocs / float64(len(objects)); each > 8 { // for values that need quoting; the race detector adds some
 		t.Errorf("%v allocations for each object", each)
 	}
 }
 
-// FuzzAppend writes what it reads.
+// FuzzAppend appends the objects that it decodes.
 func FuzzAppend(f *testing.F) {
 	f.Add([]byte(first))
 	for seed := range uint64(40) {

@@ -28,7 +28,7 @@ kind: Secret
 metadata: {name: web}
 `
 
-// A directory is read as a server reads it: what is wrong is said with its place, the rest is there.
+// A directory is read as a server reads it. Errors are reported with their place, and everything else is used.
 func TestRead(t *testing.T) {
 	dir := t.TempDir()
 	for name, content := range map[string]string{
@@ -77,7 +77,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// Of 4,096 bytes, and of twice as many, is a line that a reader's buffer takes in whole.
+// Lines of 4,096 and 8,192 bytes exactly fill a reader's buffer.
 func TestALastLineWithoutEndIsRead(t *testing.T) {
 	for _, size := range []int{4095, 4096, 4097, 8192} {
 		half := `{"apiVersion": "multicluster.x-k8s.io/v1beta1", "kind": "ServiceImport", "metadata": {"name": "` + strings.Repeat("a", size)

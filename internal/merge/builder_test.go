@@ -16,7 +16,8 @@ import (
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// record is a cluster's record of shop/web, exported the given number of seconds after the epoch, with an unnamed port 80.
+// record returns a cluster's record of shop/web, exported the given number of seconds after the epoch, with an unnamed
+// port 80.
 func record(cluster string, age int, change ...func(*clustersetv1alpha1.ExportedServiceSpec)) *clustersetv1alpha1.ExportedService {
 	r := &clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{

@@ -79,7 +79,7 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	}
 }
 
-// checkIdempotence lets the winner export the result. Merging again must not change it.
+// checkIdempotence uses the result as the winner's only export. Merging it must not change it.
 func checkIdempotence(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	i := slices.IndexFunc(exports, func(e merge.Export) bool { return e.Cluster == r.Winner })
 	service := exports[i].Service.DeepCopy()

@@ -47,8 +47,8 @@ func TestTheWinner(t *testing.T) {
 	}
 }
 
-// A member claims 1970 as the time of its export. The export counts as no older than the cluster's membership.
-// Rule C11 of docs/spec/control-plane.md.
+// If a member claims that its export dates from 1970, the export counts as no older than the cluster's membership. Rule
+// C11 of docs/spec/control-plane.md.
 func TestNoExportIsOlderThanItsClusterIsMember(t *testing.T) {
 	joined := func(seconds map[string]int) merge.Joined {
 		return merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster {
@@ -432,7 +432,7 @@ func TestConflictMessagesStayShort(t *testing.T) {
 	}
 }
 
-// A port's name is taken back only if it can have been generated.
+// IsGenerated accepts only names that a port without a name can get.
 func TestIsGenerated(t *testing.T) {
 	for name, want := range map[string]bool{
 		"tcp-80": true, "tcp-80-2": true, "": false, "http": false, "udp-80": false, "tcp-8": false, "tcp-805": false, "tcp-80-": false, "tcp-80-web": false, "tcp-80-+2": false,

@@ -86,7 +86,7 @@ func TestOneClusterExportsAServiceOnce(t *testing.T) {
 	}
 }
 
-// admitted returns a record that can be imported.
+// admitted is a record that can be imported.
 type admitted struct {
 	Cluster   string
 	Endpoints *clustersetv1alpha1.ExportedEndpoints

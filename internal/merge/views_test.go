@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
-// What Views says of the whole set is what each member gets by Visible and Resolve.
+// Views must agree with the results of Visible and Resolve for each member.
 func TestViews(t *testing.T) {
 	members := map[string]*clustersetv1alpha1.MemberCluster{}
 	for name, in := range map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"y", "x"}, "e": nil, "f": {"default"}} {
@@ -25,7 +25,7 @@ func TestViews(t *testing.T) {
 	members["gone"] = gone
 	for _, c := range []struct {
 		name string
-		to   map[string][]string // the exporters, and what they export to
+		to   map[string][]string // the exporters, and whom they export to
 		want string
 	}{
 		{"to all", map[string][]string{"a": nil, "c": nil}, "a: a; b,d: a c; c: c"},
@@ -52,7 +52,7 @@ func TestViews(t *testing.T) {
 		if text := strings.Join(got, "; "); text != c.want {
 			t.Errorf("%s: %s, want %s", c.name, text, c.want)
 		}
-		// The members that Conflicts names are those whose own merge has one.
+		// Conflicts names exactly the members whose own merge has a conflict.
 		conflicting := map[string]bool{}
 		for _, conflict := range views.Conflicts(exports) {
 			for _, by := range conflict.By {
@@ -72,7 +72,7 @@ func TestViews(t *testing.T) {
 	}
 }
 
-// Without communities there is one view, whatever the number of members, and all see a conflict.
+// Without communities there is a single view, whatever the number of members, and all members see a conflict.
 func TestOneView(t *testing.T) {
 	members := map[string]*clustersetv1alpha1.MemberCluster{}
 	var exports []merge.Export

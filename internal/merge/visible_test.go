@@ -32,7 +32,7 @@ func TestVisible(t *testing.T) {
 		{"a", "b", []string{"c"}, false},
 		{"b", "a", []string{"y"}, true},
 		{"a", "b", []string{"y"}, false},
-		{"a", "c", []string{"a"}, false}, // it narrows, and doesn't widen
+		{"a", "c", []string{"a"}, false}, // export-to narrows visibility, and never widens it
 		{"a", "a", []string{"b"}, true},
 		{"d", "e", []string{"default"}, true},
 	} {

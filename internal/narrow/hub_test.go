@@ -12,17 +12,17 @@ import (
 	"sync"
 )
 
-// aHub is an API server that has records, and keeps what happened to them since its last compaction. It is a transport, too.
+// aHub is an API server with records. It keeps all changes since its last compaction. It is also a transport.
 type aHub struct {
-	noStreams bool // it can't begin a watch with a list
+	noStreams bool // it doesn't support watches that begin with a list
 
 	mu        sync.Mutex
 	version   int
 	oldest    int                       // the oldest version that a watch can resume from
-	records   map[string]map[string]int // their versions by namespace and name
+	records   map[string]map[string]int // versions, by namespace and name
 	history   []change
-	forbidden map[string]bool // namespaces
-	silent    map[string]bool // namespaces whose watches get no answer
+	forbidden map[string]bool // by namespace
+	silent    map[string]bool // namespaces in which watches get no answer
 	changed   chan struct{}   // closed with each change
 	cut       chan struct{}   // closed to end all watches
 	requests  []string
@@ -91,7 +91,7 @@ func (h *aHub) endWatches() {
 
 func (h *aHub) compact() { h.do(func() { h.oldest = h.version }) }
 
-// asked returns the requests since it was called last.
+// asked returns the requests since its last call.
 func (h *aHub) asked() []string {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -178,7 +178,7 @@ func objectOf(c change) string {
 
 func eventOf(c change) string { return fmt.Sprintf(`{"type":%q,"object":%s}`, c.kind, objectOf(c)) }
 
-// serve writes what happens in a namespace, or in all, after a version.
+// serve writes the events after a version, in one namespace or in all.
 func (h *aHub) serve(ctx context.Context, to *io.PipeWriter, namespace string, first []string, after int, cut chan struct{}) {
 	for _, line := range first {
 		if _, err := io.WriteString(to, line+"\n"); err != nil {
@@ -212,7 +212,7 @@ func (h *aHub) serve(ctx context.Context, to *io.PipeWriter, namespace string, f
 	}
 }
 
-// list replies with a page. The next one's token is the name after which it begins.
+// list replies with a page. The continue token is the name after which the next page begins.
 func (h *aHub) list(r *http.Request, namespace, limit, after string) *http.Response {
 	var items []string
 	more := ""

@@ -26,7 +26,7 @@ import (
 	"github.com/clusterset/clusterset/internal/hubwatch"
 )
 
-// reader is an agent's cache of a hub: client-go's, with the transports that an agent has.
+// reader is an agent's cache of a hub: client-go's cache, with the agent's transports.
 type reader struct {
 	hub       *aHub
 	selection *Selection
@@ -34,7 +34,7 @@ type reader struct {
 	synced    func() bool
 }
 
-// read starts a cache that runs until the test's bubble ends.
+// read starts a cache that runs until the synctest bubble ends.
 func read(t *testing.T, hub *aHub, peers ...string) *reader {
 	t.Helper()
 	r := &reader{hub: hub, selection: NewSelection()}
@@ -104,13 +104,13 @@ func filled() *aHub {
 	return hub
 }
 
-// elapse advances synctest's clock, and lets everything due by then happen.
+// elapse advances the fake clock, and waits for everything due by then.
 func elapse(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // synctest's clock
 	synctest.Wait()
 }
 
-// If no cluster is in a community, the hub gets the same requests as before: one for each kind.
+// Without communities, the hub gets the same requests as before communities were introduced: one for each kind.
 func TestNoCommunitiesNoOtherRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := filled()
@@ -136,7 +136,7 @@ func TestPeersAreReadAsOne(t *testing.T) {
 				hub := filled()
 				hub.noStreams = noStreams
 				r := read(t, hub, "a", "b", "c")
-				r.has(t, "at first", time.Minute, nsA, nsB, nsC) // a refused watch is tried for half a minute
+				r.has(t, "at first", time.Minute, nsA, nsB, nsC) // a refused watch is retried for half a minute
 				r.unread(t, "at first")
 				hub.asked()
 				hub.put(nsA, "s0")
@@ -144,7 +144,7 @@ func TestPeersAreReadAsOne(t *testing.T) {
 				hub.put(nsD, "more")
 				hub.remove(nsC, "s1")
 				r.has(t, "then", time.Second, nsA, nsB, nsC)
-				for i := range 5 { // watches often end, and resume where they were
+				for i := range 5 { // watches often end, and resume at their last version
 					hub.put(nsC, "more")
 					hub.put(nsB, fmt.Sprint("m", i))
 					hub.endWatches()
@@ -162,7 +162,8 @@ func TestPeersAreReadAsOne(t *testing.T) {
 	}
 }
 
-// A new peer's rights may come late, and a peer's may go for a moment: the others are read, and what is known of it stays.
+// The permission to read a new peer's records may come late, and may disappear for a while later. The other peers are
+// still read, and the peer's known records stay.
 func TestForbiddenNamespaceHoldsUpNobody(t *testing.T) {
 	for _, noStreams := range []bool{false, true} {
 		t.Run(map[bool]string{false: "streamed", true: "listed"}[noStreams], func(t *testing.T) {
@@ -203,13 +204,13 @@ func TestSilentNamespaceHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// Which clusters are peers changes: the watches end, and everything is listed under the new selection, without a pause.
+// When the set of peers changes, the watches end, and everything is listed again with the new selection, without a pause.
 func TestPeersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub := filled()
 		r := read(t, hub)
 		r.has(t, "everybody", time.Second, nsA, nsB, nsC, nsD)
-		hub.forbid(true, "") // rights to all are gone with the first community
+		hub.forbid(true, "") // the first community removes the permission to read all namespaces
 		r.selection.See([]string{"a", "b", "c"})
 		r.has(t, "communities", 2*time.Second, nsA, nsB, nsC)
 		r.selection.See([]string{"a", "c", "d"})
@@ -230,7 +231,7 @@ func TestPeersChange(t *testing.T) {
 	})
 }
 
-// A reader that closes a stream may not have handled everything that it has read: it lists again.
+// A reader that closes a stream may not have processed everything that it has read, so it must list again.
 func TestClosedEarlyListsAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, selection := filled(), NewSelection()
@@ -250,7 +251,7 @@ func TestClosedEarlyListsAnew(t *testing.T) {
 		}
 		open := follow("sendInitialEvents=true")
 		decoder, seen := json.NewDecoder(open.Body), 0
-		for range 7 { // three each, and the end of it
+		for range 7 { // three events for each of two namespaces, and the end of the list
 			var e event
 			if err := decoder.Decode(&e); err != nil {
 				t.Fatal(err)
@@ -278,7 +279,8 @@ func TestClosedEarlyListsAnew(t *testing.T) {
 	})
 }
 
-// Whatever happens to the hub, its rights and its watches, once it is quiet the cache has what the hub has of the peers.
+// After any changes to the hub, its permissions and its watches, the cache has the same records of the peers as the hub
+// once all is quiet.
 func TestPeersRandomly(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {

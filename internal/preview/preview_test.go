@@ -21,7 +21,7 @@ func asia(t testing.TB) *set {
 	return newSet(t, "beijing bj-a,bj-b north", "tianjin bj-a north", "shanghai sh south", "hangzhou hz south")
 }
 
-// text abbreviates an Answer: its clusters with their ready endpoints, or its result.
+// text abbreviates an Answer to its clusters with their numbers of ready endpoints, or to its result.
 func text(a *Answer) string {
 	switch {
 	case a == nil:
@@ -45,8 +45,8 @@ func text(a *Answer) string {
 	return strings.Join(words, " ")
 }
 
-// changes abbreviates a Result, in lines "service place DNS | svc.global | ClusterSetIP: before => after: effects". A dot stands for
-// an unchanged answer.
+// changes abbreviates a Result to lines of the form "service place DNS | svc.global | ClusterSetIP: before => after: effects". A dot
+// stands for an unchanged answer.
 func changes(r *Result) (lines []string) {
 	for _, svc := range r.Services {
 		for _, c := range svc.Cells {
@@ -90,7 +90,7 @@ func expect(t *testing.T, s *State, o Options, what []Change, want ...string) *R
 	return r
 }
 
-// shop has the exports of the tests: web from three clusters, only and db from beijing, else from elsewhere.
+// shop returns the set of the tests: three clusters export web, beijing exports only and db, and hangzhou exports else.
 func shop(t testing.TB) *set {
 	s := asia(t)
 	s.export("beijing", "shop/web", "", "bj-a=2", "bj-b=2")
@@ -180,7 +180,7 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// If most clusters fall silent at once, the hub marks none as Expired. They still serve nobody.
+// If most clusters fall silent at once, the hub marks none of them as Expired. They still serve no clients.
 func TestMostDown(t *testing.T) {
 	for _, down := range [][]string{{"beijing", "tianjin", "shanghai"}, {"beijing", "tianjin", "shanghai", "hangzhou"}} {
 		r, err := shop(t).state().Preview(t.Context(), []Change{{Down: down}}, Options{})
@@ -199,7 +199,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// Impossible changes fail, and the error says why.
+// Impossible changes fail with an error that states the reason.
 func TestRefused(t *testing.T) {
 	left := shop(t)
 	left.member("hangzhou").DeletionTimestamp = &metav1.Time{}

@@ -26,7 +26,7 @@ type set struct {
 	endpoints []clustersetv1alpha1.ExportedEndpoints
 }
 
-// newSet returns a set with clusters, each written "name zone,zone region". Their nodes are in these zones.
+// newSet returns a set with clusters given as "name zone,zone region". Their nodes are in these zones.
 func newSet(t testing.TB, clusters ...string) *set {
 	s := &set{TB: t}
 	for _, text := range clusters {
@@ -51,7 +51,7 @@ func (s *set) export(cluster, service, kind string, zones ...string) {
 	}
 }
 
-// records returns the records that an exporter writes for a Service. Zones are written "zone=endpoints".
+// records returns the records that an exporter writes for a Service. Zones are given as "zone=endpoints".
 func (s *set) records(cluster, service, kind string, zones ...string) *Records {
 	s.Helper()
 	key, err := ParseService(service)

@@ -11,7 +11,8 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// apart has four clusters in one zone, so that only communities and export-to tell them apart: a and b in x, c in y, d in both.
+// apart returns four clusters in one zone, so that only communities and export-to distinguish them: a and b are in x, c is in
+// y, and d is in both.
 func apart(t testing.TB) *set {
 	s := newSet(t, "a z r", "b z r", "c z r", "d z r")
 	for name, in := range map[string][]string{"a": {"x"}, "b": {"x"}, "c": {"y"}, "d": {"x", "y"}} {
@@ -80,7 +81,7 @@ func TestChangesOfWhoSeesWhat(t *testing.T) {
 	}
 }
 
-// A conflict is one for the clusters that see both sides, and begins where they come to.
+// A conflict concerns only the clusters that see both exports. It begins when a cluster starts to see both.
 func TestConflictsOfThoseWhoSeeBothSides(t *testing.T) {
 	s := apart(t)
 	s.services[1].Spec.Ports[0].Port = 81

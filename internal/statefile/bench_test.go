@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// held is an Index of headless services with slices of three clusters each, of three endpoints.
+// held returns an Index of headless services. Each has slices of three clusters, with three endpoints each.
 func held(services int) *index.Index {
 	x := index.New(index.Options{})
 	for i := range services {
@@ -32,7 +32,7 @@ func held(services int) *index.Index {
 	return x
 }
 
-// Saving allocates a list of the objects and a few buffers, not what the file holds.
+// Saving allocates a list of the objects and a few buffers, not the whole content of the file.
 func TestSavingIsStreamed(t *testing.T) {
 	x := held(2000)
 	path := filepath.Join(t.TempDir(), "state")
@@ -50,7 +50,7 @@ func TestSavingIsStreamed(t *testing.T) {
 	}
 }
 
-// What saving and reading a large state cost: go test -run '^$' -bench State -benchtime 3x -benchmem ./internal/statefile
+// Measures saving and reading a large state: go test -run '^$' -bench State -benchtime 3x -benchmem ./internal/statefile
 func BenchmarkState(b *testing.B) {
 	x := held(100_000)
 	path := filepath.Join(b.TempDir(), "state")
@@ -75,7 +75,7 @@ func BenchmarkState(b *testing.B) {
 	})
 }
 
-// processorTime is what this process has used, which on a machine with other work says more than a clock.
+// processorTime returns the CPU time of this process, which is more meaningful than wall time on a busy machine.
 func processorTime(b *testing.B) time.Duration {
 	b.Helper()
 	var usage syscall.Rusage

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// generation is a state that says in each part which one it is, so that a mixture shows.
+// generation returns a state with its number in each part, so that a mixture of two states can be detected.
 func generation(n uint32) *State {
 	s := &State{Known: time.Unix(int64(n), 0), Serial: n}
 	for i := range 2000 {
@@ -40,11 +40,11 @@ func checkGeneration(t *testing.T, s *State) {
 	}
 }
 
-// TestWriterProcess is the process that the next test kills. By itself it does nothing.
+// TestWriterProcess is the process that TestAKilledWriterLeavesAWholeFile starts and kills. Otherwise it does nothing.
 func TestWriterProcess(t *testing.T) {
 	path := os.Getenv("STATE_TEST_FILE")
 	if path == "" {
-		return // no test: a role of this binary
+		return // an ordinary test run
 	}
 	for n := uint32(1); ; n++ {
 		if err := Write(path, generation(n)); err != nil {
@@ -53,7 +53,7 @@ func TestWriterProcess(t *testing.T) {
 	}
 }
 
-// A process killed at any moment leaves the last file or the next, whole.
+// A process that is killed at any moment leaves either the last complete file or the next.
 func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
@@ -67,7 +67,7 @@ func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		// Not before it writes: not before there is a file other than the one that it found. Read as it is being replaced.
+		// Wait until the process has replaced the file, and read the file while it is being replaced.
 		kube.Eventually(t, time.Minute, func() error {
 			s, _, err := Read(path)
 			if err != nil {
@@ -88,7 +88,7 @@ func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 		checkGeneration(t, s)
 		last = s.Serial
 	}
-	// What they left half-written goes with the first write that finds it old.
+	// The first write that finds the killed processes' temporary files old removes them.
 	old := time.Now().Add(-2 * leftover)
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -117,7 +117,7 @@ func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 
 func TestTheFileIsItsOwnersAlone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	if err := os.WriteFile(path, nil, 0o444); err != nil { // that it is read-only doesn't keep it from being replaced
+	if err := os.WriteFile(path, nil, 0o444); err != nil { // a read-only file can still be replaced
 		t.Fatal(err)
 	}
 	if err := Write(path, generation(1)); err != nil {

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// FuzzFile gives Decode files, as they are and with a checksum that vouches for them. Whatever is read can be written, and
-// reads as the same; what costs far more memory than a file's size is a way to exhaust it.
+// FuzzFile decodes files, both as they are and with a valid checksum. A state that can be read can also be written, and
+// reading that gives the same state. Reading must not take far more memory than the file's size, or a file could exhaust
+// the memory.
 func FuzzFile(f *testing.F) {
 	good := encoded(f, sample())
 	f.Add(good, false)
@@ -26,7 +27,7 @@ func FuzzFile(f *testing.F) {
 	})
 }
 
-// FuzzVersion1 does the same with what the last release wrote.
+// FuzzVersion1 does the same with files of the previous version.
 func FuzzVersion1(f *testing.F) {
 	good, err := os.ReadFile(filepath.Join("testdata", "version-1.state"))
 	if err != nil {
@@ -50,7 +51,7 @@ func FuzzVersion1(f *testing.F) {
 func checkFile(t *testing.T, data []byte) {
 	t.Helper()
 	var before, after runtime.MemStats
-	measure := len(data) > 4096 // reading statistics stops the world
+	measure := len(data) > 4096 // reading memory statistics stops the world
 	if measure {
 		runtime.ReadMemStats(&before)
 	}

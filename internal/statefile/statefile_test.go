@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// sample has every kind and every field.
+// sample returns a state with every kind and every field.
 func sample() *State {
 	http, dns := index.Port{Name: "http", Number: 80}, index.Port{Name: "dns", Number: 53, Protocol: index.UDP}
 	group := func(cluster, region string, n int) index.Group {
@@ -78,7 +78,8 @@ func TestAStateComesBackAsItWas(t *testing.T) {
 	}
 }
 
-// A later release has to read what this one writes, or to count the version up; this one reads what the one before it wrote.
+// The next release must be able to read this release's files, or the version number of the format must be increased. This
+// release can read files of the previous version.
 func TestFilesOfThisVersionAndTheLastAreRead(t *testing.T) {
 	path := filepath.Join("testdata", "version-2.json")
 	if os.Getenv("UPDATE") != "" {
@@ -104,9 +105,9 @@ func TestFilesOfThisVersionAndTheLastAreRead(t *testing.T) {
 	}
 }
 
-// A file is a manifest like any other, for explain and for people.
+// A state file is a manifest like any other, which explain and people can read.
 func TestAFileIsAManifest(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "dns.snapshot") // of a name that isn't read in a directory
+	path := filepath.Join(t.TempDir(), "dns.snapshot") // a name that isn't read as part of a directory
 	if err := Write(path, sample()); err != nil {
 		t.Fatal(err)
 	}
@@ -124,7 +125,7 @@ func TestAFileIsAManifest(t *testing.T) {
 	}
 }
 
-// sealed gives lines the frame of a file that its checksum vouches for.
+// sealed adds the frame and the valid checksum of a state file to lines.
 func sealed(lines ...string) []byte {
 	body := strings.Join(lines, "\n") + "\n"
 	sum := sha256.Sum256([]byte(body))
@@ -179,7 +180,8 @@ func TestUselessFilesAreRefusedWithAReason(t *testing.T) {
 	}
 }
 
-// An object that somebody else wrote is treated as in any manifest: what can't be served of it is left out, and said.
+// An object that somebody else wrote is treated as in any other manifest: the parts that can't be served are left out and
+// reported.
 func TestWhatCannotBeServedIsLeftOut(t *testing.T) {
 	s, notes, err := decode(sealed(firstLine,
 		`{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport","metadata":{"name":"a","namespace":"b"},"spec":{"type":"ClusterSetIP","ips":["127.0.0.1","10.0.0.1"],"ports":[]}},`,

@@ -18,7 +18,8 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// endpoint is written "address zone,zone", with "-" in front if it isn't ready. Without zones it has no hints.
+// slice returns an EndpointSlice with endpoints given as "address zone,zone". The prefix "-" marks one that isn't ready. An
+// endpoint without zones has no hints.
 func slice(service, cluster, port string, endpoints ...string) discoveryv1.EndpointSlice {
 	s := discoveryv1.EndpointSlice{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "imported-" + cluster + "-" + service + "-" + port, Labels: map[string]string{
@@ -42,14 +43,14 @@ func slice(service, cluster, port string, endpoints ...string) discoveryv1.Endpo
 	return s
 }
 
-// routed is a slice that kube-proxy reads.
+// routed returns a slice that kube-proxy reads.
 func routed(service, cluster, port string, endpoints ...string) discoveryv1.EndpointSlice {
 	s := slice(service, cluster, port, endpoints...)
 	s.Labels[api.LabelKubernetesServiceName] = api.DerivedServiceName("shop", service)
 	return s
 }
 
-// clusterIP is a slice with a cluster's ClusterIP (--data-path=clusterips).
+// clusterIP returns a slice with a cluster's ClusterIP (--data-path=clusterips).
 func clusterIP(service, cluster, port string, endpoints ...string) discoveryv1.EndpointSlice {
 	s := routed(service, cluster, port, endpoints...)
 	delete(s.Labels, api.LabelServiceName)
@@ -75,8 +76,8 @@ func global(name string, clusters ...string) fabedgev1alpha1.GlobalService {
 	return o
 }
 
-// The clusters of members(): beijing, which is where we are, and thief are Ready, shanghai is Suspect, frankfurt drained, edge-7
-// Expired.
+// Of the clusters in members(), beijing, which is the local cluster, and thief are Ready, shanghai is Suspect, frankfurt is
+// drained, and edge-7 is Expired.
 func TestLastResort(t *testing.T) {
 	const vip = "ServiceImport LastResort behind its ClusterSetIP"
 	for name, c := range map[string]struct {
@@ -137,7 +138,7 @@ func TestLastResort(t *testing.T) {
 				l.Imports = []mcsv1beta1.ServiceImport{imported("web", mcsv1beta1.ClusterSetIP)}
 			}
 		}
-		l.Members[1].Status.Phase = clustersetv1alpha1.MemberSuspect // beijing's
+		l.Members[1].Status.Phase = clustersetv1alpha1.MemberSuspect // beijing
 		var got []string
 		for _, p := range LastResort(l) {
 			got = append(got, p.What+" "+p.Reason+" "+p.Message)
@@ -148,7 +149,7 @@ func TestLastResort(t *testing.T) {
 	}
 }
 
-// Many clusters are not all named.
+// If many clusters are left, the message doesn't name them all.
 func TestLastResortIsShort(t *testing.T) {
 	l := &LocalFacts{Cluster: "here", Imports: []mcsv1beta1.ServiceImport{imported("web", mcsv1beta1.ClusterSetIP)}}
 	names := map[string]bool{}

@@ -38,7 +38,7 @@ func member(name, place string, phase clustersetv1alpha1.MemberClusterPhase, hea
 
 func drained(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Drain = true }
 
-// learned is in the zones of its nodes: nobody stated any.
+// learned sets zones that were learned from the cluster's nodes. The spec states none.
 func learned(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Zones = []string{"eu-central-1a", "eu-central-1b", "eu-central-1c", "eu-central-1d", "eu-central-1e"}
 }
@@ -50,7 +50,7 @@ func silent(mc *clustersetv1alpha1.MemberCluster) {
 	}}
 }
 
-// answers returns the condition in which an agent reports whether the hub answers.
+// answers adds the condition with which an agent reports whether the hub answers.
 func answers(status metav1.ConditionStatus, since time.Duration) func(*clustersetv1alpha1.MemberCluster) {
 	return func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
@@ -59,19 +59,19 @@ func answers(status metav1.ConditionStatus, since time.Duration) func(*clusterse
 	}
 }
 
-// limited has come to the cap of services.
+// limited marks a cluster as having reached the limit of services.
 func limited(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue,
 		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
 }
 
-// cloned is at work twice.
+// cloned marks a cluster whose identity is used twice.
 func cloned(mc *clustersetv1alpha1.MemberCluster) {
 	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue,
 		clustersetv1alpha1.ReasonCloneYields, "two clusters use this one's identity, name and credentials"))
 }
 
-// in is in communities, and says of them what the hub does.
+// in sets a cluster's communities, and adds the hub's condition about them if there is one.
 func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.MemberCluster) {
 	return func(mc *clustersetv1alpha1.MemberCluster) {
 		mc.Spec.Communities = communities
@@ -81,7 +81,7 @@ func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.
 	}
 }
 
-// inCommunities are clusters in communities, with the conditions that the hub sets.
+// inCommunities returns clusters in communities, with the conditions that the hub sets.
 func inCommunities(said, ofLyon *metav1.Condition) []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
 		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
@@ -208,7 +208,8 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// Clusters that share no community can't disagree, but one that sees both has to merge what they say.
+// Clusters that share no community have no conflict with each other, but a cluster that sees both must merge their
+// exports, which can conflict.
 func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
 	hub := &HubFacts{
 		Members: []clustersetv1alpha1.MemberCluster{
@@ -225,7 +226,7 @@ func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
 	}
 }
 
-// One screen stays one, whatever happens to the services.
+// However many services have problems, the output fits one screen.
 func TestManyProblemsAreCutOff(t *testing.T) {
 	l := local(members()...)
 	for range 100 {
@@ -242,7 +243,7 @@ func TestManyProblemsAreCutOff(t *testing.T) {
 	}
 }
 
-// Text that other clusters wrote has no escape sequences on the terminal.
+// Text from other clusters reaches the terminal without escape sequences.
 func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
 	for name, f := range facts() {
 		for _, wide := range []bool{false, true} {
@@ -258,7 +259,7 @@ func golden(t *testing.T, name, got string) {
 	page.Fresh(t, filepath.Join("testdata", name), got)
 }
 
-// Exports that disagree are a conflict where a cluster sees both of them.
+// Exports that disagree are a conflict only if a cluster sees both of them.
 func TestConflictsOfWhoSeesBoth(t *testing.T) {
 	export := func(cluster string, port int32) clustersetv1alpha1.ExportedService {
 		return clustersetv1alpha1.ExportedService{

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// Two regions, each with two zones; the clusters' names say where they lie. many lies in both zones of the north.
+// Two regions: north has zones n1 and n2, and south has zone s1. Clusters are named after their location or state. The cluster many is in
+// both zones of the north.
 var members = map[string]*Member{
 	"n1":            {Zones: []string{"n1"}, Region: "north"},
 	"n1b":           {Zones: []string{"n1"}, Region: "north"},
@@ -117,7 +118,8 @@ func endpointOf(t *testing.T, i int, word string) Endpoint {
 	return e
 }
 
-// An endpoint moves from one slice to another: for a moment it is in both. One with an address of each family is one.
+// While an endpoint moves from one slice to another, it is in both for a moment, but counts once. An endpoint with an address of each
+// family counts once too.
 func TestMinReadyCountsEndpointsOnce(t *testing.T) {
 	v4, v6 := netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")
 	other := netip.MustParseAddr("10.0.0.2")
@@ -156,7 +158,7 @@ func TestRankingAllocatesNothing(t *testing.T) {
 	}
 }
 
-// used lists which of the endpoints are used.
+// used reports which endpoints are used.
 func used(v View, endpoints []Endpoint) []bool {
 	ranks, last := v.Choose(endpoints)
 	in := make([]bool, len(ranks))
@@ -166,7 +168,7 @@ func used(v View, endpoints []Endpoint) []bool {
 	return in
 }
 
-// FuzzView compares with an oracle that knows the rules A21 to A31 of docs/spec/answers.md, and D4 of docs/spec/data-path.md.
+// FuzzView compares View with an oracle for the rules A21 to A31 of docs/spec/answers.md, and D4 of docs/spec/data-path.md.
 func FuzzView(f *testing.F) {
 	for seed := range byte(32) {
 		data := make([]byte, 60)
@@ -181,7 +183,7 @@ func FuzzView(f *testing.F) {
 		if !slices.Equal(got, want) {
 			t.Fatalf("from %v by %+v, expired %v:\n%s\nused %v\nwant %v", v.Self, v.Policy, v.UseExpired, describe(endpoints), got, want)
 		}
-		// Which comes first doesn't matter.
+		// The order of endpoints doesn't matter.
 		slices.Reverse(endpoints)
 		got = used(v, endpoints)
 		slices.Reverse(got)
@@ -237,14 +239,14 @@ func randomWorld(s *bytesSource) (View, []Endpoint) {
 		if s.roll(4) == 0 {
 			e.Addr = netip.AddrFrom16([16]byte{0: 0xfd, 15: byte(s.roll(4))})
 		}
-		e.Behind = int(e.Addr.AsSlice()[len(e.Addr.AsSlice())-1]) % 4 // one address leads to the same endpoints whoever lists it
+		e.Behind = int(e.Addr.AsSlice()[len(e.Addr.AsSlice())-1]) % 4 // derived from the address, so that it is the same in each entry of that address
 		e.Member = known[e.Cluster]
 		endpoints[i] = e
 	}
 	return v, endpoints
 }
 
-// oracle goes through the rules from the top, as plainly as it can: near is A26 to A29, health A22 to A24, and the rest A25, A30 and A31.
+// oracle follows the rules in order, as simply as possible: near is A26 to A29, health A22 to A24, and the rest A25, A30 and A31.
 func oracle(v View, endpoints []Endpoint) []bool {
 	in := make([]bool, len(endpoints))
 	near := func(e Endpoint, tier string) bool {

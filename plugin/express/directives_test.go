@@ -11,9 +11,9 @@ import (
 	"golang.org/x/tools/txtar"
 )
 
-// What a new version of CoreDNS brings has to be classified before it is built with.
+// Every directive that a new version of CoreDNS adds must be classified before that version is used.
 func TestEveryDirectiveIsClassified(t *testing.T) {
-	ours := slices.Index(dnsserver.Directives, "kubernetes") // clusterset stands right in front of it
+	ours := slices.Index(dnsserver.Directives, "kubernetes") // clusterset comes directly before it
 	for i, name := range dnsserver.Directives {
 		e, known := directives[name]
 		switch {
@@ -30,7 +30,7 @@ func TestEveryDirectiveIsClassified(t *testing.T) {
 	}
 }
 
-// Each that is allowed is compared with the chain: TestExpressAnswersLikeTheChain has what this archive has.
+// Every allowed directive has a case in the archive, so that TestExpressAnswersLikeTheChain compares it with the chain.
 func TestEveryAllowedDirectiveHasACase(t *testing.T) {
 	archive, err := txtar.ParseFile("testdata/directives.txtar")
 	if err != nil {

@@ -43,7 +43,7 @@ func testTarget(t *testing.T, p *Plan, snapshot func() *index.Snapshot) *target 
 	return &target{plan: p, answers: a, server: server}
 }
 
-// freeAddr returns an address that nothing is bound to.
+// freeAddr returns an address that no socket is bound to.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	c, err := net.ListenPacket("udp", "127.0.0.1:0")
@@ -84,9 +84,9 @@ func TestAPanicIsCountedAndItsPacketGoesToTheChain(t *testing.T) {
 	}
 }
 
-// An address can't be bound: nothing is left of the attempt, and it isn't repeated for each of CoreDNS's sockets.
+// If an address can't be bound, nothing is left of the attempt, and it isn't repeated for each of CoreDNS's sockets.
 func TestSocketsThatCannotBeBound(t *testing.T) {
-	const addr = "192.0.2.1:53" // no address of this machine (RFC 5737)
+	const addr = "192.0.2.1:53" // not an address of this machine (RFC 5737)
 	p := newPlan()
 	tt := testTarget(t, p, nil)
 	p.Want(addr, tt.answers)
@@ -103,7 +103,8 @@ func TestSocketsThatCannotBeBound(t *testing.T) {
 	}
 }
 
-// A reload makes CoreDNS's own socket blocking for a moment. A reader that begins then, and to which no packet comes, must not keep its server from ending.
+// A reload makes CoreDNS's own socket blocking for a moment. A reader that starts then and receives no packet must not keep its server from
+// shutting down.
 func TestAReadThatBlocksEnds(t *testing.T) {
 	pc, err := reuseport.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -135,7 +136,7 @@ func TestAReadThatBlocksEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-reads
-	for range 50 { // it may be awake again already, with the bound
+	for range 50 { // the read may have timed out already
 		if sleepsInTheKernel() {
 			break
 		}
@@ -174,7 +175,7 @@ func setBlocking(t *testing.T, conn *net.UDPConn, blocking bool) {
 	}
 }
 
-// sleepsInTheKernel reports whether a goroutine is in a system call that receives.
+// sleepsInTheKernel reports whether a goroutine is in a receive system call.
 func sleepsInTheKernel() bool {
 	stacks := make([]byte, 1<<20)
 	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {

@@ -10,7 +10,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// endpoints returns an ExportedEndpoints that is right and that Sanitized has nothing to fill in for, changed by f.
+// endpoints returns a valid ExportedEndpoints in which Sanitized has nothing to fill in, changed by f.
 func endpoints(f func(*ExportedEndpoints)) *ExportedEndpoints {
 	e := &ExportedEndpoints{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.ExportedEndpointsName("shop", "web", "web-abc", 0)},

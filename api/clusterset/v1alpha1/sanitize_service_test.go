@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// service returns an ExportedService that is right and that Sanitized has nothing to fill in for, changed by f.
+// service returns a valid ExportedService in which Sanitized has nothing to fill in, changed by f.
 func service(f func(*ExportedService)) *ExportedService {
 	e := &ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: "web.shop"},
@@ -47,7 +47,7 @@ func TestExportedServiceSanitized(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*ExportedService)
-		want   func(*ExportedService) // what change comes down to; nil: the record is of no use
+		want   func(*ExportedService) // makes the expected result from a valid record; nil if the record is dropped
 		errs   []string
 	}{
 		{"nothing wrong", nil, func(*ExportedService) {}, nil},
@@ -216,7 +216,8 @@ func TestExportedServiceSanitizedCutsWhatIsTooLong(t *testing.T) {
 	}
 }
 
-// An export to nobody who can be is for its own cluster alone, never for all, and what is wrong with it is reported.
+// If no entry of exportTo is valid, the export is for its own cluster only, never for all clusters. Invalid entries are
+// reported.
 func TestExportToFailsClosed(t *testing.T) {
 	many := labels(MaxExportTo + 1)
 	for _, tc := range []struct {

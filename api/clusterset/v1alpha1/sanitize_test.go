@@ -12,7 +12,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-// compare holds the errors that came out against the beginnings of those wanted, in order.
+// compare checks that the errors begin with the wanted texts, in order.
 func compare(t *testing.T, got field.ErrorList, want []string) {
 	t.Helper()
 	if len(got) != len(want) {
@@ -25,7 +25,8 @@ func compare(t *testing.T, got field.ErrorList, want []string) {
 	}
 }
 
-// sanitizes fails the test unless a record comes out as wanted, nil for not at all, with these errors, and is unchanged itself.
+// sanitizes fails the test unless the record sanitizes to want, which is nil if it is dropped, with these errors, and is
+// unchanged itself.
 func sanitizes[T interface {
 	DeepCopy() T
 	Sanitized() (T, field.ErrorList)
@@ -42,8 +43,8 @@ func sanitizes[T interface {
 	}
 }
 
-// FuzzSanitized holds what callers rely on for any record that parses: no panic, the record unchanged, and a copy that is
-// right by its own rules and stays the same when sanitized again.
+// FuzzSanitized checks what callers rely on for any record that parses: Sanitized doesn't panic, doesn't change the record, and
+// returns a copy that is valid by its own rules and stays the same when sanitized again.
 func FuzzSanitized(f *testing.F) {
 	f.Add(mustJSON(f, service(nil)))
 	f.Add(mustJSON(f, endpoints(nil)))

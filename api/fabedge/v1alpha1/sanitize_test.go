@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// decode reads a GlobalService as an API server does that refuses unknown and duplicate fields.
+// decode decodes a GlobalService, and rejects unknown and duplicate fields like a strict API server.
 func decode(t *testing.T, data []byte) *GlobalService {
 	t.Helper()
 	scheme := runtime.NewScheme()
@@ -48,7 +48,7 @@ func TestSamplesDecodeStrictlyAndServeWhole(t *testing.T) {
 			if errs := g.Validate(); len(errs) > 0 {
 				t.Error(errs.ToAggregate())
 			}
-			// What FabDNS wrote goes out as it came in: no field renamed, none added.
+			// An object written by FabDNS encodes to the same JSON: no field is renamed or added.
 			in, err := yaml.ToJSON(data)
 			if err != nil {
 				t.Fatal(err)
@@ -71,7 +71,7 @@ func TestSamplesDecodeStrictlyAndServeWhole(t *testing.T) {
 	}
 }
 
-// service returns a GlobalService that is right, changed by f.
+// service returns a valid GlobalService, changed by f.
 func service(f func(*GlobalService)) *GlobalService {
 	hostname := "web-0"
 	g := &GlobalService{
@@ -96,7 +96,7 @@ func TestSanitizedDropsWhatIsWrongAndKeepsTheRest(t *testing.T) {
 	for _, tc := range []struct {
 		name   string
 		change func(*GlobalService)
-		want   func(*GlobalService) // what change comes down to; nil: the object is of no use
+		want   func(*GlobalService) // makes the expected result from a valid object; nil if the object is dropped
 		errs   []string             // path and part of the message of each error, in order
 	}{
 		{"nothing wrong", nil, func(*GlobalService) {}, nil},
@@ -317,8 +317,8 @@ func TestIsReady(t *testing.T) {
 	}
 }
 
-// FuzzSanitized holds what callers rely on for any object that parses: no panic, the object unchanged, and a copy that is
-// right by its own rules and stays the same when sanitized again.
+// FuzzSanitized checks what callers rely on for any object that parses: Sanitized doesn't panic, doesn't change the
+// object, and returns a copy that is valid by its own rules and stays the same when sanitized again.
 func FuzzSanitized(f *testing.F) {
 	files, err := filepath.Glob("testdata/*.yaml")
 	if err != nil {
@@ -340,7 +340,7 @@ func FuzzSanitized(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var g GlobalService
 		if json.Unmarshal(data, &g) != nil {
-			return // an API server would have refused it
+			return // an API server would have rejected it
 		}
 		before := mustJSON(t, &g)
 		out, errs := g.Sanitized()

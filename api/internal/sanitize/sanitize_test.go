@@ -16,7 +16,7 @@ func TestPrintableCutsBetweenCharacters(t *testing.T) {
 			t.Errorf("cut to %q", got)
 		}
 	}
-	// Not UTF-8 at all: nothing to cut between, and no panic.
+	// Text that isn't UTF-8 has no position to cut at. It must not cause a panic.
 	if got := Printable(strings.Repeat("\x80", 100)); got != "…" {
 		t.Errorf("cut to %q", got)
 	}

@@ -25,7 +25,7 @@ func TestAge(t *testing.T) {
 	}
 }
 
-// Colours change nothing about where the columns stand.
+// Colours don't change the positions of columns.
 func TestColumnsStandAlikeInColours(t *testing.T) {
 	render := func(colours bool) string {
 		w := &Writer{Colours: colours}
