@@ -1,4 +1,4 @@
-// Package test holds what is true of the module as a whole.
+// Package test checks rules about the module as a whole: which packages may depend on which.
 package test
 
 import (
@@ -10,8 +10,8 @@ import (
 
 const module = "github.com/clusterset/clusterset/"
 
-// rule says of the packages whose path, without the module's, begins with one of from that they depend on none whose path
-// begins with one of without, directly or through others. A path is meant with all below it.
+// rule says that no package in from depends on a package in without, directly or through others. A path stands for its
+// package and all packages below it. The paths in from are relative to the module.
 type rule struct {
 	from, without []string
 	why           string
@@ -34,7 +34,7 @@ var rules = []rule{
 		why: "packets from strangers and hub credentials never share a process",
 	},
 	{
-		// The subcommands' packages beside these (join, status, …) are their hands, which talk to API servers.
+		// The subcommands' other packages (join, status, …) are not listed, because they talk to API servers.
 		from: []string{"internal/topology", "internal/policy", "internal/index", "internal/merge", "internal/record", "internal/manifests", "internal/mcs", "internal/text", "internal/labels", "internal/kubeproxy", "internal/preview", "hub/liveness"}, without: []string{clientGo, controllerRuntime},
 		why: "the middle is pure: values in, values out",
 	},
@@ -75,7 +75,7 @@ var rules = []rule{
 	},
 	{
 		from: []string{"plugin", "cmd/clusterset", "exporter", "importer", "hub", "internal", "api"}, without: []string{"testing"},
-		why: "tests stay out of the binaries", // one of CoreDNS's plugins brings it into cmd/coredns
+		why: "tests stay out of the binaries", // cmd/coredns is exempt: one of CoreDNS's plugins imports testing
 	},
 }
 
@@ -92,7 +92,7 @@ func TestPackagesDependOnlyOnWhatTheyMay(t *testing.T) {
 			for _, dep := range on {
 				if within(dep, r.without) {
 					t.Errorf("%s depends on %s, but %s", name, dep, r.why)
-					break // one of a family is enough to find the rest
+					break // report only the first; related packages usually come with it
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func within(path string, paths []string) bool {
 	return slices.ContainsFunc(paths, func(p string) bool { return path == p || strings.HasPrefix(path, p+"/") })
 }
 
-// dependencies returns what each package of the module depends on, without its tests.
+// dependencies returns the dependencies of each of the module's packages, without those of tests.
 func dependencies(t *testing.T) map[string][]string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-f", `{{.ImportPath}} {{join .Deps " "}}`, "./...")

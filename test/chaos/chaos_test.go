@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// timeEnv is how long to inject faults, such as "10m": each at least once. make chaos sets it.
+	// timeEnv is how long to inject faults, such as "10m". Each fault is injected at least once. make chaos sets it.
 	timeEnv = "CLUSTERSET_CHAOS"
 	// faultEnv selects faults by parts of their names, separated by semicolons.
 	faultEnv = "CLUSTERSET_CHAOS_FAULT"
-	// tableEnv is the page whose table of faults this run replaces.
+	// tableEnv names the page whose table of faults this run replaces.
 	tableEnv = "CLUSTERSET_CHAOS_TABLE"
 )
 
-// TestChaos injects one fault after the other into a fleet of a hub and three members, while every exported name is asked in
-// every cluster. No answer of a healthy exporter may change, be missing or be late; those of a faulty one must go and come
-// in the promised order. After each fault every answer must be the one that the random runs' oracle computes from the users'
-// objects, some of which changed during the fault.
+// TestChaos injects one fault after another into a fleet of a hub and three members, while every exported name is asked in every cluster.
+// No answer of a healthy exporter may change, be missing or be late. The answers of a faulty exporter must go and come back in the promised
+// order. After each fault, every answer must be what the random runs' oracle computes from the users' objects, some of which changed during
+// the fault.
 //
 // The seed decides the faults, their victims and durations, and what users do meanwhile.
 func TestChaos(t *testing.T) {
@@ -41,14 +41,14 @@ func TestChaos(t *testing.T) {
 	began := time.Now()
 	for round := 0; ; round++ {
 		c.Shuffle(len(faults), func(i, j int) { faults[i], faults[j] = faults[j], faults[i] })
-		// Faults that need a hub process with short times follow one another.
+		// Faults that need a hub process with short thresholds follow one another, so that it is rarely restarted.
 		slices.SortStableFunc(faults, func(a, b fault) int { return boolOrder(a.silent) - boolOrder(b.silent) })
 		for _, f := range faults {
 			if round > 0 && time.Since(began) > budget {
 				return
 			}
 			if !c.inject(f) {
-				return // the next fault would begin with what this one left
+				return // the next fault would start with this one's leftovers
 			}
 		}
 		if time.Since(began) >= budget {
@@ -64,18 +64,18 @@ func boolOrder(b bool) int {
 	return 0
 }
 
-// run is one run.
+// run is one run of TestChaos or of an upgrade test.
 type run struct {
 	*random.Run
 	wires  *wires
 	prober *prober
 	table  *table
 
-	// The fault under way:
+	// The current fault:
 	fault  fault
 	victim *fleettest.Member
 	phases map[phase][]answers // the expected answers with the victim in each phase
-	// felt says which traffic felt the fault, and disturbed how often links had made a difference before it.
+	// felt lists the traffic that felt the fault. disturbed is how often links had made a difference before it.
 	felt      []string
 	disturbed int
 }
@@ -87,7 +87,7 @@ type fault struct {
 	promise string
 	// silent makes the hub process suspect silent members within seconds.
 	silent bool
-	// does injects it, and ends it.
+	// does injects the fault and ends it.
 	does func(*run)
 }
 
@@ -96,8 +96,8 @@ func (f fault) String() string { return f.group + ": " + f.name }
 // noChange is the promise of most faults.
 const noChange = "no answer changes"
 
-// skipUnlessAsked returns how long to inject faults, and skips the test unless make chaos runs it: half an hour of faults, or programs
-// of another version to compile, are too much for each change.
+// skipUnlessAsked returns how long to inject faults. It skips the test unless make chaos runs it: half an hour of faults, or compiling
+// another version, is too much for each change.
 func skipUnlessAsked(t *testing.T) time.Duration {
 	t.Helper()
 	s := os.Getenv(timeEnv)
@@ -137,9 +137,9 @@ func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	t.Helper()
 	fleettest.SkipIfShort(t)
 	fleettest.Alone(t)
-	// Small, so that it is quickly filled.
+	// Small enough to be filled quickly.
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(quotaBytes))}
-	// All share a community, so that all see all, and the hub enforces communities.
+	// All members share a community, so that each sees all exports while the hub enforces communities.
 	specs := []fleettest.Spec{
 		{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"cities", "north"}, Options: quota},
 		{Name: "shijiazhuang", Zone: "hebei", Region: "north", Communities: []string{"cities", "north"}, Options: quota},
@@ -173,7 +173,7 @@ func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	return c
 }
 
-// inject injects a fault and waits until every answer is right again. It returns whether that happened.
+// inject injects a fault and waits until every answer is right again. It returns whether every answer became right.
 func (c *run) inject(f fault) (mended bool) {
 	outer := c.Run
 	defer func() { c.Run = outer }()
@@ -193,7 +193,7 @@ func (c *run) inject(f fault) (mended bool) {
 		c.mend()
 		mended = true
 		recovered := time.Since(ended)
-		c.watch(c.round()) // so that each question has been asked with all well again
+		c.watch(c.round()) // so that each question is asked once after the recovery
 		c.prober.expect(c.phases[ready])
 		counts := c.prober.collect()
 		c.table.add(f, lasted, recovered, counts)
@@ -209,8 +209,8 @@ func (c *run) inject(f fault) (mended bool) {
 	return mended
 }
 
-// choose picks the victim, and works out what is to be answered with it in each phase. Where it is to fall silent it is one whose
-// silence shows: in some other cluster an answer differs when it ranks last, and again when it is gone.
+// choose picks the victim and computes the expected answers with the victim in each phase. A victim that is to fall silent must be one
+// whose silence shows: in another cluster, an answer changes when the victim ranks last, and again when it is gone.
 func (c *run) choose() {
 	c.Helper()
 	c.felt, c.disturbed = nil, c.wires.disturbed()
@@ -260,7 +260,7 @@ func (c *run) mend() {
 	}
 }
 
-// watch waits while the prober asks. There is nothing to poll for: the test is about what doesn't happen.
+// watch waits while the prober asks. It can't poll, because the test is about what doesn't happen.
 func (c *run) watch(d time.Duration) { <-time.After(d) }
 
 // between returns a random duration.
@@ -268,29 +268,29 @@ func (c *run) between(from, to time.Duration) time.Duration {
 	return from + time.Duration(c.Int64N(int64(to-from)))
 }
 
-// IntN and the other draws use the script's source, so that the seed decides everything.
+// IntN and the methods below use the script's random source, so that the seed decides everything.
 func (c *run) IntN(n int) int                  { return c.Script.IntN(n) }
 func (c *run) Int64N(n int64) int64            { return c.Script.Int64N(n) }
 func (c *run) Shuffle(n int, f func(i, j int)) { c.Script.Shuffle(n, f) }
 
-// victimServer is the number of the victim's DNS server.
+// victimServer returns the index of the victim's DNS server.
 func (c *run) victimServer() int {
 	return slices.IndexFunc(c.Servers, func(s random.Server) bool { return s.Member.Spec.Name == c.victim.Spec.Name })
 }
 
-// How long members may be silent while the hub process is impatient.
+// The hub process's thresholds while it is impatient.
 const (
 	suspectAfter = 8 * time.Second
 	expireAfter  = 24 * time.Second
 )
 
-// silence returns flags of the hub process.
+// silence returns the hub process's flags for these thresholds, with the given time to expire.
 func silence(expire time.Duration) []string {
 	return []string{"--suspect-after", suspectAfter.String(), "--expire-after", expire.String()}
 }
 
-// impatient sets whether the hub process suspects and expires members within seconds, or by its defaults. It restarts the
-// process if that changes its flags.
+// impatient sets whether the hub process suspects and expires members within seconds, or after the default times. It restarts the process
+// if its flags change.
 func (c *run) impatient(yes bool) {
 	c.Helper()
 	var flags []string
@@ -303,8 +303,8 @@ func (c *run) impatient(yes bool) {
 	}
 }
 
-// fallsSilent waits until the victim has gone through the phases of silence, and until each answer that a phase changes has changed in
-// the other clusters. The victim's own DNS server may not hear of it.
+// fallsSilent waits until the victim has gone through the phases of silence, and until each answer that a phase changes has changed in the
+// other clusters. The victim's own DNS server may not learn of the phases.
 func (c *run) fallsSilent() {
 	c.Helper()
 	phases := []phase{ready, suspected, expired, ready}
@@ -313,8 +313,8 @@ func (c *run) fallsSilent() {
 		stages = append(stages, c.phases[phase])
 	}
 	c.prober.expect(stages...)
-	// The victim doesn't expire before all that is to change when it is Suspect has changed: many of these answers are the same when it has
-	// Expired, and a server that ignores Suspect would give them in time.
+	// The victim doesn't expire until all answers have changed that must change when it is Suspect. Many of them are the same when it has
+	// Expired, so otherwise a server that ignores Suspect would give them in time.
 	for stage, expire := range []time.Duration{1: time.Hour, 2: expireAfter} {
 		if stage == 0 {
 			continue
@@ -344,11 +344,11 @@ func (c *run) wire(of *fleettest.Cluster, client string) *wire {
 	return w
 }
 
-// place is one end of the control plane's connections.
+// place is a kind of connection in the control plane.
 type place struct {
 	name string
 	wire func(*run) *wire
-	// listens says that the client sends next to nothing once it watches, so that a fault has to be on the way to it.
+	// listens means that the client sends next to nothing once it watches, so a fault must affect the direction to the client.
 	listens bool
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/random"
 )
 
-// communityFaults are changes of communities. During all other faults the hub enforces communities, too.
+// communityFaults are changes of communities. The hub enforces communities during all other faults, too.
 var communityFaults = []fault{
 	{group: "communities", name: "a member is taken out of those of the others, and put back", promise: "what it exports goes from the others, what they export goes from it, and both are back; no other answer changes", does: func(c *run) {
 		apart := map[string][]string{c.victim.Spec.Name: {"apart"}}
@@ -43,10 +43,10 @@ func (c *run) become(in map[string][]string) {
 	}
 }
 
-// anyAnswer is a stage's answer to a question whose answer changes meanwhile, part by part.
+// anyAnswer is a stage's answer to a question whose answer is changing part by part. It allows any answer.
 const anyAnswer = "*"
 
-// staying returns the answers that are the same with some clusters in other communities as they are now, and anyAnswer for the others.
+// staying returns the current answers, with anyAnswer in place of those that would be different with the clusters in those communities.
 func (c *run) staying(in map[string][]string) []answers {
 	c.Helper()
 	w := c.look()
@@ -68,12 +68,12 @@ func (c *run) staying(in map[string][]string) []answers {
 	return stage
 }
 
-// beforeCommunities is a commit of before communities. TestUpgrade builds the same, so that it is compiled once.
+// beforeCommunities is a commit before communities were introduced. TestUpgrade builds the same one, so that it is compiled once.
 const beforeCommunities = "133d18d"
 
-// TestUpgradeIntoCommunities gives communities to a set in which one agent is of a version before them. Nothing is enforced, and nothing
-// changes, until that agent is upgraded. Then the rights follow, and when the clusters are taken out of the community that they all share,
-// no name goes that stays allowed.
+// TestUpgradeIntoCommunities gives communities to a set in which one agent's version doesn't know them. Nothing is enforced, and nothing
+// changes, until that agent is upgraded. Then the hub enforces the rights. When the clusters leave the community that they all share, no
+// name disappears from a cluster that may still see it.
 func TestUpgradeIntoCommunities(t *testing.T) {
 	skipUnlessAsked(t)
 	bin := buildPrevious(t, beforeCommunities)
@@ -114,7 +114,7 @@ func TestUpgradeIntoCommunities(t *testing.T) {
 	c.unchanged("nobody is in the common community any more")
 }
 
-// unchanged lets users do a few things, waits until all is right, and says if an answer changed meanwhile.
+// unchanged lets users do a few things, waits until all is right, and fails the test if an answer changed meanwhile.
 func (c *run) unchanged(what string) {
 	c.Helper()
 	c.victim = c.Members[c.IntN(len(c.Members))]
@@ -128,11 +128,11 @@ func (c *run) unchanged(what string) {
 	}
 }
 
-// status is what clusterset status says of the hub.
+// status returns the output of clusterset status on the hub.
 func (c *run) status() string {
 	c.Helper()
 	out, err := fleettest.Binaries().Command(context.Background(), c.Dir, "status", "--kubeconfig", c.Hub.Plane.Kubeconfig()).CombinedOutput()
-	var exit *exec.ExitError // its code says that something is to be looked at
+	var exit *exec.ExitError // its exit code means that something needs attention
 	if err != nil && !errors.As(err, &exit) {
 		c.Fatal(fmt.Errorf("clusterset status: %w", err))
 	}

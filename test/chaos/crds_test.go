@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// crdsOf returns a cluster's CRDs of this project.
+// crdsOf returns this project's CRDs in a cluster.
 func (c *run) crdsOf(of *fleettest.Cluster) []unstructured.Unstructured {
 	c.Helper()
 	list := &unstructured.UnstructuredList{}
@@ -34,8 +34,8 @@ func (c *run) crdsOf(of *fleettest.Cluster) []unstructured.Unstructured {
 	return ours
 }
 
-// upgradeCRDs adds an optional field to each CRD, as the next version may. The API server ends all watches of a kind that
-// changes. Then upgradeCRDs removes the fields, as a downgrade does.
+// upgradeCRDs adds an optional field to each CRD, as the next version may. When a kind changes, the API server ends all its
+// watches. Then upgradeCRDs removes the fields, as a downgrade does.
 func (c *run) upgradeCRDs(of *fleettest.Cluster) {
 	c.Helper()
 	for _, crd := range c.crdsOf(of) {
@@ -63,7 +63,8 @@ func (c *run) installCRDs(of *fleettest.Cluster) error {
 	return join.InstallMemberCRDs(context.Background(), of.Plane.Config())
 }
 
-// deleteHubCRD deletes one of our CRDs on the hub, and with it every object of its kind, and installs it again.
+// deleteHubCRD deletes one of this project's CRDs on the hub, and every object of its kind with it. Then it installs the
+// CRD again.
 func (c *run) deleteHubCRD(resource string) {
 	c.Helper()
 	var crd *unstructured.Unstructured

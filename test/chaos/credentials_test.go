@@ -16,8 +16,8 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// expireToken writes a token into the agent's file that expired a minute ago. It is signed here with the hub's key, because
-// the hub issues no expired tokens.
+// expireToken writes a token that expired two minutes ago into the agent's kubeconfig for the hub. It signs the token with
+// the hub's key, because the hub issues no expired tokens.
 func expireToken(m *fleettest.Member, h *fleettest.Hub) error {
 	content, err := os.ReadFile(filepath.Join(h.Dir, "pki", "service-account.key"))
 	if err != nil {

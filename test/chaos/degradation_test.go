@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A server that never ranks a suspected cluster last gives no wrong answer: those of the phase before are allowed until they have
-// changed. The prober has to miss the answers that were to change, and to have seen them where a server gives them.
+// A server that never ranks a suspected cluster last gives no wrong answer, because the answers of the previous phase are allowed
+// until they change. The prober must report such answers as missing, and must recognize them when a server gives them.
 func TestTheProberMissesAnswersThatNeverChange(t *testing.T) {
 	q := question{"a.example", "A"}
 	ready, suspected, expired := answers{q: "192.0.2.1"}, answers{q: "192.0.2.2"}, answers{q: "NXDOMAIN"}

@@ -13,14 +13,14 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// quotaBytes is the size limit in bytes of each etcd of a chaos fleet: more than the fleet needs, and quickly filled.
+// quotaBytes is the size limit in bytes of each etcd of a chaos fleet. It is more than the fleet needs, and quickly filled.
 const quotaBytes = 40 << 20
 
 // ballast is the data that fills an etcd.
 var ballast = client.MatchingLabels{"clusterset-test/ballast": "true"}
 
-// fill writes to a cluster until its etcd is full, which raises etcd's NOSPACE alarm: every write is refused until somebody
-// makes room and disarms it.
+// fill writes to a cluster until its etcd is full, which raises etcd's NOSPACE alarm: every write is refused until someone
+// makes room and disarms the alarm.
 func (c *run) fill(of *fleettest.Cluster) {
 	c.Helper()
 	for i := 0; ; i++ {

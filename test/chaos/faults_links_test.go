@@ -72,7 +72,7 @@ var linkFaults = []fault{
 	}},
 }
 
-// cutFromHub cuts a member off until it expires.
+// cutFromHub cuts the victim off from the hub until it has expired.
 func (c *run) cutFromHub(condition faultproxy.Condition) {
 	c.Helper()
 	w := places[0].wire(c)
@@ -82,7 +82,7 @@ func (c *run) cutFromHub(condition faultproxy.Condition) {
 	w.Set(good)
 }
 
-// disturb puts a link into a condition for some seconds, and for so long that something feels it.
+// disturb puts a link into a condition for some seconds, and longer if no traffic has felt it yet.
 func (c *run) disturb(w *wire, condition faultproxy.Condition) {
 	c.Helper()
 	before := w.Disturbed()
@@ -98,7 +98,7 @@ func (c *run) disturb(w *wire, condition faultproxy.Condition) {
 	w.Set(good)
 }
 
-// anyCut returns one of the ways in which a link can be cut so that it is felt.
+// anyCut returns a random way to cut a link that its traffic feels.
 func (c *run) anyCut(at place) faultproxy.Condition {
 	cuts := []faultproxy.Condition{{Refused: true}, {ToServer: true, ToClient: true}, {ToClient: true}, {ToServer: true}}
 	if at.listens {

@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 )
 
-// requestFaults are bad answers of API servers, and of proxies before them. Each affects one client: an agent on its hub or
-// in its cluster, a DNS server, or the hub process.
+// requestFaults are bad answers of API servers, and of proxies in front of them. Each affects one client: an agent on its
+// hub or in its own cluster, a DNS server, or the hub process.
 var requestFaults = []fault{
 	{group: "API server", name: "500 Internal Server Error", promise: noChange, does: answering(faultproxy.Status(http.StatusInternalServerError, metav1.StatusReasonInternalError))},
 	{group: "API server", name: "429 Too Many Requests, Retry-After: 1", promise: noChange, does: answering(faultproxy.Status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "Retry-After", "1"))},
@@ -63,7 +63,7 @@ var requestFaults = []fault{
 	}},
 }
 
-// answering answers every request of one client itself.
+// answering returns a fault in which every request of one client gets the given answer.
 func answering(answer http.HandlerFunc) func(*run) {
 	return func(c *run) {
 		w := c.anyPlace().wire(c)
@@ -75,12 +75,13 @@ func answering(answer http.HandlerFunc) func(*run) {
 	}
 }
 
-// duringAnswers ends the watches, so that every client has to ask again, and waits.
+// duringAnswers ends the watches, so that the client has to ask again, and waits until the fault has answered some
+// requests.
 func (c *run) duringAnswers(w *wire, api *faultproxy.API, last func(string) ([]byte, error)) {
 	c.Helper()
 	c.until(func() error {
 		if api.Faulted() < 3 {
-			// Again, because a watch that was asked for before the fault may begin after the last end.
+			// End them again: a watch that was requested before the fault may begin after the last End.
 			return errors.Join(api.End(last), errNotYet)
 		}
 		return nil
@@ -90,7 +91,7 @@ func (c *run) duringAnswers(w *wire, api *faultproxy.API, last func(string) ([]b
 	c.touched("%d requests of %s got the fault's answer", api.Faulted(), w.client)
 }
 
-// endWatches ends all watches, of which there is one at least.
+// endWatches ends all watches. There must be at least one.
 func (c *run) endWatches(api *faultproxy.API, last func(string) ([]byte, error)) {
 	c.Helper()
 	c.touched("%d watches ended", len(api.Watched()))

@@ -17,7 +17,7 @@ import (
 
 var errNotYet = errors.New("not yet")
 
-// stateFaults happen to stored objects, clocks and names.
+// stateFaults affect stored objects, clocks and names.
 var stateFaults = []fault{
 	{group: "credentials", name: "revoked: the member's account is deleted on the hub; joined again later", promise: goesAndReturns, silent: true, does: func(c *run) {
 		c.Hub.Remove(fmt.Sprintf("{apiVersion: v1, kind: ServiceAccount, metadata: {namespace: %s, name: %s}}", api.MemberNamespace(c.victim.Spec.Name), api.MemberServiceAccount))
@@ -96,7 +96,7 @@ var stateFaults = []fault{
 	}},
 }
 
-// rejoinVictim gives the member new credentials. Its agent reads them from its file without a restart.
+// rejoinVictim gives the member new credentials. Its agent reads them from the file without a restart.
 func (c *run) rejoinVictim() {
 	c.Helper()
 	c.must(c.victim.Join(context.Background(), c.Hub, "--rejoin"))
@@ -105,8 +105,8 @@ func (c *run) rejoinVictim() {
 
 var renewTime = regexp.MustCompile(`"renewTime":"([^"]+)"`)
 
-// shiftRenewTime changes the time in a heartbeat, as a cluster with a wrong clock would. It is the only time of a member's
-// clock that the hub sees.
+// shiftRenewTime changes the time in a heartbeat, as a cluster with a wrong clock would. The hub sees no other time of a
+// member's clock.
 func shiftRenewTime(r *http.Request, by time.Duration, seen *atomic.Int32) {
 	if r.Body == nil || !strings.Contains(r.URL.Path, "/leases/") {
 		return

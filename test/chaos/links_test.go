@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// wires are the connections of a fleet: from each process to each API server that it uses. There are no others; no
-// connection between two members exists that could be cut.
+// wires has the connections of a fleet: one from each process to each API server that it uses. There are no others to cut,
+// because members don't connect to each other.
 type wires struct {
 	seed uint64
 
@@ -21,7 +21,7 @@ type wires struct {
 	all map[wireEnds]*wire
 }
 
-// wireEnds are a cluster whose API server is used, by its folder, and its user.
+// wireEnds identifies a wire by the folder of the cluster whose API server is used, and by the client's user.
 type wireEnds struct{ cluster, client string }
 
 // wire is one client's connection to one API server.
@@ -29,11 +29,11 @@ type wire struct {
 	*faultproxy.Link
 	of     *fleettest.Cluster
 	client string
-	// api answers in place of the API server. It is made at first use.
+	// api answers in place of the API server. It is created at first use.
 	api *faultproxy.API
 }
 
-// wireUp makes every process of a fleet that isn't launched yet reach its API servers through a link.
+// wireUp makes every process of a fleet reach its API servers through a link. The fleet must not be launched yet.
 func wireUp(f *fleettest.Fleet, seed uint64) *wires {
 	w := &wires{seed: seed, all: map[wireEnds]*wire{}}
 	f.Hub.Address = func(client string) (string, error) { return w.address(&f.Hub.Cluster, client) }
@@ -66,7 +66,7 @@ func (w *wires) get(c *fleettest.Cluster, client string) (*wire, error) {
 	return w.all[ends], nil
 }
 
-// host is where the API server listens.
+// host returns the host:port on which the API server listens.
 func host(c *fleettest.Cluster) string { return strings.TrimPrefix(c.Plane.URL(), "https://") }
 
 // close closes all wires.
@@ -91,7 +91,7 @@ func (w *wires) mend() {
 	}
 }
 
-// disturbed is how often the links' conditions have made a difference so far.
+// disturbed returns how often the links' conditions have made a difference so far.
 func (w *wires) disturbed() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -114,7 +114,7 @@ func (w *wire) direct() {
 // intercept sends requests through an API that can answer in place of the API server.
 func (w *wire) intercept() (*faultproxy.API, error) {
 	if w.api == nil {
-		// It has the API server's certificate, because clients would refuse any other.
+		// It needs the API server's own certificate, because clients would refuse any other.
 		pki := func(file string) string { return filepath.Join(w.of.Dir, "pki", file) }
 		certificate, err := tls.LoadX509KeyPair(pki("apiserver.crt"), pki("apiserver.key"))
 		if err != nil {
@@ -128,8 +128,8 @@ func (w *wire) intercept() (*faultproxy.API, error) {
 	return w.api, nil
 }
 
-// identity is the user as whom intercepted requests reach the API server. A member's agent sends its token to the hub. All
-// others have client certificates, which a proxy can't forward.
+// identity returns the configuration with which intercepted requests reach the API server. A member's agent sends its own
+// token to the hub. All other clients have certificates, which a proxy can't forward.
 func (w *wire) identity() *rest.Config {
 	if strings.HasPrefix(w.client, "clusterset-") {
 		return w.of.Plane.ConfigFor(w.client)

@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// probeEvery is how often each server is asked.
+	// probeEvery is the interval between two questions to a server.
 	probeEvery = 8 * time.Millisecond
 	// probePatience is how long a stub resolver waits for a server before it asks again (resolv.conf's timeout). A later
 	// answer counts as late.
@@ -31,8 +31,8 @@ type question struct{ name, qtype string }
 
 func (q question) String() string { return q.name + " " + q.qtype }
 
-// prober asks every server every exported name, over and over. The expected answers can change with the phase of a cluster.
-// They must then come in the order of the phases, and never return to an earlier one.
+// prober asks every server for every exported name, over and over. The expected answers can change with the phase of a
+// cluster. Then they must come in the order of the phases, and never return to an earlier one.
 type prober struct {
 	servers []*probed
 	stop    context.CancelFunc
@@ -47,17 +47,17 @@ type probed struct {
 	addr      string
 	questions []question
 	stages    []answers        // one for each phase, in order
-	reached   map[question]int // the stage that a question's answers have reached
-	// owed are, for each stage, the questions whose answer it changes and that haven't got that answer yet.
+	reached   map[question]int // the stage that each question's answers have reached
+	// owed has, for each stage, the questions whose answer the stage changes and that haven't got the new answer yet.
 	owed    []map[question]bool
 	looking int  // the stage whose owed questions are asked first
-	excused bool // it may be silent, or answer SERVFAIL
+	excused bool // the server may be silent or answer SERVFAIL
 	counts  probeCounts
 }
 
-// probeCounts says how the questions were answered.
+// probeCounts counts the questions by how they were answered.
 type probeCounts struct {
-	asked, unanswered int // unanswered by servers that are excused
+	asked, unanswered int // unanswered counts excused servers only
 	wrong, missing    int
 	late              int
 	examples          []string // wrong answers
@@ -99,7 +99,7 @@ func (p *prober) end() {
 	p.done.Wait()
 }
 
-// expect sets the stages of each server's answers from now on.
+// expect sets the stages of each server's expected answers from now on.
 func (p *prober) expect(stages ...[]answers) {
 	for i, s := range p.servers {
 		s.mu.Lock()
@@ -116,7 +116,7 @@ func (p *prober) expect(stages ...[]answers) {
 	}
 }
 
-// differing are the questions with another answer after than before.
+// differing returns the questions whose answers before and after differ.
 func differing(before, after answers) map[question]bool {
 	all := map[question]bool{}
 	for q, answer := range after {
@@ -127,7 +127,7 @@ func differing(before, after answers) map[question]bool {
 	return all
 }
 
-// look has the servers asked first what a stage changes, until each such answer was seen.
+// look gives priority to the questions whose answers a stage changes, until each new answer was seen.
 func (p *prober) look(stage int) {
 	for _, s := range p.servers {
 		s.mu.Lock()
@@ -136,7 +136,7 @@ func (p *prober) look(stage int) {
 	}
 }
 
-// unseen returns an error while a server, except one, hasn't given all answers that a stage changes.
+// unseen returns an error if a server other than except hasn't given all answers that a stage changes.
 func (p *prober) unseen(stage, except int) error {
 	var errs []error
 	for i, s := range p.servers {
@@ -209,7 +209,7 @@ func (s *probed) run(ctx context.Context) {
 	}
 }
 
-// judge counts an answer.
+// judge compares an answer with the expected ones and counts it.
 func (s *probed) judge(q question, addr, got string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -248,7 +248,7 @@ func (s *probed) judge(q question, addr, got string, err error) {
 	}
 }
 
-// askOnce asks once over UDP, and over TCP if the reply was truncated.
+// askOnce asks a question once over UDP, and then over TCP if the reply was truncated.
 func askOnce(ctx context.Context, addr string, q question, patience time.Duration) (string, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(q.name), dns.StringToType[q.qtype])
 	query.SetEdns0(4096, false)

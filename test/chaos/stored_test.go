@@ -23,11 +23,11 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// storedDir holds what earlier versions stored in a member and on its hub, and what they answered from it.
+// storedDir has what earlier versions stored in a member and on its hub, and their answers from it.
 const storedDir = "testdata/stored"
 
-// TestStoredObjects checks that this version's CRDs accept what earlier versions stored, and that this version's DNS server
-// answers the same from it.
+// TestStoredObjects checks that this version's CRDs accept the objects that earlier versions stored, and that this
+// version's DNS server gives the same answers from them.
 func TestStoredObjects(t *testing.T) {
 	fleettest.Alone(t)
 	versions, err := os.ReadDir(storedDir)
@@ -91,7 +91,7 @@ func readStored(t *testing.T, version, file string) []byte {
 	return content
 }
 
-// store writes the fleet's stored objects into testdata: those of the first member, and those of the hub.
+// store writes the stored objects of the first member and of the hub into testdata.
 func (c *run) store(version string) {
 	c.Helper()
 	dir := filepath.Join(storedDir, version)
@@ -120,7 +120,7 @@ func (c *run) store(version string) {
 	write("answers.txt", strings.Join(lines, "\n")+"\n")
 }
 
-// dump returns the importer's objects, or all of the hub's, without the fields that an API server adds.
+// dump returns the importer's objects in a member, or all objects on the hub, without the fields that an API server adds.
 func (c *run) dump(of *fleettest.Cluster, kinds ...schema.GroupVersionKind) string {
 	c.Helper()
 	var documents []string

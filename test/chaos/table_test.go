@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// tablePage is the page that publishes the table of faults, between these marks.
+// tablePage is the page that publishes the table of faults, between the marks below.
 const (
 	tablePage  = "../../docs/reliability.md"
 	tableBegin = "<!-- faults: written by make chaos -->\n"
@@ -31,7 +31,7 @@ type row struct {
 	counts    probeCounts
 }
 
-// newTable returns a table that is printed when the test ends, and written to the page if asked.
+// newTable returns a table that is printed when the test ends, and written to a page if tableEnv names one.
 func newTable(t *testing.T, seed uint64) *table {
 	t.Helper()
 	table := &table{seed: seed}
@@ -86,10 +86,10 @@ func (t *table) String() string {
 	return b.String()
 }
 
-// String returns how many answers were wrong.
+// String returns how many answers were wrong, missing and late.
 func (c probeCounts) String() string { return fmt.Sprintf("%d / %d / %d", c.wrong, c.missing, c.late) }
 
-// publish puts the table into a page.
+// publish replaces the table in a page.
 func (t *table) publish(page string) error {
 	content, err := os.ReadFile(page)
 	if err != nil {
@@ -104,7 +104,7 @@ func (t *table) publish(page string) error {
 	return os.WriteFile(page, []byte(head+tableBegin+table+tableEnd+tail), 0o644) //nolint:gosec // a page of the documentation
 }
 
-// The page must list every fault, and no other.
+// The page must list every fault and nothing else.
 func TestFaultsAreDocumented(t *testing.T) {
 	content, err := os.ReadFile(tablePage)
 	if err != nil {

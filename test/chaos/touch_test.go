@@ -13,19 +13,19 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// touched takes note of traffic that felt the fault under way. A fault that nothing felt shows nothing, so inject fails then.
+// touched records traffic that felt the current fault. A fault that nothing felt shows nothing, so inject fails then.
 func (c *run) touched(format string, args ...any) {
 	c.felt = append(c.felt, fmt.Sprintf(format, args...))
 }
 
-// links takes note of what the links' conditions have done since the fault began.
+// links records what the links' conditions have done since the fault began.
 func (c *run) links() {
 	if n := c.wires.disturbed() - c.disturbed; n > 0 {
 		c.touched("%d pieces of data or connections were held up, broken or refused", n)
 	}
 }
 
-// silenced waits until somebody who asks gets no answer within a second.
+// silenced waits until ask gets no answer within a second.
 func (c *run) silenced(who string, ask func(context.Context) error) {
 	c.Helper()
 	c.until(func() error {
@@ -39,7 +39,7 @@ func (c *run) silenced(who string, ask func(context.Context) error) {
 	c.touched("%s didn't answer", who)
 }
 
-// metricsSilenced waits until a process doesn't serve its metrics.
+// metricsSilenced waits until a process doesn't serve its metrics any more.
 func (c *run) metricsSilenced(who string, s *fleet.Metrics) {
 	c.Helper()
 	c.silenced(who, func(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (c *run) metricsSilenced(who string, s *fleet.Metrics) {
 	})
 }
 
-// dnsSilenced waits until the victim's DNS server doesn't answer.
+// dnsSilenced waits until the victim's DNS server doesn't answer any more.
 func (c *run) dnsSilenced() {
 	c.Helper()
 	c.silenced("the DNS server", func(ctx context.Context) error {
@@ -63,7 +63,7 @@ func (c *run) writesSilenced(of *fleettest.Cluster) {
 	c.silenced("a user who writes to the API server", func(ctx context.Context) error { return stir(ctx, of) })
 }
 
-// stir changes an annotation of a namespace in which services are exported, so that everyone who watches namespaces hears of it.
+// stir changes an annotation of the namespaces lab and default, so that all clients that watch namespaces get an event.
 func stir(ctx context.Context, of *fleettest.Cluster) error {
 	var namespaces corev1.NamespaceList
 	if err := of.Client.List(ctx, &namespaces); err != nil {

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// previousEnv is the commit of the previous version.
+	// previousEnv names the commit of the previous version, if it isn't previous.
 	previousEnv = "CLUSTERSET_PREVIOUS"
 	previous    = "133d18d"
 )
 
 // TestUpgrade runs the previous version and this one side by side (hub process, agents and DNS servers) while every exported
 // name is asked in every cluster. It upgrades the hub first, with its CRDs, then the members. It then downgrades and
-// upgrades again, members first both times. No answer may change, and what users change meanwhile must be right at every
+// upgrades again, members first both times. No answer may change, and what users change meanwhile must be right after every
 // step.
 func TestUpgrade(t *testing.T) {
 	skipUnlessAsked(t)
@@ -78,7 +78,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// rightOfPrevious is the additional right of the previous version's agent where owner references are guarded.
+// rightOfPrevious is an additional right that the previous version's agent needs where the API server checks owner
+// references.
 const rightOfPrevious = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
@@ -100,7 +101,7 @@ func (c *run) replace(p *fleet.Program, bin string) {
 	c.must(p.Start(context.Background()))
 }
 
-// programs are all of a fleet's programs of this project.
+// programs returns all programs of this project in a fleet.
 func programs(f *fleettest.Fleet) []*fleet.Program {
 	all := []*fleet.Program{f.Hub.Process}
 	for _, m := range f.Members {
@@ -124,9 +125,9 @@ func (c *run) oldCRDs(of *fleettest.Cluster, old string) {
 	}
 }
 
-// buildPrevious builds both programs of an earlier version, once for this machine, and returns their folder. They are
-// compiled from the git history; without it the test is skipped. TestStoredObjects needs no history: it reads what earlier
-// versions stored.
+// buildPrevious builds both programs of an earlier version, once on this machine, and returns their folder. It compiles them
+// from the git history, and skips the test if the commit isn't there. TestStoredObjects needs no history: it reads what
+// earlier versions stored.
 func buildPrevious(t *testing.T, commit string) string {
 	t.Helper()
 	dir, err := fleet.BuildPrevious(t.Context(), "../..", commit)

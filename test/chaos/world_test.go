@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/test/random"
 )
 
-// phase is the phase in which the clusters see the victim.
+// phase is the phase of the victim, as the other clusters see it.
 type phase = clustersetv1alpha1.MemberClusterPhase
 
 const (
@@ -21,7 +21,8 @@ const (
 	expired   = clustersetv1alpha1.MemberExpired
 )
 
-// churn changes services in the namespace that nobody asks about until the recovery, in clusters other than the victim.
+// churn changes services in the namespace lab, about which nobody asks before the recovery, in clusters other than the
+// victim.
 func (c *run) churn(steps int) {
 	c.Helper()
 	c.Run.Churn(steps, c.victim.Spec.Name)
@@ -54,7 +55,7 @@ func (c *run) foresee() {
 	}
 }
 
-// look reads the world.
+// look observes the world, and tries again on errors.
 func (c *run) look() (w *random.World) {
 	c.Helper()
 	kube.Eventually(c, fleettest.Soon, func() (err error) {
@@ -64,7 +65,7 @@ func (c *run) look() (w *random.World) {
 	return w
 }
 
-// answersIn are what each server is to answer to the questions in a world.
+// answersIn returns the answers that each server must give to the questions in a world.
 func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	for _, s := range c.Servers {
 		all := answers{}
@@ -81,7 +82,8 @@ func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 	return stage
 }
 
-// recorded returns nil once every export is on the hub. Answers alone don't show that: importers keep what a hub has lost.
+// recorded returns nil once every export is on the hub. Answers alone don't show that, because importers keep what a hub
+// has lost.
 func (c *run) recorded() error {
 	w, err := c.Observe()
 	if err != nil {
@@ -96,7 +98,7 @@ func (c *run) recorded() error {
 	return errors.Join(errs...)
 }
 
-// round is the time to ask every question once.
+// round returns how long the prober takes to ask every question once.
 func (c *run) round() time.Duration {
 	return time.Duration(len(c.phases[ready][0])) * probeEvery
 }

@@ -31,7 +31,7 @@ func writesOf(m *fleettest.Member) float64 {
 	return n
 }
 
-// diagnosed returns nil if `clusterset doctor` in the member reports it.
+// diagnosed returns nil if `clusterset doctor` in the member reports what.
 func diagnosed(m *fleettest.Member, what string) error {
 	out, err := exec.Command(fleettest.Binaries().Clusterset, "doctor", "--kubeconfig", m.Plane.Kubeconfig()).CombinedOutput()
 	if !strings.Contains(string(out), what) {
@@ -40,9 +40,9 @@ func diagnosed(m *fleettest.Member, what string) error {
 	return nil
 }
 
-// A cluster is restored from another's backup while that one runs: the same identity, name and credentials twice. The older
-// one continues, also after a restart of its agent; the clone exports nothing. Both report it, and neither writes on behalf
-// of the other.
+// A cluster is restored from another's backup while the other runs, so that two clusters have the same identity, name and
+// credentials. The older one continues, even after a restart of its agent. The clone exports nothing. Both report it, and
+// neither writes on behalf of the other.
 func TestClonedCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("cloned")
@@ -53,7 +53,7 @@ func TestClonedCluster(t *testing.T) {
 	clone := beijing.Cloned()
 	clone.Apply(only("10.200.17.66"), exported(ns, "more", httpPort))
 
-	// Until they have detected each other, each writes its own records and removes the other's.
+	// Until the two detect each other, each writes its own records and removes the other's.
 	beat := func(want *fleettest.Member) error {
 		return errors.Join(
 			want.NameTaken(0), holds(f.Hub, "beijing", ns, "only", "10.200.17.1"),
@@ -94,7 +94,7 @@ func TestClonedCluster(t *testing.T) {
 		)
 	})
 
-	// From then on the only writes are the heartbeats, and now and then the clone's claim. The records stay as they are.
+	// From now on, the only writes are heartbeats and, now and then, the clone's claim. The records stay as they are.
 	k, err := kubernetes.NewForConfig(f.Hub.Plane.Config())
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestClonedCluster(t *testing.T) {
 		t.Errorf("after %d heartbeats, and %v writes of the clone, the records are\n%s, were\n%s", beats, writesOf(clone)-wrote, now, records)
 	}
 
-	// Its agent restarts, and by that becomes the later one.
+	// Restart the first cluster's agent, so that it starts later than the clone's.
 	beijing.RestartAgent()
 	kube.Eventually(t, fleettest.Soon, func() error {
 		return errors.Join(clone.NameTaken(1), beat(beijing), f.Hub.PhaseIs("beijing", clustersetv1alpha1.MemberReady))

@@ -16,7 +16,7 @@ func TestExportConditions(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("conditions")
 	a := f.Member("chaoyang")
-	// Both are called in subtests, and fail the test around them.
+	// Both functions are called in subtests, but fail the enclosing test.
 	expect := func(name, valid, validReason, ready, readyReason string) {
 		t.Helper()
 		kube.Eventually(t, fleettest.Soon, func() error {
@@ -28,7 +28,7 @@ func TestExportConditions(t *testing.T) {
 	}
 	notImported := func(name string) {
 		t.Helper()
-		// A service exported later is imported, so this one had its chance.
+		// A service that was exported later is imported, so this one has had its chance.
 		a.Apply(exported(ns, "later-than-"+name, httpPort))
 		f.Eventually(func(m *fleettest.Member) error {
 			i, err := m.Imported(ns, "later-than-"+name)

@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// conflictCase is two exports that disagree, and the import that the older one decides.
+// conflictCase has the specs of an older and a younger export, which disagree, and what the import must be like.
 type conflictCase struct {
 	name                      string
 	older, younger            string // Services
@@ -72,7 +72,7 @@ var conflictCases = []conflictCase{
 	{
 		name: "families", older: "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], " + httpPort,
 		younger: "ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, reason: "IPFamilyConflict",
-		won: func(s mcsv1beta1.ServiceImportSpec) bool { // the families that all share
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { // the families that all exports share
 			return len(s.IPFamilies) == 1 && s.IPFamilies[0] == v4 && len(s.IPs) == 1 && fleettest.FamilyOf(s.IPs[0]) == v4
 		},
 	},
@@ -88,8 +88,8 @@ var conflictCases = []conflictCase{
 	},
 }
 
-// Every conflict reason, on both exports. The oldest export wins: not the local one, not the majority (two of three disagree
-// with it), not the first by name.
+// Every conflict reason appears on all exports of the service. The oldest export wins: not the local one, not the majority
+// (two of three disagree with it), and not the first by name.
 func TestConflicts(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("conflicts")
@@ -120,7 +120,7 @@ func TestConflicts(t *testing.T) {
 			})
 			event := c.reason
 			if strings.Contains(event, ",") {
-				event = "Conflict" // the reasons are longer than an Event's reason may be
+				event = "Conflict" // the joined reasons are longer than an Event's reason may be
 			}
 			for _, m := range []*fleettest.Member{older, younger, third} {
 				kube.Eventually(t, fleettest.Soon, func() error { return m.HasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
@@ -139,11 +139,11 @@ func TestConflicts(t *testing.T) {
 	}
 	fleettest.Took(t, "all conditions, from the last of these exports on,", began)
 
-	// Without the loser there is no conflict, and the remaining exports say so.
+	// Without the losing exports there is no conflict, and the remaining export reports that.
 	began = time.Now()
 	for _, c := range conflictCases {
 		for _, m := range []*fleettest.Member{younger, third} {
-			m.Remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too: exports that are removed alone are held
+			m.Remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too, because mass deletions of ServiceExports alone are held
 		}
 	}
 	kube.Eventually(t, fleettest.Soon, func() error {
@@ -156,7 +156,7 @@ func TestConflicts(t *testing.T) {
 	fleettest.Took(t, "the end of the conflicts", began)
 }
 
-// When the oldest goes the next oldest wins, and a newcomer never does.
+// When the oldest export is removed, the next oldest wins. A newer one never does.
 func TestOldestExportWins(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("oldest")
@@ -176,14 +176,14 @@ func TestOldestExportWins(t *testing.T) {
 	f.Eventually(func(m *fleettest.Member) error { return m.Gone(ns, "web") })
 }
 
-// Exports of the same second are ordered by their clusters' names, the same everywhere.
+// Exports of the same second are ordered by their clusters' names, in the same way everywhere.
 func TestTiesGoByName(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("ties")
 	a, z := f.Member("chaoyang"), f.Member("xicheng")
 	a.Apply(service(ns, "web", "ports: [{name: http, port: 80}]"))
 	z.Apply(service(ns, "web", "ports: [{name: http, port: 81}]"))
-	// The last is created first, until both have the same timestamp.
+	// Create the export that sorts last first, and try again until both have the same timestamp.
 	tied := false
 	for range 50 {
 		z.Apply(export(ns, "web", ""))
@@ -211,7 +211,7 @@ func TestTiesGoByName(t *testing.T) {
 	})
 }
 
-// letASecondPass waits until later exports are younger than this one: timestamps have a resolution of one second.
+// letASecondPass waits until later exports are younger than this one. Timestamps have a resolution of one second.
 func letASecondPass(m *fleettest.Member, ns, name string) {
 	m.Helper()
 	kube.Eventually(m, fleettest.Soon, func() error {

@@ -6,7 +6,8 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// cities is the shared fleet of FabDNS's example. All but shijiazhuang are dual-stack; xicheng has controllers.
+// cities returns the shared fleet of FabDNS's example. All clusters but shijiazhuang are dual-stack; xicheng has
+// controllers.
 func cities(t *testing.T) *fleettest.Fleet {
 	t.Helper()
 	f := fleettest.Shared(t, "cities", 1,
@@ -19,7 +20,8 @@ func cities(t *testing.T) *fleettest.Fleet {
 	return f
 }
 
-// outages is one of the two shared fleets of the tests that kill processes: beijing's nearest is tianjin, by region.
+// outages returns one of the two shared fleets for tests that kill processes. tianjin is the nearest cluster to beijing, by
+// region.
 func outages(t *testing.T) *fleettest.Fleet {
 	t.Helper()
 	f := fleettest.Shared(t, "outages", 2,

@@ -17,8 +17,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// An object of another owner stays unchanged, down to its resourceVersion, even with the very name that we would use, and
-// its users are told. When it is deleted the import is created.
+// An object of another owner stays unchanged, down to its resourceVersion, even if it has the very name that clusterset would
+// use. Events tell its users. When it is deleted, the import is created.
 // Rule C36 of docs/spec/control-plane.md.
 func TestForeignObjectsAreLeftAlone(t *testing.T) {
 	f := cities(t)
@@ -66,7 +66,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 			t.Errorf("%v foreign %ss are counted, %v", n, kind, err)
 		}
 	}
-	// Their names still answer the same.
+	// Their names still have the same answers.
 	b.DNS.Eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
 	b.DNS.Eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
 	// The rest of each service is imported.
@@ -74,7 +74,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 		i, err := b.Imported(ns, "by-global")
 		return errors.Join(err, importedFrom(b, ns, "by-global", "shijiazhuang"), checkNotNil(i.Derived != nil, "derived Service of by-global"))
 	})
-	// Clusters without such an object import as always.
+	// Clusters without such an object import as usual.
 	for _, name := range []string{"by-import", "by-global", "by-derived"} {
 		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(a, ns, name, "shijiazhuang") })
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// attack stops a member's agent, which would remove foreign records, and returns a function that writes manifests to the hub
-// with the agent's credentials. When the test ends the agent runs again and removes what is left of them.
+// attack stops a member's agent, because that would remove foreign records, and returns a function that writes manifests to
+// the hub with the agent's credentials. When the test ends, the agent runs again and removes what is left of them.
 func attack(f *fleettest.Fleet, from string) func(manifests ...string) error {
 	f.Helper()
 	m := f.Member(from)
@@ -73,7 +73,7 @@ spec: {serviceNamespace: %s, serviceName: %s, %s}
 `, api.MemberNamespace(in), name, ns, suffix, ns, ns, name, more)
 }
 
-// A member can only write records of its own name: labels and payload that name another cluster don't change that cluster's
+// A member can only write records in its own name: labels and payload that name another cluster don't change that cluster's
 // part of a service.
 func TestForgedOriginChangesNothing(t *testing.T) {
 	f := cities(t)
@@ -110,7 +110,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 				t.Errorf("%s: labels are %v", m.Spec.Name, l)
 			}
 			if l["team"] != "mine" {
-				return fmt.Errorf("%s: labels are %v", m.Spec.Name, l) // the slices may be first
+				return fmt.Errorf("%s: labels are %v", m.Spec.Name, l) // the slices may arrive first
 			}
 			return importedFrom(m, ns, "db", "xicheng", "minhang")
 		})
@@ -124,7 +124,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 		t.Errorf("the other member's records are\n%s, were\n%s", now, before)
 	}
 
-	// Where an administrator has declared a member's networks, it can't export other addresses.
+	// If an administrator has declared a member's networks, the member can't export other addresses.
 	setCIDRs := func(cidrs string) {
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"cidrs":`+cidrs+`}}`))
 		if err := f.Hub.Client.Patch(context.Background(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "xicheng"}}, patch); err != nil {
@@ -132,7 +132,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 		}
 	}
 	t.Cleanup(func() { setCIDRs("null") })
-	setCIDRs(`["10.100.0.0/16"]`) // the third part that is left out: two are labels
+	setCIDRs(`["10.100.0.0/16"]`) // now three parts are left out: this address and the two reserved labels
 	for _, m := range others {
 		m.DNS.Eventually("db-0.xicheng.db."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
 		m.DNS.Eventually("db-0.minhang.db."+ns+".svc.clusterset.local", "A", "10.202.14.1")
@@ -140,8 +140,8 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	}
 }
 
-// A member that joined after a service was exported claims 1970 as the creation time of its own export of it, with another
-// type. It doesn't win, and the ServiceExport with the conflicting type names the member, as does an Event.
+// A member joins after a service was exported, and claims 1970 as the creation time of its own export, which has another
+// type. It doesn't win. The condition of the other cluster's ServiceExport names the member, and so does an Event.
 func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("claims-1970")

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Values that the hub's CRDs accept but no cluster should believe are left out, counted and reported. The rest of the record
+// Values that the hub's CRDs accept but no cluster should trust are left out, counted and reported. The rest of the record
 // is imported.
 func TestHostilePayloads(t *testing.T) {
 	f := cities(t)
@@ -113,7 +113,7 @@ func TestHostilePayloads(t *testing.T) {
 					size += len(k) + len(v)
 				}
 				if size > 100_000 || len(i.Slices) != 1 || len(i.Slices[0].Endpoints) != 100 || i.Slices[0].Endpoints[0].Zone == nil ||
-					*i.Slices[0].Endpoints[0].Zone != "beijing" { // its cluster's zone, in place of the invalid one
+					*i.Slices[0].Endpoints[0].Zone != "beijing" { // its cluster's zone replaces the invalid one
 					return fmt.Errorf("annotations of %d bytes, %d slices", size, len(i.Slices))
 				}
 				return m.HasEvent("ServiceImport", ns, "large", "InvalidExport", "xicheng")
@@ -128,7 +128,8 @@ func TestHostilePayloads(t *testing.T) {
 			t.Errorf("%s: something died of it", m.Spec.Name)
 		}
 	}
-	// The agent starts again and finds records in its namespace of services that its cluster doesn't export.
+	// The agent starts again. It finds records in its namespace for services that its cluster doesn't export, and removes
+	// them.
 	f.Member("xicheng").StartAgent()
 	for _, name := range []string{"web", "bare", "large"} {
 		kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("xicheng", ns, name, false) })
@@ -136,7 +137,7 @@ func TestHostilePayloads(t *testing.T) {
 	f.Eventually(func(m *fleettest.Member) error {
 		return errors.Join(importedFrom(m, ns, "web", "minhang"), m.Gone(ns, "bare"), m.Gone(ns, "large"))
 	})
-	// The exporter reports it to the cluster's own user before it sends anything.
+	// The exporter reports such a value to the cluster's own users before it sends anything.
 	a := f.Member("xicheng")
 	a.Apply(service(ns, "own", httpPort), export(ns, "own", `exportedLabels: {kubernetes.io/service-name: kubernetes}`))
 	kube.Eventually(t, fleettest.Soon, func() error {

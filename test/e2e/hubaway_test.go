@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A running agent reports in a metric that it can't read the hub any more. The alert ClustersetHubAway uses that metric;
-// Prometheus's promtool evaluates it with what the agent exported before and during the outage.
+// A running agent reports in a metric that it can't read the hub any more. The alert ClustersetHubAway uses that metric.
+// Prometheus's promtool evaluates the alert with the values that the agent exported before, during and after the outage.
 func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 	f := outages(t)
 	tianjin := f.Member("tianjin")
@@ -38,7 +38,7 @@ func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Two minutes, then twenty, then twenty.
+	// Two minutes before the outage, twenty minutes of it, and twenty minutes after it.
 	rules := fmt.Sprintf(`
 rule_files: [%s]
 evaluation_interval: 30s

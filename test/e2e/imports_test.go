@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// importedFrom returns nil if a service is imported, with a ready import, from exactly these clusters.
+// importedFrom returns nil if a service's ServiceImport is ready and is from exactly these clusters.
 func importedFrom(m *fleettest.Member, ns, name string, clusters ...string) error {
 	var imp mcsv1beta1.ServiceImport
 	if err := m.Get(ns, name, &imp); err != nil {
@@ -52,7 +52,7 @@ func importHas(m *fleettest.Member, ns, name string, want func(mcsv1beta1.Servic
 	return nil
 }
 
-// The fields of a ServiceImport that the conformance suite checks, in a cluster that exports and in clusters that don't.
+// A ServiceImport has the fields that the conformance suite checks, in a cluster that exports and in clusters that don't.
 func TestServiceImport(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("imports")
@@ -176,7 +176,7 @@ func TestServiceImport(t *testing.T) {
 		if err := a.Get(ns, "db", &export); err != nil {
 			t.Fatal(err)
 		}
-		// The Service's and the ServiceExport's own metadata isn't exported.
+		// The own metadata of the Service and of the ServiceExport isn't exported.
 		patched := export.DeepCopy()
 		patched.Labels = map[string]string{"own": "1"}
 		if err := a.Client.Update(t.Context(), patched); err != nil {
@@ -251,7 +251,7 @@ func TestClusterSetIPIsStable(t *testing.T) {
 	}
 	f.Settle()
 	check(t, "minhang")
-	// A user deletes our objects.
+	// A user changes one of the importer's objects, and deletes another.
 	derived := api.DerivedServiceName(ns, "web")
 	i, err := a.Imported(ns, "web")
 	if err != nil {

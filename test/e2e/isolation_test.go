@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// verbs are the possible requests for a resource, and how to make them.
+// verbs has the possible requests for a resource, and how to make them.
 var verbs = map[string]func(context.Context, dynamic.ResourceInterface, *unstructured.Unstructured) error{
 	"get": func(ctx context.Context, r dynamic.ResourceInterface, o *unstructured.Unstructured) error {
 		_, err := r.Get(ctx, o.GetName(), metav1.GetOptions{})
@@ -63,16 +63,17 @@ const (
 	nothing = ""
 )
 
-// The test tries every verb with the rights that join gives a member, with the agent's own credentials: on everything in
-// another member's namespace except reading our records, on every other kind anywhere, and on everything cluster-wide.
-// internal/join asks the hub's authorizer about every kind that the hub serves; here the requests are made.
+// The test tries every verb with the agent's own credentials, which have the rights that join gives a member. It tries them
+// on objects in another member's namespace, on other kinds in any namespace, and on cluster-wide kinds. All must be
+// forbidden, except the verbs that the table allows. internal/join asks the hub's authorizer about every kind that the hub
+// serves; this test makes the requests.
 func TestCredentialsReachNothingElse(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("isolation")
 	victim := f.Member("minhang")
 	victim.Apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
 	kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("minhang", ns, "web", true) })
-	kube.Eventually(t, fleettest.Soon, func() error { // its endpoints are a separate record, written after it
+	kube.Eventually(t, fleettest.Soon, func() error { // its endpoints are a separate record, which is written later
 		if records := versions(f.Hub, "minhang", ns); !strings.Contains(records, "web."+ns+".") {
 			return fmt.Errorf("no endpoints of web.%s among %s", ns, records)
 		}

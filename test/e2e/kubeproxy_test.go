@@ -19,10 +19,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// backends returns what kube-proxy makes of a Service and its slices, for each port that it serves: "http 80/TCP" to the
-// sorted "address:port" of its backends. No kube-proxy runs here, because it would change the machine's packet filter. The
-// function follows kube-proxy's rules: slices by the label kubernetes.io/service-name, except those marked headless or for
-// another proxy; ports by name and protocol; ready endpoints; the Service's families.
+// backends returns what kube-proxy makes of a Service and its slices: for each port, such as "http 80/TCP", the sorted
+// "address:port" of its backends. No kube-proxy runs here, because it would change the machine's packet filter. The function
+// follows kube-proxy's rules: slices by the label kubernetes.io/service-name, except those marked headless or for another
+// proxy; ports by name and protocol; ready endpoints; the Service's families.
 func backends(m *fleettest.Member, ns, name string) (map[string][]string, error) {
 	var svc corev1.Service
 	if err := m.Get(ns, name, &svc); err != nil {
@@ -77,13 +77,13 @@ func proxied(m *fleettest.Member, ns, name string, want map[string][]string) err
 	return nil
 }
 
-// changedNow adds to a slice the time of its endpoints' last change, as the endpointslice controller does: now.
+// changedNow adds the current time to a slice as the time of its endpoints' last change, like the endpointslice controller.
 func changedNow(slice string) string {
 	return strings.Replace(slice, "labels: {", fmt.Sprintf("annotations: {%s: %q}, labels: {",
 		corev1.EndpointsLastChangeTriggerTime, time.Now().UTC().Format(time.RFC3339Nano)), 1)
 }
 
-// changesMeasured is the number of changes whose delay until the member's DNS server was measured.
+// changesMeasured returns how many changes have had their delay measured by the member's DNS server.
 func changesMeasured(m *fleettest.Member) float64 {
 	m.Helper()
 	n, err := m.DNS.Metrics.Sum("coredns_clusterset_programming_duration_seconds_count", "kind", "EndpointSlice")
@@ -93,8 +93,8 @@ func changesMeasured(m *fleettest.Member) float64 {
 	return n
 }
 
-// proxiedService is a service of two clusters for the tests below. Both listen on http, with different target ports; only
-// xicheng has admin, and minhang has a port grpc with another number, which loses.
+// proxiedService exports a service from two clusters for the tests below. Both have the port http, with different target
+// ports. Only xicheng has admin. minhang's port grpc has another number, and loses.
 func proxiedService(f *fleettest.Fleet, ns string) {
 	f.Helper()
 	a, b := f.Member("xicheng"), f.Member("minhang")
@@ -102,18 +102,18 @@ func proxiedService(f *fleettest.Fleet, ns string) {
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 			endpoint("10.200.8.1"), endpoint("10.200.8.2", "conditions: {ready: false}")))
 	letASecondPass(a, ns, "web")
-	// The tests are about ports: every cluster uses every endpoint.
+	// The tests are about ports, so every cluster uses every endpoint.
 	a.Apply(unranked(ns, "web"))
 	b.Apply(exported(ns, "web", "ports: [{name: http, port: 80, targetPort: 8888}, {name: grpc, port: 51}]"), unranked(ns, "web"),
 		slice(ns, "web", "1", "IPv4", "{name: http, port: 8888}, {name: grpc, port: 51}", endpoint("10.202.8.1"), endpoint("10.202.8.2", "zone: shanghai")))
 }
 
-// unranked gives all of an exported service's endpoints the same rank.
+// unranked returns a ServiceExport that gives all of a service's endpoints the same rank.
 func unranked(ns, name string) string {
 	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, annotations: {clusterset.dev/prefer: none}}}", ns, name)
 }
 
-// In a flat pod network the ClusterSetIP leads to the pods of every cluster that exposes the port with the same number.
+// In a flat pod network, the ClusterSetIP leads to the pods of every cluster that exposes the port with the same number.
 func TestDerivedService(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("proxy")
@@ -142,7 +142,7 @@ func TestDerivedService(t *testing.T) {
 			}
 		}
 	}
-	// Endpoints that appear, disappear and change.
+	// Endpoints appear, disappear and become ready.
 	measured := map[string]float64{}
 	for _, m := range f.Members {
 		measured[m.Spec.Name] = changesMeasured(m)
@@ -160,7 +160,7 @@ func TestDerivedService(t *testing.T) {
 		}
 		return nil
 	})
-	// The winner un-exports, and the ports are the other's.
+	// The winner un-exports, so the ports are the other cluster's.
 	f.Member("xicheng").Remove(export(ns, "web", ""))
 	f.Eventually(func(m *fleettest.Member) error {
 		return proxied(m, ns, "web", map[string][]string{
@@ -169,7 +169,8 @@ func TestDerivedService(t *testing.T) {
 	})
 }
 
-// Where only the service network is routed the ClusterSetIP leads to the exporting Services' ClusterIPs, on their own ports.
+// Where only the service network is routed, the ClusterSetIP leads to the exporting Services' ClusterIPs, on the Services'
+// own ports.
 func TestClusterIPsDataPath(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("routed")
@@ -209,7 +210,7 @@ func TestClusterIPsDataPath(t *testing.T) {
 		t.Errorf("the slices of the import have %v", addresses)
 	}
 
-	// A cluster without a ready pod is no target while another has one.
+	// A cluster without a ready pod isn't used while another has one.
 	f.Member("xicheng").Apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 		endpoint("10.200.8.1", "conditions: {ready: false}")))
 	kube.Eventually(t, fleettest.Soon, func() error {

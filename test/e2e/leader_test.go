@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// leads returns nil once the process is the leader.
+// leads returns nil if the process is the leader.
 func leads(s *fleet.Metrics, lease string) error {
 	n, err := s.Sum("leader_election_master_status", "name", lease)
 	if err == nil && n != 1 {
@@ -24,15 +24,15 @@ func leads(s *fleet.Metrics, lease string) error {
 	return err
 }
 
-// Two agents run, and two hub processes; one of each works and the other waits. The working one is killed and the other
-// takes over: exports and new members get through, and no name disappears meanwhile.
+// Two agents and two hub processes run. One of each works, and the other waits. When the working ones are killed, the
+// others take over: exports and new members get through, and no name disappears meanwhile.
 func TestReplicasTakeOver(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("replicas")
 	want := everywhere(f, ns)
 	beijing, tianjin := f.Member("beijing"), f.Member("tianjin")
 	f.Hub.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: "+api.SystemNamespace+"}}", string(fleet.Rights("hub-leader")))
-	// No cluster falls silent in the time that a takeover may need on a slow machine.
+	// No cluster becomes Suspect in the time that a takeover may need on a slow machine.
 	patient := []string{"--leader-elect", "--suspect-after", "5m", "--expire-after", "10m"}
 	f.Hub.Restart(patient...)
 	beijing.RestartAgent("--leader-elect")

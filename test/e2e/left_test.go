@@ -22,8 +22,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// lose removes MemberClusters from the hub, as a restore from an older backup does. The hub process is stopped meanwhile,
-// because it would add the finalizer again.
+// lose removes MemberClusters from the hub, as a restore from an older backup does. It stops the hub process meanwhile,
+// because that would add the finalizer again.
 func lose(h *fleettest.Hub, names ...string) {
 	h.Helper()
 	h.Kill()
@@ -37,9 +37,9 @@ func lose(h *fleettest.Hub, names ...string) {
 	h.Start(h.Base.Flags...)
 }
 
-// A cluster leaves, by the command or because somebody deletes its MemberCluster: the others drop its exports within
-// seconds, and it keeps what it knows. Its name can be used again. A cluster whose MemberCluster is only missing has not
-// left: all clusters keep its exports, and report it.
+// A cluster leaves, through the command or because somebody deletes its MemberCluster. The other clusters drop its exports
+// within seconds, and it keeps its own imports. Its name can be used again. A cluster whose MemberCluster is only missing
+// has not left: all clusters keep its exports, and report it.
 func TestLeftAndLost(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("leaves")
@@ -54,7 +54,7 @@ func TestLeftAndLost(t *testing.T) {
 			return f.Hub.Client.Delete(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai"}})
 		},
 	} {
-		// The cluster is running: nobody sees it as silent, and its agent would write removed records again.
+		// The cluster keeps running. So no cluster sees it as silent, and its agent would write removed records again.
 		stop := throughout(f, map[*fleettest.Member]map[string]string{shanghai: want[shanghai]})
 		began := time.Now()
 		if err := leave(); err != nil {
@@ -127,7 +127,7 @@ func TestLeftAndLost(t *testing.T) {
 	stillAnswer(f, want)
 }
 
-// clustersetCommand runs a command of the CLI to its end.
+// clustersetCommand runs a command of the CLI and waits until it ends.
 func clustersetCommand(ctx context.Context, args ...string) error {
 	if out, err := fleettest.Binaries().Command(ctx, filepath.Dir(fleettest.Binaries().Clusterset), args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("clusterset %s: %w\n%s", strings.Join(args, " "), err, out)

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// An import exists from the first export to the last un-export, in every cluster. Afterwards nothing of it is left anywhere.
+// In every cluster, an import exists from the first export to the last un-export. Afterwards nothing of it is left anywhere.
 func TestLifetimeOfAnImport(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("lifetime")
@@ -85,7 +85,8 @@ func TestLifetimeOfAnImport(t *testing.T) {
 	}
 }
 
-// A mark's ServiceExport belongs to the Service and is deleted with it, and with the namespace where controllers run.
+// The ServiceExport of a marked Service belongs to the Service. It is deleted with the Service and, where controllers run,
+// with the namespace.
 func TestNamespaceDeletion(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("deletion")
@@ -110,7 +111,7 @@ func TestNamespaceDeletion(t *testing.T) {
 		return nil
 	})
 	fleettest.Took(t, "the deletion of a namespace with an export", began)
-	// The others still have the namespace, so they may export.
+	// The other clusters still have the namespace, so they can export.
 	f.Member("minhang").Apply(exported(ns, "web", httpPort))
 	f.Eventually(func(m *fleettest.Member) error {
 		if m == a {

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// everyone waits until the hub and every member see a member in the wanted phase.
+// everyone waits until the hub, and every member whose agent runs, see a member in the wanted phase.
 func everyone(f *fleettest.Fleet, member string, phase clustersetv1alpha1.MemberClusterPhase) {
 	f.Helper()
 	kube.Eventually(f, fleettest.Soon, func() error {
@@ -53,8 +53,8 @@ func versions(h *fleettest.Hub, member, ns string) string {
 	return fmt.Sprint(all)
 }
 
-// A cluster that falls silent is ranked behind every other, is then left out, and returns with its first heartbeat. The hub
-// process is killed at each step, and the next one forgets nothing.
+// A cluster that falls silent first ranks behind all others, and is then left out of all answers. It returns with its first
+// heartbeat. The hub process is killed at each step, and the next one forgets nothing.
 func TestSilentCluster(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("silent")
@@ -75,7 +75,7 @@ func TestSilentCluster(t *testing.T) {
 	}
 	records := versions(f.Hub, "beijing", ns)
 
-	// The flags keep it Suspect for the rest of this part.
+	// These flags keep it Suspect until the next restart of the hub process.
 	const suspect, expire = 4 * time.Second, 8 * time.Second
 	f.Hub.Restart("--suspect-after", suspect.String(), "--expire-after", "30m")
 	f.Settle()
@@ -96,12 +96,12 @@ func TestSilentCluster(t *testing.T) {
 		m.DNS.Eventually(db, "A", pod(m))
 		m.DNS.Eventually(only, "A", pod(beijing)) // no other cluster exports it
 	}
-	// Asked from its own zone, by another cluster there: no cluster sees itself as silent.
+	// Ask from its own zone, as another cluster there: no cluster sees itself as silent.
 	near := tianjin.DNSAt(fleet.Location{Cluster: "daxing", Zone: "beijing", Region: "north"})
 	near.Eventually(web, "A", ip["tianjin"])
 	near.Eventually(db, "A", pod(tianjin))
 
-	// The hub process is killed and started again. The silent cluster is never seen as healthy meanwhile.
+	// The hub process is killed and started again. Meanwhile the silent cluster is never seen as healthy.
 	stop := near.Alongside(db, "A", pod(tianjin), pod(shanghai), pod(tianjin)+" "+pod(shanghai))
 	f.Hub.Kill()
 	f.Hub.Start("--suspect-after", suspect.String(), "--expire-after", expire.String())
@@ -119,7 +119,7 @@ func TestSilentCluster(t *testing.T) {
 	gone := tianjin.DNS.Alongside(only, "A", "NXDOMAIN")
 	f.Hub.Kill()
 	f.Hub.Start("--suspect-after", suspect.String(), "--expire-after", expire.String())
-	// It has not given any other member a worse phase before their heartbeats arrived.
+	// It didn't give any other member a worse phase before that member's heartbeat arrived.
 	kube.Eventually(t, fleettest.Soon, func() error {
 		n, err := f.Hub.Metrics.Sum("clusterset_hub_members", "phase", "Ready")
 		if err == nil && n != 2 {
@@ -134,7 +134,7 @@ func TestSilentCluster(t *testing.T) {
 			f.Hub.HasEvent("MemberCluster", "", "beijing", clustersetv1alpha1.ReasonHeartbeatExpired))
 	})
 
-	// It returns, and nothing has to be exported again.
+	// The cluster returns, and nothing has to be exported again.
 	began = time.Now()
 	beijing.StartAgent()
 	f.Settle()
@@ -150,7 +150,7 @@ func TestSilentCluster(t *testing.T) {
 	}
 }
 
-// When most members fall silent together the hub process assumes that it is cut off itself: none expires while that lasts.
+// When most members fall silent together, the hub process assumes that it is cut off itself. None expires while that lasts.
 func TestBrake(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("brake")
@@ -186,8 +186,9 @@ func TestBrake(t *testing.T) {
 		}
 		return errors.Join(err, f.Hub.HasEvent("MemberCluster", "", "shanghai", clustersetv1alpha1.ReasonMostMembersSilent))
 	})
-	// Their names are still answered, because no other cluster exports them, also after a restart of the hub process and
-	// long after the time to expire. There is nothing to poll for: the test is about what doesn't happen.
+	// Their names are still answered, because no other cluster exports them. That holds even after a restart of the hub
+	// process, and long after the time to expire. The loop below waits on purpose, because the test is about what doesn't
+	// happen.
 	stopFirst := tianjin.DNS.Alongside("beijing."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", beijing.Number))
 	stopSecond := tianjin.DNS.Alongside("shanghai."+ns+".svc.clusterset.local", "A", fmt.Sprintf("10.20%d.11.1", shanghai.Number))
 	f.Hub.Kill()
@@ -205,7 +206,7 @@ func TestBrake(t *testing.T) {
 	stopSecond()
 	t.Logf("silent for %s, and not expired", time.Since(silent).Round(time.Second))
 
-	// One returns, so only the other is silent, and it expires in its own time.
+	// One returns. Now only the other is silent, and it expires after the usual time.
 	shanghai.StartAgent()
 	everyone(f, "shanghai", clustersetv1alpha1.MemberReady)
 	stopFirst()

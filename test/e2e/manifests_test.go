@@ -10,28 +10,28 @@ import (
 // httpPort is the spec of a Service with one port.
 const httpPort = "ports: [{name: http, port: 80, targetPort: 8080}]"
 
-// service is a Service without a selector, with the given spec in YAML's flow style without its braces.
+// service returns a Service without a selector. The spec is in YAML's flow style, without its braces.
 func service(ns, name, spec string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
 }
 
-// annotated is a Service with FabDNS's annotation.
+// annotated returns a Service with FabDNS's annotation.
 func annotated(ns, name, spec string) string {
 	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: %s, annotations: {fabedge.io/global-service: "true"}}, spec: {%s}}`,
 		ns, name, spec)
 }
 
-// export is a ServiceExport with the given spec.
+// export returns a ServiceExport with the given spec.
 func export(ns, name, spec string) string {
 	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s}, spec: {%s}}", ns, name, spec)
 }
 
-// exported is a Service and its ServiceExport.
+// exported returns a Service and its ServiceExport.
 func exported(ns, name, spec string) string {
 	return service(ns, name, spec) + "\n---\n" + export(ns, name, "")
 }
 
-// slice is a hand-made EndpointSlice of a Service, with ports and endpoints in YAML's flow style.
+// slice returns an EndpointSlice of a Service, as if made by hand. Ports and endpoints are in YAML's flow style.
 func slice(ns, service, suffix, family, ports string, endpoints ...string) string {
 	return fmt.Sprintf(`
 apiVersion: discovery.k8s.io/v1
@@ -45,7 +45,7 @@ endpoints: [%s]
 
 const port8080 = "{name: http, port: 8080}"
 
-// endpoint is an endpoint for slice: an address, and further fields.
+// endpoint returns an endpoint for slice, with an address and further fields.
 func endpoint(address string, fields ...string) string {
 	return fmt.Sprintf("{%s}", strings.Join(append([]string{fmt.Sprintf("addresses: [%q]", address)}, fields...), ", "))
 }

@@ -14,7 +14,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The README's first promise, in the default namespace: one annotation in one cluster, and both names answer in all.
+// The README's first promise, in the default namespace: one annotation in one cluster, and both names answer in every
+// cluster.
 func TestAnnotatedServiceAnswersInEveryMember(t *testing.T) {
 	f := cities(t)
 	web := annotated("default", "web", httpPort)
@@ -45,8 +46,7 @@ func TestAnnotatedServiceAnswersInEveryMember(t *testing.T) {
 	fleettest.Took(t, "its way out when the annotation goes", began)
 }
 
-// The same with the Multi-Cluster Services API, from a cluster that is not the first, and with a second exporter that
-// follows.
+// The same with the Multi-Cluster Services API, from a cluster that isn't the first, and with a second exporter later.
 func TestServiceExportAnswersInEveryMember(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("export")
@@ -70,7 +70,7 @@ func TestServiceExportAnswersInEveryMember(t *testing.T) {
 	}
 }
 
-// FabDNS's own example, unchanged, asked in each city and from two locations that export nothing.
+// FabDNS's own example, unchanged, queried in each city and from two locations that export nothing.
 func TestFabDNSFourCities(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("cities")
@@ -111,7 +111,8 @@ func TestFabDNSFourCities(t *testing.T) {
 	}
 	at.DNS.Eventually("atlantis."+name, "A", "NXDOMAIN")
 
-	// The two in Beijing un-export: Beijing is then served by its region, then by any remaining cluster.
+	// Both clusters in Beijing un-export: Beijing is then served by its region. When that un-exports too, any remaining
+	// cluster serves it.
 	f.Member("xicheng").Remove(service(ns, "nginx", ""))
 	f.Member("chaoyang").Remove(service(ns, "nginx", ""))
 	f.Member("xicheng").DNS.Eventually(name, "A", ip["shijiazhuang"])
@@ -119,7 +120,7 @@ func TestFabDNSFourCities(t *testing.T) {
 	f.Member("xicheng").DNS.Eventually(name, "A", ip["minhang"])
 }
 
-// A StatefulSet's pods have their own names in every cluster. xicheng has pods, with a real endpointslice controller;
+// A StatefulSet's pods have their own names in every cluster. xicheng has pods and a real endpointslice controller.
 // minhang's slice is made by hand.
 func TestHeadlessHostnames(t *testing.T) {
 	f := cities(t)
@@ -151,8 +152,8 @@ func TestHeadlessHostnames(t *testing.T) {
 	f.Member("chaoyang").DNS.Eventually("minhang.db."+ns+".svc.clusterset.local", "A", "NODATA")
 	f.Member("chaoyang").DNS.Eventually("minhang.db."+ns+".svc.global", "A", "10.202.1.10", "10.202.1.12")
 
-	// A pod that is no longer ready disappears, a deleted one disappears, and after the last of a tier the next tier
-	// answers.
+	// A pod that isn't ready any more disappears. After the last pod of a tier, the next tier answers. A pod that is ready
+	// again returns.
 	name := "db." + ns + ".svc.clusterset.local"
 	began := time.Now()
 	podReady(a, ns, "db-0", false)
@@ -237,8 +238,8 @@ func TestDualStack(t *testing.T) {
 		}
 	}
 
-	// A service with IPv6 alone can't have a ClusterSetIP in a cluster without IPv6, which reports it; its name leads to the
-	// exporter.
+	// A service with IPv6 alone can't have a ClusterSetIP in a cluster without IPv6. The cluster reports it, and the name
+	// leads to the exporter.
 	a.Apply(exported(ns, "six", "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6], "+httpPort))
 	for _, m := range f.Members {
 		if m.Spec.DualStack {
@@ -260,8 +261,8 @@ func TestDualStack(t *testing.T) {
 	}
 }
 
-// An endpoint that is no pod (a VM, a database in the basement) is exported by an EndpointSlice that a user writes, with its
-// zone and readiness.
+// An endpoint that isn't a pod (a VM, a database in the basement) is exported through an EndpointSlice that a user writes,
+// with its zone and readiness.
 func TestSelectorlessService(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("vm")
@@ -273,12 +274,12 @@ func TestSelectorlessService(t *testing.T) {
 			endpoint("192.0.2.12", "conditions: {ready: false}")))
 	name := "vm." + ns + ".svc.clusterset.local"
 	f.Member("minhang").DNS.Eventually(name, "A", "192.0.2.10")
-	// An endpoint's own zone takes precedence over its cluster's, but its region is always its cluster's: hebei in the south
-	// is not the hebei of shijiazhuang, and neither is near.
+	// An endpoint's own zone takes precedence over its cluster's, but its region is always its cluster's. So hebei in the
+	// south isn't the hebei of shijiazhuang, and neither endpoint is near.
 	f.Member("shijiazhuang").DNS.Eventually(name, "A", "192.0.2.10", "192.0.2.11")
 	f.Member("xicheng").DNS.Eventually("basement.minhang."+name, "A", "192.0.2.11")
 
-	// As a ClusterIP service the same endpoints are the backends of the ClusterSetIP; see TestDerivedService.
+	// In a ClusterIP service, the same endpoints are the backends of the ClusterSetIP; see TestDerivedService.
 	began := time.Now()
 	a.Apply(slice(ns, "vm", "1", "IPv4", port8080, endpoint("192.0.2.12"), endpoint("192.0.2.13", "conditions: {ready: true}")))
 	f.Eventually(func(m *fleettest.Member) error { return m.DNS.Answers(name, "A", "192.0.2.12", "192.0.2.13") })

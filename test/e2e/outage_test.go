@@ -18,8 +18,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// everywhere exports services from all members and returns the answers of each member's DNS, by question. All members export
-// "web". Only beijing exports "only", which has pods.
+// everywhere exports services from all members, and returns the answers that each member's DNS must give, by name. All
+// members export "web". Only beijing exports "only", which is headless.
 func everywhere(f *fleettest.Fleet, ns string) map[*fleettest.Member]map[string]string {
 	f.Helper()
 	for _, m := range f.Members {
@@ -41,7 +41,7 @@ func everywhere(f *fleettest.Fleet, ns string) map[*fleettest.Member]map[string]
 	return want
 }
 
-// stillAnswer waits until every member's DNS gives those answers.
+// stillAnswer waits until every member's DNS gives the wanted answers.
 func stillAnswer(f *fleettest.Fleet, want map[*fleettest.Member]map[string]string) {
 	f.Helper()
 	f.Eventually(func(m *fleettest.Member) error {
@@ -53,7 +53,7 @@ func stillAnswer(f *fleettest.Fleet, want map[*fleettest.Member]map[string]strin
 	})
 }
 
-// throughout asks all those questions, over and over, until the returned function is called.
+// throughout asks all these questions over and over, until the returned function is called. Any other answer fails the test.
 func throughout(f *fleettest.Fleet, want map[*fleettest.Member]map[string]string) (stop func()) {
 	f.Helper()
 	var stops []func()
@@ -70,8 +70,8 @@ func throughout(f *fleettest.Fleet, want map[*fleettest.Member]map[string]string
 	}
 }
 
-// While the hub's API server is down every name keeps its answer in every member, and DNS servers and agents can be
-// restarted. Afterwards every member catches up.
+// While the hub's API server is down, every name keeps its answer in every member, and DNS servers and agents can restart.
+// Afterwards every member catches up.
 func TestHubAPIServerDown(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("down")
@@ -82,7 +82,7 @@ func TestHubAPIServerDown(t *testing.T) {
 	for round, end := range []func(){f.Hub.Plane.StopAPIServer, f.Hub.Plane.KillAPIServer} {
 		stop := throughout(f, want)
 		end()
-		// An agent that starts now is up, and waits. New exports wait too, and report it.
+		// An agent that starts now comes up and waits for the hub. New exports wait too, and report it.
 		name := fmt.Sprintf("meanwhile-%d", round)
 		tianjin.KillAgent()
 		tianjin.StartAgent()
@@ -112,15 +112,15 @@ func TestHubAPIServerDown(t *testing.T) {
 	}
 }
 
-// Somebody empties the hub while agents run: its MemberClusters first, then every record. The agents write their records
-// again. While a member's own MemberCluster is missing on the hub, its importer removes nothing; the state "held" counts
-// those imports and an Event reports them.
+// Somebody empties the hub while agents run: first its MemberClusters, then every record. The agents write their records
+// again. While a member's own MemberCluster is missing on the hub, its importer removes nothing. The state "held" counts
+// those imports, and an Event reports them.
 func TestHubEmptied(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("emptied")
 	want := everywhere(f, ns)
 	stop := throughout(f, want)
-	// Stopped agents can't write anything again, so their records stay missing.
+	// A stopped agent can't write its records again, so they stay missing.
 	f.Member("beijing").StopAgent()
 	lose(f.Hub, "beijing", "tianjin", "shanghai")
 	for _, m := range f.Members {
@@ -134,7 +134,7 @@ func TestHubEmptied(t *testing.T) {
 		}
 		kube.Eventually(t, fleettest.Soon, func() error {
 			n, err := m.Metrics.Sum("clusterset_importer_services", "state", "held")
-			if err == nil && n < 2 { // web without beijing, and only
+			if err == nil && n < 2 { // web, which lacks beijing's records, and only
 				err = fmt.Errorf("%v services are held", n)
 			}
 			return errors.Join(err, f.Recorded(m.Spec.Name, ns, "web", true),
@@ -159,8 +159,8 @@ func TestHubEmptied(t *testing.T) {
 	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
 }
 
-// Somebody deletes every record from the hub while all MemberClusters stay. The agents write them again at once, and no name
-// disappears meanwhile. A service that a user un-exports at the same time is removed as fast as always.
+// Somebody deletes every record from the hub while all MemberClusters stay. The agents write the records again at once, and
+// no name disappears meanwhile. A service that a user un-exports at the same time is removed as fast as usual.
 func TestRecordsDeletedByHand(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("byhand")
@@ -188,7 +188,7 @@ func TestRecordsDeletedByHand(t *testing.T) {
 	stillAnswer(f, want)
 }
 
-// nothingHeld returns nil if no importer holds anything that the hub doesn't have.
+// nothingHeld returns nil if no importer holds an import that the hub doesn't have.
 func nothingHeld(f *fleettest.Fleet) error {
 	var errs []error
 	for _, m := range f.Members {
@@ -202,8 +202,8 @@ func nothingHeld(f *fleettest.Fleet) error {
 }
 
 // The hub returns with an empty etcd: no CRDs, no members, no accounts. Nothing changes anywhere until somebody joins the
-// members again, one after the other: the first to join waits for the others. Then everything is as before, including the
-// ClusterSetIPs of what a member exports itself.
+// members again, one after another. Each that has joined waits for the others. In the end everything is as before, including
+// the ClusterSetIPs of a member's own exports.
 func TestHubThatLosesItsData(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("lost")
@@ -219,7 +219,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.Hub.StartAPIServer()
-	// Running agents are refused, because their accounts are gone. So is one that starts.
+	// Running agents are refused, because their accounts are gone. So is an agent that starts now.
 	f.Member("tianjin").KillAgent()
 	f.Member("tianjin").StartAgent()
 	for _, m := range f.Members {
@@ -261,7 +261,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 			})
 		}
 		if i == 0 {
-			// A service that it un-exports is removed without waiting for the other members.
+			// A service that the first member un-exports is removed without waiting for the other members.
 			m.Apply(exported(ns, "brief", httpPort))
 			kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "brief", m.Spec.Name) })
 			m.Remove(export(ns, "brief", ""))
@@ -274,7 +274,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 	stillAnswer(f, want)
 }
 
-// The importers stop waiting for a member that doesn't join again after --await-rejoin.
+// Importers wait for a member that doesn't join again, but no longer than --await-rejoin.
 func TestAwaitRejoinEnds(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("ends")
@@ -321,7 +321,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 	stillAnswer(f, want)
 }
 
-// deleteAll deletes every object of a kind, or those in a namespace.
+// deleteAll deletes every object of a kind, or those that the options select.
 func deleteAll(c *fleettest.Cluster, kind client.Object, opts ...client.DeleteAllOfOption) {
 	c.Helper()
 	if err := c.Client.DeleteAllOf(context.Background(), kind, opts...); err != nil {

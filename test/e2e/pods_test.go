@@ -6,7 +6,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// pod makes a pod that looks to the endpointslice controller as if a kubelet ran it: a pod of a StatefulSet, behind a
+// pod creates a pod that looks to the endpointslice controller as if a kubelet ran it: a pod of a StatefulSet, behind a
 // headless Service, on a node in the member's zone. It needs a member with controllers.
 func pod(m *fleettest.Member, ns, name, service, ip string) {
 	m.Helper()
@@ -32,7 +32,7 @@ spec:
 	pods[ns+"/"+name] = ip
 }
 
-// pods are the addresses of those pods.
+// pods has the addresses of these pods, by namespace/name.
 var pods = map[string]string{}
 
 // podReady changes a pod's readiness.

@@ -14,22 +14,22 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// exportWith is a ServiceExport with annotations, in YAML's flow style.
+// exportWith returns a ServiceExport with annotations, which are in YAML's flow style.
 func exportWith(ns, name, annotations string) string {
 	return fmt.Sprintf("{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %s, name: %s, annotations: {%s}}}", ns, name, annotations)
 }
 
 const headlessService = "clusterIP: None, ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort
 
-// policyCase is a policy on xicheng's export, the oldest, and its effects. Each city has one endpoint, 10.<its number>.0.1:
-// xicheng and chaoyang lie in zone beijing, shijiazhuang in their region, minhang far away.
+// policyCase is a policy on xicheng's export, which is the oldest, and its effects. Each city has one endpoint, 10.<its
+// number>.0.1. xicheng and chaoyang are in the zone beijing, shijiazhuang is in their region, and minhang is far away.
 type policyCase struct {
 	name, annotations string
 	spec              string // of the Service, in addition to headlessService
 	marked            bool   // exported by a mark on the Service, which carries the annotations
 	want              map[string]string
 	fromBeijing       string // the cities in the answer of a server in Beijing
-	said              string // what the ServiceExport's condition says about invalid values
+	said              string // what the ServiceExport's condition reports about invalid values
 }
 
 var policyCases = []policyCase{
@@ -57,8 +57,8 @@ var policyCases = []policyCase{
 	},
 }
 
-// The oldest export's policy arrives on every cluster's ServiceImport and GlobalService, and DNS follows it. Invalid values
-// are reported, and the rest applies.
+// The policy of the oldest export reaches every cluster's ServiceImport and GlobalService, and DNS follows it. Invalid
+// values are reported, and the rest applies.
 func TestPolicy(t *testing.T) {
 	f := cities(t)
 	ns := f.Namespace("policy")
@@ -74,7 +74,7 @@ func TestPolicy(t *testing.T) {
 			oldest.Apply(service(ns, c.name, c.spec+headlessService), exportWith(ns, c.name, c.annotations))
 		}
 	}
-	letASecondPass(oldest, ns, "marked") // the agent creates it when it gets to it
+	letASecondPass(oldest, ns, "marked") // the agent creates this one, which may take a moment
 	letASecondPass(oldest, ns, policyCases[len(policyCases)-1].name)
 	for _, c := range policyCases {
 		for _, m := range f.Members {
@@ -140,7 +140,7 @@ func TestPolicy(t *testing.T) {
 	})
 }
 
-// states returns nil if the ServiceImport and the GlobalService carry exactly that policy.
+// states returns nil if the ServiceImport and the GlobalService have exactly that policy.
 func states(m *fleettest.Member, ns, name string, want map[string]string) error {
 	var imp mcsv1beta1.ServiceImport
 	var global fabedgev1alpha1.GlobalService

@@ -57,7 +57,7 @@ func TestPreviewComesTrue(t *testing.T) {
 	p.step(previewSteps, previewStep{preview.Change{Down: []string{victim.Spec.Name}}, victim.KillAgent})
 }
 
-// previewed is services in the clusters of a fleet.
+// previewed is a fleet with the services whose changes are previewed.
 type previewed struct {
 	*fleettest.Fleet
 	*rand.Rand
@@ -108,7 +108,8 @@ func (p *previewed) exporters(name string) (exporting, others []*fleettest.Membe
 	return exporting, others
 }
 
-// pick chooses a change, of each kind in turn where possible.
+// pick returns a random change. Its kind depends on i. If that kind isn't possible now, a cluster gets another zone and region
+// instead.
 func (p *previewed) pick(i int) previewStep {
 	m := p.Members[p.IntN(len(p.Members))]
 	name := previewNames[p.IntN(len(previewNames))]
@@ -147,7 +148,8 @@ func (p *previewed) pick(i int) previewStep {
 	}}
 }
 
-// move puts a cluster into other communities. As long as another is in none, a cluster that isn't in default, too, sees nothing of it.
+// move puts a cluster into other communities. A cluster in no community counts as in default, so the two see each other only if the
+// moved cluster is in default, too.
 func (p *previewed) move(m *fleettest.Member) previewStep {
 	to := [][]string{{"north"}, {"south"}, {"default", "north"}, {"north", "south"}}[p.IntN(4)]
 	return previewStep{preview.Change{Communities: &preview.Communities{Cluster: m.Spec.Name, To: to}}, func() {
@@ -155,7 +157,7 @@ func (p *previewed) move(m *fleettest.Member) previewStep {
 	}}
 }
 
-// ExportTo changes whom a service is for, as one of its exporting clusters or all of them say.
+// exportTo changes which clusters a service is for, in one of its exporting clusters or in all of them.
 func (p *previewed) exportTo(name string, exporting []*fleettest.Member) previewStep {
 	names := []string{"beijing", "tianjin", "shanghai", "north", "default", "nobody"}
 	p.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -178,7 +180,7 @@ func (p *previewed) exportTo(name string, exporting []*fleettest.Member) preview
 	}}
 }
 
-// records are the records that a member's exporter makes of a Service.
+// records returns the records that a member's exporter makes from a Service.
 func (p *previewed) records(m *fleettest.Member, name string) *preview.Records {
 	src := exporter.Source{Cluster: m.Spec.Name, Key: types.NamespacedName{Namespace: p.ns, Name: name}, Service: &corev1.Service{}}
 	var endpoints discoveryv1.EndpointSliceList
@@ -205,7 +207,7 @@ func (p *previewed) patch(cluster, patch string) {
 	}
 }
 
-// state reads the hub's records.
+// state reads the hub's MemberClusters and records.
 func (p *previewed) state() (*preview.State, error) {
 	var objects []runtime.Object
 	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
@@ -225,7 +227,7 @@ func (p *previewed) state() (*preview.State, error) {
 func (p *previewed) step(i int, s previewStep) {
 	p.Helper()
 	var now *preview.State
-	kube.Eventually(p, fleettest.Soon, func() (err error) { // the previous change has arrived everywhere
+	kube.Eventually(p, fleettest.Soon, func() (err error) { // wait until the previous change has arrived everywhere
 		if now, err = p.state(); err != nil {
 			return err
 		}
@@ -246,7 +248,7 @@ func (p *previewed) step(i int, s previewStep) {
 	})
 }
 
-// is returns nil if every service looks to every cluster as the State predicts.
+// is returns nil if every service looks, in every cluster, as the State predicts.
 func (p *previewed) is(s *preview.State) error {
 	var errs []error
 	for _, place := range s.Places() {
@@ -268,7 +270,7 @@ func (p *previewed) is(s *preview.State) error {
 			if err != nil {
 				return err
 			}
-			// The endpoints in a cluster that is down are unchanged, because nobody there knows that it is down.
+			// In a cluster that is down, the endpoints stay as they are, because no agent there notices the change.
 			if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
 				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", place, name, a, b))
 			}
@@ -288,7 +290,7 @@ func behind(a *preview.Answer) string {
 	return fmt.Sprintf("%v %v tier %q degraded %v", clusters, a.Addresses, a.Tier, a.Degraded)
 }
 
-// asked compares the answer of a DNS server.
+// asked compares a DNS server's answer with the prediction.
 func (p *previewed) asked(m *fleettest.Member, name string, want *preview.Answer) error {
 	answer := want.Addresses
 	switch {
@@ -304,7 +306,7 @@ func (p *previewed) asked(m *fleettest.Member, name string, want *preview.Answer
 	return m.DNS.Answers(name, "A", answer...)
 }
 
-// importedObjects are the objects that tell a member where a service's endpoints are.
+// importedObjects returns the objects that tell a member where a service's endpoints are.
 func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Object, err error) {
 	i, err := m.Imported(ns, name)
 	if err != nil {
@@ -329,7 +331,7 @@ func importedObjects(m *fleettest.Member, ns, name string) (objects []runtime.Ob
 	return objects, nil
 }
 
-// command checks that the command's preview gives the same result.
+// command checks that clusterset preview gives the same result.
 func (p *previewed) command(now *preview.State, change preview.Change) {
 	p.Helper()
 	file := filepath.Join(p.TempDir(), "changes.yaml")

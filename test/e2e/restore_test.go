@@ -50,7 +50,7 @@ func backUp(h *fleettest.Hub) (restore func(prepare func())) {
 	}
 }
 
-// revision returns etcd's revision.
+// revision returns etcd's current revision.
 func revision(h *fleettest.Hub) int {
 	h.Helper()
 	answer, err := h.Plane.CallEtcd(context.Background(), "/v3/kv/range", map[string]any{"key": "AA=="})
@@ -68,8 +68,8 @@ func revision(h *fleettest.Hub) int {
 	return n
 }
 
-// bump raises etcd's revision above another, and compacts all earlier ones if asked. It does through etcd's API what
-// `etcdutl snapshot restore --bump-revision --mark-compacted` does to its files.
+// bump raises etcd's revision above past. If compact is set, it also compacts all earlier revisions. It does through etcd's
+// API what `etcdutl snapshot restore --bump-revision --mark-compacted` does to etcd's files.
 func bump(h *fleettest.Hub, past int, compact bool) {
 	h.Helper()
 	call := func(path string, request any) {
@@ -88,10 +88,10 @@ func bump(h *fleettest.Hub, past int, compact bool) {
 	}
 }
 
-// The hub is restored from a backup. A member that joined after the backup keeps all its names everywhere. Changes made
-// after the backup are on the hub again, and services that were un-exported after it are removed again, as soon as the
-// members notice. Every watch continues: with a restored revision behind the one that the watchers have seen, with one that
-// has passed it meanwhile, and with a bumped one.
+// The hub is restored from a backup. A member that joined after the backup keeps all its names everywhere. As soon as the
+// members notice, changes made after the backup are on the hub again, and services that were un-exported after it are
+// removed again. Every watch continues, whether the restored revision is behind the one that the watchers have seen, has
+// passed it meanwhile, or was bumped.
 func TestHubRestoredFromABackup(t *testing.T) {
 	f := outages(t)
 	beijing, tianjin, shanghai := f.Member("beijing"), f.Member("tianjin"), f.Member("shanghai")
@@ -136,7 +136,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			}
 			shanghai.RestartAgent()
 			f.Settle()
-			all := everywhere(f, ns) // shanghai exports for the first time, and sets only's endpoints to the earlier ones
+			all := everywhere(f, ns) // shanghai exports for the first time, and the endpoint of "only" is set again
 			for _, m := range f.Members {
 				delete(all[m], "only."+ns+".svc.global")
 				delete(all[m], "only."+ns+".svc.clusterset.local")
@@ -192,7 +192,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 	}
 }
 
-// holds returns nil if the hub has that address as the only one of a member's service.
+// holds returns nil if the hub has that address, and no other, for a member's service.
 func holds(h *fleettest.Hub, member, ns, name, address string) error {
 	var all clustersetv1alpha1.ExportedEndpointsList
 	if err := h.List(&all, client.InNamespace(api.MemberNamespace(member))); err != nil {

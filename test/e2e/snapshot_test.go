@@ -28,8 +28,8 @@ type snapshotServer struct {
 	file  string
 }
 
-// newSnapshotServer makes a server that isn't started. It has its own rights and the namespace kube-system, which identifies
-// its cluster.
+// newSnapshotServer describes a server, without starting it. Its API server needs Rights("dns") and the namespace
+// kube-system, which identifies the cluster.
 func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 	t.Helper()
 	dir := t.TempDir()
@@ -57,7 +57,7 @@ func newSnapshotServer(t *testing.T, plane *kube.ControlPlane) *snapshotServer {
 	return s
 }
 
-// told is what an answer says about itself: "live", or its extended errors.
+// told returns what an answer reports about itself: "live", or its extended errors.
 func told(m *dns.Msg) string {
 	var codes []string
 	if opt := m.IsEdns0(); opt != nil {
@@ -73,7 +73,7 @@ func told(m *dns.Msg) string {
 	return strings.Join(codes, ", ")
 }
 
-// expect waits until each name has that answer and says that about itself.
+// expect waits until each name has the wanted answer, including what it reports about itself.
 func (s *snapshotServer) expect(what string, want map[string]string) {
 	s.Helper()
 	kube.Eventually(s, fleettest.Soon, func() error {
@@ -88,7 +88,8 @@ func (s *snapshotServer) expect(what string, want map[string]string) {
 	})
 }
 
-// says returns nil if a name's A record, or the reason why there is none, is the wanted one: "10.0.0.1 Stale Answer".
+// says returns nil if a name's A record, or the reason why there is none, is one of those wanted, such as "10.0.0.1 Stale
+// Answer".
 func (s *snapshotServer) says(name string, want ...string) error {
 	m, err := s.Reply(name+".shop.svc.clusterset.local", "A")
 	if err != nil {
@@ -119,7 +120,7 @@ func (s *snapshotServer) serial() uint32 {
 	return m.Answer[0].(*dns.SOA).Serial
 }
 
-// logged waits until the server's log has all the words in a line.
+// logged waits until a line of the server's log has all the words.
 func (s *snapshotServer) logged(words ...string) {
 	s.Helper()
 	kube.Eventually(s, fleettest.Soon, func() error {
@@ -142,7 +143,7 @@ func (s *snapshotServer) logged(words ...string) {
 	})
 }
 
-// alongside asks for a name continuously until it is stopped. Each answer must be one of those wanted.
+// alongside asks for a name over and over until it is stopped. Each answer must be one of those wanted.
 func (s *snapshotServer) alongside(name string, want ...string) (stop func()) {
 	stopping, done := make(chan struct{}), make(chan struct{})
 	var wrong []error
@@ -176,8 +177,8 @@ func importOf(name, ip string) string {
   spec: {type: ClusterSetIP, ips: [%s], ports: [{port: 80}]}}`, name, ip)
 }
 
-// A server that starts while its API server is down answers what it, or its predecessor, knew last, says so, and switches to
-// live data in one step. It refuses an unusable file with a reason, and starts without it.
+// A server that starts while its API server is down gives the last answers that it or its predecessor knew, and marks them
+// as stale. It switches to live data in one step. It rejects an unusable file with a reason, and starts without it.
 func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	fleettest.Alone(t)
 	plane := kube.Start(t)
@@ -241,7 +242,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	if got := s.serial(); got < serial {
 		t.Errorf("the serial went from %d back to %d", serial, got)
 	}
-	// Changes of the last half minute may be missing. What is there is complete.
+	// Changes of the last half minute may be missing, but what is there is complete.
 	s.expect("killed", map[string]string{"nope": stale["nope"]})
 	if err := s.says("web", "10.9.0.1 Stale Answer", "10.9.1.0 Stale Answer", "10.9.1.1 Stale Answer", "10.9.1.2 Stale Answer", "10.9.1.3 Stale Answer", "10.9.1.4 Stale Answer"); err != nil {
 		t.Error(err)
@@ -279,7 +280,7 @@ func TestDNSStartsFromItsSnapshot(t *testing.T) {
 	s.expect("at last", map[string]string{"web": "10.9.1.4 live"})
 }
 
-// withoutEDNS asks as a client that knows no extended errors, and over TCP.
+// withoutEDNS asks as a client that doesn't know extended errors, and then over TCP.
 func (s *snapshotServer) withoutEDNS(t *testing.T) {
 	t.Helper()
 	const name = "web.shop.svc.clusterset.local"
@@ -293,7 +294,7 @@ func (s *snapshotServer) withoutEDNS(t *testing.T) {
 	}
 }
 
-// changedState copies a file with one change.
+// changedState returns a copy of a file with one change.
 func changedState(t *testing.T, file []byte, change func(*statefile.State)) []byte {
 	t.Helper()
 	s, _, err := statefile.Decode(bytes.NewReader(file), int64(len(file)))

@@ -17,9 +17,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A script deletes all ServiceExports of a cluster, then somebody deletes the CustomResourceDefinition: only the first
-// deletion is un-exported, and the rest is held. The agent reports it, and the held exports still follow their Services. A
-// ServiceExport that is deleted alone is un-exported at once.
+// When a script deletes all ServiceExports of a cluster, only the first is un-exported, and the rest are held. When
+// somebody deletes the CustomResourceDefinition, all are held. The agent reports it, and the held exports still follow
+// their Services. A ServiceExport that is deleted alone is un-exported at once.
 func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 	f := outages(t)
 	ns := f.Namespace("mass")

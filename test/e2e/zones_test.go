@@ -15,8 +15,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A node's zone label in one cluster decides how near that cluster's endpoints are to another, for names and for the
-// ClusterSetIP.
+// A node's zone label in one cluster decides how near that cluster's endpoints are to another cluster, in DNS answers and
+// behind the ClusterSetIP.
 func TestZonesOfNodesRankElsewhere(t *testing.T) {
 	f := fleettest.New(t, fleettest.Spec{Name: "here", Zone: "a"}, fleettest.Spec{Name: "there"})
 	here, there := f.Member("here"), f.Member("there")
@@ -27,8 +27,8 @@ func TestZonesOfNodesRankElsewhere(t *testing.T) {
 			m.Apply(service(ns, name, kind), export(ns, name, ""), slice(ns, name, "1", "IPv4", port8080, endpoint(fmt.Sprintf("10.%d.9.1", 200+i))))
 		}
 	}
-	// told checks what is known of the cluster there: its zones on the hub, whether its endpoint is answered here, and its
-	// zone hint.
+	// told checks what is known about the cluster there: its zones on the hub, whether its endpoint is answered here, and
+	// its zone hint.
 	told := func(zones, answers []string, hint string) {
 		t.Helper()
 		kube.Eventually(t, fleettest.Soon, func() error {
@@ -57,12 +57,12 @@ func TestZonesOfNodesRankElsewhere(t *testing.T) {
 	told([]string{"b"}, own, api.HintNone)
 }
 
-// node is a Node; there is no kubelet to create it.
+// node returns a Node. No kubelet creates one here.
 func node(name, zone string) string {
 	return fmt.Sprintf("{apiVersion: v1, kind: Node, metadata: {name: %s, labels: {%s: %s}}}", name, corev1.LabelTopologyZone, zone)
 }
 
-// hinted returns nil if each cluster's endpoints of a service have that zone hint for kube-proxy.
+// hinted returns nil if each cluster's endpoints of a service have the wanted zone hint for kube-proxy.
 func hinted(m *fleettest.Member, ns, name string, want map[string]string) error {
 	i, err := m.Imported(ns, name)
 	if err != nil {

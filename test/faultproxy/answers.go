@@ -13,7 +13,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Status is a fault: an error as the API server writes it. The headers are names and values in turn.
+// Status returns a fault that answers with an error in the API server's format. The headers are alternating names and
+// values.
 func Status(code int, reason metav1.StatusReason, headers ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -25,12 +26,12 @@ func Status(code int, reason metav1.StatusReason, headers ...string) http.Handle
 	}
 }
 
-// BadGateway is a fault: what a load balancer says that finds no API server.
+// BadGateway is a fault: the answer of a load balancer that finds no API server.
 func BadGateway(w http.ResponseWriter, _ *http.Request) {
 	http.Error(w, "<html>no backend</html>", http.StatusServiceUnavailable)
 }
 
-// Break is a fault: the connection breaks in place of an answer.
+// Break is a fault: the connection breaks instead of an answer.
 func Break(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 func failure(code int, reason metav1.StatusReason) *metav1.Status {
@@ -40,7 +41,8 @@ func failure(code int, reason metav1.StatusReason) *metav1.Status {
 	}
 }
 
-// Expired is, for [API.End], the event with which an API server ends a watch whose history etcd has compacted.
+// Expired is an argument for [API.End]. It returns the event with which an API server ends a watch after etcd has compacted
+// its history.
 func Expired(mediaType string) ([]byte, error) {
 	mediaType, _, _ = strings.Cut(mediaType, ";")
 	info, ok := runtime.SerializerInfoForMediaType(scheme.Codecs.SupportedMediaTypes(), mediaType)
@@ -58,7 +60,7 @@ func Expired(mediaType string) ([]byte, error) {
 	return stream.Bytes(), err
 }
 
-// Torn is, for [API.End], half an event and a broken connection.
+// Torn is an argument for [API.End]. It returns half an event, after which the connection breaks.
 func Torn(mediaType string) ([]byte, error) {
 	piece, err := Expired(mediaType)
 	if err == nil {

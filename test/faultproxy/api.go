@@ -19,23 +19,23 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// API stands in front of a Kubernetes API server and does to requests what API servers under stress, load balancers and
-// networks do to them. Its methods are safe for concurrent use.
+// API is a proxy for a Kubernetes API server that treats requests as overloaded API servers, load balancers and networks
+// do. Its methods are safe for concurrent use.
 type API struct {
 	server  *httptest.Server
 	forward *httputil.ReverseProxy
 
 	mu      sync.Mutex
-	fault   http.HandlerFunc // answers instead of the API server, where it is set
+	fault   http.HandlerFunc // if set, answers instead of the API server
 	edit    func(*http.Request)
-	faults  int // how many requests it answered
+	faults  int // how many requests for objects the fault has answered
 	streams map[*watchStream]bool
-	gone    chan struct{} // closed, and replaced, when what a fault holds up is to end
+	gone    chan struct{} // closed and replaced to end the requests that a fault holds up
 }
 
-// NewAPI starts a proxy for the API server of a client configuration, as whom it asks; what clients bring along as bearer
-// tokens goes through. With a certificate it serves HTTPS and HTTP/2 as an API server does, without one plain HTTP. The
-// caller must close it.
+// NewAPI starts a proxy for the API server of a client configuration. It uses the configuration's credentials, and passes
+// on the clients' bearer tokens. With a certificate it serves HTTPS and HTTP/2, as an API server does; without one, plain
+// HTTP. The caller must close it.
 func NewAPI(config *rest.Config, certificate *tls.Certificate) (*API, error) {
 	transport, err := rest.TransportFor(config)
 	if err != nil {
@@ -57,10 +57,10 @@ func NewAPI(config *rest.Config, certificate *tls.Certificate) (*API, error) {
 			}
 		},
 		Transport:      transport,
-		FlushInterval:  -1, // each event at once
+		FlushInterval:  -1, // forward each event at once
 		ModifyResponse: p.holdStream,
-		ErrorLog:       log.New(io.Discard, "", 0), // of the streams that it is told to break
-		// An API server that can't be reached says nothing.
+		ErrorLog:       log.New(io.Discard, "", 0), // it would report the streams that a fault breaks
+		// If the API server can't be reached, the connection breaks without an answer.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 	}
 	p.server = httptest.NewUnstartedServer(p)
@@ -75,15 +75,15 @@ func NewAPI(config *rest.Config, certificate *tls.Certificate) (*API, error) {
 	return p, nil
 }
 
-// URL is where the proxy serves.
+// URL returns the URL of the proxy.
 func (p *API) URL() string { return p.server.URL }
 
-// Addr is where the proxy listens, "127.0.0.1:port".
+// Addr returns the address of the proxy, "127.0.0.1:port".
 func (p *API) Addr() string { return p.server.Listener.Addr().String() }
 
-// Close ends the proxy and what goes through it.
+// Close ends the proxy and the requests in it.
 func (p *API) Close() {
-	p.Begin(Status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)) // or a leaked watch would hold up Close
+	p.Begin(Status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable)) // otherwise a leaked watch would hold up Close
 	_ = p.End(nil)
 	p.server.CloseClientConnections()
 	p.server.Close()
@@ -98,7 +98,7 @@ func (p *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.forward.ServeHTTP(w, r)
 }
 
-// Begin makes every request get the fault's answer; nil ends that.
+// Begin makes the fault answer every request. Nil ends the current fault.
 func (p *API) Begin(fault http.HandlerFunc) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,14 +107,14 @@ func (p *API) Begin(fault http.HandlerFunc) {
 	p.gone = make(chan struct{})
 }
 
-// Edit changes each request on its way to the API server; nil ends that.
+// Edit sets a function that changes each request on its way to the API server. Nil removes it.
 func (p *API) Edit(edit func(*http.Request)) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.edit = edit
 }
 
-// Silence is a fault: requests are taken and not answered, until the next Begin breaks them off.
+// Silence is a fault: requests are accepted but not answered, until the next Begin breaks them off.
 func (p *API) Silence(_ http.ResponseWriter, r *http.Request) {
 	p.mu.Lock()
 	gone := p.gone
@@ -135,7 +135,7 @@ func (p *API) faultOf(r *http.Request) http.HandlerFunc {
 	return p.fault
 }
 
-// Faulted says how many requests for objects got the fault's answer since Begin.
+// Faulted returns how many requests for objects the fault has answered since Begin.
 func (p *API) Faulted() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -153,8 +153,9 @@ func (p *API) Watched() []string {
 	return resources
 }
 
-// End ends all watches that are under way: each gets a last piece of stream, if there is one for its media type, and then
-// the error io.ErrUnexpectedEOF of last, or a proper end. Any other error of last is returned.
+// End ends all current watches. Each gets a last piece of its stream, if last returns one for its media type. Then the
+// stream ends with the error of last, or properly without one. End returns the errors of last other than
+// io.ErrUnexpectedEOF.
 func (p *API) End(last func(mediaType string) ([]byte, error)) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -170,7 +171,7 @@ func (p *API) End(last func(mediaType string) ([]byte, error)) error {
 		}
 		go func() { // the client may be slow to read
 			_, _ = s.out.Write(piece)
-			s.out.CloseWithError(err) // nil is io.EOF
+			s.out.CloseWithError(err) // nil becomes io.EOF
 			_ = s.upstream.Close()
 		}()
 	}
@@ -184,7 +185,7 @@ type watchStream struct {
 	out                 *io.PipeWriter
 }
 
-// holdStream puts a pipe into a watch, so that it can be ended from here.
+// holdStream puts a pipe into a watch, so that End can end it.
 func (p *API) holdStream(r *http.Response) error {
 	query := r.Request.URL.Query()
 	if isWatch, _ := strconv.ParseBool(query.Get("watch")); !isWatch || r.StatusCode != http.StatusOK {

@@ -11,23 +11,22 @@ import (
 	"time"
 )
 
-// Condition is the state of a link. The zero value is a good one.
+// Condition is the state of a link. The zero value is a good link.
 type Condition struct {
-	// Refused resets what is connected and whatever connects, as a host does whose program is gone, or a firewall that
-	// rejects.
+	// Refused resets existing and new connections, like a host on which the server isn't running, or a firewall that rejects.
 	Refused bool
-	// ToServer and ToClient hold up all bytes of a direction, as a network does that drops packets without a word: the
-	// sender's kernel keeps them and sends them again once the way is free. Meanwhile nobody gets a connection.
+	// ToServer and ToClient hold up all bytes in that direction, like a network that silently drops packets: the sender's kernel
+	// keeps the bytes and sends them again when the direction is free. Meanwhile no new connection succeeds.
 	ToServer, ToClient bool
 	// Delay is how much later each byte arrives, in each direction.
 	Delay time.Duration
-	// Stalls is how often, of a thousand pieces, one is held up for 0.2 s to 3 s, as a lost packet is until it was sent again.
+	// Stalls is how many of a thousand pieces are held up for 0.2 s to 3 s, like a lost packet until it is sent again.
 	Stalls int
-	// Resets is how often, of a thousand pieces, the connection breaks.
+	// Resets is how many of a thousand pieces break the connection.
 	Resets int
 }
 
-// cut says whether no connection can come about: a handshake takes both directions.
+// cut reports whether new connections fail. A handshake needs both directions.
 func (c Condition) cut() bool { return c.Refused || c.ToServer || c.ToClient }
 
 // Link carries TCP connections to a server. Its methods are safe for concurrent use.
@@ -35,7 +34,7 @@ type Link struct {
 	listener net.Listener
 
 	mu        sync.Mutex
-	changed   chan struct{} // closed, and replaced, with every change of the condition
+	changed   chan struct{} // closed and replaced whenever the condition changes
 	condition Condition
 	target    string
 	conns     map[*conn]bool
@@ -45,13 +44,13 @@ type Link struct {
 	closed    bool
 }
 
-// conn is a connection and its continuation.
+// conn is a client's connection and its continuation to the server.
 type conn struct {
 	client net.Conn
-	done   chan struct{} // closed once it is over
+	done   chan struct{} // closed when the connection is over
 
 	mu     sync.Mutex
-	server net.Conn // nil until it is reached
+	server net.Conn // nil until connected
 	over   bool
 }
 
@@ -72,7 +71,7 @@ func (c *conn) reset() {
 	}
 }
 
-// continues takes note of the server's half. It returns false, and closes it, where the connection is over already.
+// continues stores the server's half. If the connection is already over, it closes that half and returns false.
 func (c *conn) continues(server net.Conn) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,8 +83,8 @@ func (c *conn) continues(server net.Conn) bool {
 	return true
 }
 
-// NewLink opens a link on a port of 127.0.0.1 that leads to a "host:port". What the link does by chance follows from the
-// seed. The caller must close it.
+// NewLink opens a link from a port of 127.0.0.1 to a "host:port". The link's random faults follow from the seed. The caller must
+// close it.
 func NewLink(target string, seed uint64) (*Link, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -99,10 +98,10 @@ func NewLink(target string, seed uint64) (*Link, error) {
 	return l, nil
 }
 
-// Addr is where clients connect to, "127.0.0.1:port".
+// Addr returns the address that clients connect to, "127.0.0.1:port".
 func (l *Link) Addr() string { return l.listener.Addr().String() }
 
-// Close ends the link and all that it carries.
+// Close ends the link and its connections.
 func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
@@ -123,7 +122,7 @@ func (l *Link) Set(c Condition) {
 	}
 }
 
-// Lead makes the link lead to another server from now on, and resets the connections to the one before.
+// Lead redirects the link to another server, and resets the connections to the previous one.
 func (l *Link) Lead(target string) {
 	l.mu.Lock()
 	same := l.target == target
@@ -151,8 +150,8 @@ func (l *Link) reset() int {
 	return len(all)
 }
 
-// Disturbed is how often the link's condition has made a difference so far: to a connection that was refused or broken, and to a
-// piece of data that came later or never. A condition that is set while nobody uses the link makes none.
+// Disturbed returns how often the link's condition has made a difference so far: a connection was refused or broken, or a piece
+// of data came late or never. A condition that is set while nobody uses the link makes no difference.
 func (l *Link) Disturbed() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -165,7 +164,7 @@ func (l *Link) disturb(times int) {
 	l.disturbed += times
 }
 
-// Accepted is how many connections were made so far.
+// Accepted returns how many connections the link has accepted so far.
 func (l *Link) Accepted() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -191,7 +190,7 @@ func (l *Link) accept() {
 	}
 }
 
-// carry connects to the server, as soon as the link lets anyone through, and carries both directions.
+// carry connects to the server as soon as the link's condition allows it, and carries both directions.
 func (l *Link) carry(c *conn) {
 	defer func() {
 		c.reset()
@@ -211,7 +210,7 @@ func (l *Link) carry(c *conn) {
 	l.mu.Unlock()
 	server, err := net.DialTimeout("tcp", target, 10*time.Second)
 	if err != nil {
-		return // which resets the client's half: the nearest to a refusal that can be had
+		return // resets the client's half, which is as close to a refusal as possible
 	}
 	if !c.continues(server) {
 		return
@@ -222,13 +221,13 @@ func (l *Link) carry(c *conn) {
 	both.Wait()
 }
 
-// piece is what was read at once, and when it is due at the other end.
+// piece is the result of one read, and the time when it is due at the other end.
 type piece struct {
 	due  time.Time
 	data []byte
 }
 
-// pump carries one direction until it ends. A proper end is passed on, any other ends the whole connection.
+// pump carries one direction until it ends. It passes a proper end on. Any other end resets the whole connection.
 func (l *Link) pump(c *conn, from, to net.Conn, held func(Condition) bool) {
 	pieces := make(chan piece, 64)
 	proper := false
@@ -247,7 +246,7 @@ func (l *Link) pump(c *conn, from, to net.Conn, held func(Condition) bool) {
 			c.reset()
 		}
 	}
-	for range pieces { // until the reader has ended, which a reset makes it
+	for range pieces { // until the reader has ended, which a reset causes
 	}
 	if tcp, ok := to.(*net.TCPConn); ok && proper {
 		_ = tcp.CloseWrite()
@@ -256,7 +255,7 @@ func (l *Link) pump(c *conn, from, to net.Conn, held func(Condition) bool) {
 	c.reset()
 }
 
-// read takes from one half what is to go to the other.
+// read reads from one half and queues the pieces for the other.
 func (l *Link) read(c *conn, from net.Conn, pieces chan<- piece) error {
 	buffer := make([]byte, 32<<10)
 	for {
@@ -280,7 +279,8 @@ func (l *Link) read(c *conn, from net.Conn, pieces chan<- piece) error {
 
 var errReset = errors.New("the link has reset the connection")
 
-// await waits while the condition is as the predicate says. ok is false once the connection is over.
+// await waits while the predicate holds for the link's condition, unless that is Refused. ok is false if the connection has
+// ended.
 func (l *Link) await(c *conn, while func(Condition) bool) (condition Condition, ok bool) {
 	for waited := false; ; waited = true {
 		l.mu.Lock()
@@ -300,7 +300,7 @@ func (l *Link) await(c *conn, while func(Condition) bool) (condition Condition, 
 	}
 }
 
-// chance says what becomes of a piece.
+// chance decides what happens to a piece.
 func (l *Link) chance() (condition Condition, stall time.Duration, reset bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A condition that nobody feels has made no difference, so that a test can tell a fault from one that touched nothing.
+// A condition that affects no traffic doesn't count, so a test can tell that a fault touched nothing.
 func TestLinksKnowWhatTheyDisturbed(t *testing.T) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -42,7 +42,7 @@ func TestLinksKnowWhatTheyDisturbed(t *testing.T) {
 	arrives()
 
 	l.Set(Condition{ToClient: true})
-	arrives() // the way to the server is free
+	arrives() // the direction to the server is free
 	if n := l.Disturbed(); n != 0 {
 		t.Fatalf("%d disturbances, though nothing was on its way to the client", n)
 	}

@@ -13,12 +13,11 @@ import (
 
 const module = "github.com/clusterset/clusterset"
 
-// Build builds both programs into a folder, from the repository that contains the given folder, with additional linker flags
-// such as "-s -w", which leaves out the debug information and halves the time. Without a build cache it takes two to five
-// minutes on two cores.
+// Build builds both programs into dir, with additional linker flags. The folder repository must be in the repository. The
+// flags "-s -w" omit the debug information and halve the time. Without a build cache, it takes two to five minutes on two
+// cores.
 //
-// If CLUSTERSET_BINARIES names a folder with both programs, as in make test, nothing is built: the folder gets links to
-// them.
+// If CLUSTERSET_BINARIES names a folder with both programs, as in make test, Build only links to them.
 func Build(ctx context.Context, repository, dir, ldflags string) (Binaries, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {

@@ -23,12 +23,13 @@ type Binaries struct {
 	Clusterset, CoreDNS string
 }
 
-// BinariesIn are those of a folder that [Build] has filled, or will.
+// BinariesIn returns the paths of the binaries in a folder that [Build] has filled or will fill.
 func BinariesIn(dir string) Binaries {
 	return Binaries{Clusterset: filepath.Join(dir, "clusterset"), CoreDNS: filepath.Join(dir, "coredns")}
 }
 
-// Command is a command of the clusterset CLI, without this process's environment. It ends with this process, and with ctx.
+// Command returns a command of the clusterset CLI, without this process's environment. It ends when this process or ctx
+// does.
 func (b Binaries) Command(ctx context.Context, home string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, b.Clusterset, args...) //nolint:gosec // our own binary
 	cmd.Env = bareEnvironment(home)
@@ -36,14 +37,15 @@ func (b Binaries) Command(ctx context.Context, home string, args ...string) *exe
 	return cmd
 }
 
-// Cluster is an API server with administrator's access to it.
+// Cluster is an API server, with administrator's access to it.
 type Cluster struct {
 	Name   string
 	Plane  *kube.ControlPlane // nil before Launch
 	Client client.Client
 	// Dir is the folder of the control plane's data and logs.
 	Dir string
-	// Address, where set, returns the URL at which a client finds the API server. Nil: the API server's own.
+	// Address, if set, returns the URL at which a client reaches the API server. If nil, clients use the API server's own
+	// URL.
 	Address func(client string) (string, error)
 }
 

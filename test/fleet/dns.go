@@ -17,7 +17,7 @@ import (
 // Location is the location of a cluster or a DNS server. Unknown fields are empty.
 type Location struct{ Cluster, Zone, Region string }
 
-// String returns the location as a Corefile writes it.
+// String returns the location in the syntax of the Corefile.
 func (l Location) String() string {
 	words := []string{l.Cluster, l.Zone, l.Region}
 	for i, w := range words {
@@ -31,16 +31,16 @@ func (l Location) String() string {
 // DNS is a CoreDNS that reads a member's API server.
 type DNS struct {
 	*Program
-	// Wanted is the preferred port. If it isn't free another is used.
+	// Wanted is the preferred port. If it isn't free, another is used.
 	Wanted string
 	// Port is the current process's port on 127.0.0.1.
 	Port string
-	// Metrics, where set, are those that the server serves.
+	// Metrics, if set, makes the server serve metrics and gets their address.
 	Metrics *Metrics
 }
 
-// NewDNS describes a server that reads a cluster's API server, which must have been given Rights("dns"). Its Corefile and its log are
-// base with .Corefile and .log.
+// NewDNS describes a DNS server that reads a cluster's API server, where it needs Rights("dns"). The names of its Corefile and its
+// log are base with .Corefile and .log appended.
 func NewDNS(c *Cluster, bin Binaries, at Location, base string) *DNS {
 	d := &DNS{}
 	d.Program = &Program{Name: "CoreDNS of " + c.Name, Path: bin.CoreDNS, Log: base + ".log"}
@@ -71,7 +71,7 @@ func NewDNS(c *Cluster, bin Binaries, at Location, base string) *DNS {
 `, d.Port, metrics, kubeconfig, at), 0o600)
 		return []string{"-conf", corefile}, err
 	}
-	// It binds its port before it has read its objects, and answers SERVFAIL until then.
+	// CoreDNS binds its port before it has read its objects, and answers SERVFAIL until it has read them.
 	d.Up = func(ctx context.Context) error {
 		r, err := d.Ask(ctx, "clusterset.local", dns.TypeSOA)
 		if err != nil {
@@ -85,7 +85,7 @@ func NewDNS(c *Cluster, bin Binaries, at Location, base string) *DNS {
 	return d
 }
 
-// Addr is where the server listens in its current life, UDP and TCP, as host:port.
+// Addr returns the host:port of the current process, for UDP and TCP.
 func (d *DNS) Addr() string { return net.JoinHostPort("127.0.0.1", d.Port) }
 
 // Ask asks the server over UDP.
@@ -93,7 +93,7 @@ func (d *DNS) Ask(ctx context.Context, name string, qtype uint16) (*dns.Msg, err
 	return Exchange(ctx, d.Addr(), name, qtype, "udp")
 }
 
-// Exchange asks a server once, and again if a datagram is lost, which happens on a busy machine even on loopback.
+// Exchange asks a server, and tries again up to twice if a datagram is lost, which happens on a busy machine even on loopback.
 func Exchange(ctx context.Context, addr, name string, qtype uint16, network string) (*dns.Msg, error) {
 	query := new(dns.Msg).SetQuestion(dns.Fqdn(name), qtype)
 	query.SetEdns0(4096, false)

@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 )
 
-// Hub is a bare API server, and beside it the process that watches heartbeats.
+// Hub is a bare API server, with the process that watches heartbeats beside it.
 type Hub struct {
 	Cluster
 	Process *Program
@@ -24,7 +24,7 @@ func NewHub(dir string, bin Binaries) *Hub {
 	return h
 }
 
-// Replica describes a second process of the hub, which has a log of its own.
+// Replica describes a second process of the hub, with its own log.
 func (h *Hub) Replica(flags ...string) *Hub {
 	r := &Hub{Cluster: h.Cluster, Flags: flags}
 	r.Process = &Program{
@@ -34,7 +34,7 @@ func (h *Hub) Replica(flags ...string) *Hub {
 	return r
 }
 
-// args runs the process with its own account's rights.
+// args returns the arguments for a process that has its own account's rights.
 func (h *Hub) args() ([]string, error) {
 	kubeconfig, err := h.KubeconfigFor("clusterset-hub")
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// Member is a cluster of the set: an API server, and beside it the agent and a CoreDNS.
+// Member is a cluster of the set: an API server, with the agent and a CoreDNS beside it.
 type Member struct {
 	Cluster
 	Location
@@ -21,7 +21,7 @@ type Member struct {
 	DNS   *DNS
 	// AgentFlags are additional flags of `clusterset member`, for the agent's next start.
 	AgentFlags []string
-	// HubKubeconfig is the file of the credentials that `clusterset join` gave the member. Its agent uses it.
+	// HubKubeconfig is the file with the credentials that `clusterset join` created for the member. Its agent uses it.
 	HubKubeconfig string
 	// Metrics are the agent's metrics.
 	Metrics Metrics
@@ -29,8 +29,8 @@ type Member struct {
 	bin Binaries
 }
 
-// NewMember describes a member. Before its agent and its DNS server start it must have joined, and its API server must have
-// Rights("member") and Rights("dns").
+// NewMember describes a member. Before its agent and its DNS server start, it must have joined, and its API server must
+// have Rights("member") and Rights("dns").
 func NewMember(dir string, bin Binaries, at Location) *Member {
 	m := &Member{
 		Cluster: Cluster{Name: at.Cluster, Dir: filepath.Join(dir, at.Cluster)}, Location: at, bin: bin,
@@ -41,7 +41,8 @@ func NewMember(dir string, bin Binaries, at Location) *Member {
 	return m
 }
 
-// Replica describes a second agent of the member, without the first one's flags. Errors and its log have the given name.
+// Replica describes a second agent of the member, without the first one's flags. The name appears in its errors and in the
+// name of its log.
 func (m *Member) Replica(name string) *Member {
 	r := &Member{Cluster: m.Cluster, Location: m.Location, bin: m.bin, DNS: m.DNS, HubKubeconfig: m.HubKubeconfig}
 	r.Agent = r.newAgent(name)
@@ -55,8 +56,8 @@ func (m *Member) newAgent(name string) *Program {
 	}
 }
 
-// agentArgs runs the agent as its Deployment would: on the hub with the credentials that join made, here with its own
-// account's rights.
+// agentArgs returns arguments like those in the agent's Deployment. The agent uses the credentials from join on the hub,
+// and its own account's rights in its own cluster.
 func (m *Member) agentArgs() ([]string, error) {
 	kubeconfig, err := m.KubeconfigFor("clusterset-member")
 	if err != nil {
@@ -72,7 +73,7 @@ func (m *Member) agentArgs() ([]string, error) {
 	}, m.AgentFlags...), nil
 }
 
-// Join runs `clusterset join` on a hub, with additional flags, and mounts the Secret.
+// Join runs `clusterset join` for a hub with additional flags, and mounts the Secret.
 func (m *Member) Join(ctx context.Context, hub *Hub, flags ...string) error {
 	args := append([]string{
 		"join", "--hub-kubeconfig", hub.Plane.Kubeconfig(), "--kubeconfig", m.Plane.Kubeconfig(), "--install-crds",

@@ -37,7 +37,8 @@ func (m *Metrics) Read(ctx context.Context) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// Sum returns the sum over a metric's series that have all the labels, given as name and value in turn; 0 where there are none.
+// Sum returns the sum of a metric's series that have all the labels, which are alternating names and values. It is 0 if there
+// are none.
 func (m *Metrics) Sum(name string, labels ...string) (float64, error) {
 	text, err := m.Read(context.Background())
 	if err != nil {
@@ -71,7 +72,7 @@ func (m *Metrics) Up(ctx context.Context) error {
 	return err
 }
 
-// reserve finds a free address to serve on.
+// reserve sets Addr to a free address.
 func (m *Metrics) reserve() error {
 	port, err := freeport.Find()
 	m.Addr = "127.0.0.1:" + port

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// ErrNoHistory says that the commit of an earlier version isn't available to build.
+// ErrNoHistory means that the commit of an earlier version isn't available to build.
 var ErrNoHistory = errors.New("the history lacks the commit")
 
-// BuildPrevious builds both programs of an earlier commit, once for this machine, and returns their folder. Its folder crds
-// has the CRDs of that commit. Everything is compiled from the repository's history.
+// BuildPrevious builds both programs of an earlier commit and returns their folder. The folder's subfolder crds has the
+// CRDs of that commit. Each commit is built once on this machine, from the repository's history.
 func BuildPrevious(ctx context.Context, repository, commit string) (dir string, err error) {
 	full, err := exec.CommandContext(ctx, "git", "-C", repository, "rev-parse", "--verify", commit+"^{commit}").Output() //nolint:gosec // of a test
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 )
 
 // Program is a command that can be started, stopped, killed and started again. All its runs write to one log. Its methods
-// are for one goroutine at a time.
+// are not safe for concurrent use.
 type Program struct {
-	// Name identifies it in errors.
+	// Name identifies the program in errors.
 	Name string
 	// Path is the binary.
 	Path string
-	// Args returns the arguments for each start. It reserves the ports.
+	// Args returns the arguments for each start, and reserves the ports.
 	Args func() ([]string, error)
 	// Up returns nil once the program serves.
 	Up func(context.Context) error
-	// Log is the file to which its output is appended.
+	// Log is the file to which the program's output is appended.
 	Log string
 
 	process *process.Process // nil before the first start
@@ -35,8 +35,8 @@ const (
 	stopTimeout  = time.Minute
 )
 
-// Start starts the program unless it runs, and waits until it is up, for two minutes at most. Another process may have taken
-// a port that was free a moment ago; Start then tries again.
+// Start starts the program unless it is running, and waits until it is up, for two minutes at most. If another process has
+// taken a port that was free a moment ago, Start tries again.
 func (p *Program) Start(ctx context.Context) error {
 	if p.Running() {
 		return nil
@@ -73,15 +73,16 @@ func (p *Program) startOnce(ctx context.Context) error {
 	return p.process.Await(ctx, startTimeout, p.Up)
 }
 
-// bareEnvironment excludes this process's variables: the program would obey KUBECONFIG, CLUSTERSET_* and proxies.
+// bareEnvironment omits this process's variables, because the program would obey KUBECONFIG, CLUSTERSET_* and the variables
+// for proxies.
 func bareEnvironment(home string) []string {
 	return []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + os.TempDir()}
 }
 
-// Running says whether the program runs.
+// Running reports whether the program is running.
 func (p *Program) Running() bool { return p.process.Running() }
 
-// PID is the current or last process's number; 0 before the first.
+// PID returns the process ID of the current or last run, or 0 before the first.
 func (p *Program) PID() int { return p.process.PID() }
 
 // Stop asks the program to end, kills it if it hasn't ended within a minute, and returns its exit code.
@@ -90,7 +91,7 @@ func (p *Program) Stop() int { return p.process.Stop(stopTimeout) }
 // Kill ends the program with SIGKILL.
 func (p *Program) Kill() { p.process.Kill() }
 
-// Pause stops the program with SIGSTOP: its connections stay open, and nothing is answered.
+// Pause stops the program with SIGSTOP. Its connections stay open, but it answers nothing.
 func (p *Program) Pause() { _ = p.process.Signal(syscall.SIGSTOP) }
 
 // Resume continues the program after Pause.

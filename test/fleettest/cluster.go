@@ -15,15 +15,15 @@ import (
 
 // Cluster is an API server and the test's own unrestricted access to it.
 type Cluster struct {
-	testing.TB // nil while the fleet is launched
+	testing.TB // nil while the fleet starts
 	*fleet.Cluster
 }
 
-// Name is the test's. The cluster has one too.
+// Name returns the test's name. Without this method, the name would be ambiguous, because the cluster has one too.
 func (c *Cluster) Name() string { return c.TB.Name() }
 
-// Apply applies manifests, each of one or many documents. Like the methods below it also works in a cleanup, when the test's
-// context has ended.
+// Apply applies manifests, each of one or more documents. Like the methods below, it also works in a cleanup, when the
+// test's context has ended.
 func (c *Cluster) Apply(manifests ...string) {
 	c.Helper()
 	if err := c.Plane.ApplyContext(context.Background(), Documents(manifests)); err != nil {
@@ -56,7 +56,7 @@ func (c *Cluster) Get(namespace, name string, into client.Object) error {
 	return nil
 }
 
-// List reads objects with the admin's rights. It returns an error for kube.Eventually if that fails.
+// List reads objects with the admin's rights. It returns an error instead of failing the test, for use in kube.Eventually.
 func (c *Cluster) List(into client.ObjectList, opts ...client.ListOption) error {
 	if err := c.Client.List(context.Background(), into, opts...); err != nil {
 		return fmt.Errorf("list %T: %w", into, err)
@@ -64,7 +64,7 @@ func (c *Cluster) List(into client.ObjectList, opts ...client.ListOption) error 
 	return nil
 }
 
-// PhaseIs returns nil if the MemberCluster, on the hub or its mirror, has that phase.
+// PhaseIs returns nil if the MemberCluster on the hub, or its mirror in a member, has that phase.
 func (c *Cluster) PhaseIs(name string, want clustersetv1alpha1.MemberClusterPhase) error {
 	var mc clustersetv1alpha1.MemberCluster
 	if err := c.Get("", name, &mc); err != nil {
@@ -76,7 +76,7 @@ func (c *Cluster) PhaseIs(name string, want clustersetv1alpha1.MemberClusterPhas
 	return nil
 }
 
-// Condition returns a condition of a MemberCluster, or nil.
+// Condition returns the condition of that type, or nil.
 func Condition(conditions []metav1.Condition, name string) *metav1.Condition {
 	for i := range conditions {
 		if conditions[i].Type == name {
@@ -86,5 +86,5 @@ func Condition(conditions []metav1.Condition, name string) *metav1.Condition {
 	return nil
 }
 
-// Documents joins manifests to one.
+// Documents joins manifests into one.
 func Documents(manifests []string) []byte { return []byte(strings.Join(manifests, "\n---\n")) }

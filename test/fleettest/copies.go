@@ -26,8 +26,8 @@ func (h *Hub) Replica(flags ...string) *Hub {
 	return second
 }
 
-// Cloned returns a second cluster with this one's past: an API server on a copy of its etcd, and an agent with its
-// credentials that isn't started yet.
+// Cloned returns a clone of this cluster: an API server on a copy of its etcd, and an agent with its credentials that isn't
+// started yet.
 func (m *Member) Cloned() *Member {
 	m.Helper()
 	c := m.on(fleet.NewMember(m.TempDir(), Binaries(), m.Base.Location))
@@ -44,8 +44,8 @@ func (m *Member) Cloned() *Member {
 	return c
 }
 
-// Copied returns a second cluster with this one's manifests: its name, its credentials, and an agent that isn't started yet.
-// The caller must call its KillAgent and Stop.
+// Copied returns a second cluster that is created from this one's manifests. It has the same name, the same credentials, and
+// an agent that isn't started yet. The caller must call its KillAgent and Stop.
 func (m *Member) Copied() *Member {
 	m.Helper()
 	c := m.on(fleet.NewMember(m.TempDir(), Binaries(), m.Base.Location))
@@ -62,7 +62,7 @@ func (m *Member) Copied() *Member {
 	return c
 }
 
-// startCopy starts the API server of a second cluster that has this one's credentials on the hub.
+// startCopy starts the API server of a second cluster, and gives that cluster this one's credentials for the hub.
 func (m *Member) startCopy(c *Member) {
 	m.Helper()
 	content, err := os.ReadFile(m.Base.HubKubeconfig)

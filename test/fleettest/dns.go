@@ -15,13 +15,13 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// DNS is a real CoreDNS that reads a member's API server, and serves its metrics.
+// DNS is a real CoreDNS that reads a member's API server and serves metrics.
 type DNS struct {
 	testing.TB
 	*fleet.DNS
 }
 
-// NewDNS returns a server that belongs to no test yet, and gives it metrics.
+// NewDNS returns a server that belongs to no test yet, and makes it serve metrics.
 func NewDNS(base *fleet.DNS) *DNS {
 	base.Metrics = &fleet.Metrics{}
 	return &DNS{DNS: base}
@@ -34,7 +34,7 @@ func (d *DNS) For(t testing.TB) *DNS {
 	return &mine
 }
 
-// DNSAt starts another CoreDNS for a member, with another location, until the test ends.
+// DNSAt starts another CoreDNS for a member, at another location. It runs until the test ends.
 func (m *Member) DNSAt(at fleet.Location) *DNS {
 	m.Helper()
 	d := NewDNS(fleet.NewDNS(m.Cluster.Cluster, Binaries(), at, filepath.Join(m.TempDir(), "dns"))).For(m)
@@ -51,7 +51,7 @@ func (d *DNS) Start() {
 	}
 }
 
-// Restart kills the server and starts it.
+// Restart kills the server and starts it again.
 func (d *DNS) Restart() {
 	d.Helper()
 	d.Kill()
@@ -84,7 +84,7 @@ func (d *DNS) ask(name, qtype string) ([]string, error) {
 	return data, nil
 }
 
-// Answers returns nil if the answer has the wanted records, in any order.
+// Answers returns nil if the answer has exactly the wanted records, in any order.
 func (d *DNS) Answers(name, qtype string, want ...string) error {
 	got, err := d.ask(name, qtype)
 	if err != nil {
@@ -97,14 +97,14 @@ func (d *DNS) Answers(name, qtype string, want ...string) error {
 	return nil
 }
 
-// Eventually waits until the answer is the one wanted, in any order.
+// Eventually waits until the answer has exactly the wanted records, in any order.
 func (d *DNS) Eventually(name, qtype string, want ...string) {
 	d.Helper()
 	kube.Eventually(d, Soon, func() error { return d.Answers(name, qtype, want...) })
 }
 
-// Alongside asks the same question over and over while something happens. The function it returns ends that, after one last
-// time, and fails the test if any answer was not among those allowed: words as ask returns them, joined by blanks.
+// Alongside asks the same question repeatedly while something happens. The function it returns asks one last time, stops,
+// and fails the test if any answer was not allowed. Allowed answers are words as ask returns them, joined by blanks.
 //
 // The server must not be restarted meanwhile.
 func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
@@ -149,7 +149,7 @@ func (d *DNS) Alongside(name, qtype string, allowed ...string) (stop func()) {
 	return stop
 }
 
-// Exchange asks once for a type by its name.
+// Exchange is [fleet.Exchange] for a type given by its name.
 func Exchange(ctx context.Context, addr, name, qtype, network string) (*dns.Msg, error) {
 	kind, ok := dns.StringToType[qtype]
 	if !ok {

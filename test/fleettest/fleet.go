@@ -18,7 +18,7 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// Soon bounds every wait. It is far more than needed, for machines that compile at the same time.
+// Soon bounds every wait. It is far longer than needed, because machines may compile at the same time.
 const Soon = 2 * time.Minute
 
 // Spec describes a member of a fleet.
@@ -26,18 +26,18 @@ type Spec struct {
 	Name, Zone, Region string
 	// DualStack gives Services IPv4 and IPv6 addresses.
 	DualStack bool
-	// Controllers runs a kube-controller-manager: Services with a selector get slices, owned objects are collected,
-	// deleted namespaces are emptied.
+	// Controllers runs a kube-controller-manager: Services with a selector get slices, owned objects are garbage-collected,
+	// and deleted namespaces are emptied.
 	Controllers bool
 	// Communities are passed to join.
 	Communities []string
-	// More is applied in addition to the rights of the processes.
+	// More is a manifest that is applied in addition to the rights of the processes.
 	More string
 	// Options are additional options of the API server and its etcd.
 	Options []kube.Option
 }
 
-// Fleet is a hub and its members as one test sees them: an error fails that test.
+// Fleet is a hub and its members, for use by one test: an error fails that test.
 type Fleet struct {
 	testing.TB
 	Hub     *Hub
@@ -45,8 +45,8 @@ type Fleet struct {
 	Dir     string
 }
 
-// New starts a fleet that ends with the test. Each member has joined, its agent and its CoreDNS run, and every member
-// sees all others as ready.
+// New starts a fleet that ends with the test. Each member has joined, its agent and its CoreDNS run, and it sees all others
+// as ready.
 func New(t *testing.T, specs ...Spec) *Fleet {
 	t.Helper()
 	SkipIfShort(t)
@@ -61,7 +61,7 @@ func New(t *testing.T, specs ...Spec) *Fleet {
 	return f.For(t)
 }
 
-// SkipIfShort skips a test that starts control planes, where -short is set.
+// SkipIfShort skips a test that starts control planes if -short is set.
 func SkipIfShort(t testing.TB) {
 	t.Helper()
 	if testing.Short() {
@@ -69,7 +69,8 @@ func SkipIfShort(t testing.TB) {
 	}
 }
 
-// launch starts a fleet that belongs to no test yet. On an error it also returns what it has started.
+// launch starts a fleet that belongs to no test yet. It returns the fleet even on an error, so that the caller can stop
+// what has started.
 func launch(ctx context.Context, dir string, specs []Spec) (*Fleet, error) {
 	f := Assemble(dir, specs)
 	err := f.Launch(ctx)
@@ -110,7 +111,7 @@ func (f *Fleet) Launch(ctx context.Context) error {
 	return poll.Within(ctx, Soon, func(context.Context) error { return f.allReady() })
 }
 
-// For returns the fleet for a test. If the test fails, its output gets the ends of the processes' logs.
+// For returns the fleet for a test. If the test fails, its output includes the ends of the processes' logs.
 func (f *Fleet) For(t testing.TB) *Fleet {
 	mine := &Fleet{TB: t, Dir: f.Dir, Hub: f.Hub.For(t)}
 	programs := []*fleet.Program{f.Hub.Process}
@@ -184,8 +185,8 @@ var namespaces struct {
 	n int
 }
 
-// Namespace makes a namespace for this test in every member and returns its name, which begins with the given one. What the
-// test exports from it is un-exported when the test ends.
+// Namespace makes a namespace for this test in every member and returns its name, which starts with the given name. When
+// the test ends, everything exported from it is un-exported.
 func (f *Fleet) Namespace(name string) string {
 	f.Helper()
 	name = Numbered(name)
@@ -195,7 +196,7 @@ func (f *Fleet) Namespace(name string) string {
 	return name
 }
 
-// Numbered returns a name that no other test has, nor another run of this one.
+// Numbered returns a name that no other test has, and no other run of this one.
 func Numbered(name string) string {
 	namespaces.Lock()
 	defer namespaces.Unlock()
@@ -203,7 +204,7 @@ func Numbered(name string) string {
 	return fmt.Sprintf("%s-%d", name, namespaces.n)
 }
 
-// Eventually waits until f returns nil for every member.
+// Eventually waits until ok returns nil for every member.
 func (f *Fleet) Eventually(ok func(*Member) error) {
 	f.Helper()
 	kube.Eventually(f, Soon, func() error {
@@ -217,7 +218,7 @@ func (f *Fleet) Eventually(ok func(*Member) error) {
 	})
 }
 
-// Took logs how long a step took, beside the 20 s that the Multi-Cluster Services conformance suite allows for such steps.
+// Took logs how long a step took. The Multi-Cluster Services conformance suite allows 20 s for such steps.
 func Took(t testing.TB, what string, since time.Time) {
 	t.Helper()
 	t.Logf("%s took %s", what, time.Since(since).Round(10*time.Millisecond))

@@ -19,13 +19,13 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// Hub is the hub: a bare API server, and beside it the process that watches heartbeats.
+// Hub is the hub: a bare API server, with the process that watches heartbeats beside it.
 type Hub struct {
 	Cluster
 	*fleet.Metrics // of the process
 	Process        *fleet.Program
 	Base           *fleet.Hub
-	// Options of the API server and its etcd.
+	// Options are additional options of the API server and its etcd.
 	Options []kube.Option
 }
 
@@ -33,7 +33,7 @@ func newHub(base *fleet.Hub) *Hub {
 	return &Hub{Cluster: Cluster{Cluster: &base.Cluster}, Metrics: &base.Metrics, Process: base.Process, Base: base}
 }
 
-// hubReleaseEnv names the release of Kubernetes that hubs run, if it isn't that of the members (CLUSTERSET_KUBE_RELEASE).
+// hubReleaseEnv names the Kubernetes release of hubs, if it differs from the members' release (CLUSTERSET_KUBE_RELEASE).
 const hubReleaseEnv = "CLUSTERSET_HUB_RELEASE"
 
 func (h *Hub) launch(ctx context.Context) error {
@@ -56,7 +56,7 @@ func (h *Hub) For(t testing.TB) *Hub {
 	return &mine
 }
 
-// Restart restarts the hub process as kubectl rollout restart would, with other flags.
+// Restart restarts the hub process with other flags, as kubectl rollout restart would.
 func (h *Hub) Restart(flags ...string) {
 	h.Helper()
 	running := h.Process.Running()
@@ -93,7 +93,7 @@ func (h *Hub) Records(member string) (names []string, err error) {
 	return names, err
 }
 
-// Recorded returns nil if the hub has the member's records of the service exactly when it should.
+// Recorded returns nil if the hub has records of the member's service and want is true, or has none and want is false.
 func (f *Fleet) Recorded(member, ns, service string, want bool) error {
 	names, err := f.Hub.Records(member)
 	if err != nil {

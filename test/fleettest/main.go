@@ -15,10 +15,10 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// root is the repository, from the folder of a package beside this one, in which its tests run.
+// root is the repository, relative to the folder of a package beside this one, in which that package's tests run.
 const root = "../.."
 
-// Long is set by make test-long: tests then run more rounds, with another seed in each run.
+// Long is set in make test-long: tests then run more rounds, with another seed in each run.
 var Long = os.Getenv("CLUSTERSET_LONG") != ""
 
 // workDir holds the binaries and the files of shared fleets. It is removed after the run.
@@ -27,9 +27,9 @@ var workDir string
 // Main is the TestMain of a package that starts fleets.
 func Main(m *testing.M) {
 	log.SetLogger(logr.Discard())                    // controller-runtime complains if it has no logger
-	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the API server warns of FQDN slices at every write
-	// A test that waits for its fleet occupies a slot, so there must be one for each. The number of fleets limits how many
-	// run.
+	rest.SetDefaultWarningHandler(rest.NoWarnings{}) // the API server warns about FQDN slices on every write
+	// A test that waits for its fleet occupies one of the parallel slots, so every test needs one. The number of fleets
+	// limits how many tests run.
 	flag.Parse()
 	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
 		_ = f.Value.Set("1000")
@@ -54,5 +54,5 @@ var Build = sync.OnceValue(func() error {
 	return err
 })
 
-// Binaries are those that Build builds.
+// Binaries returns the paths of the binaries that Build builds.
 func Binaries() fleet.Binaries { return fleet.BinariesIn(workDir) }

@@ -36,7 +36,7 @@ func newMember(dir string, number int, spec Spec) *Member {
 	return m.on(base)
 }
 
-// on returns the member with another agent, or another cluster.
+// on returns a copy of the member with another agent, or in another cluster.
 func (m *Member) on(base *fleet.Member) *Member {
 	other := *m
 	other.Cluster = Cluster{TB: m.TB, Cluster: &base.Cluster}
@@ -45,15 +45,15 @@ func (m *Member) on(base *fleet.Member) *Member {
 }
 
 func (m *Member) launch(ctx context.Context) error {
-	// Each member has its own ranges, so an address shows its cluster.
+	// Each member has its own ranges, so an address identifies its cluster.
 	cidrs := []string{fmt.Sprintf("10.%d.0.0/16", 100+m.Number)}
 	if m.Spec.DualStack {
 		cidrs = append(cidrs, fmt.Sprintf("fd00:%d::/112", 100+m.Number))
 	}
 	opts := []kube.Option{
 		kube.WithServiceCIDRs(cidrs...),
-		// As in OpenShift: an object's creator needs the right to delete its owner, or to update the owner's finalizers if
-		// the owner's deletion is to wait for it.
+		// As in OpenShift: changing an existing object's owners needs the right to delete that object. Setting
+		// blockOwnerDeletion needs the right to update the owner's finalizers.
 		kube.WithAPIServerArgs("--enable-admission-plugins=OwnerReferencesPermissionEnforcement"),
 	}
 	if m.Spec.Controllers {
@@ -137,13 +137,13 @@ func (m *Member) RestartAgent(flags ...string) {
 	m.StartAgent(flags...)
 }
 
-// Namespace makes a namespace for the time of the test. When the test ends it un-exports everything in it; without a
-// namespace controller the namespace itself stays.
+// Namespace makes a namespace for the test. When the test ends, everything in it is un-exported. Without a namespace
+// controller, the namespace itself stays.
 func (m *Member) Namespace(name string) {
 	m.Helper()
 	m.Apply("{apiVersion: v1, kind: Namespace, metadata: {name: " + name + "}}")
 	m.Cleanup(func() {
-		// Services first: their mark would create the ServiceExport again.
+		// Delete the Services first: a marked Service would get its ServiceExport back.
 		for _, all := range []client.Object{&corev1.Service{}, &mcsv1beta1.ServiceExport{}} {
 			if err := m.Client.DeleteAllOf(context.Background(), all, client.InNamespace(name), notImported); err != nil {
 				m.Errorf("clean up %s: %v", name, err)

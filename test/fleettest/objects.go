@@ -22,12 +22,12 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Imported is what a member has of an imported service. Fields are nil for missing objects.
+// Imported has a member's objects for an imported service. Fields are nil for missing objects.
 type Imported struct {
 	ServiceImport *mcsv1beta1.ServiceImport
 	Derived       *corev1.Service
 	Global        *fabedgev1alpha1.GlobalService
-	Slices        []discoveryv1.EndpointSlice // ours, for this service, by name
+	Slices        []discoveryv1.EndpointSlice // of the imported service, sorted by name
 }
 
 // Imported reads a service's imported objects.
@@ -61,7 +61,7 @@ func (m *Member) Imported(namespace, name string) (Imported, error) {
 	return i, errors.Join(errs...)
 }
 
-// Gone returns nil if nothing is left of an imported service.
+// Gone returns nil if no object of an imported service is left.
 func (m *Member) Gone(namespace, name string) error {
 	i, err := m.Imported(namespace, name)
 	if err != nil {
@@ -86,7 +86,7 @@ func (m *Member) Gone(namespace, name string) error {
 	return nil
 }
 
-// VIP returns a service's ClusterSetIP of a family in this cluster.
+// VIP waits until a service has a ClusterSetIP of the family in this cluster, and returns it.
 func (m *Member) VIP(namespace, name string, family corev1.IPFamily) string {
 	m.Helper()
 	var ip string
@@ -105,7 +105,7 @@ func (m *Member) VIP(namespace, name string, family corev1.IPFamily) string {
 	return ip
 }
 
-// ClusterIP returns the cluster IP of a family of a Service in this cluster.
+// ClusterIP returns a Service's cluster IP of the family in this cluster.
 func (m *Member) ClusterIP(namespace, name string, family corev1.IPFamily) string {
 	m.Helper()
 	var svc corev1.Service
@@ -134,7 +134,7 @@ func (m *Member) ExportIs(namespace, name string, kind mcsv1beta1.ServiceExportC
 	return nil
 }
 
-// ExportTo sets clusterset.dev/export-to of a ServiceExport, or removes it.
+// ExportTo sets a ServiceExport's annotation clusterset.dev/export-to, or removes it if to is nil.
 func (m *Member) ExportTo(namespace, name string, to *string) error {
 	e := &mcsv1beta1.ServiceExport{}
 	e.Namespace, e.Name = namespace, name
@@ -145,7 +145,7 @@ func (m *Member) ExportTo(namespace, name string, to *string) error {
 	return m.Client.Patch(context.Background(), e, client.RawPatch(types.MergePatchType, patch))
 }
 
-// HasEvent returns nil if there is an Event with the reason about the object, and its note contains the words.
+// HasEvent returns nil if the object has an Event with that reason whose note contains all the words.
 func (c *Cluster) HasEvent(kind, namespace, name, reason string, words ...string) error {
 	var events eventsv1.EventList
 	if err := c.List(&events); err != nil {
@@ -172,7 +172,7 @@ func FamilyOf(ip string) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// NameTaken returns nil if the agent's metric says that its name is taken.
+// NameTaken returns nil if the agent's metric for a taken name has the wanted value.
 func (m *Member) NameTaken(want float64) error {
 	taken, err := m.Metrics.Sum("clusterset_exporter_name_taken")
 	if err == nil && taken != want {

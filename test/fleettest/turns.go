@@ -10,16 +10,16 @@ import (
 	"time"
 )
 
-// turns are the numbers of the fleets of a name that no test uses at the moment.
+// turns has a channel for each fleet name, with the numbers of the fleets that no test is using.
 var turns sync.Map
 
-// atOnce limits how many fleets the tests of a package use at a time. go test runs two packages at a time, and more than four busy
-// fleets are too much for two processors: API servers then don't start within their time.
+// atOnce limits how many fleets the tests of a package use at a time. go test runs two packages at a time. More than four busy
+// fleets are too much for two processors: API servers then don't start in time.
 var atOnce = make(chan struct{}, 3)
 
-// takeTurn waits until one of the n fleets of that name is free, reserves it until the test has ended, and returns its
-// number. Tests that use different fleets run at the same time, because they mostly wait. A test registers the cleanup of
-// its fleet later, so it runs before the fleet is released.
+// takeTurn waits until one of the fleets of that name is free, reserves it until the test has ended, and returns its number. Tests
+// that use different fleets run at the same time, because they mostly wait. The test's own cleanups are registered later, so they
+// run before the fleet is released.
 func takeTurn(t *testing.T, name string, fleets int) int {
 	t.Helper()
 	t.Parallel()
@@ -44,7 +44,7 @@ func Alone(t *testing.T) {
 	takeTurn(t, "", 1)
 }
 
-// shared are the fleets that several tests use. The first test starts them.
+// shared has the fleets that several tests use. The first test of a fleet starts it.
 var shared sync.Map
 
 type sharedFleet struct {
@@ -53,7 +53,7 @@ type sharedFleet struct {
 	err   error
 }
 
-// Shared returns one of the n fleets of that name once it is this test's turn. The first call for a fleet starts it.
+// Shared waits for the test's turn and returns one of the fleets of that name. The first call for a fleet starts it.
 func Shared(t *testing.T, name string, fleets int, specs ...Spec) *Fleet {
 	t.Helper()
 	SkipIfShort(t)

@@ -11,11 +11,12 @@ import (
 	"testing"
 )
 
-// handedOut are the ports that Find returned. The first caller may not listen yet when the next one asks.
+// handedOut are the ports that Find has returned. A caller may not listen yet when the next one asks.
 var handedOut sync.Map
 
 // Find returns a port of 127.0.0.1 that is free for UDP and TCP: the first free one of those wanted, or any other. It
-// searches below the range that the kernel uses for outgoing connections: the control planes have hundreds.
+// chooses other ports below the range that the kernel uses for outgoing connections, because the control planes have
+// hundreds of those.
 func Find(wanted ...string) (string, error) {
 	candidates := slices.DeleteFunc(slices.Clone(wanted), func(port string) bool { return port == "" })
 	for range 100 {

@@ -1,4 +1,4 @@
-// Package hubtest runs the hub process's controllers in a test, on a real API server.
+// Package hubtest runs the hub process's controllers in a test, against a real API server.
 package hubtest
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Admin installs our CRDs on a hub and returns its administrator's client.
+// Admin installs this project's CRDs on a hub and returns its administrator's client.
 func Admin(t *testing.T, plane *kube.ControlPlane) client.Client {
 	t.Helper()
 	if err := join.InstallHubCRDs(t.Context(), plane.Config()); err != nil {
@@ -32,7 +32,7 @@ func Admin(t *testing.T, plane *kube.ControlPlane) client.Client {
 	return admin
 }
 
-// Account gives the hub process's account rights (see fleet.Rights), and returns the configuration with which it has only these.
+// Account grants rights (see fleet.Rights) to the hub process's account, and returns a client configuration that has only these.
 func Account(t *testing.T, plane *kube.ControlPlane, rights ...string) *rest.Config {
 	t.Helper()
 	for _, of := range rights {

@@ -1,3 +1,3 @@
-// Package metrics holds the test that docs/metrics.md lists every metric of the processes. It is a separate package because
-// no program links both the plugin and the controllers.
+// Package metrics tests that docs/metrics.md lists every metric of the processes. It is a separate package because no
+// program links both the plugin and the controllers.
 package metrics

@@ -31,7 +31,7 @@ dashboards (` + "`metrics.dashboards.enabled`" + `).
 Series with known labels exist from the start, with the value 0. No label holds a query's name, a service or an address.
 `
 
-// buildInfo is registered by the program, for each of its parts.
+// buildInfo is registered by the clusterset program, not by its agent and hub packages.
 var buildInfo = []prometheus.Collector{version.Metric("clusterset")}
 
 // sections are the parts of the page, one for each process.
@@ -53,7 +53,7 @@ var sections = []struct {
 	{"The hub process", "On `--metrics-bind-address`, `:8080`, together with those of controller-runtime. Only one of several replicas works.", slices.Concat(hub.Collectors(), buildInfo)},
 }
 
-// docs/metrics.md is what the code says. UPDATE=1 rewrites it.
+// docs/metrics.md matches the code. UPDATE=1 rewrites it.
 func TestPageIsFresh(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(head)
@@ -67,7 +67,7 @@ func TestPageIsFresh(t *testing.T) {
 	page.Fresh(t, "../../docs/metrics.md", b.String())
 }
 
-// The plugin's README is a page like those of CoreDNS's plugins, and names every metric with its labels.
+// The plugin's README has the form of CoreDNS's plugin pages, and names every metric with its labels.
 func TestPluginReadmeNamesEveryMetric(t *testing.T) {
 	readme, err := os.ReadFile("../../plugin/README.md")
 	if err != nil {
@@ -90,7 +90,7 @@ type metric struct {
 	labels           []string // in backquotes
 }
 
-// descRE is how a *prometheus.Desc prints itself, which is the only way to learn what it holds.
+// descRE matches the text of a *prometheus.Desc, which offers no other access to its fields.
 var descRE = regexp.MustCompile(`^Desc\{fqName: ("(?:[^"\\]|\\.)*"), help: ("(?:[^"\\]|\\.)*"), .*variableLabels: \{([^}]*)\}\}$`)
 
 func describe(t *testing.T, c prometheus.Collector) metric {
@@ -118,7 +118,7 @@ func describe(t *testing.T, c prometheus.Collector) metric {
 func kindOf(t *testing.T, c prometheus.Collector) string {
 	t.Helper()
 	switch c.(type) {
-	case *prometheus.GaugeVec, prometheus.Gauge: // before Counter, whose methods a Gauge has too
+	case *prometheus.GaugeVec, prometheus.Gauge: // before Counter, because a Gauge has all methods of a Counter
 		return "gauge"
 	case *prometheus.CounterVec, prometheus.Counter:
 		return "counter"

@@ -1,4 +1,4 @@
-// Package page holds files to what code says now: documents that are generated from it, and outputs that tests expect.
+// Package page compares files with what the code produces now: generated documents, and outputs that tests expect.
 package page
 
 import (
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Fresh fails the test if the file isn't the text, and shows the lines that only one of them has. With UPDATE in the
-// environment, as make generate sets it for documents, it writes the file instead.
+// Fresh fails the test if the file's content isn't text, and logs the lines that only one of them has. If UPDATE is set in
+// the environment, it writes the file instead. make generate sets UPDATE for documents.
 func Fresh(t testing.TB, path, text string) {
 	t.Helper()
 	if os.Getenv("UPDATE") != "" {
@@ -33,7 +33,7 @@ func Fresh(t testing.TB, path, text string) {
 	}
 }
 
-// missing returns the lines of one text that the other doesn't have.
+// missing returns the lines of from that in doesn't have.
 func missing(from, in string) []string {
 	has := map[string]bool{}
 	for line := range strings.Lines(in) {

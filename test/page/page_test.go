@@ -17,7 +17,7 @@ func TestFreshWritesWhatItThenAccepts(t *testing.T) {
 	Fresh(t, path, "a\nb\n")
 }
 
-// witness notes that a test would have failed.
+// witness records whether a test would have failed.
 type witness struct {
 	testing.TB
 	failed bool

@@ -1,5 +1,5 @@
-// Package poll waits for what tests, benchmarks and the demo can only ask for again and again. It needs no testing.TB; tests
-// use kube.Eventually.
+// Package poll waits for conditions that tests, benchmarks and the demo can't watch. It needs no testing.TB; tests use
+// kube.Eventually.
 package poll
 
 import (
@@ -12,8 +12,8 @@ import (
 // interval is short enough that polling adds little to a test, and long enough to leave two cores to the servers.
 const interval = 50 * time.Millisecond
 
-// Until calls f until it returns nil or ctx ends, and then returns why ctx has ended and f's last error, which should say what
-// is wrong with the observed state. It calls f at least once.
+// Until calls f until it returns nil or a [Permanent] error, or until ctx ends. It then returns why ctx has ended together
+// with f's last error, which should say what is wrong with the observed state. It calls f at least once.
 func Until(ctx context.Context, f func(context.Context) error) error {
 	var last error
 	for {

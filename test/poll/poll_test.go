@@ -13,7 +13,7 @@ func TestWithinSaysWhyItGaveUp(t *testing.T) {
 		err := Within(t.Context(), time.Minute, func(ctx context.Context) error {
 			if deadline, _ := ctx.Deadline(); time.Until(deadline) < 30*time.Second {
 				<-ctx.Done()
-				return ctx.Err() // as any call under way does when time is up
+				return ctx.Err() // like any call that the deadline interrupts
 			}
 			return errors.New("no answer")
 		})

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 )
 
-// LogSince returns the last lines of a log from an offset on, preceded by its name.
+// LogSince returns the last lines that a log has after an offset, preceded by the file's name.
 func LogSince(path string, from int64, lines int) string {
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -5,20 +5,20 @@ import (
 	"sync"
 )
 
-// Output is what processes have written so far. It is safe for concurrent use.
+// Output collects what processes write. It is safe for concurrent use.
 type Output struct {
 	mu   sync.Mutex
 	text strings.Builder
 }
 
-// Write appends.
+// Write implements [io.Writer].
 func (o *Output) Write(p []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.text.Write(p)
 }
 
-// String returns all of it.
+// String returns everything written so far.
 func (o *Output) String() string {
 	o.mu.Lock()
 	defer o.mu.Unlock()

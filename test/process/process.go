@@ -1,5 +1,5 @@
-// Package process starts and ends the programs of tests, benchmarks and the demo. Every process ends with this one at the
-// latest, even if this one is killed.
+// Package process starts and ends the programs of tests, benchmarks and the demo. Each process ends when this one does, at
+// the latest, even if this one is killed.
 package process
 
 import (
@@ -15,10 +15,10 @@ import (
 	"github.com/clusterset/clusterset/test/poll"
 )
 
-// Process is one run of a program. A nil one has never run.
+// Process is one run of a program. A nil *Process has never run.
 type Process struct {
 	cmd    *exec.Cmd
-	exited chan struct{} // closed once it has ended and Wait has returned
+	exited chan struct{} // closed once the process has ended and Wait has returned
 }
 
 // Start starts cmd in its own process group. The command's context should outlive the process.
@@ -50,13 +50,13 @@ func StartWithLog(cmd *exec.Cmd, log string) (*Process, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = out.Close() }() // the child has its own
+	defer func() { _ = out.Close() }() // the child has its own descriptor
 	cmd.Stdout, cmd.Stderr = out, out
 	return Start(cmd)
 }
 
-// StartFor starts cmd for a test: it is killed when the test ends. If the test has failed, its output has about and what the
-// process wrote.
+// StartFor starts cmd for a test and kills it when the test ends. If the test has failed, it logs about and the process's
+// output.
 func StartFor(t testing.TB, cmd *exec.Cmd, about string) (*Process, *Output) {
 	t.Helper()
 	output := &Output{}
@@ -74,7 +74,7 @@ func StartFor(t testing.TB, cmd *exec.Cmd, about string) (*Process, *Output) {
 	return p, output
 }
 
-// CombinedOutput is the command's method of that name. When the command's context ends, its children end too.
+// CombinedOutput is [exec.Cmd.CombinedOutput], except that the command's children end too when its context ends.
 func CombinedOutput(cmd *exec.Cmd) ([]byte, error) {
 	cmd.SysProcAttr = WithoutOrphans()
 	cmd.Cancel = func() error { return killGroup(cmd) }
@@ -93,7 +93,7 @@ func (p *Process) Await(ctx context.Context, limit time.Duration, up func(contex
 	})
 }
 
-// Running says whether the process runs.
+// Running reports whether the process is running.
 func (p *Process) Running() bool {
 	if p == nil {
 		return false
@@ -109,7 +109,7 @@ func (p *Process) Running() bool {
 // Exited is closed when the process has ended.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
-// PID is the process's number; 0 if it has never run.
+// PID returns the process ID, or 0 if the process has never run.
 func (p *Process) PID() int {
 	if p == nil {
 		return 0
@@ -117,7 +117,7 @@ func (p *Process) PID() int {
 	return p.cmd.Process.Pid
 }
 
-// Signal sends a signal to the process; [os.ErrProcessDone] if it doesn't run.
+// Signal sends a signal to the process. It returns [os.ErrProcessDone] if the process isn't running.
 func (p *Process) Signal(sig os.Signal) error {
 	if !p.Running() {
 		return os.ErrProcessDone
@@ -125,7 +125,8 @@ func (p *Process) Signal(sig os.Signal) error {
 	return p.cmd.Process.Signal(sig)
 }
 
-// Stop asks the process to end, kills it if it hasn't ended within grace, and returns its exit code; -1 if a signal ended it.
+// Stop asks the process to end, kills it if it hasn't ended within grace, and returns its exit code, or -1 if a signal ended
+// it.
 func (p *Process) Stop(grace time.Duration) int {
 	if p == nil {
 		return 0
@@ -143,7 +144,7 @@ func (p *Process) Stop(grace time.Duration) int {
 
 // Kill ends the process and its group with SIGKILL.
 func (p *Process) Kill() {
-	if p.Running() { // else its number may belong to another process by now
+	if p.Running() { // otherwise its ID may belong to another process by now
 		_ = killGroup(p.cmd)
 		<-p.exited
 	}

@@ -8,19 +8,19 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// backend is one address with everything that ranks it.
+// backend is one address with everything that determines its rank.
 type backend struct {
 	part     Part
 	address  string
 	zone     string // its own, or its cluster's
 	hostname string
 	ready    bool
-	// stands says that the address is a ClusterIP, which represents the whole cluster.
+	// stands means that the address is a ClusterIP, which represents the whole cluster.
 	stands bool
-	ports  map[mergedPort]int32 // where the address listens, for the service's ports
+	ports  map[mergedPort]int32 // the port on which the address listens, for each of the service's ports
 }
 
-// host is the endpoint's own name in a service (A5, A6 of docs/spec/answers.md).
+// host returns the endpoint's own name in a service (A5, A6 of docs/spec/answers.md).
 func (b backend) host(service string) string {
 	hostname := b.hostname
 	if hostname == "" {
@@ -35,7 +35,7 @@ func (b backend) host(service string) string {
 	return hostname + "." + b.part.Name + "." + service
 }
 
-// backends are a part's endpoints, ready or not (C4 of docs/spec/control-plane.md).
+// backends returns a part's endpoints, ready or not (C4 of docs/spec/control-plane.md).
 func (p Part) backends(ports []mergedPort) []backend {
 	var all []backend
 	for _, s := range p.slices {
@@ -69,7 +69,7 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// best are the backends of the best tier, by the default policy, with drained clusters last (A22, A25).
+// best returns the backends of the best tier by the default policy, with drained clusters last (A22, A25).
 func (z *Zone) best(all []backend) []backend {
 	for _, drained := range []bool{false, true} {
 		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {
@@ -87,7 +87,7 @@ func (z *Zone) best(all []backend) []backend {
 	return nil
 }
 
-// sameZone is A26 for zones, and A29.
+// sameZone implements A26 for zones, and A29.
 func (z *Zone) sameZone(b backend) bool {
 	if b.stands && b.part.Name == z.at.Cluster {
 		return true
@@ -96,7 +96,7 @@ func (z *Zone) sameZone(b backend) bool {
 	return z.at.Zone != "" && z.at.Zone == b.zone && !contradicted
 }
 
-// sameRegion is A26 for regions.
+// sameRegion implements A26 for regions.
 func (z *Zone) sameRegion(b backend) bool {
 	return z.at.Region != "" && z.at.Region == b.part.Region
 }

@@ -19,11 +19,11 @@ type doubt struct {
 	qtype  string
 }
 
-// Zones are those that servers are asked about.
+// Zones are the zones that servers are asked about.
 var Zones = []string{"clusterset.local", "global"}
 
-// Check returns nil once every server answers every question as the oracle does, and no object of an un-exported service is
-// left.
+// Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is
+// left, and the conditions and the credentials' rights are right.
 func (r *Run) Check() error {
 	w, err := r.Observe()
 	if err != nil {
@@ -50,7 +50,7 @@ func (r *Run) Check() error {
 	return errors.Join(r.leftovers(w), w.conditions(), r.readable(w))
 }
 
-// everything is every question for every server.
+// everything returns every question for every server.
 func (r *Run) everything(w *World) []doubt {
 	var all []doubt
 	for _, name := range r.questions(w) {
@@ -63,7 +63,7 @@ func (r *Run) everything(w *World) []doubt {
 	return all
 }
 
-// compare asks questions and returns those with a wrong answer, with an error about the first few. It stops when it has
+// compare asks questions and returns those with a wrong answer, and an error about the first few. It stops when it has
 // found enough of them.
 func (r *Run) compare(w *World, oracle []map[string]*Zone, all []doubt, enough int) ([]doubt, error) {
 	var mu sync.Mutex
@@ -140,7 +140,7 @@ func ReplyText(reply *dns.Msg) string {
 	return answerText(answer, additional)
 }
 
-// describe says what the clusters export under a name.
+// describe lists what the clusters export under a name.
 func (w *World) describe(name string) string {
 	var b strings.Builder
 	for _, key := range w.Keys() {

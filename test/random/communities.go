@@ -13,7 +13,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// exportEverywhere has all clusters export two services of a namespace, so that there is something to see from the start.
+// exportEverywhere exports two services of a namespace from all clusters, so that there is something to see from the start.
 func (s *Script) exportEverywhere(namespace string) {
 	for cluster := range s.set.clusters {
 		for n := range 2 {
@@ -34,7 +34,7 @@ func (s *Script) createExported(c cell) {
 	s.export(c, state)
 }
 
-// changeSight changes which exports clusters see: by the communities of a cluster, or by the annotation of an export.
+// changeSight changes which exports clusters see, through the communities of a cluster or the annotation of an export.
 func (s *Script) changeSight() {
 	c, state := s.cell()
 	for tries := 0; state.kind == "" && tries < 100; tries++ {
@@ -45,7 +45,7 @@ func (s *Script) changeSight() {
 		return
 	}
 	to := s.exportTo()
-	if marked := state.mark != ""; marked != (s.IntN(5) == 0) { // now and then the other one
+	if marked := state.mark != ""; marked != (s.IntN(5) == 0) { // usually the object that causes the export, sometimes the other one
 		state.to = to
 		s.add(apply(c, state.serviceManifest(c)), "Service %s is for %s", c, toText(to))
 		return
@@ -53,7 +53,7 @@ func (s *Script) changeSight() {
 	s.add(func(r *Run) error { return r.exportTo(c, to) }, "ServiceExport %s is for %s", c, toText(to))
 }
 
-// move puts a cluster into one more community, takes it out of one, puts it from one into another, or into none.
+// move adds a cluster to a community, removes it from one, moves it from one to another, or removes it from all.
 func (s *Script) move() {
 	cluster := s.IntN(len(s.set.clusters))
 	in := slices.Clone(s.in[cluster])
@@ -71,7 +71,7 @@ func (s *Script) move() {
 	s.put(cluster, in)
 }
 
-// gather puts every cluster into the communities of its specification, in the order of docs/operations.md.
+// gather puts every cluster into the communities of its Spec, in the order of docs/operations.md.
 func (s *Script) gather() {
 	for cluster, spec := range s.set.clusters {
 		s.put(cluster, append([]string{"default"}, spec.Communities...))
@@ -81,7 +81,7 @@ func (s *Script) gather() {
 	}
 }
 
-// disband takes every cluster out of all communities, in the order of the same page.
+// disband removes every cluster from all communities, in the order of the same page.
 func (s *Script) disband() {
 	for cluster := range s.set.clusters {
 		if in := s.in[cluster]; !slices.Contains(in, "default") {
@@ -103,7 +103,7 @@ func (r *Run) Put(cluster int, in []string) error {
 	return r.patchMember(cluster, map[string]any{"communities": in})
 }
 
-// drain sets a cluster's drain on the hub.
+// drain sets or clears a cluster's drain on the hub.
 func (r *Run) drain(cluster int, drain bool) error {
 	return r.patchMember(cluster, map[string]any{"drain": drain})
 }
@@ -119,7 +119,7 @@ func (r *Run) patchMember(cluster int, spec map[string]any) error {
 	return r.Hub.Client.Patch(context.Background(), mc, client.RawPatch(types.MergePatchType, patch))
 }
 
-// ExportTo returns a value of clusterset.dev/export-to at random; nil: none.
+// exportTo returns a random value for clusterset.dev/export-to, or nil for none.
 func (s *Script) exportTo() *string {
 	to := ""
 	switch s.IntN(8) {
@@ -138,7 +138,7 @@ func (s *Script) exportTo() *string {
 	return &to
 }
 
-// ExportTo annotates a ServiceExport, a user's or that of a mark, if there is one.
+// exportTo annotates a ServiceExport if there is one, whether a user or a mark created it.
 func (r *Run) exportTo(c cell, to *string) error {
 	return client.IgnoreNotFound(r.Members[c.cluster].ExportTo(c.namespace, c.name, to))
 }

@@ -1,7 +1,6 @@
-// Package random does what users do in a fleet (test/fleettest), in random order, while processes are killed and started again.
-// Its parts: a Script of operations, which follows from a seed; the oracle, which computes from the users' objects what every
-// name must answer; and the check, which compares that with the answers, the conditions and what is left over. test/chaos uses
-// them too.
+// Package random tests a fleet (test/fleettest) with random user operations, while processes are killed and started again. A
+// Script of operations follows from a seed. The oracle computes from the users' objects what every name must answer. The check
+// compares that with the answers, the conditions and what is left over. test/chaos uses these parts too.
 //
-// With CLUSTERSET_LONG=1 the runs are longer, with a different seed each time.
+// With CLUSTERSET_LONG=1, the runs are longer and use a different seed each time.
 package random

@@ -17,8 +17,8 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// leftovers returns an error about one of our objects that belongs to a service nobody exports, or not to that cluster (C5, C18, C19, C30 of
-// docs/spec/control-plane.md).
+// leftovers returns an error if the importer's objects are left for a service that nobody exports to that cluster, or a cluster's
+// records are left on the hub for a service that it doesn't export (C5, C18, C19, C30 of docs/spec/control-plane.md).
 func (r *Run) leftovers(w *World) error {
 	var left []string
 	for i, m := range r.Members {

@@ -18,8 +18,8 @@ import (
 )
 
 // The oracle computes what every name must answer in a random run. It follows docs/spec/answers.md and
-// docs/spec/control-plane.md, whose rules the comments of these files cite. It uses nothing of internal/merge,
-// internal/index or similar packages, and reads only what users made in the members, never what was sent between them: so it
+// docs/spec/control-plane.md. Comments in these files cite their rules. The oracle uses nothing of internal/merge,
+// internal/index or similar packages. It reads only what users made in the members, never what was sent between them, so it
 // also notices a record that got lost on the way.
 //
 // It can't compute the ClusterSetIP, because the API server chooses it (D27 of docs/spec/data-path.md). It reads it from the
@@ -33,19 +33,19 @@ type World struct {
 // View is everything that the users of one cluster have made.
 type View struct {
 	fleettest.Spec
-	Drained    bool // or suspected
+	Drained    bool // or Suspect
 	Expired    bool
-	In         []string // communities, as its MemberCluster names them
-	tooOld     bool     // its agent knows no communities
+	In         []string // the communities in its MemberCluster
+	tooOld     bool     // its agent's version has no communities
 	namespaces map[string]bool
 	services   map[types.NamespacedName]*corev1.Service
 	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
 	slices     map[types.NamespacedName][]discoveryv1.EndpointSlice
-	// derived are the Services that carry ClusterSetIPs, by the service they represent.
+	// derived are the Services with ClusterSetIPs, by the service that they represent.
 	derived map[types.NamespacedName]*corev1.Service
 }
 
-// Observe reads the world.
+// Observe reads the world's current state.
 func (r *Run) Observe() (*World, error) {
 	w := &World{}
 	for _, m := range r.Members {
@@ -106,7 +106,7 @@ func (c *View) read(m *fleettest.Member, ns string) error {
 	return nil
 }
 
-// marksHonoured returns an error while a marked Service has no ServiceExport, or a ServiceExport is left over from a removed
+// marksHonoured returns an error if a marked Service has no ServiceExport, or if a ServiceExport is left over from a removed
 // mark (C1).
 func (w *World) marksHonoured() error {
 	const mark = "fabedge.io/global-service"
@@ -118,7 +118,7 @@ func (w *World) marksHonoured() error {
 		}
 		for key, e := range c.exports {
 			if e.Labels[userLabel] != "" {
-				continue // a user's
+				continue // a user created it
 			}
 			owner, s := metav1.GetControllerOf(e), c.services[key]
 			switch {
@@ -140,7 +140,7 @@ type Part struct {
 	service *corev1.Service
 	since   metav1.Time
 	slices  []discoveryv1.EndpointSlice
-	to      []string // whom the export is for, where only is set
+	to      []string // the clusters and communities that the export is for, if only is set
 	only    bool
 }
 
@@ -175,12 +175,12 @@ func (w *World) Keys() []types.NamespacedName {
 
 func (p Part) headless() bool { return p.service.Spec.ClusterIP == "None" }
 
-// has says whether the cluster's own Service has this port with the same number.
+// has reports whether the cluster's own Service has this port with the same number.
 func (p Part) has(port mergedPort) bool {
 	return slices.ContainsFunc(p.service.Spec.Ports, port.is)
 }
 
-// mergedPort is a port of the service that all parts form together.
+// mergedPort is a port of the service that all parts add up to.
 type mergedPort struct {
 	name     string // in DNS
 	original string // in the clusters that have it
@@ -192,10 +192,10 @@ func (m mergedPort) is(q corev1.ServicePort) bool {
 	return m.original == q.Name && m.protocol == q.Protocol && m.number == q.Port
 }
 
-// label is the port's name in DNS.
+// label returns the first labels of the port's name in DNS, such as "_http._tcp".
 func (m mergedPort) label() string { return "_" + m.name + "._" + strings.ToLower(string(m.protocol)) }
 
-// mergedPorts are the ports of C13, with the names of C14.
+// mergedPorts returns the ports by C13, with their names by C14.
 func mergedPorts(parts []Part) []mergedPort {
 	var all []mergedPort
 	for _, p := range parts {
@@ -215,7 +215,7 @@ func mergedPorts(parts []Part) []mergedPort {
 	return all
 }
 
-// sharedFamilies are those of C15.
+// sharedFamilies returns the IP families by C15.
 func sharedFamilies(parts []Part) []corev1.IPFamily {
 	var shared []corev1.IPFamily
 	for _, f := range parts[0].service.Spec.IPFamilies {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// questions are all names that exist, and all that could ever have existed.
+// questions returns all names that exist, and all that could ever have existed.
 func (r *Run) questions(w *World) []string {
 	names := map[string]bool{}
 	for _, zone := range Zones {
@@ -33,7 +33,7 @@ func (r *Run) questions(w *World) []string {
 	return slices.Sorted(maps.Keys(names))
 }
 
-// below are the names that a service can have below its own.
+// below returns the names that a service can have below its own.
 func (r *Run) below() []string {
 	names := []string{"_tcp", "_udp", "_sctp", "other", "pod-0.other", "_http._sctp"}
 	for _, set := range append(portSets, []servicePort{{"tcp-80", "TCP", 80}}) {

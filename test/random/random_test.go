@@ -8,15 +8,14 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// TestRandomRun does what users do in three clusters, in random order, while agents, the hub process and DNS servers are
-// killed with SIGKILL and started again. At the end every server must answer every name that could ever have existed as the
-// oracle says (oracle.go), which reads only the members' own objects. Then everything is removed, and nothing
-// may be left.
+// TestRandomRun does what users do in three clusters, in random order, while agents, the hub process and DNS servers are killed with
+// SIGKILL and started again. At the end, every server must answer every name that could ever have existed as the oracle (oracle.go)
+// computes it from the members' own objects alone. Then everything is removed, and nothing may be left.
 //
-// make test runs a short script of one seed; make test-long runs 200 operations with another seed each time.
+// make test runs a short script with one seed; make test-long runs 200 operations with another seed each time.
 //
-// The script continues while processes start and writes are under way, so the timing differs between two runs of a seed; the
-// result must not.
+// The script continues while processes start and writes are under way. So the timing differs between two runs of a seed, but the result
+// must not.
 func TestRandomRun(t *testing.T) {
 	play(t, setup{
 		clusters: []fleettest.Spec{
@@ -24,17 +23,17 @@ func TestRandomRun(t *testing.T) {
 			{Name: "shijiazhuang", Zone: "hebei", Region: "north"},
 			{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true},
 		},
-		// Locations without a cluster: one in a zone without a region, and one without either.
+		// Locations that no cluster has: one with a zone but no region, and one with neither.
 		elsewhere:  []fleet.Location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}},
 		names:      5,
 		operations: 60,
 	})
 }
 
-// TestCommunities is such a run with five clusters in overlapping communities. The script also moves clusters between communities, once
-// the whole set out of them and back, and limits exports to some clusters. Each server must answer what the exports that its cluster
-// sees make together, and with a cluster's own credentials the hub must show the records of the clusters that it shares a community
-// with, and of no others.
+// TestCommunities is such a run with five clusters in overlapping communities. The script also moves clusters between communities (once
+// all clusters leave theirs and return), and limits exports to some clusters. Each server's answers must be those of the exports that
+// its cluster sees, merged. With a cluster's own credentials, the hub must show the records of exactly the clusters that share a
+// community with it.
 func TestCommunities(t *testing.T) {
 	play(t, setup{
 		clusters: []fleettest.Spec{
@@ -50,7 +49,7 @@ func TestCommunities(t *testing.T) {
 	})
 }
 
-// play starts the clusters and runs one script on them, or as many as runsEnv says.
+// play starts the clusters and runs one script for each seed.
 func play(t *testing.T, set setup) {
 	t.Helper()
 	seed, runs := Seeds(t)
@@ -70,7 +69,7 @@ func play(t *testing.T, set setup) {
 			r := &Run{Fleet: f.For(t), Script: newScript(set, seed+i, int(i)), Servers: servers}
 			r.run()
 		}) {
-			return // the next run would begin with what this one left
+			return // the next run would start with this one's leftovers
 		}
 	}
 }

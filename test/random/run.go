@@ -24,10 +24,9 @@ import (
 const (
 	// fixedSeed is the seed of make test.
 	fixedSeed = 20261122
-	// seedEnv repeats a run: the same seed does the same operations and kills the same processes between the same
-	// operations.
+	// seedEnv sets the seed, to repeat a run: the same seed yields the same operations, and the same kills between them.
 	seedEnv = "CLUSTERSET_SEED"
-	// runsEnv is the number of runs, of this seed and the following ones.
+	// runsEnv is the number of runs. They use this seed and the following ones.
 	runsEnv = "CLUSTERSET_RUNS"
 
 	// Converge bounds the time from the last operation until the answers are right. It allows for the longest retry delays,
@@ -64,16 +63,16 @@ type Server struct {
 	At     fleet.Location
 }
 
-// Run is one script run on a fleet.
+// Run is the run of one script on a fleet.
 type Run struct {
 	*fleettest.Fleet
 	Script  *Script
 	Servers []Server
-	// suspects are the questions that were last answered wrongly. They are asked first, because most are still wrong.
+	// suspects are the questions whose last answer was wrong. They are asked first, because most are still wrong.
 	suspects []doubt
-	// Brief leaves out the questions that must have no answer.
+	// Brief leaves out the questions about services that don't exist, which must have no answer.
 	Brief bool
-	// TooOld is a cluster whose agent is of a version before communities, so that the hub doesn't enforce them.
+	// TooOld names a cluster whose agent's version is older than communities, so that the hub doesn't enforce them.
 	TooOld string
 }
 
@@ -96,7 +95,7 @@ func (r *Run) run() {
 	fleettest.Took(r, "until nothing was left it", began)
 }
 
-// Play does the script's operations.
+// Play performs the script's operations.
 func (r *Run) Play() {
 	r.Helper()
 	for _, op := range r.Script.operations {
@@ -121,7 +120,7 @@ func (r *Run) rest() error {
 	return nil
 }
 
-// Processes are those that the script can kill, as many as setup.processes says.
+// Processes returns the processes that the script can kill. Their number is setup.processes.
 func (r *Run) Processes() []*fleet.Program {
 	all := []*fleet.Program{r.Hub.Process}
 	for _, m := range r.Members {

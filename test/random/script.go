@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// Script is the sequence of steps of one run. It follows from the seed alone and doesn't look anything up, so a failed seed
-// repeats the same steps.
+// Script is the sequence of steps of one run. It follows from the seed alone and looks nothing up, so a failed seed repeats the
+// same steps.
 type Script struct {
 	*rand.Rand
 	seed       uint64
@@ -20,27 +20,28 @@ type Script struct {
 	cells      map[cell]*serviceState
 	missing    map[place]bool   // namespaces that a cluster doesn't have
 	in         map[int][]string // the communities that each cluster is in
-	down       map[int]bool     // by the process's number
+	down       map[int]bool     // by process number
 	operations []operation
 	kills      int
 }
 
-// setup is what a script is for.
+// setup is the fleet that a script is for, and the script's size.
 type setup struct {
 	clusters []fleettest.Spec
-	// elsewhere are the locations of additional DNS servers; each cluster has one at its own. The first reads the second cluster's
-	// objects, and so on.
+	// elsewhere are the locations of additional DNS servers, besides the one in each cluster. The first additional server reads
+	// the second cluster's objects, and so on.
 	elsewhere []fleet.Location
-	// communities are those that clusters can be put into. Without any, no operation changes which exports a cluster sees.
+	// communities are the communities that clusters can be put into. Without any, no operation changes which exports a cluster
+	// sees.
 	communities []string
-	names       int // of services in each namespace
+	names       int // how many names services have in each namespace
 	operations  int
 }
 
-// processes is how many processes can be killed.
+// processes returns how many processes can be killed.
 func (s setup) processes() int { return 1 + 2*len(s.clusters) + len(s.elsewhere) }
 
-// operation is one step of the script, and its description.
+// operation is one step of the script, with its description.
 type operation struct {
 	text string
 	do   func(*Run) error
@@ -61,7 +62,7 @@ func (c cell) String() string {
 	return fmt.Sprintf("%s/%s in cluster %d", c.namespace, c.name, c.cluster)
 }
 
-// newScript writes the script of a seed. The run's number separates the namespaces of several runs in one fleet.
+// newScript returns the script for a seed. The run's number separates the namespaces of several runs in one fleet.
 func newScript(set setup, seed uint64, run int) *Script {
 	s := &Script{
 		Rand: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
@@ -107,7 +108,7 @@ func newScript(set setup, seed uint64, run int) *Script {
 	return s
 }
 
-// String is the script in words.
+// String returns the operations' descriptions, numbered.
 func (s *Script) String() string {
 	var b strings.Builder
 	for i, op := range s.operations {
@@ -126,8 +127,8 @@ func (s *Script) appear(p place) {
 	}, "namespace %s appears in cluster %d", p.namespace, p.cluster)
 }
 
-// rest starts what is down and waits until all answers are right. Without it the script would end before most of its changes
-// had any effect.
+// rest starts every process that is down, and waits until all answers are right. Without it, the script would end before most of
+// its changes took effect.
 func (s *Script) rest() {
 	clear(s.down)
 	s.add((*Run).rest, "rest until all answers are right")
@@ -140,7 +141,7 @@ func (s *Script) fate() {
 	}
 	i := s.IntN(s.set.processes())
 	if s.IntN(3) > 0 {
-		i = s.IntN(1 + len(s.set.clusters)) // agents and the hub process have more to lose
+		i = s.IntN(1 + len(s.set.clusters)) // agents and the hub process have more state to lose
 	}
 	if s.down[i] {
 		s.down[i] = false

@@ -32,14 +32,15 @@ func (z *Zone) service(key types.NamespacedName, parts []Part) {
 	z.clusterIPs(name, ports, parts)
 }
 
-// clusterSetIPs are the derived Service's addresses of the families the exports share and this cluster has (A20, C31).
+// clusterSetIPs returns the derived Service's addresses, of the families that the exports share and this cluster has (A20,
+// C31).
 func (z *Zone) clusterSetIPs(key types.NamespacedName, parts []Part) []string {
 	var ips []string
 	for _, f := range sharedFamilies(parts) {
 		if f == corev1.IPv6Protocol && !z.member.DualStack {
 			continue
 		}
-		found := "0.0.0.0" // never answered: the address doesn't exist yet
+		found := "0.0.0.0" // no server answers this, so the check waits until the address exists
 		if f == corev1.IPv6Protocol {
 			found = "::"
 		}
@@ -55,7 +56,7 @@ func (z *Zone) clusterSetIPs(key types.NamespacedName, parts []Part) []string {
 	return ips
 }
 
-// servicePorts writes the ports of a service with its own addresses: they point at its name (A40, A42).
+// servicePorts writes the SRV records of a service with its own addresses. They point to the service's name (A40, A42).
 func (z *Zone) servicePorts(name string, ports []mergedPort) {
 	all := map[srvTarget]bool{}
 	for _, p := range ports {
@@ -67,7 +68,7 @@ func (z *Zone) servicePorts(name string, ports []mergedPort) {
 	z.addSRV(name, all)
 }
 
-// clusterIPs writes a service whose addresses are the ClusterIPs of its best tier's exporters (A34).
+// clusterIPs writes a service whose addresses are the ClusterIPs of the best tier's exporters (A34).
 func (z *Zone) clusterIPs(name string, ports []mergedPort, parts []Part) {
 	var all []backend
 	for _, p := range parts {
@@ -79,8 +80,8 @@ func (z *Zone) clusterIPs(name string, ports []mergedPort, parts []Part) {
 			all = append(all, backend{part: p, address: ip, zone: p.Zone, ready: ready, stands: true})
 		}
 	}
-	// A cluster without a ready endpoint yields to one that has some, even to an Expired one (C34), which isn't answered
-	// (A21).
+	// If any cluster has a ready endpoint, the clusters without one are not answered. That holds even if the only cluster
+	// with one is Expired (C34) and therefore isn't answered either (A21).
 	if slices.ContainsFunc(all, func(b backend) bool { return b.ready }) {
 		all = slices.DeleteFunc(all, func(b backend) bool { return !b.ready })
 	}
@@ -103,8 +104,9 @@ func (z *Zone) clusterIPs(name string, ports []mergedPort, parts []Part) {
 	}
 }
 
-// clusterPorts writes the ports that only some clusters behind a service's name have, in the zone where clusters have names:
-// they point at the best clusters that have them. A port that no cluster has stays at the service's name (A45).
+// clusterPorts writes the SRV records of ports that only some of the clusters behind a service's name have. It is for the
+// zone in which clusters have names: the records point to the best clusters that have the port. A port that no cluster has
+// stays at the service's name (A45).
 func (z *Zone) clusterPorts(name string, ports []mergedPort, all []backend) {
 	behind := len(z.best(all))
 	union := map[srvTarget]bool{}
@@ -139,7 +141,7 @@ func (z *Zone) withoutRecords(name string) {
 	}
 }
 
-// headless writes a service whose addresses are its ready endpoints. It doesn't exist without any (A11).
+// headless writes a service whose addresses are its ready endpoints. Without any, its name doesn't exist (A11).
 func (z *Zone) headless(name string, ports []mergedPort, parts []Part) {
 	var all []backend
 	for _, p := range parts {

@@ -11,19 +11,19 @@ const userLabel = "clusterset-test/random"
 
 const userLabels = "labels: {" + userLabel + `: "true"`
 
-// slicesPerService is how many EndpointSlices a Service can have: of IPv4, of IPv6, another of IPv4, and one of FQDNs, which
-// cannot be imported.
+// slicesPerService is how many EndpointSlices a Service can have: two of IPv4, one of IPv6, and one of FQDNs, which can't be
+// imported.
 const slicesPerService = 4
 
 var sliceTypes = [slicesPerService]string{"IPv4", "IPv6", "IPv4", "FQDN"}
 
-// serviceState is what a user has made in one place.
+// serviceState has what a user has created for one service in one cluster.
 type serviceState struct {
-	kind     string // ClusterIP, NodePort, None for headless, ExternalName; empty where there is no Service
+	kind     string // ClusterIP, NodePort, None for headless, ExternalName; empty if there is no Service
 	families string // the spec's fields about IP families
 	ports    []servicePort
 	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
-	to       *string // whom the Service says it is for
+	to       *string // the Service's annotation clusterset.dev/export-to
 	slices   [slicesPerService]sliceText
 }
 
@@ -34,10 +34,10 @@ type servicePort struct {
 
 func (p servicePort) String() string { return fmt.Sprintf("%s:%d/%s", p.name, p.number, p.protocol) }
 
-// sliceText is an EndpointSlice's content in YAML's flow style; empty: there is none.
+// sliceText is an EndpointSlice's content in YAML's flow style. It is empty if there is no slice.
 type sliceText struct{ text string }
 
-// portSets are the ports of Services. Some agree, and some differ by name, number or protocol.
+// portSets are the possible ports of Services. Some are equal, and some differ by name, number or protocol.
 var portSets = [][]servicePort{
 	{{"http", "TCP", 80}},
 	{{"http", "TCP", 80}},
@@ -54,7 +54,7 @@ var portSets = [][]servicePort{
 func (s *Script) newService(c cell, state *serviceState) {
 	state.kind = []string{"ClusterIP", "ClusterIP", "ClusterIP", "NodePort", "None", "None", "None", "ExternalName"}[s.IntN(8)]
 	families := []string{"", "ipFamilyPolicy: PreferDualStack", "ipFamilyPolicy: SingleStack"}
-	if s.set.clusters[c.cluster].DualStack { // others have IPv4 alone, and would refuse these
+	if s.set.clusters[c.cluster].DualStack { // clusters with IPv4 alone would refuse these
 		families = append(families, "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6]", "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4]")
 	}
 	state.families = families[s.IntN(len(families))]
@@ -124,7 +124,7 @@ func (s *Script) newSlice(c cell, state *serviceState, i int) sliceText {
 
 var hostnames = []string{"pod-0", "pod-1", "db"}
 
-// addressesOf are those of a cluster's endpoints. The first is the same in all clusters.
+// addressesOf returns the possible addresses of a cluster's endpoints. The first is the same in all clusters.
 func addressesOf(cluster int, kind string) []string {
 	switch kind {
 	case "FQDN":
@@ -152,7 +152,7 @@ func (state *serviceState) String() string {
 	return fmt.Sprintf("%s %v mark=%q for=%q %s %s", state.kind, state.ports, state.mark, deref(state.to), state.families, strings.Join(slices, "; "))
 }
 
-// manifests are the Service and its EndpointSlices.
+// manifests returns the Service and its EndpointSlices.
 func (state *serviceState) manifests(c cell) []string {
 	all := []string{state.serviceManifest(c)}
 	for i := range state.slices {

@@ -8,10 +8,10 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// NewSteady writes a script that makes the services of a run. Those of the first two namespaces stay as they are, so that their answers are
-// known; those of the last change during the run (see Churn).
+// NewSteady returns a script that creates the services of a run. The services in the first two namespaces stay as they are, so that their
+// answers are known. Those in the last namespace change during the run (see Churn).
 func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
-	s := newScript(setup{clusters: clusters, names: 5, operations: 4}, seed, 0) // only for its place in the world; its steps are replaced
+	s := newScript(setup{clusters: clusters, names: 5, operations: 4}, seed, 0) // only for its seed and setup; its operations are replaced
 	s.operations, s.cells, s.missing = nil, map[cell]*serviceState{}, map[place]bool{}
 	s.Namespaces = []string{"shop", "bank", "lab"}
 	for cluster := range clusters {
@@ -22,7 +22,7 @@ func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
 	for _, ns := range s.Namespaces[:2] {
 		for n := range s.set.names {
 			for cluster := range clusters {
-				// The first names are exported by one cluster each: they go with it.
+				// Each of the first names is exported by one cluster only, and its answers go away with that cluster.
 				if n < len(clusters) && n != cluster || n >= len(clusters) && s.IntN(4) == 0 {
 					continue
 				}
@@ -30,8 +30,9 @@ func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
 			}
 		}
 	}
-	// Whatever the seed, some answers show that a northern cluster is Suspect, and others that it has Expired: the other northern
-	// cluster prefers it to the southern one, and the names of a cluster of its own go with it.
+	// Every seed must cover Suspect and Expired. The services below are exported by a northern cluster and the southern one. The other
+	// northern cluster prefers the northern one only until that is Suspect. The names that only one cluster exports cover Expired: their
+	// answers go away with the cluster.
 	for north := range 2 {
 		for _, cluster := range []int{north, 2} {
 			c := cell{place{cluster, "shop"}, fmt.Sprint("near", north)}
@@ -45,8 +46,8 @@ func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
 	return s
 }
 
-// Churn changes services in the namespace that nobody asks about until the recovery, in clusters other than the one named,
-// whose API server may be down.
+// Churn changes services in the last namespace, about which nobody asks before the recovery. It leaves out the cluster except, whose API
+// server may be down.
 func (r *Run) Churn(steps int, except string) {
 	r.Helper()
 	s := r.Script
@@ -60,7 +61,7 @@ func (r *Run) Churn(steps int, except string) {
 		s.step()
 	}
 	s.Namespaces = standing
-	// A drain would change what all names answer.
+	// A drain would change the answers of all names.
 	s.operations = slices.DeleteFunc(s.operations, func(op operation) bool { return strings.HasPrefix(op.text, "drain") })
 	r.Play()
 }

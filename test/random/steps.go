@@ -10,7 +10,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// cell chooses a service's place at random, and returns it with its state.
+// cell returns a random service in a random cluster, with its state.
 func (s *Script) cell() (cell, *serviceState) {
 	for {
 		c := cell{place{s.IntN(len(s.set.clusters)), s.Namespaces[s.IntN(len(s.Namespaces))]}, fmt.Sprintf("svc%d", s.IntN(s.set.names))}
@@ -24,7 +24,7 @@ func (s *Script) cell() (cell, *serviceState) {
 	}
 }
 
-// step adds one user action. An action that makes no sense in a place is replaced by one that does.
+// step adds one user action. An action that makes no sense for the service is replaced by one that does.
 func (s *Script) step() {
 	if s.set.communities != nil && s.IntN(2) == 0 {
 		s.changeSight()
@@ -66,11 +66,11 @@ func (s *Script) create(c cell, state *serviceState) {
 
 func (s *Script) export(c cell, state *serviceState) {
 	if state.mark != "" {
-		s.scale(c, state) // it is exported already
+		s.scale(c, state) // it is already exported
 		return
 	}
-	// An existing ServiceExport is removed first. It may be the exporter's own for a mark of a moment ago, and would be
-	// removed with the mark.
+	// Remove an existing ServiceExport first. It may be one that the exporter created for a recent mark, and would be
+	// deleted with the mark.
 	s.add(func(r *Run) error {
 		if err := r.removeExport(c); err != nil {
 			return err
@@ -95,7 +95,7 @@ func (s *Script) mark(c cell, state *serviceState) {
 	s.add(apply(c, state.serviceManifest(c)), "mark %s: %q", c, state.mark)
 }
 
-// change gives a Service other ports, or another kind, which needs a new Service.
+// change gives a Service other ports or another kind. Another kind needs a new Service.
 func (s *Script) change(c cell, state *serviceState) {
 	if s.IntN(3) > 0 {
 		state.ports = s.newPorts(state.kind)
@@ -115,7 +115,7 @@ func (s *Script) change(c cell, state *serviceState) {
 	}, "replace %s: %s", c, state)
 }
 
-// remove deletes the Service, and often leaves its other objects.
+// remove deletes the Service and, in half of all cases, its EndpointSlices. A user's ServiceExport stays.
 func (s *Script) remove(c cell, state *serviceState) {
 	gone := []string{state.serviceManifest(c)}
 	state.kind, state.mark = "", ""
@@ -138,7 +138,7 @@ func (s *Script) scale(c cell, state *serviceState) {
 	s.add(apply(c, state.slices[i].manifest(c, i)), "scale %s: slice %d: %s", c, i, state.slices[i].text)
 }
 
-// conflict exports the same name from two clusters with different specs.
+// conflict exports the same name from two clusters, whose specs usually differ.
 func (s *Script) conflict(c cell) {
 	for range 2 {
 		state := s.cells[c]

@@ -20,7 +20,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// communities are those that a cluster is in, though its MemberCluster may name none (C18).
+// communities returns the communities of a cluster. If its MemberCluster names none, it is in "default" (C18).
 func (c *View) communities() []string {
 	if len(c.In) == 0 {
 		return []string{"default"}
@@ -28,20 +28,20 @@ func (c *View) communities() []string {
 	return c.In
 }
 
-// peer says whether two clusters see each other's exports, as far as these are for all (C18).
+// peer reports whether two clusters see each other's exports, apart from exports for some clusters only (C18).
 func (c *View) peer(o *View) bool {
 	return c == o || slices.ContainsFunc(c.communities(), func(name string) bool { return slices.Contains(o.communities(), name) })
 }
 
-// communities says whether the set has any (C27).
+// communities reports whether the set uses communities (C27).
 func (w *World) communities() bool {
 	return slices.ContainsFunc(w.Clusters, func(c *View) bool {
 		return slices.ContainsFunc(c.In, func(name string) bool { return name != "default" })
 	})
 }
 
-// exportedTo returns whom an export names; only is false if it names nobody because it is for all. If the ServiceExport doesn't say, the
-// Service does (C19).
+// exportedTo returns the clusters and communities that an export names. If only is false, it names none because it is for all. The
+// Service's annotation counts if the ServiceExport has none (C19).
 func exportedTo(s *corev1.Service, e *mcsv1beta1.ServiceExport) (to []string, only bool) {
 	text, only := e.Annotations["clusterset.dev/export-to"]
 	if !only {
@@ -50,7 +50,7 @@ func exportedTo(s *corev1.Service, e *mcsv1beta1.ServiceExport) (to []string, on
 	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' }), only
 }
 
-// isFor says whether a cluster imports the export (C18, C19).
+// isFor reports whether a cluster imports the export (C18, C19).
 func (p Part) isFor(viewer *View) bool {
 	if p.View == viewer || !p.only {
 		return p.peer(viewer)
@@ -59,13 +59,13 @@ func (p Part) isFor(viewer *View) bool {
 	return p.peer(viewer) && (named(viewer.Name) || slices.ContainsFunc(viewer.communities(), named))
 }
 
-// visible returns a service's parts that a cluster sees, the winner among them first.
+// visible returns the parts of a service that a cluster sees, the winner among them first.
 func (w *World) visible(viewer *View, key types.NamespacedName) []Part {
 	return slices.DeleteFunc(w.Parts(key), func(p Part) bool { return !p.isFor(viewer) })
 }
 
-// conditions returns an error about a ServiceExport whose conditions say something else than is so, or that name clusters of which its
-// own cluster isn't to know what they export.
+// conditions returns an error if conditions of a ServiceExport are wrong, or if they name clusters whose exports its own cluster must
+// not know of.
 func (w *World) conditions() error {
 	var errs []error
 	for _, key := range w.Keys() {
@@ -85,7 +85,7 @@ func (w *World) conditions() error {
 	return errors.Join(errs...)
 }
 
-// named are the other clusters that a message to a part's owner names.
+// named returns the other clusters that a message to a part's owner names.
 func (w *World) named(p Part, message string) (names []string) {
 	for _, c := range w.Clusters {
 		if c.Name != p.Name && strings.Contains(message, c.Name) {
@@ -95,7 +95,7 @@ func (w *World) named(p Part, message string) (names []string) {
 	return names
 }
 
-// conflict is the condition Conflict of an export (C16), which names who wins and who differs.
+// conflict returns the expected condition Conflict of an export (C16). It names the winner and the clusters that differ.
 func (w *World) conflict(p Part, key types.NamespacedName) string {
 	seen := w.visible(p.View, key)
 	var reasons []string
@@ -137,7 +137,7 @@ func (w *World) conflict(p Part, key types.NamespacedName) string {
 	return fmt.Sprintf("True %s, naming %s", strings.Join(reasons, ","), names)
 }
 
-// importers is the condition Visible of an export (C19).
+// importers returns the expected condition Visible of an export (C19).
 func (w *World) importers(p Part) string {
 	if p.tooOld || !p.only && !w.communities() {
 		return "none"
@@ -154,8 +154,9 @@ func (w *World) importers(p Part) string {
 	return fmt.Sprintf("True Peers, naming %s", names)
 }
 
-// readable returns an error unless each cluster's own credentials on the hub read the records of exactly those clusters that it shares a
-// community with, and the hub says that this is enforced (C27).
+// readable returns an error unless each cluster's own credentials on the hub can read the records of exactly the clusters that share a
+// community with it, and the hub reports that it enforces this (C27). If nothing is to be enforced, the credentials must read all
+// records.
 func (r *Run) readable(w *World) error {
 	var errs []error
 	limited := w.communities()

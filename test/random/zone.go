@@ -10,7 +10,7 @@ import (
 )
 
 // Zone is a zone as one server must serve it, record by record. The answer for a name without records follows from the
-// names around it, as in any zone. For the rules see oracle.go and docs/spec/answers.md.
+// names around it, as in any zone. The rules are in docs/spec/answers.md; see also oracle.go.
 type Zone struct {
 	origin string
 	global bool
@@ -19,7 +19,7 @@ type Zone struct {
 	Names  map[string]map[string][]string // name, type, data
 }
 
-// Zone writes a zone's file for a server.
+// Zone returns the zone that a server must serve.
 func (w *World) Zone(origin string, s Server) *Zone {
 	z := &Zone{origin: origin, global: origin == "global", at: s.At, Names: map[string]map[string][]string{}}
 	for _, c := range w.Clusters {
@@ -35,7 +35,7 @@ func (w *World) Zone(origin string, s Server) *Zone {
 	return z
 }
 
-// Answer is the expected answer to a question (A16, A17).
+// Answer returns the expected answer to a question (A16, A17).
 func (z *Zone) Answer(name, qtype string) string {
 	if records, ok := z.Names[name]; ok {
 		if len(records[qtype]) == 0 {
@@ -51,7 +51,7 @@ func (z *Zone) Answer(name, qtype string) string {
 	return "NXDOMAIN"
 }
 
-// additional are the addresses of the targets of SRV records (A47).
+// additional returns the addresses of the targets of SRV records (A47).
 func (z *Zone) additional(data []string, qtype string) []string {
 	var all []string
 	if qtype != "SRV" {
@@ -69,7 +69,7 @@ func (z *Zone) additional(data []string, qtype string) []string {
 	return all
 }
 
-// answerText formats an answer and its additional section; order and repetition don't count.
+// answerText formats an answer and its additional section. Order and duplicates make no difference.
 func answerText(answer, additional []string) string {
 	text := strings.Join(sortedSet(answer), ", ")
 	if len(additional) > 0 {

@@ -1,4 +1,4 @@
-// Package records makes the hub's records of a service for the importer's tests, from manifests.
+// Package records makes the hub's records of a service from manifests, for the importer's tests.
 package records
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// Scheme has the kinds of the records, and those that the importer makes of them.
+// Scheme knows the kinds of the records, and of the objects that the importer makes from them.
 var Scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
@@ -37,7 +37,7 @@ var Scheme = func() *runtime.Scheme {
 	return s
 }()
 
-// Exported is a cluster's ClusterSetIP service with one address, and one endpoint.
+// Exported returns the manifests of a cluster's records of a ClusterSetIP service with one cluster IP and one endpoint.
 func Exported(from, ns, name, clusterIP, endpoint string) string {
 	return fmt.Sprintf(`
 apiVersion: clusterset.dev/v1alpha1
@@ -64,8 +64,8 @@ spec:
 `, from, ns, name, clusterIP, endpoint)
 }
 
-// Input is what the importer reads of service shop/web: the manifests' records and MemberClusters, and the derived Service as
-// it is, if there is one.
+// Input returns the importer's input for the service shop/web: the records and MemberClusters in the manifests, and the
+// current derived Service if they contain one.
 func Input(t *testing.T, path desired.DataPath, text ...string) desired.Input {
 	t.Helper()
 	in := desired.Input{
@@ -90,7 +90,7 @@ func Input(t *testing.T, path desired.DataPath, text ...string) desired.Input {
 	return in
 }
 
-// Decode reads the objects of a manifest.
+// Decode returns the objects in a manifest.
 func Decode(t *testing.T, text string) []client.Object {
 	t.Helper()
 	decoder := serializer.NewCodecFactory(Scheme).UniversalDeserializer()
