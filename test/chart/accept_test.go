@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/restmapper"
 )
 
-// acceptsCRDs has the API server check every CustomResourceDefinition as the chart renders it.
+// acceptsCRDs makes the API server validate every CustomResourceDefinition as the chart renders it.
 func (c *cluster) acceptsCRDs(t *testing.T) {
 	try := c.newTrial(t)
 	for _, e := range examples(t) {
@@ -31,7 +31,8 @@ func (c *cluster) acceptsCRDs(t *testing.T) {
 	}
 }
 
-// acceptsObjects makes the API server check everything else, and each Deployment's pods, which it doesn't check otherwise.
+// acceptsObjects makes the API server validate all other objects. It also creates each Deployment's pods, because creating the
+// Deployment doesn't validate them.
 func (c *cluster) acceptsObjects(t *testing.T) {
 	try := c.newTrial(t)
 	for _, e := range examples(t) {
@@ -43,7 +44,7 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 					try.create(t, e.name, o)
 				}
 			}
-			accounts := encode(t, only(all, "ServiceAccount")) // no pod is admitted without its own
+			accounts := encode(t, only(all, "ServiceAccount")) // a pod is only admitted if its service account exists
 			c.Apply(t, accounts...)
 			defer c.Delete(t, accounts...)
 			for _, component := range []string{"dns", "member", "hub"} {
@@ -52,7 +53,7 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 					pod.GenerateName = d.Name + "-"
 					_, err := try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
 					try.check(t, fmt.Sprintf("%s: pod of %s", e.name, d.Name), err)
-					// The namespace does enforce it: with more rights the same pod isn't admitted.
+					// The namespace does enforce the restricted standard: it rejects the same pod with more rights.
 					pod.Spec.SecurityContext, pod.Spec.Containers[0].SecurityContext = nil, nil
 					_, err = try.clients.CoreV1().Pods(d.Namespace).Create(t.Context(), pod, dryRun)
 					if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), `violates PodSecurity "restricted`) {
@@ -66,12 +67,13 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}
 
-// trial creates objects for show. A warning is a failure, too: a deprecated field, a name that is no longer good.
+// trial creates objects with dry-run. A warning is a failure, too, such as one about a deprecated field or a name that is no longer
+// valid.
 type trial struct {
 	objects  dynamic.Interface
 	clients  kubernetes.Interface
 	mapper   meta.RESTMapper
-	old      bool // for an older Kubernetes; this one may report something as deprecated
+	old      bool // rendered for an older Kubernetes; this API server may warn that something is deprecated
 	mu       sync.Mutex
 	warnings []string
 }
@@ -118,7 +120,7 @@ func (try *trial) create(t *testing.T, example string, o *unstructured.Unstructu
 		return
 	}
 	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
-	if namespaced != (o.GetNamespace() != "") { // Helm would put it in the release's namespace, kubectl in another
+	if namespaced != (o.GetNamespace() != "") { // Helm would use the release's namespace, kubectl another
 		t.Errorf("%s: namespace is %q", what, o.GetNamespace())
 	}
 	_, err = try.objects.Resource(mapping.Resource).Namespace(o.GetNamespace()).Create(context.Background(), o, dryRun)

@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// BenchmarkPolicies writes a record of 100 endpoints to a hub whose policies judge it, with few and with many members.
+// BenchmarkPolicies writes a record of 100 endpoints to a hub with admission policies, with few and with many members.
 func BenchmarkPolicies(b *testing.B) {
 	plane := kube.Start(b)
 	for _, content := range CRDs() {

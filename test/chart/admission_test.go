@@ -25,17 +25,18 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// enforcesPolicies has members write to a hub with the chart's admission policies, with the credentials that
-// `clusterset join` made for them and no others.
+// enforcesPolicies lets members write to a hub with the chart's admission policies. They use only the credentials that `clusterset
+// join` made for them.
 func (c *cluster) enforcesPolicies(t *testing.T) {
 	const values = "{dns: {enabled: false}, member: {enabled: false}, hub: {enabled: true, admissionPolicy: {enabled: true}}}"
 	defer c.Delete(t, c.applyPolicies(t, values)...)
-	start(t, nil, "clusterset", "hub", "--kubeconfig", c.Kubeconfig(), // it keeps the networks in step
+	// The hub process keeps the policies' networks in sync.
+	start(t, nil, "clusterset", "hub", "--kubeconfig", c.Kubeconfig(),
 		"--metrics-bind-address", "127.0.0.1:"+freeport.For(t), "--health-probe-bind-address", "127.0.0.1:"+freeport.For(t))
 	lyon := c.joinPolicy(t, "lyon", "--cidrs", "10.1.0.0/16,10.96.0.0/16,fd00:1::/48")
-	turin := c.joinPolicy(t, "turin") // declares nothing
+	turin := c.joinPolicy(t, "turin") // it declares no networks
 	c.joinPolicy(t, "genoa", "--cidrs", "10.2.0.0/16")
-	// Policies take effect a moment after they were made.
+	// Policies take effect a moment after their creation.
 	kube.Eventually(t, 60*time.Second, func() error {
 		if err := lyon.create(exportedEndpoints("lyon", "10.2.0.1")); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("another's address: %v", err)
@@ -64,7 +65,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 				t.Errorf("%s: %v, want %q", try.what, err, try.says)
 			}
 		}
-		// Nor by changing a record that was let in.
+		// Nor can it change an accepted record that way.
 		if err := lyon.keep(exportedEndpoints("lyon", "10.1.0.7")); err != nil {
 			t.Fatal(err)
 		}
@@ -94,11 +95,11 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 			{"a finalizer", strings.Replace(endpoints, "metadata: {", "metadata: {finalizers: [example.com/stay], ", 1), "no finalizers"},
 			{"a large annotation", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 5000)+"}, ", 1), "32 annotations of 4096 characters"},
 			{"a long zone", strings.Replace(endpoints, "addresses: [", "zone: "+strings.Repeat("z", 300)+", addresses: [", 1), "a zone of at most 253 characters"},
-			// The CustomResourceDefinitions see to these, whether there are policies or not.
+			// The CustomResourceDefinitions reject these, even without policies.
 			{"a name that isn't the service's", strings.Replace(exportedService("lyon"), "web.shop", "other.shop", 1), "the name must be <serviceName>.<serviceNamespace>"},
 			{"a name that is another service's", strings.Replace(endpoints, "web.shop.x-0", "other.shop.x-0", 1), "the name must begin with <serviceName>.<serviceNamespace>"},
 			{"101 endpoints", exportedEndpoints("lyon", strings.Split(strings.Repeat("10.1.0.7 ", 101), " ")[:101]...), "Too many: 101"},
-			// And its Role to these.
+			// The member's Role forbids these.
 			{"a record in another's namespace", exportedEndpoints("genoa", "10.2.0.1"), "cannot create resource"},
 			{"another's heartbeat", lease("genoa", api.HeartbeatLease), "cannot create resource"},
 		} {
@@ -107,7 +108,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 				t.Errorf("%s: %v, want %q", try.what, err, try.says)
 			}
 		}
-		// The hub's own Leases are not looked at.
+		// The policies ignore the hub's own Leases.
 		admin := c.policyClient(t, c.Kubeconfig())
 		if err := admin.create(strings.Replace(lease("lyon", "any"), api.MemberNamespace("lyon"), "default", 1)); err != nil {
 			t.Errorf("a Lease of the hub's own: %v", err)
@@ -124,7 +125,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 		}
 		c.setCIDRs(t, "lyon", `[`+strings.Join(cidrs, ",")+`,"10.1.0.0/16"]`)
 		defer c.setCIDRs(t, "lyon", `["10.1.0.0/16","10.96.0.0/16","fd00:1::/48"]`)
-		kube.Eventually(t, 30*time.Second, func() error { // the network of ClusterIPs is taken away
+		kube.Eventually(t, 30*time.Second, func() error { // the network of the ClusterIPs has been removed
 			if err := lyon.create(exportedService("lyon", "10.96.3.4")); !apierrors.IsForbidden(err) {
 				return fmt.Errorf("with networks that were taken away: %v", err)
 			}
@@ -156,14 +157,14 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 		if err != nil {
 			t.Fatalf("clusterset leave: %v\n%s", err, out)
 		}
-		// The API server may know the token for another ten seconds, but not what it is good for.
+		// The API server may still accept the token for another ten seconds, but it grants nothing any more.
 		if err := turin.create(exportedEndpoints("turin", "10.2.0.1")); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 			t.Errorf("with the credentials of a member that left: %v", err)
 		}
 	})
 }
 
-// reportsRefusals runs a member's agent with one service inside its networks and one that isn't.
+// reportsRefusals runs a member's agent with one service inside its networks and one outside.
 func (c *cluster) reportsRefusals(t *testing.T, lyon *policyMember) {
 	c.Apply(t, []byte(`
 apiVersion: v1
@@ -207,7 +208,7 @@ endpoints: [{addresses: [10.2.0.9]}]
 			admin.hasEvent("outside", refusal),
 		)
 	})
-	// A record that the hub won't take keeps neither the others nor the heartbeat back.
+	// A record that the hub rejects doesn't hold back the other records or the heartbeat.
 	c.expectField(t, "coordination.k8s.io", "v1", "leases", own, api.HeartbeatLease, "exporter", "metadata", "labels", api.LabelManagedBy)
 	records, err := admin.resource("exportedendpoints", own).List(t.Context(), metav1.ListOptions{})
 	if err != nil {
@@ -224,14 +225,15 @@ func (c *cluster) applyPolicies(t *testing.T, values string) [][]byte {
 	t.Helper()
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", values, newest}).Manifests)
 	policies := only(all, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")
-	if len(policies) != 4 { // the hub's alone
+	if len(policies) != 4 { // only the hub's
 		t.Fatalf("the chart has %d policies and bindings", len(policies))
 	}
 	c.Apply(t, encode(t, policies)...)
 	return encode(t, policies)
 }
 
-// confinesAgents has the agent's account, with the rights and the policy that runsAgents has applied, touch what isn't the agent's.
+// confinesAgents uses the agent's account, with the rights and the policy that runsAgents has applied, to write objects that aren't
+// the agent's.
 func (c *cluster) confinesAgents(t *testing.T) {
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "", newest}).Manifests)
 	c.Apply(t, []byte(`
@@ -259,7 +261,7 @@ spec: {ports: [{port: 80}]}
 	}
 	services := agent.Resource(schema.GroupVersionResource{Version: "v1", Resource: "services"}).Namespace("confined")
 	const says = "the clusterset agent writes only what carries its label clusterset.dev/managed-by"
-	kube.Eventually(t, 60*time.Second, func() error { // policies take effect a moment after they were made
+	kube.Eventually(t, 60*time.Second, func() error { // policies take effect a moment after their creation
 		if err := services.Delete(t.Context(), "theirs", metav1.DeleteOptions{DryRun: []string{metav1.DryRunAll}}); err == nil || !strings.Contains(err.Error(), says) {
 			return fmt.Errorf("deleting a Service of someone else's: %v", err)
 		}
@@ -269,7 +271,7 @@ spec: {ports: [{port: 80}]}
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, label := range []string{"", api.ManagedByImporter} { // it can't take the Service over either
+	for _, label := range []string{"", api.ManagedByImporter} { // it can't take over the Service by labelling it, either
 		if label != "" {
 			theirs.SetLabels(map[string]string{api.LabelManagedBy: label})
 		}
@@ -350,10 +352,10 @@ func (m *policyMember) resource(resource, namespace string) dynamic.ResourceInte
 	return m.client.Resource(gvr).Namespace(namespace)
 }
 
-// create tries whether a manifest is let in, and keeps nothing.
+// create tests whether a manifest is admitted, with dry-run.
 func (m *policyMember) create(manifest string) error { return m.post(manifest, dryRun) }
 
-// keep creates it.
+// keep creates the manifest's object.
 func (m *policyMember) keep(manifest string) error { return m.post(manifest, metav1.CreateOptions{}) }
 
 func (m *policyMember) post(manifest string, options metav1.CreateOptions) error {

@@ -26,11 +26,11 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// runsAgents runs the hub process and a member's agent with the rendered arguments and rights in a cluster that is both, from
-// `clusterset join` to an imported service, and looks for requests that were forbidden.
+// runsAgents runs the hub process and a member's agent with the rendered arguments and rights, in a cluster that is both hub and
+// member. It goes from `clusterset join` to an imported service, and checks that no request was forbidden.
 func (c *cluster) runsAgents(t *testing.T) {
 	const namespace = "clusterset-system"
-	values := read(t, filepath.Join(chartDir, "examples", "hub-and-member.yaml")) // it has metrics, too
+	values := read(t, filepath.Join(chartDir, "examples", "hub-and-member.yaml")) // this example has metrics enabled
 	all := objects(t, render(t, Options{"clusterset", namespace, values, newest}).Manifests)
 	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
 	hub, member := deployment(t, all, "hub"), deployment(t, all, "member")
@@ -71,10 +71,10 @@ endpoints: [{addresses: [10.1.0.7]}]
 	}
 	c.dropsAValue(t)
 	kube.Eventually(t, 90*time.Second, func() error { return exportsMetrics(t, addresses...) })
-	c.doctorIsContent(t, all) // last: it asks for things, in these accounts' names, that they may not have
+	c.doctorIsContent(t, all) // last, because it makes requests in these accounts' names that are forbidden
 }
 
-// doctorIsContent asks `clusterset doctor` whether the rendered accounts may do what they have to.
+// doctorIsContent checks that `clusterset doctor` finds the rendered accounts' rights sufficient.
 func (c *cluster) doctorIsContent(t *testing.T, all []*unstructured.Unstructured) {
 	t.Helper()
 	for _, component := range []string{"dns", "member", "hub"} {
@@ -90,7 +90,7 @@ func (c *cluster) doctorIsContent(t *testing.T, all []*unstructured.Unstructured
 			args = append(args, "--as", user)
 		}
 		out, err := exec.Command(built(t, "clusterset"), args...).Output()
-		if err != nil && !errors.As(err, new(*exec.ExitError)) { // it has other findings, which are not of this test
+		if err != nil && !errors.As(err, new(*exec.ExitError)) { // other findings, which this test ignores, make it fail
 			t.Fatal(err)
 		}
 		var diagnosis struct {
@@ -112,8 +112,8 @@ func (c *cluster) doctorIsContent(t *testing.T, all []*unstructured.Unstructured
 	}
 }
 
-// dropsAValue has a second member export an endpoint that no cluster should believe: what is left out of records is counted by
-// the member that wrote them, so that there is no series of it before.
+// dropsAValue lets a second member export a ClusterIP that no cluster accepts. Values that are dropped from records are counted by
+// the member that wrote them, so the series doesn't exist before.
 func (c *cluster) dropsAValue(t *testing.T) {
 	t.Helper()
 	c.Apply(t, []byte(`
@@ -133,8 +133,8 @@ spec: {serviceNamespace: shop, serviceName: web, exportedAt: "2026-01-01T00:00:0
 `))
 }
 
-// start runs a Deployment's process as its account, and returns where it serves its metrics. Folders are volumes, by the path
-// where the pod has them.
+// start runs a Deployment's process with its account, and returns the address of its metrics. folders maps the pod's volume paths
+// to folders here.
 func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]string) (metrics string) {
 	t.Helper()
 	user, groups := identity(d)
@@ -150,7 +150,7 @@ func (c *cluster) start(t *testing.T, d *appsv1.Deployment, folders map[string]s
 	return metrics
 }
 
-// arguments are a Deployment's, without the program's name.
+// arguments returns a Deployment's command line without the program's name.
 func arguments(d *appsv1.Deployment, folders map[string]string) []string {
 	container := d.Spec.Template.Spec.Containers[0]
 	args := append(slices.Clone(container.Command[1:]), container.Args...)
@@ -162,7 +162,7 @@ func arguments(d *appsv1.Deployment, folders map[string]string) []string {
 	return args
 }
 
-// mount writes the Secret that join made into a folder, as the kubelet does.
+// mount writes the Secret that join created into a folder, as the kubelet does.
 func (c *cluster) mount(t *testing.T, d *appsv1.Deployment) string {
 	t.Helper()
 	clients, err := kubernetes.NewForConfig(c.Config())
@@ -211,7 +211,8 @@ func (c *cluster) expectField(t *testing.T, group, version, resource, namespace,
 	})
 }
 
-// noneForbidden reads the API server's audit log. The user has to be in it, or the test has looked at the wrong one.
+// noneForbidden returns an error if a request of the user was forbidden, according to the API server's audit log. It is also an
+// error if the log has no request of the user, because the test would then look for the wrong one.
 func (c *cluster) noneForbidden(user string) error {
 	content, err := os.ReadFile(c.audit)
 	if err != nil {
@@ -240,7 +241,8 @@ func (c *cluster) noneForbidden(user string) error {
 	return lines.Err()
 }
 
-// understandsArguments runs the programs with the arguments of every example, up to where they miss what only a pod has.
+// understandsArguments runs the programs with the arguments of every example. They must get as far as the first thing that only a
+// pod has.
 func understandsArguments(t *testing.T) {
 	for _, e := range examples(t) {
 		all := objects(t, render(t, e.Options).Manifests)

@@ -11,12 +11,13 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// What a real kube-apiserver and the real programs make of the chart. One control plane serves all: it costs seconds.
+// A real kube-apiserver and the real programs accept the chart. All tests share one control plane, because each takes seconds to
+// start.
 func TestOnARealCluster(t *testing.T) {
 	dir := t.TempDir()
 	audit := filepath.Join(dir, "audit.log")
 	policy := filepath.Join(dir, "policy.yaml")
-	// Requests are logged as they are answered, so that what was forbidden can be found.
+	// Requests are logged once they are answered, so that forbidden ones can be found.
 	text := "apiVersion: audit.k8s.io/v1\nkind: Policy\nomitStages: [RequestReceived, ResponseStarted]\nrules: [{level: Metadata}]\n"
 	if err := os.WriteFile(policy, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -28,7 +29,7 @@ func TestOnARealCluster(t *testing.T) {
 		clusterset:   "clusterset",
 	}
 	c.Apply(t, namespaces)
-	// In this order: the CustomResourceDefinitions of the chart are tried before they are installed for the rest.
+	// The order matters: the chart's CustomResourceDefinitions are tested before they are installed for the other tests.
 	t.Run("CRDs are accepted", c.acceptsCRDs)
 	for _, content := range CRDs() {
 		c.Apply(t, content)
@@ -49,10 +50,10 @@ func TestOnARealCluster(t *testing.T) {
 type cluster struct {
 	*kube.ControlPlane
 	audit               string
-	coredns, clusterset string // the programs that run, see built
+	coredns, clusterset string // names or paths of the programs, see built
 }
 
-// namespaces admit no pod that isn't restricted, and warn of a Deployment whose pods wouldn't be
+// namespaces admit only restricted pods, and warn about a Deployment whose pods aren't
 // (https://kubernetes.io/docs/concepts/security/pod-security-standards/). A warning fails the test, too.
 var namespaces = []byte(`
 apiVersion: v1
@@ -64,15 +65,15 @@ kind: Namespace
 metadata: {name: kube-system, labels: {pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}}
 `)
 
-// operator is where the ServiceMonitor's and the PrometheusRule's definitions come from.
+// operator is the module that has the CRDs of ServiceMonitor and PrometheusRule.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
-// operatorCRDs reads them from the module cache. They are in a folder of the operator's module without Go code, so they can't be imported
-// and go.mod can't require them.
+// operatorCRDs reads the CRDs from the module cache. They are in a folder without Go code, so they can't be imported and go.mod
+// can't require them.
 func operatorCRDs(t *testing.T) [][]byte {
 	t.Helper()
 	cmd := exec.Command("go", "mod", "download", "-json", operator)
-	cmd.Dir = t.TempDir() // of no module: go.mod and go.sum stay as they are
+	cmd.Dir = t.TempDir() // outside any module: go.mod and go.sum don't change
 	cmd.Env = append(os.Environ(), "GOWORK=off")
 	out, err := cmd.Output()
 	if err != nil {

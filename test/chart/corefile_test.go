@@ -19,8 +19,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// startsCorefiles runs the real server with each rendered Corefile, as the account and with the environment that the chart
-// gives it. An answer says that the rights are enough: without one of them it would be SERVFAIL.
+// startsCorefiles runs the real server with each rendered Corefile, with the account and the environment that the chart gives it.
+// An answer shows that the rights suffice, because the server would answer SERVFAIL if one were missing.
 func (c *cluster) startsCorefiles(t *testing.T) {
 	for _, e := range examples(t) {
 		all := objects(t, render(t, e.Options).Manifests)
@@ -40,7 +40,7 @@ func (c *cluster) startsCorefiles(t *testing.T) {
 	}
 }
 
-// startDNS starts the rendered server, whose roles are in place already, and waits until it answers its zones.
+// startDNS starts the rendered server, whose roles are already applied, and waits until it answers for its zones.
 func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) server {
 	t.Helper()
 	d := deployment(t, all, "dns")
@@ -65,7 +65,7 @@ func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) serve
 	return s
 }
 
-// corefileOf is the rendered Corefile.
+// corefileOf returns the rendered Corefile.
 func corefileOf(t *testing.T, all []*unstructured.Unstructured) string {
 	t.Helper()
 	for _, o := range only(all, "ConfigMap") {
@@ -77,7 +77,7 @@ func corefileOf(t *testing.T, all []*unstructured.Unstructured) string {
 	return ""
 }
 
-// server is a Corefile that can run here, and where it listens.
+// server is a Corefile adapted to this machine, and the addresses at which it listens.
 type server struct {
 	corefile, dns, probe, metrics string
 }
@@ -89,7 +89,7 @@ var (
 	blockRE    = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
 )
 
-// localised puts something else in the place of what a test can't have: the pod's ports, its token and volume, the node's resolvers.
+// localised replaces what exists only in a pod: its ports, its token and volume, and the node's resolvers.
 func localised(t *testing.T, corefile, kubeconfig string) server {
 	t.Helper()
 	port, probe, metrics := freeport.For(t), "127.0.0.1:"+freeport.For(t), "127.0.0.1:"+freeport.For(t)
@@ -99,12 +99,12 @@ func localised(t *testing.T, corefile, kubeconfig string) server {
 		{"ready :8181", "ready " + probe},
 		{"prometheus :9153", "prometheus " + metrics},
 	} {
-		if !strings.Contains(text, r[0]) { // what the Deployment's ports and probes are for
+		if !strings.Contains(text, r[0]) { // the Deployment's ports and probes expect these
 			t.Errorf("the Corefile has no %q", r[0])
 		}
 		text = strings.Replace(text, r[0], r[1], 1)
 	}
-	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
+	text = strings.ReplaceAll(text, "    loop\n", "") // loop queries its own upstream, which doesn't exist here
 	text = strings.ReplaceAll(text, "/var/lib/clusterset/", t.TempDir()+"/")
 	text = resolverRE.ReplaceAllString(text, "forward . 127.0.0.1:9 {")
 	text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)

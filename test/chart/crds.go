@@ -8,8 +8,8 @@ import (
 	"github.com/clusterset/clusterset/api/crds"
 )
 
-// CRDs are the CustomResourceDefinitions that the chart carries, by the names of their files in its files/crds: ours, and those of
-// the Multi-Cluster Services API as its module has them.
+// CRDs returns the CustomResourceDefinitions of the chart, by the names of their files in its files/crds: those of clusterset, and
+// those of the Multi-Cluster Services API from its module.
 func CRDs() map[string][]byte {
 	all := map[string][]byte{
 		"multicluster.x-k8s.io_serviceexports.yaml": mcscrd.ServiceExportCRD,
@@ -20,7 +20,7 @@ func CRDs() map[string][]byte {
 	} {
 		content, err := crds.FS.ReadFile(kind + ".yaml")
 		if err != nil {
-			panic(fmt.Sprintf("read embedded CRD: %v", err)) // it was compiled in
+			panic(fmt.Sprintf("read embedded CRD: %v", err)) // it is compiled in
 		}
 		all[kind+".yaml"] = content
 	}

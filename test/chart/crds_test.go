@@ -16,7 +16,7 @@ func TestCRDsAreFresh(t *testing.T) {
 	fresh(t, filepath.Join(chartDir, "files", "crds"), CRDs())
 }
 
-// fresh fails the test unless a folder has these files and no others.
+// fresh fails the test unless a folder contains exactly these files.
 func fresh(t *testing.T, dir string, files map[string][]byte) {
 	t.Helper()
 	there, err := filepath.Glob(filepath.Join(dir, "*"))

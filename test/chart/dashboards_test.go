@@ -12,7 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// dashboard is as much of Grafana's dashboard JSON as is looked at here
+// dashboard is the part of Grafana's dashboard JSON that these tests check
 // (https://grafana.com/docs/grafana/latest/dashboards/build-dashboards/view-dashboard-json-model/).
 type dashboard struct {
 	UID, Title, Description string
@@ -26,7 +26,7 @@ type dashboard struct {
 	Panels []panel
 }
 
-// panel is a panel or, of the type row, the title of those below it.
+// panel is a panel, or the title of the panels below it if its type is row.
 type panel struct {
 	ID                       int
 	Type, Title, Description string
@@ -88,11 +88,11 @@ func TestDashboardsAreShipped(t *testing.T) {
 	}
 }
 
-// units are those of Grafana's that are in use (its @grafana/data, valueFormats/categories). A unit that it doesn't know is
-// shown as text behind the number.
+// units are the ones of Grafana's units that the dashboards use (its @grafana/data, valueFormats/categories). Grafana shows an
+// unknown unit as text after the number.
 var units = []string{"none", "short", "s", "percentunit", "reqps", "ops", "bytes"}
 
-// What Grafana would not complain of but show wrongly.
+// The dashboards are free of mistakes that Grafana would display wrongly without an error.
 func TestDashboardsAreSound(t *testing.T) {
 	for name, d := range shippedDashboards(t) {
 		if len(d.UID) > 40 || d.UID+".json" != name || d.Title == "" || d.Description == "" || d.SchemaVersion < 39 {

@@ -14,11 +14,11 @@ const (
 	root     = "../.."
 	chartDir = root + "/charts/clusterset"
 
-	// newest is the Kubernetes that test/kube runs.
+	// newest is the version of Kubernetes that test/kube runs by default.
 	newest = "v1.37.0"
 )
 
-// example is a set of values that the chart documents, with the command in its first line.
+// example is a set of values that the chart documents. Its first line has the command that uses it.
 type example struct {
 	name string
 	Options
@@ -26,7 +26,7 @@ type example struct {
 
 var commandRE = regexp.MustCompile(`^# helm install (\S+) charts/clusterset -n (\S+)(?: --create-namespace)?(?: -f charts/clusterset/examples/(\S+)\.yaml)?$`)
 
-// examples are the files of charts/clusterset/examples, and the chart's defaults on two versions of Kubernetes.
+// examples returns the files of charts/clusterset/examples, and the chart's defaults for three versions of Kubernetes.
 func examples(t *testing.T) []example {
 	t.Helper()
 	all := []example{
@@ -69,7 +69,7 @@ func read(t *testing.T, path string) string {
 	return string(content)
 }
 
-// Every example is in the chart's README.
+// The chart's README lists every example.
 func TestExamplesAreListed(t *testing.T) {
 	readme := read(t, filepath.Join(chartDir, "README.md"))
 	for _, e := range examples(t) {
@@ -79,7 +79,7 @@ func TestExamplesAreListed(t *testing.T) {
 	}
 }
 
-// Every value of values.yaml is in the schema and vice versa, so that none is refused or ignored.
+// Every value of values.yaml is in the schema and vice versa, so that none is rejected or ignored.
 func TestSchemaKnowsTheValues(t *testing.T) {
 	var values, schema map[string]any
 	for file, into := range map[string]*map[string]any{"values.yaml": &values, "values.schema.json": &schema} {
@@ -90,7 +90,7 @@ func TestSchemaKnowsTheValues(t *testing.T) {
 	compareKeys(t, "", values, schema)
 }
 
-// compareKeys descends where the schema lists properties; a mapping without them is the user's own.
+// compareKeys descends where the schema lists properties. The keys of other mappings are up to the user.
 func compareKeys(t *testing.T, path string, values, schema map[string]any) {
 	t.Helper()
 	properties, ok := schema["properties"].(map[string]any)

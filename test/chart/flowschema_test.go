@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// putsHeartbeatsFirst has a member read its Lease, and looks by which FlowSchema the API server let it in.
+// putsHeartbeatsFirst makes a member read its Lease, and checks which FlowSchema matched the request.
 func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "{dns: {enabled: false}, member: {enabled: false}, hub: {enabled: true}}", newest}).Manifests)
 	schemas := only(all, "FlowSchema")
@@ -41,8 +41,9 @@ func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
 	}
 	leases := member.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(api.MemberNamespace("nice"))
 	records := member.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: "memberclusters"})
-	kube.Eventually(t, 30*time.Second, func() error { // it takes effect a moment after it was made
-		_, _ = leases.Get(t.Context(), api.HeartbeatLease, metav1.GetOptions{}) // there is none, which the API server says all the same
+	kube.Eventually(t, 30*time.Second, func() error { // the FlowSchema takes effect a moment after its creation
+		// The Lease doesn't exist, but the response names the FlowSchema all the same.
+		_, _ = leases.Get(t.Context(), api.HeartbeatLease, metav1.GetOptions{})
 		if by.uid != string(flow.GetUID()) {
 			return fmt.Errorf("a heartbeat was let in by FlowSchema %s, want %s", by.uid, flow.GetUID())
 		}
@@ -53,7 +54,7 @@ func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
 	}
 }
 
-// flowHeader notes which FlowSchema the last request matched.
+// flowHeader records which FlowSchema the last request matched.
 type flowHeader struct {
 	next http.RoundTripper
 	uid  string

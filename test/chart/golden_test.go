@@ -20,7 +20,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// Each documented set of values comes to what testdata has. UPDATE=1 rewrites it; review the diff.
+// Each documented set of values renders to the files in testdata. UPDATE=1 rewrites them; review the diff.
 func TestGolden(t *testing.T) {
 	var files []string
 	for _, e := range examples(t) {
@@ -40,7 +40,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// global is a public top-level domain: the notes for a release that still serves all of it say to forward svc.global only.
+// global is a public top-level domain. The notes of a release that serves all of it tell the user to forward only svc.global.
 func TestNotesForwardNoTopLevelDomain(t *testing.T) {
 	notes := render(t, Options{"clusterset", "clusterset-system", "dns: {zones: [global, clusterset.local]}", newest}).Notes
 	if want := "\n  svc.global:53 clusterset.local:53 {\n"; !strings.Contains(notes, want) {
@@ -53,8 +53,9 @@ var (
 	dashboardRE = regexp.MustCompile(`(?ms)^(  \S+\.json: \|\n).*`)
 )
 
-// withoutFiles leaves of each CustomResourceDefinition its metadata and of each dashboard its name: the rest is that of the file
-// (TestCRDsAreFresh, TestDashboardsAreShipped), and would make each golden ten times as long.
+// withoutFiles removes everything but the metadata from each CustomResourceDefinition, and everything but the name from each
+// dashboard. Other tests compare the rest with the files (TestCRDsAreFresh, TestDashboardsAreShipped), and it would make each
+// golden file ten times as long.
 func withoutFiles(manifests string) string {
 	documents := strings.SplitAfter(manifests, "\n---\n")
 	for i, document := range documents {

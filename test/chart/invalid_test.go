@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// Nonsense is refused before anything is installed, in words that say what to do.
+// Invalid values are rejected before anything is installed, with a message that says what to do.
 func TestInvalidValues(t *testing.T) {
 	for _, c := range []struct{ name, values, namespace, kube, want string }{
-		// Of a wrong name or type: values.schema.json.
+		// Wrong names and types, rejected by values.schema.json.
 		{"unknown key", "dsn: {}", "", "", `additional properties 'dsn' not allowed`},
 		{"unknown key within", "location: {zones: a}", "", "", `at '/location': additional properties 'zones' not allowed`},
 		{"text for a number", "dns: {replicas: two}", "", "", `at '/dns/replicas': got string, want integer`},
@@ -27,7 +27,7 @@ func TestInvalidValues(t *testing.T) {
 		{"unknown policy", "hub: {admissionPolicy: {strict: true}}", "", "", `at '/hub/admissionPolicy': additional properties 'strict' not allowed`},
 		{"resources beside limits", "dns: {resources: {memory: 1Gi}}", "", "", `at '/dns/resources': additional properties 'memory' not allowed`},
 
-		// Of a wrong form.
+		// Wrong formats.
 		{"cluster name", "location: {cluster: Bei_jing}", "", "", `location.cluster is "Bei_jing"; want the cluster's name in the set, a DNS label`},
 		{"namespace", "dns: {namespaces: [team-*]}", "", "", `dns.namespaces has "team-*"; want names of namespaces`},
 		{"pattern of namespaces", "member: {exportNamespaces: [shop, Team-*]}", "", "", `member.exportNamespaces has "Team-*"; want names of namespaces, or patterns such as team-*`},

@@ -7,7 +7,7 @@ import (
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
 )
 
-// `helm lint` reports nothing about the chart except that it has no icon.
+// `helm lint` reports only that the chart has no icon.
 func TestLint(t *testing.T) {
 	for _, m := range lint.RunAll(chartDir, nil, "clusterset-system").Messages {
 		if m.Severity > support.InfoSev {

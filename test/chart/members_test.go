@@ -18,10 +18,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// joinsByMemberClusters runs the hub process of a release that lists its members, and an agent with what the process puts into a Secret
-// for it; then it does with the process's account what only its admission policy forbids.
+// joinsByMemberClusters runs the hub process of a release that lists its members, and an agent with the Secret that the process
+// writes for it. Then it tries, with the process's account, what its roles or its admission policy must forbid.
 func (c *cluster) joinsByMemberClusters(t *testing.T) {
-	const namespace = "kube-system" // next to the release of the agents' test
+	const namespace = "kube-system" // not clusterset-system, where the release of runsAgents is
 	values := strings.ReplaceAll(read(t, filepath.Join(chartDir, "examples", "hub-members.yaml")), "https://hub.example.com:6443", c.URL())
 	values = strings.NewReplacer("beijing", "gent", "shanghai", "pisa").Replace(values)
 	all := objects(t, render(t, Options{"declared", namespace, values, newest}).Manifests)

@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// objects are what a text of manifests holds. A key that stands twice is an error, which the API server couldn't tell.
+// objects returns the objects in manifests. A duplicate key is an error here, because the API server wouldn't notice it.
 func objects(t testing.TB, manifests string) []*unstructured.Unstructured {
 	t.Helper()
 	var all []*unstructured.Unstructured
@@ -32,7 +32,7 @@ func only(all []*unstructured.Unstructured, kinds ...string) []*unstructured.Uns
 	return slices.DeleteFunc(slices.Clone(all), func(o *unstructured.Unstructured) bool { return !slices.Contains(kinds, o.GetKind()) })
 }
 
-// encode turns objects into manifests again.
+// encode converts objects back to manifests.
 func encode(t testing.TB, all []*unstructured.Unstructured) [][]byte {
 	t.Helper()
 	var manifests [][]byte
@@ -46,7 +46,7 @@ func encode(t testing.TB, all []*unstructured.Unstructured) [][]byte {
 	return manifests
 }
 
-// as converts an object into a typed one.
+// as converts an object to a typed one.
 func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 	t.Helper()
 	typed := new(T)
@@ -56,7 +56,7 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 	return typed
 }
 
-// deployment returns the Deployment of a component, nil where there is none.
+// deployment returns the Deployment of a component, or nil if there is none.
 func deployment(t *testing.T, all []*unstructured.Unstructured, component string) *appsv1.Deployment {
 	t.Helper()
 	for _, o := range only(all, "Deployment") {
@@ -69,7 +69,7 @@ func deployment(t *testing.T, all []*unstructured.Unstructured, component string
 
 var rbacKinds = []string{"ServiceAccount", "Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"}
 
-// identity is the user name of a Deployment's account, as its token would have it, and its groups.
+// identity returns the user name and groups that a token of the Deployment's account would have.
 func identity(d *appsv1.Deployment) (user string, groups []string) {
 	return "system:serviceaccount:" + d.Namespace + ":" + d.Spec.Template.Spec.ServiceAccountName,
 		[]string{"system:serviceaccounts", "system:serviceaccounts:" + d.Namespace}

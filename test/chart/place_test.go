@@ -10,8 +10,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// tellsPodsTheirPlace binds a DNS server's pod to a node, as the scheduler does, and reads off the pod what the kubelet will put
-// into its environment.
+// tellsPodsTheirPlace binds a DNS server's pod to a node, as the scheduler does, and checks the environment that the kubelet would
+// derive from the pod.
 func (c *cluster) tellsPodsTheirPlace(t *testing.T) {
 	all := objects(t, render(t, Options{"place", "clusterset-system", "", newest}).Manifests)
 	accounts := encode(t, only(all, "ServiceAccount"))
@@ -49,7 +49,7 @@ metadata: {name: place, labels: {topology.kubernetes.io/zone: cn-north-1a, topol
 	}
 }
 
-// environment does what the kubelet does for a container's environment.
+// environment returns a container's environment as the kubelet would set it.
 func environment(t *testing.T, d *appsv1.Deployment, labels map[string]string) map[string]string {
 	t.Helper()
 	env := make(map[string]string)

@@ -11,7 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// built compiles a program of the repository once. A path is of one that is built already.
+// built returns the path of a program of the repository, and compiles it on first use. If name is an absolute path, the program
+// already exists.
 func built(t testing.TB, name string) string {
 	t.Helper()
 	if filepath.IsAbs(name) {
@@ -19,7 +20,7 @@ func built(t testing.TB, name string) string {
 	}
 	buildMu.Lock()
 	defer buildMu.Unlock()
-	if dir := os.Getenv("CLUSTERSET_BINARIES"); dir != "" { // built already, by make test
+	if dir := os.Getenv("CLUSTERSET_BINARIES"); dir != "" { // make test has built it
 		return filepath.Join(dir, name)
 	}
 	if path, ok := builds[name]; ok {
@@ -44,14 +45,14 @@ var (
 	builds  = make(map[string]string)
 )
 
-// removeBuilds is for when all tests have run.
+// removeBuilds removes the programs after the last test.
 func removeBuilds() {
 	for _, path := range builds {
 		_ = os.RemoveAll(filepath.Dir(path))
 	}
 }
 
-// start runs a program until the test ends, and shows what it said where the test failed.
+// start runs a program until the test ends. If the test fails, it prints the program's output.
 func start(t *testing.T, env map[string]string, name string, args ...string) {
 	t.Helper()
 	cmd := exec.Command(built(t, name), args...)

@@ -19,13 +19,13 @@ import (
 	"github.com/prometheus/prometheus/promql/parser"
 )
 
-// expression is a piece of PromQL that the chart ships.
+// expression is a PromQL expression that the chart ships.
 type expression struct {
 	place, text string
-	legend      string // of a panel's: {{label}}s of the result
+	legend      string // a panel's legend, with {{label}}s of the result
 }
 
-// expressions are those of the alert rules and of the dashboards, which have the variables that Grafana fills in filled in.
+// expressions returns the expressions of the alert rules and of the dashboards. Grafana's variables are replaced by values.
 func expressions(t *testing.T) []expression {
 	t.Helper()
 	var all []expression
@@ -57,13 +57,13 @@ var (
 	legendRE      = regexp.MustCompile(`\{\{\s*(\w+)\s*\}\}`)
 )
 
-// filled is an expression as Grafana sends it.
+// filled replaces the variables in an expression, as Grafana does.
 func filled(expr string) string {
 	expr = strings.ReplaceAll(expr, "$__rate_interval", "2m")
 	return regexp.MustCompile(`\$\w+`).ReplaceAllString(expr, ".*")
 }
 
-// Every expression is PromQL.
+// Every expression is valid PromQL.
 func TestExpressionsParse(t *testing.T) {
 	for _, e := range expressions(t) {
 		if _, err := parser.NewParser(parser.Options{}).ParseExpr(e.text); err != nil {
@@ -72,16 +72,16 @@ func TestExpressionsParse(t *testing.T) {
 	}
 }
 
-// targetLabels are put on series by the Prometheus that scrapes.
+// targetLabels are labels that Prometheus adds when it scrapes.
 var targetLabels = []string{"job", "instance", "namespace", "pod", "service", "container", "endpoint", "cluster"}
 
-// alertLabels are the labels of the series that Prometheus creates for alerts, in addition to those of the rules.
+// alertLabels are labels that Prometheus adds to the series of alerts, besides those of the rules.
 var alertLabels = []string{"alertname", "alertstate", "severity"}
 
-// series is what processes export: the values of each label of each metric.
+// series is what the processes export: the values of each label of each metric.
 type series map[string]map[string][]string
 
-// scrape adds what a process exports.
+// scrape adds the metrics of a process.
 func (s series) scrape(address string) error {
 	r, err := http.Get("http://" + address + "/metrics")
 	if err != nil {
@@ -125,7 +125,7 @@ func (s series) add(name string, f *dto.MetricFamily, more ...string) {
 	}
 }
 
-// has says why an expression can't have a result, or none with the labels that it asks for.
+// has returns an error if an expression can't have a result, or if its result can't have the labels that the legend uses.
 func (s series) has(e expression) error {
 	expr, err := parser.NewParser(parser.Options{}).ParseExpr(e.text)
 	if err != nil {
@@ -151,8 +151,8 @@ func (s series) has(e expression) error {
 	return nil
 }
 
-// hasSelector looks for the metric of a selector, its matchers' labels and values, and the labels that aggregations around it
-// keep.
+// hasSelector checks that a selector's metric exists, and that it has the labels and values of the matchers and the labels that
+// enclosing aggregations group by.
 func (s series) hasSelector(v *parser.VectorSelector, path []parser.Node) error {
 	var found map[string][]string
 	switch all, ok := s[v.Name]; {
@@ -189,7 +189,7 @@ func (s series) hasSelector(v *parser.VectorSelector, path []parser.Node) error 
 	return errors.Join(errs...)
 }
 
-// hasValues checks that the values that a matcher of one of our metrics names exist. All possible values are exported from a process's
+// hasValues checks that the values in a matcher of a clusterset metric exist. The processes export all possible values from their
 // start; otherwise a misspelled one would never be found.
 func hasValues(name string, m *labels.Matcher, values []string) error {
 	if !strings.HasPrefix(name, "clusterset_") && !strings.HasPrefix(name, "coredns_clusterset_") || slices.Contains(targetLabels, m.Name) {
@@ -203,7 +203,7 @@ func hasValues(name string, m *labels.Matcher, values []string) error {
 	return nil
 }
 
-// resultLabels are the labels of an expression's result, where an aggregation says them.
+// resultLabels returns the labels of an expression's result, if an aggregation determines them.
 func resultLabels(expr parser.Expr) (left []string, known bool) {
 	switch e := expr.(type) {
 	case *parser.AggregateExpr:
@@ -225,8 +225,7 @@ func resultLabels(expr parser.Expr) (left []string, known bool) {
 	return nil, false
 }
 
-// exportsMetrics looks for everything that the alert rules and dashboards ask for, and that docs/metrics.md names, in what the
-// three processes export.
+// exportsMetrics checks that the three processes export every metric that the alert rules, the dashboards and docs/metrics.md use.
 func exportsMetrics(t *testing.T, addresses ...string) error {
 	t.Helper()
 	found := make(series)
@@ -247,7 +246,7 @@ func exportsMetrics(t *testing.T, addresses ...string) error {
 	return errors.Join(errs...)
 }
 
-// documentedMetrics are the names in docs/metrics.md.
+// documentedMetrics returns the names in docs/metrics.md.
 func documentedMetrics(t *testing.T) []string {
 	t.Helper()
 	var names []string
@@ -260,7 +259,7 @@ func documentedMetrics(t *testing.T) []string {
 	return names
 }
 
-// What the check on a running process would find.
+// TestHasFindsMistakes tests the check that exportsMetrics makes on running processes.
 func TestHasFindsMistakes(t *testing.T) {
 	found := series{
 		"clusterset_exporter_services": {"state": {"exported", "failed"}},

@@ -10,7 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 )
 
-// The end-to-end tests run each process with the chart's roles (see Rights), so these suffice.
+// The end-to-end tests run each process with the chart's current roles (see Rights), which shows that the roles suffice.
 func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 	rights, err := Rights(chartDir)
 	if err != nil {
@@ -19,8 +19,8 @@ func TestRolesAreThoseOfTheEndToEndTests(t *testing.T) {
 	fresh(t, filepath.Join(root, "test", "fleet", "rbac"), rights)
 }
 
-// Whatever the values, the DNS servers read and nothing else, no rule has a wildcard, and no component touches Secrets but by
-// name. The hub process may make them, where it makes members; it reads none, and joinsByMemberClusters says where.
+// Whatever the values, the DNS servers can only read, no rule has a wildcard, and no component may access Secrets except by name.
+// The exception is a hub process that creates members: it may create Secrets, but not read them. joinsByMemberClusters tests where.
 func TestRolesAreNarrow(t *testing.T) {
 	for _, e := range examples(t) {
 		all := objects(t, render(t, e.Options).Manifests)
@@ -42,7 +42,7 @@ func TestRolesAreNarrow(t *testing.T) {
 	}
 }
 
-// grants writes rules out one by one: "ClusterRole get /services name".
+// grants lists each right of the rules separately, as "ClusterRole get /services name".
 func grants(to map[string]bool, kind string, rules []rbacv1.PolicyRule) {
 	for _, rule := range rules {
 		names := rule.ResourceNames

@@ -20,8 +20,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// installsARelease makes a release and installs from it: what its chart renders is applied, the pods' image is the
-// one in its archive, and what runs from that image says the release's version.
+// installsARelease builds a release and installs from it: the chart's manifests are applied, the pods use the image in the
+// release's archive, and the programs of that image report the release's version.
 func (c *cluster) installsARelease(t *testing.T) {
 	const version = "v0.0.0-test"
 	dist := t.TempDir()
@@ -44,7 +44,7 @@ func (c *cluster) installsARelease(t *testing.T) {
 	name := imageName(t, image)
 	for _, component := range []string{"dns", "member", "hub"} {
 		d := deployment(t, all, component)
-		if got := d.Spec.Template.Spec.Containers[0].Image; "docker.io/"+got != name { // as the kubelet completes it
+		if got := d.Spec.Template.Spec.Containers[0].Image; "docker.io/"+got != name { // the kubelet adds docker.io
 			t.Errorf("%s: the pods' image is %s, the release's is %s", component, got, name)
 		}
 		if got := d.Labels["app.kubernetes.io/version"]; got != version {
@@ -67,7 +67,7 @@ func (c *cluster) installsARelease(t *testing.T) {
 	} {
 		kube.Eventually(t, 90*time.Second, func() error { return serves(address, "\n"+metric+"\n") })
 	}
-	if err := serves(server.metrics, `revision="clusterset-`+version+`"`); err != nil { // of coredns_build_info
+	if err := serves(server.metrics, `revision="clusterset-`+version+`"`); err != nil { // a label of coredns_build_info
 		t.Error(err)
 	}
 }
@@ -85,7 +85,7 @@ func serves(address, want string) error {
 	return err
 }
 
-// imageName is what docker and ctr call the image of an archive.
+// imageName returns the name that docker and ctr give to the image in an archive.
 func imageName(t *testing.T, archive string) string {
 	t.Helper()
 	manifest, err := tarball.LoadManifest(func() (io.ReadCloser, error) { return os.Open(archive) })
@@ -95,7 +95,7 @@ func imageName(t *testing.T, archive string) string {
 	return manifest[0].RepoTags[0]
 }
 
-// unpack returns a folder with the files of the image for this machine.
+// unpack returns a folder with the files of the image.
 func unpack(t *testing.T, archive string) string {
 	t.Helper()
 	image, err := tarball.ImageFromPath(archive, nil)

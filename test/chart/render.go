@@ -18,7 +18,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Options are what `helm template` is given.
+// Options are the inputs of `helm template`.
 type Options struct {
 	Release, Namespace string
 
@@ -29,9 +29,9 @@ type Options struct {
 	KubeVersion string
 }
 
-// Rendered is what Helm makes of the chart.
+// Rendered is the result of rendering the chart.
 type Rendered struct {
-	// Manifests are YAML documents in one text, CustomResourceDefinitions first.
+	// Manifests are the YAML documents in one text, CustomResourceDefinitions first.
 	Manifests string
 
 	// Notes are what Helm prints at the end of an install.
@@ -68,7 +68,7 @@ func Render(from string, o Options) (*Rendered, error) {
 
 var separator = regexp.MustCompile(`(?m)^---\s*$`)
 
-// assemble puts the documents of all templates into one text, in the order of their files' names.
+// assemble joins the documents of all templates into one text, in the order of their files' names, CustomResourceDefinitions first.
 func assemble(files map[string]string) *Rendered {
 	r := &Rendered{}
 	var b strings.Builder
@@ -101,7 +101,7 @@ func crdsFirst(a, b string) int {
 	return strings.Compare(a, b)
 }
 
-// Quiet keeps Helm's remarks on what it does to itself.
+// Quiet suppresses Helm's log messages below the level of errors.
 func Quiet() {
 	slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError})))
 }

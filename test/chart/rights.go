@@ -14,10 +14,10 @@ var (
 	nameRE      = regexp.MustCompile(`(?m)^  name: (\S+)`)
 )
 
-// Rights are the roles of the chart, by the names of their files in test/fleet/rbac, each bound to a user instead of to a
+// Rights returns the roles of the chart, by the names of their files in test/fleet/rbac, each bound to a user instead of a
 // ServiceAccount: clusterset-dns, clusterset-member or clusterset-hub. With them the end-to-end tests show that the chart's roles
-// suffice. What is in the release's namespace is left out of dns.yaml, since only a pod has a Service of its own, and stands in
-// hub-leader.yaml for the hub.
+// suffice. Namespaced roles are left out of dns.yaml, because only a pod has a Service of its own. The hub's are in
+// hub-leader.yaml. Its rights to create members are in hub-members.yaml.
 func Rights(from string) (map[string][]byte, error) {
 	rendered, err := Render(from, Options{
 		"clusterset", "clusterset-system", "{hub: {enabled: true, manageMembers: true, server: 'https://hub.example.com:6443'}}", "v1.36.0",
@@ -40,7 +40,7 @@ func Rights(from string) (map[string][]byte, error) {
 		case inNamespace && file == "dns":
 			continue
 		}
-		document = labelsRE.ReplaceAllString(document, "") // they have the chart's version
+		document = labelsRE.ReplaceAllString(document, "") // labels contain the chart's version
 		document = subjectsRE.ReplaceAllString(document, user)
 		if file += ".yaml"; files[file] == nil {
 			files[file] = []byte("# Written by make generate.\n")

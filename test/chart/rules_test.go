@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// alertRule is one of the chart's.
+// alertRule is one of the chart's alert rules.
 type alertRule struct {
 	Alert, Expr, For    string
 	Labels, Annotations map[string]string
@@ -36,7 +36,7 @@ func alerts(t *testing.T) []alertRule {
 	return all
 }
 
-// Every alert says what is wrong and how bad that is, waits before it wakes someone, and leads to its own section of
+// Every alert says what is wrong and how severe it is, waits before it fires, and links to its own section of
 // docs/troubleshooting.md.
 func TestAlertRules(t *testing.T) {
 	sections := sections(t)
@@ -51,20 +51,20 @@ func TestAlertRules(t *testing.T) {
 		if !slices.Contains([]string{"info", "warning", "critical"}, rule.Labels["severity"]) {
 			t.Errorf("%s has the severity %q", rule.Alert, rule.Labels["severity"])
 		}
-		// Less than a minute is two scrapes: any restart would fire it. More than an hour would be too late to alert.
+		// A minute is two scrapes: with less, any restart would fire the alert. More than an hour would be too late.
 		if d, err := time.ParseDuration(rule.For); err != nil || d < time.Minute || d > time.Hour {
 			t.Errorf("%s waits for %q", rule.Alert, rule.For)
 		}
 	}
 }
 
-// The alerts fire, and don't, as the tests in rules/ say, in the format and with the program of Prometheus.
+// The alerts fire and stay silent as the tests in rules/ expect, run by promtool.
 func TestAlertsFire(t *testing.T) {
 	files, err := filepath.Glob("rules/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("tests of the rules: %v, %v", files, err)
 	}
-	// The tag leaves out what discovers targets in a dozen clouds, and with it half of what would be compiled.
+	// The tag leaves out service discovery for a dozen clouds, which would be half of the compilation.
 	args := []string{"-C", "../../tools/promtool", "run", "-tags", "remove_all_sd", "github.com/prometheus/prometheus/cmd/promtool", "test", "rules"}
 	fires, silent := make(map[string]bool), make(map[string]bool)
 	for _, file := range files {
@@ -101,7 +101,7 @@ func TestAlertsFire(t *testing.T) {
 	}
 }
 
-// sections are the anchors of the page's headings, as GitHub makes them.
+// sections returns the anchors that GitHub generates for the headings of docs/troubleshooting.md.
 func sections(t *testing.T) map[string]bool {
 	t.Helper()
 	anchors := make(map[string]bool)

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// axe-core is a test's, and in no program. It is evaluated over the browser's protocol, so that the page's policy stays as it is.
+// axe-core is only in the tests, not in a program. The tests evaluate it over the DevTools protocol, so the page's
+// Content-Security-Policy needn't allow it.
 //
 //go:embed testdata/axe/axe.min.js
 var axe string
 
-// accessible fails the test if axe-core finds a violation in what the page shows, in light or in dark.
+// accessible fails the test if axe-core finds a violation in what the page shows, in the light or the dark theme.
 func (p *tab) accessible() {
 	p.Helper()
 	if !eval[bool](p, "!!window.axe") {

@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// chromium returns the path of the browser. Without one the test is skipped, or fails where there has to be one.
+// chromium returns the path of the browser. Without a browser the test is skipped, or fails if CLUSTERSET_CHROMIUM is "required".
 func chromium(t testing.TB) string {
 	t.Helper()
 	if testing.Short() {
@@ -30,7 +30,7 @@ func chromium(t testing.TB) string {
 	return ""
 }
 
-// shared is the one browser of all tests.
+// shared is the browser that all tests share.
 var shared struct {
 	sync.Mutex
 	started *startedBrowser // nil before the first test
@@ -57,7 +57,7 @@ func browser(t testing.TB) context.Context {
 		chromedp.Flag("disable-sync", true), chromedp.Flag("disable-extensions", true), chromedp.Flag("disable-dev-shm-usage", true),
 		chromedp.Flag("disable-background-timer-throttling", true), chromedp.Flag("disable-renderer-backgrounding", true),
 		chromedp.Flag("disable-backgrounding-occluded-windows", true), chromedp.Flag("force-color-profile", "srgb"), chromedp.Flag("hide-scrollbars", true),
-		// No name resolves, so that nothing can leave the machine.
+		// No host name resolves, so that nothing leaves the machine.
 		chromedp.Flag("host-resolver-rules", "MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"),
 	)
 	ctx, stop := chromedp.NewContext(allocator)
@@ -70,7 +70,7 @@ func browser(t testing.TB) context.Context {
 	return ctx
 }
 
-// workDir holds what the run writes. It goes with the run.
+// workDir holds the files that the tests write. It is removed after the run.
 var workDir string
 
 func TestMain(m *testing.M) {

@@ -7,7 +7,8 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// A set with communities: the map shows and filters them, and a service says which place doesn't see which export, and why.
+// In a set with communities, the map shows them and filters by them. A service's page shows which places don't see which export,
+// and why.
 func TestCommunities(t *testing.T) {
 	p := open(t, start(t, "--manifests", filepath.Join(root, "internal", "console", "testdata", "communities.yaml")), "#/map")
 	p.sees("4 clusters in 1 region", "2 services, 1 in conflict", "payments, edge-asia")
@@ -31,7 +32,7 @@ func TestCommunities(t *testing.T) {
 	p.click(`.mrow .mfirst`, "shanghai")
 	p.sees("Not visible from there: beijing exports it, but not to shanghai (clusterset.dev/export-to).")
 
-	// What if it were otherwise: every view shows the difference.
+	// With what-if changes of communities and exports, every view shows the difference.
 	p.goTo("#/whatif?kind=communities&cluster=tianjin")
 	p.fill("input[name=to]", "payments, edge-asia")
 	p.click("button", "Add the change")
@@ -47,7 +48,8 @@ func TestCommunities(t *testing.T) {
 	p.sees("other communities")
 }
 
-// With a panel open at a width of 1280, no column is cut: the matrix scrolls within its box, and its edge shows that there is more.
+// With a panel open at a width of 1280, no column is cut off: the matrix scrolls within its box, and its edge shows that it
+// continues.
 func TestMatrixBesideAPanel(t *testing.T) {
 	p := open(t, theSet(t), "#/service/shop/web?at=tianjin%2Fcn-north-1b%2Fcn-north")
 	p.size(1280, 800)
@@ -65,7 +67,7 @@ func TestMatrixBesideAPanel(t *testing.T) {
 	p.until(`document.querySelector(".matrixbox.more") === null`)
 }
 
-// What closes gives the focus back to what opened it.
+// A panel that closes returns the focus to the element that opened it.
 func TestFocusReturns(t *testing.T) {
 	p := open(t, theSet(t), "#/map")
 	p.click(".tile", "beijing-1")

@@ -8,13 +8,13 @@ import (
 	"testing"
 )
 
-// cluster is one of a set that only the hub's records know.
+// cluster is a cluster that exists only in the hub's records.
 type cluster struct {
 	name, zones, region, phase, version string
 	drain                               bool
 }
 
-// cities are the clusters of the set that most tests look at, and that the pictures show.
+// cities are the clusters of the set that most tests use, and that the pictures show.
 var cities = []cluster{
 	{name: "beijing-1", zones: "cn-north-1a", region: "cn-north"},
 	{name: "beijing-2", zones: "cn-north-1b", region: "cn-north"},
@@ -30,11 +30,11 @@ var cities = []cluster{
 	{name: "nanning", zones: "cn-south-2b", region: "cn-south", phase: "Expired"},
 }
 
-// exported is a service of the set: in which clusters, with how many ready endpoints in each.
+// exported is a service of the set, with its number of ready endpoints in each cluster that exports it.
 type exported struct {
 	name, kind, policy string
 	by                 map[string]int
-	more               map[string]string // by cluster: more of the ExportedService's spec
+	more               map[string]string // by cluster: fields of the ExportedService's spec that replace its ports
 }
 
 var services = []exported{
@@ -57,8 +57,8 @@ var services = []exported{
 	{name: "infra/queue", kind: "Headless", by: map[string]int{"xiamen": 0}},
 }
 
-// records writes what a hub has of the clusters and services, as kubectl get -o yaml would. With status false it leaves the MemberClusters'
-// statuses out, as an API server does with what is applied.
+// records returns the hub's records of the clusters and services, as kubectl get -o yaml prints them, with the MemberClusters'
+// statuses.
 func records(clusters []cluster, services []exported) string {
 	var b strings.Builder
 	for _, c := range clusters {
@@ -129,7 +129,7 @@ spec: {serviceNamespace: %[2]s, serviceName: %[3]s, addressType: IPv4, ports: [{
 	return b.String()
 }
 
-// files writes manifests into a folder of the test's own.
+// files writes manifests into a temporary folder.
 func files(t testing.TB, manifests string) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -139,7 +139,7 @@ func files(t testing.TB, manifests string) (dir string) {
 	return dir
 }
 
-// theSet starts a console that shows the cities, from files.
+// theSet starts a console that reads the cities from files.
 func theSet(t testing.TB) *consoled {
 	t.Helper()
 	return start(t, "--manifests", files(t, records(cities, services)))

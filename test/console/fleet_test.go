@@ -19,8 +19,8 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// clusters are a hub with its process and two members with their agents, on real API servers. The kubeconfig has the contexts hub, beijing and
-// shanghai, whose ways can be cut.
+// clusters are a hub with its process and two members with their agents, on real API servers. The kubeconfig has the contexts hub,
+// beijing and shanghai. Each connects through a link that tests can cut.
 type clusters struct {
 	hub        *fleet.Hub
 	members    map[string]*fleet.Member
@@ -34,14 +34,14 @@ var running struct {
 	err error
 }
 
-// theFleet returns the clusters of all tests, and starts them for the first.
+// theFleet returns the clusters that all tests share. The first test starts them.
 func theFleet(t testing.TB) *clusters {
 	t.Helper()
 	chromium(t)
 	bin := binaries(t)
 	running.Do(func() {
 		running.clusters = &clusters{members: map[string]*fleet.Member{}, links: map[string]*faultproxy.Link{}}
-		running.err = running.clusters.launch(context.Background(), bin) // it outlives the test
+		running.err = running.clusters.launch(context.Background(), bin) // the clusters outlive the test
 	})
 	if running.err != nil {
 		t.Fatal(running.err)
@@ -144,7 +144,7 @@ func stopFleet() {
 	_ = group.Wait()
 }
 
-// console starts a console of the fleet.
+// console starts a console that reads the fleet.
 func (f *clusters) console(t testing.TB, contexts ...string) *consoled {
 	t.Helper()
 	args := []string{"--hub-kubeconfig", f.kubeconfig, "--hub-context", "hub"}
@@ -154,7 +154,7 @@ func (f *clusters) console(t testing.TB, contexts ...string) *consoled {
 	return start(t, args...)
 }
 
-// exported is a Service with ready endpoints, exported or not.
+// service returns the manifests of a Service with ready endpoints, and of its ServiceExport if it is exported.
 func service(ns, name string, ready int, export bool) []byte {
 	endpoints := ""
 	for i := range ready {

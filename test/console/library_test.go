@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// The libraries are the files of the packages that ORIGIN names, and no others.
+// The library folders contain exactly the files that ORIGIN names, unchanged from their packages.
 func TestLibraries(t *testing.T) {
 	for _, dir := range []string{filepath.Join(root, "internal", "console", "web", "lib"), filepath.Join("testdata", "axe")} {
 		origin, err := os.ReadFile(filepath.Join(dir, "ORIGIN"))
@@ -28,7 +28,7 @@ func TestLibraries(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if name == "hooks.js" { // the one difference that ORIGIN states
+			if name == "hooks.js" { // ORIGIN documents this difference
 				content = []byte(strings.Replace(string(content), `from"./preact.js"`, `from"preact"`, 1))
 			}
 			if has := sha256.Sum256(content); hex.EncodeToString(has[:]) != sum {

@@ -8,7 +8,7 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 )
 
-// What changes on the API servers, the page shows.
+// The page shows changes on the API servers as they happen.
 func TestLive(t *testing.T) {
 	f := theFleet(t)
 	p := open(t, f.console(t, "beijing", "shanghai"), "#/map")
@@ -32,7 +32,7 @@ func TestLive(t *testing.T) {
 	beijing.Apply(t, service("live", "web", 3, true))
 	p.until(cell + `.includes("3 ready")`)
 
-	// An export that is only thought of is read from the cluster's own context.
+	// A what-if export is read from the cluster's own context.
 	shanghai.Apply(t, service("live", "web", 1, false))
 	p.goTo("#/whatif?kind=export&service=live%2Fweb&cluster=shanghai")
 	p.click("button", "Add the change")
@@ -44,7 +44,7 @@ func TestLive(t *testing.T) {
 	p.sees("No service matches.")
 }
 
-// What can't be reached or may not be read is named, and what was known of it stays.
+// The page names a source that can't be reached or read, and keeps what it knew from it.
 func TestAway(t *testing.T) {
 	f := theFleet(t)
 	p := open(t, f.console(t), "#/map")
@@ -64,7 +64,7 @@ func TestHalfOfTheContextsUnreachable(t *testing.T) {
 	f.links["shanghai"].Set(faultproxy.Condition{Refused: true})
 	p := open(t, f.console(t, "beijing", "shanghai"), "#/map")
 	p.sees("(context shanghai) doesn't answer. Nothing is known of it.", "The cluster beijing (context beijing) Live")
-	p.until(found(".tile", "shanghai") + `?.innerText.includes("Ready")`) // by the hub
+	p.until(found(".tile", "shanghai") + `?.innerText.includes("Ready")`) // known from the hub
 	p.seesNot("The hub (context hub) doesn't answer", "(context beijing) doesn't answer")
 	p.accessible()
 }
@@ -80,7 +80,8 @@ func TestForbidden(t *testing.T) {
 	p.accessible()
 }
 
-// Without its server the page says so and keeps what it shows. It goes on where the same session is back, and says where it isn't.
+// When the console's server is gone, the page says so and keeps what it shows. It continues when the same session is back. If
+// another session is there, it says so.
 func TestServerAway(t *testing.T) {
 	c := theSet(t)
 	dir := files(t, records(cities[:2], nil))

@@ -54,7 +54,7 @@ func smaller(t *testing.T, picture []byte) []byte {
 	return b.Bytes()
 }
 
-// The pictures in the documentation are of the page as the tests see it. PICTURES=1 takes them again.
+// The pictures in the documentation exist and are small enough. PICTURES=1 takes them again from the page that the tests use.
 func TestPictures(t *testing.T) {
 	dir := filepath.Join(root, "docs", "pictures")
 	var p *tab

@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-// build builds our programs, or finds them where they are built.
+// build builds the programs, or links to those that are already built.
 var build = sync.OnceValues(func() (fleet.Binaries, error) {
 	return fleet.Build(context.Background(), root, filepath.Join(workDir, "bin"), "-s -w")
 })

@@ -9,7 +9,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// Everything can be reached and used with the keyboard, and the focus is visible.
+// Every control can be reached and used with the keyboard, and the focus is visible.
 func TestKeyboard(t *testing.T) {
 	p := open(t, theSet(t), "#/map")
 	p.sees("12 clusters")
@@ -35,7 +35,7 @@ func TestKeyboard(t *testing.T) {
 	p.press(kb.Enter)
 	p.until(`document.activeElement.id === "main"`)
 
-	// The map is one stop, with arrow keys.
+	// The map is a single tab stop, with arrow keys inside.
 	p.do(`document.querySelector('.tile[tabindex="0"]').focus()`)
 	p.press(kb.ArrowRight, kb.ArrowRight)
 	p.until(`document.activeElement.dataset.row === "2"`)
@@ -46,7 +46,7 @@ func TestKeyboard(t *testing.T) {
 	p.press(kb.Escape)
 	p.until(`!document.querySelector(".panel")`)
 
-	// Single keys, unless they are switched off.
+	// Single keys are shortcuts, unless they are switched off.
 	p.shortcut("2")
 	p.until(`document.activeElement.innerText === "Services" && document.activeElement.tagName === "H1"`)
 	p.shortcut("?")
@@ -59,7 +59,7 @@ func TestKeyboard(t *testing.T) {
 	p.shortcut("/")
 	p.until(`document.activeElement.type === "search"`)
 	p.write("1")
-	p.sees("No service matches.") // a field takes keys as text
+	p.sees("No service matches.") // in a field, keys are text
 	p.goTo("#/services?keys=off")
 	p.sees("14 services")
 	p.do(`document.activeElement.blur()`)
@@ -67,7 +67,7 @@ func TestKeyboard(t *testing.T) {
 	p.until(`location.hash.startsWith("#/services")`)
 	p.goTo("#/services")
 
-	// Rows of a list, and from there to a matrix.
+	// Arrow keys work in the rows of a list, and in the matrix of a service.
 	p.sees("14 services")
 	p.do(`document.querySelector('.rows [tabindex="0"]').focus()`)
 	p.press(kb.End)
@@ -83,7 +83,8 @@ func TestKeyboard(t *testing.T) {
 	p.seesNot("Why:")
 }
 
-// Views are readable at 200 % zoom and in narrow windows: nothing but tables and the matrix scrolls sideways, and nothing is inaccessible.
+// Views are readable at 200 % zoom and in narrow windows: only tables and the matrix scroll sideways, and everything stays
+// accessible.
 func TestZoomAndNarrowWindows(t *testing.T) {
 	c := theSet(t)
 	p := open(t, c, "#/map")
@@ -104,7 +105,7 @@ func TestZoomAndNarrowWindows(t *testing.T) {
 	p.until(`document.querySelector(".matrix")`)
 }
 
-// Names from objects and from the address are text, whatever is in them.
+// Names from objects and from the address are shown as text, whatever they contain.
 func TestHostileNames(t *testing.T) {
 	const script, image = `<script>window.hacked=1</script>`, `"><img src=x onerror="window.hacked=1">`
 	set := []cluster{{name: "beijing", zones: script, region: image, version: "<b>v1</b>{{7*7}}${7*7}"}, {name: "shanghai", zones: "javascript:alert(1)", region: "cn-east"}}
@@ -124,7 +125,7 @@ func TestHostileNames(t *testing.T) {
 	}
 }
 
-// The theme follows the system unless the address says otherwise, and nothing is stored.
+// The theme follows the system unless the address specifies one. The page stores nothing.
 func TestThemes(t *testing.T) {
 	p := open(t, theSet(t), "#/map")
 	ground := func() string { return eval[string](p, `getComputedStyle(document.body).backgroundColor`) }

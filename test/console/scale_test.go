@@ -23,15 +23,17 @@ import (
 
 const (
 	manyClusters, manyServices = 250, 5000
-	// maxElements bounds the page's elements, whatever the size of the set. Each of the 250 clusters of the map has about nine.
+	// maxElements bounds the page's number of elements for a set of any size. The map shows 250 clusters with about nine elements
+	// each.
 	maxElements = 4500
 )
 
-// With 250 clusters and 5,000 services the page holds only what is near the screen, and every view works. How long it takes is logged.
+// With 250 clusters and 5,000 services the page contains only what is near the screen, and every view works. The test logs how long
+// each view takes.
 func TestScale(t *testing.T) {
 	c := inProcess(t, large())
 	p := blank(t, c)
-	// When the first tile is there, measured from when the data was.
+	// Record when the first tile, row or cell is there. first compares that with the arrival of the data.
 	if _, err := chromedp.Call(p.ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: `
 		new MutationObserver((_, o) => {
 			if (!document.querySelector(".tile, .rows .name a, .mcell .mark")) return;
@@ -87,7 +89,8 @@ func TestScale(t *testing.T) {
 	few("what if")
 }
 
-// large are the records of a large set: the first service is exported by every cluster, each other one by two, with two endpoints each.
+// large returns the records of a large set. Every cluster exports the first service; two clusters export each other service, with
+// two endpoints each.
 func large() (all []runtime.Object) {
 	name := func(i int) string { return fmt.Sprintf("cluster-%03d", i) }
 	for i := range manyClusters {
@@ -126,7 +129,8 @@ func large() (all []runtime.Object) {
 	return all
 }
 
-// inProcess serves a console of objects from this process: to write and read a hundred thousand manifests would take longer than the test.
+// inProcess serves a console from this process, with the objects in memory: writing and reading a hundred thousand manifests would
+// take longer than the test.
 func inProcess(t *testing.T, objects []runtime.Object) *consoled {
 	t.Helper()
 	chromium(t)
@@ -140,7 +144,7 @@ func inProcess(t *testing.T, objects []runtime.Object) *consoled {
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(t.Context(), l) }()
 	t.Cleanup(func() {
-		if err := <-served; err != nil { // the test's context has ended
+		if err := <-served; err != nil { // Serve returns because the test's context has ended
 			t.Error(err)
 		}
 	})

@@ -23,22 +23,22 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// soon bounds how long anything may take to come about. It is far more than it takes, for machines that compile beside.
+// soon bounds how long tests wait for any change. It is generous, because the machine may be compiling at the same time.
 const soon = time.Minute
 
-// tab is a tab of the browser that shows a console.
+// tab is a browser tab that shows a console.
 type tab struct {
 	testing.TB
 	ctx  context.Context
 	base string // the console's address, http://127.0.0.1:PORT
 
 	mu       sync.Mutex
-	wrong    []string // what the page may not do
-	offline  bool     // requests may fail
+	wrong    []string // the page's violations
+	offline  bool     // failed requests are no violation
 	requests int
 }
 
-// open opens the page of a console at a fragment, and waits until it shows its data.
+// open opens a console's page with a fragment, and waits until it shows its data.
 func open(t testing.TB, c *consoled, fragment string) *tab {
 	t.Helper()
 	p := blank(t, c)
@@ -80,7 +80,7 @@ func blank(t testing.TB, c *consoled) *tab {
 	return p
 }
 
-// watch notes what the page may not do.
+// watch records errors in the page and requests to other hosts.
 func (p *tab) watch(event any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -109,7 +109,7 @@ func (p *tab) watch(event any) {
 	}
 }
 
-// mayFail says that requests of the page may fail from here on, as where the server is away.
+// mayFail allows the page's requests to fail from here on, as when the server is gone.
 func (p *tab) mayFail() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -130,7 +130,7 @@ func (p *tab) visit(address string) {
 	p.run(chromedp.Navigate(address))
 }
 
-// goTo changes the fragment, as a person does who edits the address.
+// goTo changes the fragment, as a user does who edits the address.
 func (p *tab) goTo(fragment string) {
 	p.Helper()
 	p.do("location.hash = " + quote(fragment))
@@ -142,7 +142,7 @@ func (p *tab) do(script string) {
 	p.run(chromedp.Evaluate[chromedp.Void]("void (" + script + ")"))
 }
 
-// eval returns the value of an expression in the page, or of a promise.
+// eval evaluates an expression in the page and returns its value, or that of its promise.
 func eval[T any](p *tab, expression string) T {
 	p.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, soon)
@@ -154,7 +154,7 @@ func eval[T any](p *tab, expression string) T {
 	return value
 }
 
-// until waits until an expression is true in the page.
+// until waits until an expression in the page is true.
 func (p *tab) until(expression string) {
 	p.Helper()
 	kube.Eventually(p, soon, func() error {
@@ -187,12 +187,12 @@ func (p *tab) seesNot(texts ...string) {
 	}
 }
 
-// found is an expression for the first element of a selector with a text, or an accessible name.
+// found returns an expression for the first element of a selector whose text, label or title contains text.
 func found(selector, text string) string {
 	return fmt.Sprintf(`[...document.querySelectorAll(%s)].find((e) => (e.innerText ?? "").replace(/\s+/g, " ").includes(%[2]s) || (e.ariaLabel || e.title || "").includes(%[2]s))`, quote(selector), quote(text))
 }
 
-// click waits for an element with a text, and presses it with the mouse.
+// click waits for an element with the text and clicks it with the mouse.
 func (p *tab) click(selector, text string) {
 	p.Helper()
 	var at struct {
@@ -219,7 +219,7 @@ func (p *tab) click(selector, text string) {
 	p.run(chromedp.MouseClickXY(at.X, at.Y))
 }
 
-// press sends keys, as kb has them.
+// press presses keys, which are named as in package kb.
 func (p *tab) press(keys ...string) {
 	p.Helper()
 	for _, k := range keys {
@@ -227,7 +227,7 @@ func (p *tab) press(keys ...string) {
 	}
 }
 
-// shortcut presses a key with a character, which the page may keep from becoming text.
+// shortcut presses a character key. The page may handle it before it becomes text.
 func (p *tab) shortcut(key string) {
 	p.Helper()
 	for _, typ := range []input.DispatchKeyEventType{"keyDown", "keyUp"} {
@@ -241,13 +241,13 @@ func (p *tab) shortcut(key string) {
 	}
 }
 
-// write puts a text into the field that has the focus, key by key.
+// write types a text into the focused field, key by key.
 func (p *tab) write(text string) {
 	p.Helper()
 	p.run(chromedp.KeyEvent(text))
 }
 
-// fill puts a text into a field.
+// fill sets the text of a field.
 func (p *tab) fill(selector, text string) {
 	p.Helper()
 	p.until(fmt.Sprintf("document.querySelector(%s)", quote(selector)))
@@ -257,14 +257,14 @@ func (p *tab) fill(selector, text string) {
 	}
 }
 
-// choose chooses an option of a select.
+// choose selects an option of a select element.
 func (p *tab) choose(selector, value string) {
 	p.Helper()
 	p.until(fmt.Sprintf("document.querySelector(%s)", quote(selector)))
 	p.do(fmt.Sprintf(`((e) => { e.value = %s; e.dispatchEvent(new Event("change", { bubbles: true })); })(document.querySelector(%s))`, quote(value), quote(selector)))
 }
 
-// focused is what has the focus: its text or accessible name.
+// focused returns the label or text of the focused element.
 func (p *tab) focused() string {
 	p.Helper()
 	return eval[string](p, `((e) => (e.ariaLabel || e.innerText || e.placeholder || e.tagName).replace(/\s+/g, " ").trim())(document.activeElement)`)
@@ -286,7 +286,7 @@ func (p *tab) text() string {
 	return text
 }
 
-// dark says what the person's system prefers.
+// dark sets the colour scheme that the system prefers.
 func (p *tab) dark(dark bool) {
 	p.Helper()
 	scheme := "light"
@@ -300,7 +300,7 @@ func (p *tab) dark(dark bool) {
 	}
 }
 
-// size sets the window's size in CSS pixels. At 200 % zoom a window has half of its pixels.
+// size sets the window's size in CSS pixels. At 200 % zoom a window has half as many in each direction.
 func (p *tab) size(width, height int64) {
 	p.Helper()
 	p.run(chromedp.EmulateViewport(width, height))
@@ -309,7 +309,7 @@ func (p *tab) size(width, height int64) {
 func quote(text string) string {
 	b, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a string
+		panic(err) // a string can always be encoded
 	}
 	return string(b)
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/chromedp/chromedp/kb"
 )
 
-// The examples can be looked at without a cluster, as docs/console.md says.
+// The console shows the examples without a cluster, as docs/console.md says.
 func TestExample(t *testing.T) {
 	p := open(t, start(t, "--manifests", filepath.Join(root, "examples", "preview")), "#/map")
 	p.sees("3 clusters in 2 regions")
 }
 
-// The map shows each cluster's phase, drain, exports and version, filters, and opens a cluster.
+// The map shows each cluster's phase, drain, exports and version. It can be filtered, and opens a cluster.
 func TestMap(t *testing.T) {
 	p := open(t, theSet(t), "#/map")
 	p.sees("12 clusters in 3 regions and 10 zones, 14 services, 1 in conflict. Usual version: v0.12.0", "cn-south-1a + cn-south-1b", "6 exports")
@@ -45,7 +45,7 @@ func TestMap(t *testing.T) {
 	p.sees("What this page reads: 1 source", "The manifests")
 }
 
-// The list of services searches, filters and sorts, and opens a service.
+// The list of services can be searched, filtered and sorted, and opens a service.
 func TestServices(t *testing.T) {
 	p := open(t, theSet(t), "#/services")
 	p.sees("14 services", "shop/web", "prefer cluster zone region")
@@ -78,7 +78,7 @@ func TestServices(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.replace(/\s/g, "") === "payments/fraud"`)
 }
 
-// A service shows who exports it, its conflicts, and what each place uses, and why.
+// A service's page shows which clusters export it, its conflicts, and what each place uses and why.
 func TestService(t *testing.T) {
 	p := open(t, theSet(t), "#/service/shop/web")
 	p.sees("18 of 25", "12 places × 7 clusters", "Exported by", "cn-north-1a / cn-north")
@@ -107,7 +107,7 @@ func TestService(t *testing.T) {
 	p.click(".toggle", "fold alike")
 	p.until(`[...document.querySelectorAll(".mplace")].some((e) => e.innerText.includes("and 1 more"))`)
 	p.fill("#search", "shenzhen")
-	p.until(`document.querySelectorAll(".mrow").length === 3`) // the head, and a row for each of its zones
+	p.until(`document.querySelectorAll(".mrow").length === 3`) // the header, and a row for each zone of shenzhen
 
 	p.goTo("#/service/infra/metrics")
 	p.sees("differs", "oldest")
@@ -120,7 +120,7 @@ func TestService(t *testing.T) {
 	p.accessible()
 }
 
-// All state is in the address: it can be opened elsewhere, and the back button goes back.
+// The address contains all state: it can be opened in another window, and the back button undoes each step.
 func TestAddress(t *testing.T) {
 	c := theSet(t)
 	p := open(t, c, "#/map")

@@ -9,7 +9,7 @@ import (
 	"github.com/clusterset/clusterset/internal/preview"
 )
 
-// Each kind of change is put together on the page, and the page says of it what `clusterset preview` says.
+// Every kind of change can be composed on the page, and the page shows the same result as `clusterset preview`.
 func TestWhatIf(t *testing.T) {
 	dir := files(t, records(cities, services))
 	p := open(t, start(t, "--manifests", dir), "#/whatif")
@@ -53,7 +53,7 @@ func TestWhatIf(t *testing.T) {
 		})
 	}
 
-	// Changes add up, each can be taken back, and every view shows them.
+	// Changes add up, every view shows them, and each can be taken back.
 	p.goTo("#/whatif?if=down+beijing-1&if=drain+shanghai-1")
 	p.sees("switch off beijing-1", "drain shanghai-1")
 	p.accessible()
@@ -76,7 +76,7 @@ func TestWhatIf(t *testing.T) {
 	p.click(".whatifbar a", "Clear")
 	p.seesNot("drain shanghai-1")
 
-	// What can't be is said.
+	// The page reports changes that are impossible.
 	p.mayFail() // the browser logs each 400
 	p.goTo("#/whatif?if=drain+nowhere")
 	p.until(`document.querySelector(".whatifbar [role=alert]")?.innerText.includes("nowhere is not a member; the members are")`)
@@ -85,7 +85,7 @@ func TestWhatIf(t *testing.T) {
 	p.accessible()
 }
 
-// previewed is what the command says of changes.
+// previewed returns the result of `clusterset preview` for changes.
 func previewed(t *testing.T, dir, changes string) (r preview.Result) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "changes.yaml")
@@ -97,7 +97,7 @@ func previewed(t *testing.T, dir, changes string) (r preview.Result) {
 	if err := json.Unmarshal(out, &r); err != nil {
 		t.Fatal(err)
 	}
-	if err != nil && cmd.ProcessState.ExitCode() != 3 { // 3: something is lost
+	if err != nil && cmd.ProcessState.ExitCode() != 3 { // 3 means that something is lost
 		t.Fatalf("%v: %v", cmd, err)
 	}
 	return r

@@ -19,16 +19,16 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// way is how connections are made: from which nodes, over "tcp" or "udp" ("tcp4", … over one family alone), to which port of the
-// ClusterSetIPs.
+// way describes how connections are made: from which nodes, over "tcp" or "udp" ("tcp4", … for one family alone), to which port of
+// the ClusterSetIPs.
 type way struct {
 	from    []*node
 	network string
 	port    uint16
 }
 
-// answered waits until connections from every node of a cluster, over both families, are answered by each of the pods that has
-// an address of the family, and by no other. If no pod has one, they must be refused.
+// answered waits until connections from every node of a cluster, over both families, are answered by each of the pods that has an
+// address of the family, and by no other pod. If no pod has one, they must be refused.
 func (s *service) answered(cluster string, want ...*pod) {
 	s.Helper()
 	s.answeredBy(way{s.w.cluster(cluster).nodes, "tcp", 80}, want...)
@@ -39,7 +39,7 @@ func (s *service) answeredBy(w way, want ...*pod) {
 	kube.Eventually(s, soon, func() error { return s.isAnswered(w, want) })
 }
 
-// isAnswered looks once.
+// isAnswered checks once.
 func (s *service) isAnswered(w way, want pods) error {
 	for _, n := range w.from {
 		vips, err := s.vips(n.cluster)
@@ -51,7 +51,7 @@ func (s *service) isAnswered(w way, want pods) error {
 				continue
 			}
 			names := want.names(vip.Is6())
-			// So many that, where all have the same share, one is missed once in ten thousand million times.
+			// If all pods have the same share, so many connections miss a given pod once in ten thousand million times.
 			got, err := n.ask(w.network, netip.AddrPortFrom(vip, w.port), n.client(vip.Is6(), 250), 12+25*len(names))
 			if err != nil {
 				return err
@@ -68,7 +68,7 @@ func (s *service) isAnswered(w way, want pods) error {
 }
 
 // only makes connections from every node of a cluster, one after another, until the returned function is called. That function
-// fails the test if any of them was not answered, or was answered by another pod.
+// fails the test if a connection was not answered, or was answered by a pod that isn't allowed.
 func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 	s.Helper()
 	nodes := s.w.cluster(cluster).nodes
@@ -87,7 +87,7 @@ func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 				s.Logf("%d connections were answered as wanted", connections)
 				done <- nil
 				return
-			case <-s.Context().Done(): // the test failed at something else
+			case <-s.Context().Done(): // the test has already failed elsewhere
 				return
 			case <-pace.C:
 			}
@@ -135,7 +135,7 @@ func (s *service) vips(c *cluster) ([]netip.Addr, error) {
 	return all, nil
 }
 
-// patience bounds each step of a connection. Where an answer is to come it comes in a millisecond.
+// patience bounds each step of a connection. An answer normally comes within a millisecond.
 const patience = 5 * time.Second
 
 // Results of connections that were not answered.
@@ -144,8 +144,8 @@ const (
 	silence = "(silence)"
 )
 
-// ask connects to an address from one of the node's, a number of times, and counts who answered. It stops at the first
-// connection without an answer.
+// ask connects to an address the given number of times, from one of the node's addresses, and counts the answers by pod. It stops
+// at the first connection without an answer.
 func (n *node) ask(network string, to netip.AddrPort, source netip.Addr, times int) (map[string]int, error) {
 	counts := map[string]int{}
 	err := n.ns.do(func() error {
@@ -164,7 +164,8 @@ func (n *node) ask(network string, to netip.AddrPort, source netip.Addr, times i
 	return counts, err
 }
 
-// client is the i-th address of the node's pods. Pods that answer have the first ones.
+// client returns the i-th address of the node's pod range, as the source of connections. newPod takes its addresses from the start
+// of the range.
 func (n *node) client(v6 bool, i int) netip.Addr {
 	if v6 {
 		return pod6(n.cluster.number, n.number, i)
@@ -172,7 +173,7 @@ func (n *node) client(v6 bool, i int) netip.Addr {
 	return pod4(n.cluster.number, n.number, i)
 }
 
-// askOnce returns who answered one connection.
+// askOnce makes one connection and returns the name of the pod that answered, or refused or silence.
 func askOnce(network string, to netip.AddrPort, source netip.Addr) (string, error) {
 	who, err := exchange(network, to, source)
 	var timeout net.Error
@@ -194,7 +195,7 @@ func exchange(network string, to netip.AddrPort, source netip.Addr) (string, err
 	return whoAnswers(conn)
 }
 
-// dial makes a connection from the node.
+// dial connects from the node's namespace.
 func (n *node) dial(network string, to netip.AddrPort, source netip.Addr) (conn net.Conn, err error) {
 	err = n.ns.do(func() error {
 		conn, err = dial(network, to, source)

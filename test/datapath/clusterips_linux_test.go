@@ -5,14 +5,15 @@ import (
 	"testing"
 )
 
-// With --data-path=clusterips a ClusterSetIP leads to the exporters' ClusterIPs. Each exporter's own kube-proxy chooses behind its ClusterIP.
+// With --data-path=clusterips a ClusterSetIP leads to the exporters' ClusterIPs. Each exporter's own kube-proxy chooses the pod
+// behind its ClusterIP.
 func TestClusterIPsFromABystander(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "minhang")
 	xicheng, minhang := s.pods("xicheng", 2), s.pods("minhang", 2)
 	s.publish()
 	s.w.routesServices(t, "chaoyang")
 	s.answered("chaoyang", slices.Concat(xicheng, minhang)...)
-	// An exporter without a ready pod is left out, and one that has lost one of two isn't.
+	// An exporter without a ready pod is left out. An exporter that has lost one of two pods isn't.
 	xicheng.ready(false)
 	minhang[0].notReady = true
 	s.publish()
@@ -36,7 +37,7 @@ func TestTiersOfClusterIPs(t *testing.T) {
 	s.answered("chaoyang", minhang...)
 }
 
-// routesServices has a cluster reach others' Services and not their pods, for the time of the test.
+// routesServices lets a cluster reach the other clusters' Services but not their pods, until the end of the test.
 func (w *world) routesServices(t *testing.T, cluster string) {
 	t.Helper()
 	c := w.cluster(cluster)

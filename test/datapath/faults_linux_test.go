@@ -13,7 +13,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// What follows is also called when a test ends, and its context with it.
+// Functions below that cleanups call use context.Background(), because the test's context has ended by then.
 
 // clusterset runs a command of the CLI on the hub.
 func (w *world) clusterset(t testing.TB, args ...string) {
@@ -24,7 +24,7 @@ func (w *world) clusterset(t testing.TB, args ...string) {
 	}
 }
 
-// hurryHub has the hub suspect and expire silent clusters sooner, for the time of the test.
+// hurryHub makes the hub suspect and expire silent clusters sooner, until the end of the test.
 func (w *world) hurryHub(t *testing.T) {
 	t.Helper()
 	restart := func(flags ...string) {
@@ -47,7 +47,7 @@ func (w *world) startHub(t *testing.T) {
 	}
 }
 
-// eventuallyPhase waits until all other clusters know one to be in a phase.
+// eventuallyPhase waits until every other cluster sees the cluster in the phase.
 func (w *world) eventuallyPhase(t *testing.T, of *cluster, want clustersetv1alpha1.MemberClusterPhase) {
 	t.Helper()
 	for _, at := range w.clusters {
@@ -72,7 +72,7 @@ func (c *cluster) startAgent(t *testing.T) {
 	}
 }
 
-// die powers off the cluster's nodes, one of which runs its agent, until the end of the test.
+// die simulates a power failure of all nodes of the cluster, one of which runs its agent, until the end of the test.
 func (c *cluster) die(t *testing.T) {
 	t.Helper()
 	t.Cleanup(func() {
@@ -88,7 +88,7 @@ func (c *cluster) die(t *testing.T) {
 	c.cut = true
 }
 
-// reconnect gives a cluster that died all back but its agent.
+// reconnect restores a cluster that died, except for its agent.
 func (c *cluster) reconnect(t *testing.T) {
 	t.Helper()
 	if !c.cut {

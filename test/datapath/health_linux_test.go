@@ -7,7 +7,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A drained cluster is used only if no other is left, even if it is the client's own.
+// A drained cluster is used only if no other is left. That holds for its own clients, too.
 func TestDrain(t *testing.T) {
 	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -47,7 +47,7 @@ func (s *service) undrain(cluster string) {
 	s.w.clusterset(s, "undrain", cluster)
 }
 
-// A silent cluster is used after all others, then only if no other is left, and again soon after it is back.
+// A silent cluster is used after all others, later only if no other is left, and again soon after it is back.
 func TestDeadCluster(t *testing.T) {
 	w := set(t)
 	w.hurryHub(t)
@@ -62,7 +62,7 @@ func TestDeadCluster(t *testing.T) {
 	s.answered("xicheng", minhang...)
 	w.eventuallyPhase(t, dead, clustersetv1alpha1.MemberExpired)
 	s.answered("xicheng", minhang...)
-	// Cut off from the hub alone, it is better than nothing.
+	// Its nodes are back, but its agent isn't. The cluster stays Expired, and is used if no other is left.
 	dead.reconnect(t)
 	s.answered("chaoyang", chaoyang...)
 	minhang.ready(false)
@@ -76,7 +76,7 @@ func TestDeadCluster(t *testing.T) {
 	s.answered("xicheng", chaoyang...)
 }
 
-// With the agent dead hints stop to count as soon as none of the preferred endpoints is ready: kube-proxy sees to that itself.
+// While the agent is dead, kube-proxy itself ignores the hints as soon as none of the preferred endpoints is ready.
 func TestWithoutTheAgent(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng", "chaoyang", "minhang")

@@ -7,7 +7,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A rollout while the hub is down takes effect in its own cluster, and the hub's return disturbs nothing.
+// A rollout while the hub is down takes effect in its own cluster. The hub's return disturbs no connection.
 func TestRolloutWithoutTheHub(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng", "minhang")
@@ -34,7 +34,7 @@ func TestRolloutWithoutTheHub(t *testing.T) {
 	undisturbed()
 }
 
-// A pod behind internalTrafficPolicy Local serves its own node, and no other.
+// A pod behind a Service with internalTrafficPolicy Local serves its own node only.
 func TestInternalTrafficPolicyLocal(t *testing.T) {
 	s := set(t).service(t, export{spec: "internalTrafficPolicy: Local"}, "xicheng", "minhang")
 	nodes := s.w.cluster("xicheng").nodes
@@ -45,8 +45,8 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 	s.answeredBy(way{nodes[1:], "tcp", 80}, other)
 }
 
-// An exporter's own ClusterSetIP leads to its own pods: its own ClusterIP would be translated a second time, which no packet
-// filter does.
+// In an exporting cluster, the ClusterSetIP leads to the cluster's own pods and not to its own ClusterIP: no packet filter
+// translates an address twice.
 func TestClusterIPsFromAnExporter(t *testing.T) {
 	w := set(t)
 	w.routesServices(t, "xicheng")

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace is a network namespace. It has no name, only a descriptor here, so that the kernel removes it with the last of this
-// process, what it started in it and their sockets: a test that is killed leaves nothing behind.
+// namespace is a network namespace. It has no name, only this file descriptor, so a test that is killed leaves nothing behind: the
+// kernel removes the namespace when this process, the processes started in it and their sockets are gone.
 type namespace struct{ file *os.File }
 
 // newNamespace makes a namespace whose loopback interface is up.
@@ -45,8 +45,8 @@ func (n *namespace) do(f func() error) error {
 	})
 }
 
-// elsewhere runs f, which may take its thread to another namespace, and brings the thread back. It can't just let the thread
-// end: the kernel kills the children that were started on it, whichever goroutine ran there then (see process.WithoutOrphans).
+// elsewhere runs f, which may move its thread to another namespace, and moves the thread back. Letting the thread end instead would
+// be wrong: the kernel would kill the children that were started on it, by whichever goroutine (see process.WithoutOrphans).
 func elsewhere(f func() error) error {
 	runtime.LockOSThread()
 	home, err := os.Open("/proc/thread-self/ns/net")
@@ -56,7 +56,7 @@ func elsewhere(f func() error) error {
 	}
 	defer func() {
 		if err := unix.Setns(int(home.Fd()), unix.CLONE_NEWNET); err != nil {
-			panic(os.NewSyscallError("setns", err)) // it is where we come from
+			panic(os.NewSyscallError("setns", err)) // returning to our own namespace can't fail
 		}
 		_ = home.Close()
 		runtime.UnlockOSThread()
@@ -64,7 +64,7 @@ func elsewhere(f func() error) error {
 	return f()
 }
 
-// run runs commands in the namespace, a line each, as far as they succeed.
+// run runs commands in the namespace, one per line, and stops at the first that fails.
 func (n *namespace) run(commands string) error {
 	return n.do(func() error {
 		for line := range strings.Lines(commands) {
@@ -80,7 +80,7 @@ func (n *namespace) run(commands string) error {
 	})
 }
 
-// set writes the namespace's kernel settings, as "net/ipv4/ip_forward=1".
+// set writes kernel settings of the namespace, such as "net/ipv4/ip_forward=1".
 func (n *namespace) set(settings ...string) error {
 	return n.do(func() error {
 		for _, s := range settings {
@@ -93,7 +93,7 @@ func (n *namespace) set(settings ...string) error {
 	})
 }
 
-// path is a file by which other processes find the namespace while this one runs.
+// path returns a file through which other processes can enter the namespace while this one runs.
 func (n *namespace) path() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.file.Fd()) }
 
 func (n *namespace) close() { _ = n.file.Close() }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// Addresses say whose they are: cluster c (1, 2, …) has the Services 10.(100+c).0.0/16 and fd00:(100+c)::/112; its node n is
-// 10.200.c.n and fd00:200:c::n and has the pods 10.(200+c).n.0/24 and fd00:(200+c):n::/64.
+// Addresses tell their owner. Cluster c (1, 2, …) has the Services 10.(100+c).0.0/16 and fd00:(100+c)::/112. Its node n is
+// 10.200.c.n and fd00:200:c::n, and has the pods 10.(200+c).n.0/24 and fd00:(200+c):n::/64.
 
 func services4(c int) string    { return fmt.Sprintf("10.%d.0.0/16", 100+c) }
 func services6(c int) string    { return fmt.Sprintf("fd00:%d::/112", 100+c) }
@@ -26,7 +26,7 @@ func pod6(c, n, i int) netip.Addr {
 	return netip.MustParseAddr(fmt.Sprintf("fd00:%d:%d::%x", 200+c, n, i))
 }
 
-// network joins the nodes' namespaces: a router with a cable to each.
+// network connects the nodes' namespaces through a router, with a veth pair to each node.
 type network struct{ router *namespace }
 
 func newNetwork() (*network, error) {
@@ -36,7 +36,7 @@ func newNetwork() (*network, error) {
 	}
 	return &network{router}, router.set(
 		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1",
-		"net/ipv6/conf/default/accept_dad=0", // an address can be used at once
+		"net/ipv6/conf/default/accept_dad=0", // addresses can be used at once
 	)
 }
 
@@ -46,7 +46,7 @@ func (w *network) plug(ns *namespace, c, n int) error {
 	if err := ns.set(
 		"net/ipv4/ip_forward=1", "net/ipv6/conf/all/forwarding=1", "net/ipv6/conf/default/accept_dad=0",
 		"net/ipv4/conf/all/rp_filter=0", "net/ipv4/conf/default/rp_filter=0",
-		"net/ipv6/ip_nonlocal_bind=1", // IPv6 else wants each address to be on an interface
+		"net/ipv6/ip_nonlocal_bind=1", // otherwise IPv6 requires each address to be on an interface
 	); err != nil {
 		return err
 	}
@@ -92,12 +92,12 @@ func (w *network) cut(c, n int) error {
 	`, port(c, n)))
 }
 
-// mend takes back what cut did.
+// mend undoes cut.
 func (w *network) mend(c, n int) error {
 	return w.router.run("nft delete table inet " + port(c, n))
 }
 
-// hidePods makes the router drop what a cluster's nodes send to other clusters' pods, for the duration of the test, as in a network
+// hidePods makes the router drop packets from a cluster's nodes to other clusters' pods until the end of the test, as in a network
 // that routes only Services.
 func (w *network) hidePods(t testing.TB, of *cluster) {
 	t.Helper()
@@ -120,5 +120,5 @@ func (w *network) hidePods(t testing.TB, of *cluster) {
 	})
 }
 
-// port is the router's end of a node's cable.
+// port returns the name of the router's interface to a node.
 func port(c, n int) string { return fmt.Sprintf("node-%d-%d", c, n) }

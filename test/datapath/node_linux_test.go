@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// mode is how kube-proxy programs the packet filter.
+// mode is kube-proxy's proxy mode.
 type mode string
 
 const (
@@ -29,7 +29,7 @@ const (
 	iptables mode = "iptables"
 )
 
-// nodeSpec says what a node is like. Without a zone it has no zone label.
+// nodeSpec describes a node. Without a zone it has no zone label.
 type nodeSpec struct {
 	zone string
 	mode mode
@@ -43,7 +43,7 @@ type node struct {
 	number  int // 1, 2, …
 	ns      *namespace
 	proxy   *fleet.Program
-	given   int // addresses of pods
+	given   int // pod addresses handed out so far
 	api     net.Listener
 }
 
@@ -58,7 +58,7 @@ func (c *cluster) addNode(ctx context.Context, spec nodeSpec) (*node, error) {
 	return n, nil
 }
 
-// node adds a node to the cluster for the time of the test.
+// node adds a node to the cluster until the end of the test.
 func (c *cluster) node(t *testing.T, spec nodeSpec) *node {
 	t.Helper()
 	n, err := c.addNode(t.Context(), spec)
@@ -72,7 +72,7 @@ func (c *cluster) node(t *testing.T, spec nodeSpec) *node {
 	return n
 }
 
-// stop ends the node and removes what stands for it. Its namespace takes its end of the cable with it.
+// stop ends the node and removes its Node object and its interfaces.
 func (n *node) stop() {
 	if n.proxy != nil {
 		n.proxy.Kill()
@@ -105,9 +105,9 @@ func (n *node) start(ctx context.Context) (err error) {
 	if err := n.forward(n.cluster.Plane.URL()); err != nil {
 		return err
 	}
-	// The node gets its zone once kube-proxy runs. kube-proxy 1.36 and 1.37 (cmd/kube-proxy/app/server.go) watches its Node's labels a moment before it
-	// registers the one that is to know them: on a busy machine the first event falls in between, and it takes the node to have no zone until
-	// the label changes.
+	// The node gets its zone only once kube-proxy runs. kube-proxy 1.36 and 1.37 (cmd/kube-proxy/app/server.go) starts to watch its
+	// Node's labels a moment before it registers the handler that stores them. On a busy machine the first event arrives in
+	// between, and kube-proxy then assumes that the node has no zone until the label changes.
 	zone := n.zone
 	if err := n.setZone(ctx, ""); err != nil {
 		return err
@@ -133,8 +133,8 @@ func (n *node) start(ctx context.Context) (err error) {
 	return n.setZone(ctx, zone)
 }
 
-// proxyConfig is kubeadm's configuration, except that kube-proxy acts at once (the default is a second after the last change), and
-// without settings that affect the whole machine.
+// proxyConfig returns kubeadm's configuration with two differences: kube-proxy applies changes at once (the default is a second
+// after the last change), and settings that affect the whole machine are left out.
 func (n *node) proxyConfig(kubeconfig string) string {
 	c := n.cluster.number
 	return fmt.Sprintf(`
@@ -157,11 +157,11 @@ metricsBindAddress: "127.0.0.1:10249"
 
 const healthz = "127.0.0.1:10256"
 
-// healthy returns nil once kube-proxy has programmed all changes.
+// healthy returns nil once kube-proxy has applied all changes.
 func (n *node) healthy(ctx context.Context) error { return n.get(ctx, "http://"+healthz+"/healthz") }
 
-// proxyStarted returns nil once kube-proxy is healthy, which it also reports while it starts, and has reported its start. By then
-// all its handlers are registered.
+// proxyStarted returns nil once kube-proxy is healthy and has recorded its Starting event. Health alone isn't enough, because
+// kube-proxy reports it while it starts. After the event all its handlers are registered.
 func (n *node) proxyStarted(ctx context.Context) error {
 	if err := n.healthy(ctx); err != nil {
 		return err
@@ -178,7 +178,7 @@ func (n *node) proxyStarted(ctx context.Context) error {
 	return errors.New("kube-proxy has reported no start")
 }
 
-// get returns nil if a URL, asked from the node, says 200.
+// get returns nil if a GET of the URL from the node returns 200.
 func (n *node) get(ctx context.Context, from string) error {
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (conn net.Conn, err error) {
 		err = n.ns.do(func() error {
@@ -202,7 +202,7 @@ func (n *node) get(ctx context.Context, from string) error {
 	return nil
 }
 
-// setZone writes the Node object with a zone label, or without one if the zone is "".
+// setZone writes the Node object with a zone label, or without one if zone is empty.
 func (n *node) setZone(ctx context.Context, zone string) error {
 	c := n.cluster.number
 	labels := "kubernetes.io/hostname: " + n.name
@@ -226,7 +226,8 @@ func (n *node) setZone(ctx context.Context, zone string) error {
 	return n.cluster.Client.Status().Update(ctx, &object)
 }
 
-// forward has what the node connects to at the API server's address, which is on loopback, arrive there. It ends with the node.
+// forward makes the API server, which listens on the machine's loopback interface, reachable from the node at the same address. It
+// ends with the node.
 func (n *node) forward(server string) error {
 	u, err := url.Parse(server)
 	if err != nil {
@@ -252,7 +253,7 @@ func (n *node) forward(server string) error {
 	return nil
 }
 
-// relay copies both ways between a connection and one that it makes in the machine's own namespace.
+// relay connects to the address in the machine's own namespace and copies in both directions.
 func relay(from net.Conn, address string) {
 	defer func() { _ = from.Close() }()
 	to, err := net.Dial("tcp", address)
@@ -263,7 +264,7 @@ func relay(from net.Conn, address string) {
 	done := make(chan struct{}, 2)
 	for _, ends := range [][2]net.Conn{{from, to}, {to, from}} {
 		go func() {
-			_, _ = io.Copy(ends[0], ends[1]) // either end may go at any time
+			_, _ = io.Copy(ends[0], ends[1]) // either end may close at any time
 			done <- struct{}{}
 		}()
 	}

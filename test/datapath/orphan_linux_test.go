@@ -15,10 +15,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// orphanEnv makes the test binary create namespaces with a process in them, and wait until it is killed.
+// orphanEnv makes the test binary create namespaces with a process in them and wait until it is killed.
 const orphanEnv = "CLUSTERSET_TEST_NAMESPACES"
 
-// leaveOrphans says which namespaces it made.
+// leaveOrphans creates the namespaces and prints their names.
 func leaveOrphans(dir string) error {
 	network, err := newNetwork()
 	if err != nil {
@@ -91,7 +91,7 @@ func inUse(names []string) error {
 	for _, path := range append(found, open...) {
 		target, err := os.Readlink(path)
 		if err != nil {
-			continue // it has just ended
+			continue // the process or its descriptor has just gone
 		}
 		if slices.Contains(names, target) {
 			return fmt.Errorf("%s is %s", path, target)

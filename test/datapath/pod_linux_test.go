@@ -10,23 +10,23 @@ import (
 	"testing"
 )
 
-// pod is an endpoint: an address of each family in its node's namespace, at which its name is the answer to whatever comes in
-// over TCP or UDP.
+// pod is an endpoint with an address of each family in its node's namespace. It answers everything that arrives there over TCP or
+// UDP with its name.
 type pod struct {
 	name   string
 	node   *node
-	v4, v6 netip.Addr // the zero Addr where it has none
-	// notReady, terminating and zone are what its EndpointSlice says of it; the zone is that of its node unless it is set.
+	v4, v6 netip.Addr // the zero Addr if it has none of the family
+	// notReady, terminating and zone go into its EndpointSlice. The zone is the node's unless a test changes it.
 	notReady, terminating bool
 	zone                  string
 
 	sockets []io.Closer
 }
 
-// targetPort is where every pod listens.
+// targetPort is the port on which every pod listens.
 const targetPort = 8080
 
-// newPod starts a pod on a node, for the time of the test.
+// newPod starts a pod on a node, until the end of the test.
 func (n *node) newPod(t testing.TB) *pod {
 	t.Helper()
 	n.given++
@@ -83,14 +83,14 @@ func (p *pod) address(v6 bool) netip.Addr {
 	return p.v4
 }
 
-// fail closes the pod's sockets: connections to it are refused.
+// fail closes the pod's sockets, so that connections to it are refused.
 func (p *pod) fail() {
 	for _, s := range p.sockets {
 		_ = s.Close()
 	}
 }
 
-// endpoint is the pod in an EndpointSlice.
+// endpoint returns the pod's entry in an EndpointSlice.
 func (p *pod) endpoint(addr netip.Addr) string {
 	zone := ""
 	if p.zone != "" {
@@ -102,14 +102,14 @@ func (p *pod) endpoint(addr netip.Addr) string {
 
 type pods []*pod
 
-// ready sets whether the pods are; publish says it.
+// ready sets whether the pods are ready. It takes effect with publish.
 func (ps pods) ready(is bool) {
 	for _, p := range ps {
 		p.notReady = !is
 	}
 }
 
-// names are the names of the pods that have an address of the family, in order.
+// names returns the sorted names of the pods that have an address of the family.
 func (ps pods) names(v6 bool) []string {
 	names := []string{}
 	for _, p := range ps {

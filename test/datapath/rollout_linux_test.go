@@ -24,10 +24,11 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// The chart's two DNS servers are replaced one after another, as by its Deployment, while clients query them through kube-proxy over
-// sockets that they keep. One query can get lost whatever a server does: kube-proxy removes a client's conntrack entry while the
-// answer is under way. No client loses two queries in a row, as every client of an ended or silent server did. The exception is a socket
-// for which that answer created a conntrack entry, which takes its later queries (asker.blocked); it is replaced.
+// The chart's two DNS servers are replaced one after another, as by its Deployment, while clients query them through kube-proxy
+// over sockets that they keep. No server can prevent the loss of one query: kube-proxy may remove a client's conntrack entry while
+// the answer is under way. But no client may lose two queries in a row, as happens to all clients of a server that ends at once or
+// falls silent. The exception is a socket for which such an answer created a conntrack entry that captures its later queries
+// (asker.blocked); the test replaces it.
 func TestRolloutOfDNSServers(t *testing.T) {
 	w := set(t)
 	s := w.service(t, export{}, "xicheng")
@@ -58,7 +59,7 @@ func TestRolloutOfDNSServers(t *testing.T) {
 	t.Logf("of %d queries over %d sockets %d got no answer; %d sockets were replaced", answered+int64(lost), len(askers), lost, replaced)
 }
 
-// rollout is the Service of the DNS servers of xicheng, with what the kubelet and the endpointslice controller would do about them.
+// rollout is the Service of the DNS servers of xicheng. It does for them what the kubelet and the endpointslice controller would.
 type rollout struct {
 	*service
 	cluster  *cluster
@@ -99,7 +100,7 @@ func newRollout(s *service) *rollout {
 	return r
 }
 
-// start starts a server on the next node, and waits until it is ready and said to be.
+// start starts a server on the next node, waits until it is ready, and publishes its endpoint.
 func (r *rollout) start() *dnsServer {
 	r.Helper()
 	d := &dnsServer{node: r.cluster.nodes[r.started%2], addr: r.cluster.nodes[r.started%2].client(false, 200+r.started)}
@@ -113,7 +114,7 @@ func (r *rollout) start() *dnsServer {
 	if err := os.WriteFile(base+".Corefile", []byte(text), 0o600); err != nil {
 		r.Fatal(err)
 	}
-	r.Cleanup(func() { // before its folder goes
+	r.Cleanup(func() { // runs before the log's folder is removed
 		if r.Failed() {
 			r.Log(process.LogSince(d.Log, 0, 30))
 		}
@@ -135,9 +136,9 @@ func (r *rollout) start() *dnsServer {
 	return d
 }
 
-// end deletes a server's pod: the server gets SIGTERM at once, and its endpoint is no longer ready, but serving while the server says
-// so. It returns when the server has ended. Its probe comes later than the chart's, so that a server that is silent until its probe
-// loses two queries of a client.
+// end deletes a server's pod: the server gets SIGTERM at once, and its endpoint is no longer ready, but stays serving while its
+// probe succeeds. end returns when the server has ended. It probes less often than the chart, so that a server that falls silent
+// before the next probe loses two queries of a client.
 func (r *rollout) end(d *dnsServer) {
 	r.Helper()
 	r.mu.Lock()
@@ -170,7 +171,8 @@ func (r *rollout) end(d *dnsServer) {
 	}
 }
 
-// probeAll probes every server once, believes the first no (the chart's failureThreshold), and writes the EndpointSlice if it changes.
+// probeAll probes every server once and applies the EndpointSlice. One failure makes a server not serving, as with the chart's
+// failureThreshold.
 func (r *rollout) probeAll() {
 	r.Helper()
 	r.mu.Lock()
@@ -191,27 +193,28 @@ endpoints: [%s]
 `, r.namespace, strings.Join(endpoints, ", ")))
 }
 
-// probe is the chart's readiness probe.
+// probe performs the chart's readiness probe.
 func (d *dnsServer) probe(ctx context.Context) error {
 	return d.node.get(ctx, "http://"+netip.AddrPortFrom(d.addr, 8181).String()+"/ready")
 }
 
-// dnsPatience is how long an asker waits for an answer: less than half of the five seconds for which a server with shed and the health
-// plugin's lameduck is silent before it ends.
+// dnsPatience is how long an asker waits for an answer. It is less than half of the five seconds for which a server with shed and
+// the health plugin's lameduck is silent before it ends.
 const dnsPatience = 2 * time.Second
 
-// asker asks one query after the other over a socket that it keeps.
+// asker sends one query after the other over the same socket.
 type asker struct {
 	node         *node
 	vip          netip.Addr
 	conn         *dns.Conn
 	answered     atomic.Int64
 	failure      atomic.Value // the last error
-	lost, inARow int          // queries without an answer: all, and the most in a row
-	replaced     int          // sockets
+	lost, inARow int          // queries without an answer: in total, and the most in a row
+	replaced     int          // sockets replaced
 }
 
-// askers ask from every node of the cluster until stopAsking, which is after each has had an answer.
+// askers starts the given number of askers on every node of the cluster. They run until stopAsking, which first waits until each
+// has had 20 more answers.
 func (r *rollout) askers(each int) []*asker {
 	r.Helper()
 	var all []*asker
@@ -220,7 +223,7 @@ func (r *rollout) askers(each int) []*asker {
 			a := &asker{node: n, vip: r.vip}
 			kube.Eventually(r, soon, a.dial)
 			r.Cleanup(func() { _ = a.conn.Close() })
-			kube.Eventually(r, soon, func() error { return a.ask(r.namespace) }) // kube-proxy may not know the servers yet
+			kube.Eventually(r, soon, func() error { return a.ask(r.namespace) }) // kube-proxy may not have programmed the servers yet
 			r.asking.Go(func() { a.askUntil(r.done, r.namespace) })
 			all = append(all, a)
 		}
@@ -282,9 +285,9 @@ func (a *asker) dial() error {
 	return nil
 }
 
-// blocked reports whether the node has a conntrack entry of a connection from the Service's ClusterIP to the asker's socket. Now and then an
-// answer creates it that is under way while kube-proxy removes the socket's entry. The kernel then takes the socket's queries for
-// replies, so that nothing sends them to a server, and each keeps that entry alive.
+// blocked reports whether the node has a conntrack entry for a connection from the Service's ClusterIP to the asker's socket. An
+// answer that is under way while kube-proxy removes the socket's entry sometimes creates it. The kernel then treats the socket's
+// queries as replies and doesn't translate them to a server, and each query keeps the entry alive.
 func (a *asker) blocked() bool {
 	var entries []byte
 	if err := a.node.ns.do(func() (err error) {
@@ -296,11 +299,11 @@ func (a *asker) blocked() bool {
 	return blocks(entries, a.vip, netip.MustParseAddrPort(a.conn.LocalAddr().String()))
 }
 
-// blocks looks for that entry in the lines of nf_conntrack.
+// blocks reports whether such an entry is among the lines of nf_conntrack.
 func blocks(entries []byte, vip netip.Addr, socket netip.AddrPort) bool {
 	original := fmt.Appendf(nil, " src=%s dst=%s sport=53 dport=%d ", vip, socket.Addr(), socket.Port())
 	for line := range bytes.Lines(entries) {
-		// An entry has two such groups, that of its first packet and that of its replies.
+		// An entry has two groups of src, dst, sport and dport: the first packet's and the replies'. Only the first group counts.
 		if i := bytes.Index(line, original); i >= 0 && !bytes.Contains(line[:i], []byte(" src=")) {
 			return true
 		}
@@ -308,7 +311,7 @@ func blocks(entries []byte, vip netip.Addr, socket netip.AddrPort) bool {
 	return false
 }
 
-// The entries of a socket that got no answers any more, and of one that works.
+// The first two entries are from a socket that got no more answers, the third from one that works.
 func TestBlocks(t *testing.T) {
 	entries := []byte(`ipv4     2 udp      17 25 src=10.201.1.200 dst=10.201.2.252 sport=1053 dport=39637 [UNREPLIED] src=10.201.2.252 dst=10.201.1.200 sport=39637 dport=1053 mark=0 use=1
 ipv4     2 udp      17 117 src=10.101.164.196 dst=10.201.2.252 sport=53 dport=39637 src=10.201.2.252 dst=10.101.164.196 sport=39637 dport=53 [ASSURED] mark=0 use=1
@@ -349,7 +352,8 @@ var (
 	wildRE   = regexp.MustCompile(`(?m)^(    (?:health|ready|prometheus)) (:\d+)`)
 )
 
-// chartCorefile is the Corefile of the chart's DNS servers, with the address of one for each of its wildcards.
+// chartCorefile returns the Corefile of the chart's DNS servers, with placeholders for the server's own address, kubeconfig and
+// folder. Servers share a node's namespace, so none may listen on all addresses.
 func chartCorefile(t testing.TB) string {
 	t.Helper()
 	manifests, err := os.ReadFile("../chart/testdata/defaults.yaml")

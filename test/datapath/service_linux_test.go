@@ -10,10 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// export says what a service of a cluster is like.
+// export describes how a cluster exports the service.
 type export struct {
-	annotations string        // of the ServiceExport, as YAML in flow style, without braces
-	spec        string        // more of the Service's spec, likewise
+	annotations string        // annotations of the ServiceExport, as YAML in flow style, without braces
+	spec        string        // further fields of the Service's spec, likewise
 	ports       []servicePort // default: http and udp
 }
 
@@ -28,7 +28,7 @@ var (
 	adminPort = servicePort{"admin", "TCP", 9000}
 )
 
-// service is one that some clusters export from a namespace of the test's own. It is called web.
+// service is a Service called web that some clusters export, in a namespace of the test's own.
 type service struct {
 	*testing.T
 	w         *world
@@ -37,7 +37,7 @@ type service struct {
 	all       []*pod
 }
 
-// service makes a service of clusters, for the time of the test. It has no endpoints yet.
+// service creates a service that the clusters export until the end of the test. It has no endpoints yet.
 func (w *world) service(t *testing.T, e export, clusters ...string) *service {
 	t.Helper()
 	w.services++
@@ -51,7 +51,7 @@ func (w *world) service(t *testing.T, e export, clusters ...string) *service {
 	return s
 }
 
-// export makes one more cluster export the service.
+// export makes another cluster export the service.
 func (s *service) export(e export, cluster string) {
 	s.Helper()
 	c := s.w.cluster(cluster)
@@ -81,7 +81,7 @@ func (s *service) apply(c *cluster, manifest string) {
 	c.Plane.Apply(s, []byte(manifest))
 }
 
-// pods starts pods of a cluster, on its nodes in turn. Their addresses are known once publish says them.
+// pods starts pods of a cluster, on its nodes in turn. Their addresses become known with publish.
 func (s *service) pods(cluster string, count int) pods {
 	s.Helper()
 	c := s.w.cluster(cluster)

@@ -26,7 +26,7 @@ var shared struct {
 }
 
 func TestMain(m *testing.M) {
-	log.SetLogger(logr.Discard()) // controller-runtime's, which else complains
+	log.SetLogger(logr.Discard()) // controller-runtime prints a warning without a logger
 	os.Exit(run(m))
 }
 
@@ -45,8 +45,8 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// set returns the set of clusters that all tests share, once every cluster is ready; the first test starts it. Tests run one
-// after the other, and leave it as they found it.
+// set returns the set of clusters that all tests share, once every cluster is ready. The first test starts it. Tests run one after
+// another, and each leaves the set as it found it.
 func set(t *testing.T) *world {
 	t.Helper()
 	needed(t)
@@ -54,7 +54,7 @@ func set(t *testing.T) *world {
 	defer shared.Unlock()
 	if shared.world == nil && shared.err == nil {
 		began := time.Now()
-		shared.world, shared.err = launch(context.Background(), shared.dir) // it outlives the test
+		shared.world, shared.err = launch(context.Background(), shared.dir) // the set outlives the test
 		t.Logf("starting the set took %s", time.Since(began).Round(time.Millisecond))
 	}
 	if shared.err != nil {
@@ -73,7 +73,7 @@ func set(t *testing.T) *world {
 	return w
 }
 
-// needed skips a test that can't run here, or fails it where that isn't to be.
+// needed skips a test that can't run here, or fails it if CLUSTERSET_DATAPATH requires the tests.
 func needed(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -87,7 +87,7 @@ func needed(t *testing.T) {
 	}
 }
 
-// missing returns what the tests need and the machine doesn't have.
+// missing returns an error with what the tests need and the machine lacks.
 func missing() error {
 	var lacks []string
 	if os.Geteuid() != 0 {

@@ -9,10 +9,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// everywhere is a service whose endpoints are all of one tier.
+// everywhere makes all endpoints of a service one tier.
 var everywhere = export{annotations: "clusterset.dev/prefer: none"}
 
-// Endpoints of one tier share the connections, whichever cluster they are in, over TCP and UDP and over both families.
+// Endpoints of one tier share the connections over TCP and UDP and over both families, whichever cluster they are in.
 func TestSpread(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -21,7 +21,7 @@ func TestSpread(t *testing.T) {
 		s.answered(c.Name, slices.Concat(xicheng, chaoyang, minhang)...)
 		s.answeredBy(way{c.nodes, "udp", 80}, slices.Concat(xicheng, chaoyang, minhang)...)
 	}
-	// Endpoints that aren't ready, that terminate, that go and that come.
+	// Endpoints become not ready, terminate, disappear and appear.
 	xicheng[0].notReady, chaoyang[0].terminating = true, true
 	s.remove(minhang...)
 	more := s.pods("minhang", 1)
@@ -44,7 +44,7 @@ func TestBystander(t *testing.T) {
 	s.answered("chaoyang", all...)
 }
 
-// Each family leads to the endpoints that have it.
+// Each address family leads to the endpoints that have an address of it.
 func TestFamiliesWithDifferentEndpoints(t *testing.T) {
 	s := set(t).service(t, everywhere, "xicheng", "minhang")
 	all := append(s.pods("xicheng", 2), s.pods("minhang", 1)...)
@@ -87,7 +87,7 @@ func TestSessionAffinity(t *testing.T) {
 	sticky(all[1], all[3])
 }
 
-// sticks returns nil if every one of a cluster's clients is answered by one pod, and all of the pods answer some client.
+// sticks returns nil if each client of the cluster is always answered by the same pod, and each of the pods answers some client.
 func (s *service) sticks(c *cluster, want pods) error {
 	vips, err := s.vips(c)
 	if err != nil {

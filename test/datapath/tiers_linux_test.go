@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Own zone while it has an endpoint, then the region, then all: as for the names of a service.
+// A client uses its own zone while it has an endpoint, then the region, then all, as with the names of a service.
 func TestTiers(t *testing.T) {
 	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -41,7 +41,7 @@ func TestTiers(t *testing.T) {
 func TestPrefer(t *testing.T) {
 	for _, tt := range []struct {
 		prefer                     string
-		xicheng, chaoyang, minhang string // who answers there, by the first letters of the clusters
+		xicheng, chaoyang, minhang string // the pods that answer each cluster's clients, by the first letters of the clusters
 	}{
 		{"none", "xcm", "xcm", "xcm"},
 		{"region", "xc", "xc", "m"},
@@ -63,7 +63,7 @@ func TestPrefer(t *testing.T) {
 	}
 }
 
-// What a service doesn't say the agent's flags do; its trafficDistribution says it as well.
+// The agent's flags apply where a service states no preference. A trafficDistribution is a stated preference.
 func TestDefaultsOfTheAgent(t *testing.T) {
 	w := set(t)
 	t.Cleanup(func() { w.cluster("xicheng").restartAgent(t) })
@@ -80,7 +80,7 @@ func TestDefaultsOfTheAgent(t *testing.T) {
 	near.answered("xicheng", near.all[:2]...)
 }
 
-// A tier with fewer endpoints than min-ready is joined by the next.
+// A tier with fewer endpoints than min-ready is used together with the next.
 func TestMinReady(t *testing.T) {
 	s := set(t).service(t, export{annotations: `clusterset.dev/min-ready: "2"`}, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 2), s.pods("minhang", 1)
@@ -132,7 +132,7 @@ func TestTiersOfPortsAndFamilies(t *testing.T) {
 	s.answeredBy(way{nodes, "udp6", 80}, minhang...)
 }
 
-// The nodes of a cluster that lies in several zones each go to their own.
+// If the nodes of a cluster are in several zones, each node prefers its own.
 func TestNodeInANewZone(t *testing.T) {
 	s := set(t).service(t, export{}, "xicheng", "chaoyang", "minhang")
 	xicheng, chaoyang := s.pods("xicheng", 2), s.pods("chaoyang", 2)
@@ -143,7 +143,7 @@ func TestNodeInANewZone(t *testing.T) {
 	joined := s.w.cluster("xicheng").node(t, nodeSpec{"hebei", nftables})
 	s.answeredBy(way{[]*node{joined}, "tcp", 80}, chaoyang...)
 	s.answeredBy(way{old, "tcp", 80}, xicheng...)
-	// Its own pods are in its zone too.
+	// The cluster's own pods in the new zone are used there, too.
 	there := s.podOn(joined)
 	s.publish()
 	s.answeredBy(way{[]*node{joined}, "tcp", 80}, append(chaoyang, there)...)

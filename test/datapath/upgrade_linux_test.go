@@ -15,14 +15,14 @@ import (
 
 // TestUpgrade moves the hub process and the agents to earlier versions and back, one process at a time, while connections are made
 // through ClusterSetIPs. None may fail, and in each cluster they go where the version of its agent directs them. After each step a
-// cluster is drained and undrained, so that the running versions have something to do.
+// cluster is drained and undrained, so that the running versions have work to do.
 func TestUpgrade(t *testing.T) {
 	if os.Getenv("CLUSTERSET_CHAOS") == "" {
 		t.Skip("compiles other versions: part of make chaos, which sets CLUSTERSET_CHAOS")
 	}
 	for _, from := range []struct {
 		commit string
-		ranks  bool // what is behind ClusterSetIPs
+		ranks  bool // whether its agent ranks the endpoints behind ClusterSetIPs
 	}{{"3562fc1", true}, {"b18c420", false}} {
 		t.Run(from.commit, func(t *testing.T) {
 			w := set(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// soon bounds how long anything may take to come about. It is far more than it takes, for machines that compile beside.
+// soon bounds how long tests wait for any change. It is generous, because the machine may be compiling at the same time.
 const soon = 2 * time.Minute
 
 // world is a hub and three clusters with their nodes.
@@ -25,7 +25,7 @@ type world struct {
 	network  *network
 	hub      *fleet.Hub
 	clusters []*cluster
-	services int // made so far
+	services int // created so far, to number their namespaces
 }
 
 // cluster is a member of the set with its nodes.
@@ -35,12 +35,12 @@ type cluster struct {
 	number  int // 1, 2, …
 	nodes   []*node
 
-	cut bool // off from the other clusters
+	cut bool // disconnected from the other clusters
 
 	dir, kubeProxy, nsenter string
 }
 
-// clusters of the set. xicheng and chaoyang share a region, no two share a zone.
+// specs are the clusters of the set. xicheng and chaoyang share a region; no two share a zone.
 var specs = []struct {
 	at    fleet.Location
 	nodes []nodeSpec
@@ -50,7 +50,7 @@ var specs = []struct {
 	{fleet.Location{Cluster: "minhang", Zone: "shanghai", Region: "south"}, []nodeSpec{{"shanghai", nftables}}},
 }
 
-// launch starts the set. After an error it also returns what was started.
+// launch starts the set. After an error it also returns the part that was started.
 func launch(ctx context.Context, dir string) (*world, error) {
 	w := &world{dir: dir}
 	err := w.launch(ctx)
@@ -116,7 +116,7 @@ func (c *cluster) prepare(ctx context.Context, hub *fleet.Hub, nodes []nodeSpec)
 	return c.Agent.Start(ctx)
 }
 
-// ready returns nil once the hub and every member know every member as ready.
+// ready returns nil once the hub and every member see every member as Ready.
 func (w *world) ready() error {
 	var errs []error
 	for _, at := range append([]fleet.Cluster{w.hub.Cluster}, w.members()...) {
@@ -134,7 +134,7 @@ func (w *world) members() (all []fleet.Cluster) {
 	return all
 }
 
-// phaseIs returns nil if a cluster, or the hub, knows a member to be in a phase.
+// phaseIs returns nil if a cluster, or the hub, sees a member in the phase.
 func phaseIs(at fleet.Cluster, member string, want clustersetv1alpha1.MemberClusterPhase) error {
 	var all clustersetv1alpha1.MemberClusterList
 	if err := at.Client.List(context.Background(), &all); err != nil {
@@ -151,7 +151,6 @@ func phaseIs(at fleet.Cluster, member string, want clustersetv1alpha1.MemberClus
 	return fmt.Errorf("%s: there is no MemberCluster %s", at.Name, member)
 }
 
-// cluster returns the cluster of that name.
 func (w *world) cluster(name string) *cluster {
 	for _, c := range w.clusters {
 		if c.Name == name {
@@ -161,7 +160,7 @@ func (w *world) cluster(name string) *cluster {
 	panic("there is no cluster " + name)
 }
 
-// programs are all programs except the control planes.
+// programs returns all programs except the control planes.
 func (w *world) programs() []*fleet.Program {
 	all := []*fleet.Program{w.hub.Process}
 	for _, c := range w.clusters {
@@ -175,7 +174,7 @@ func (w *world) programs() []*fleet.Program {
 	return all
 }
 
-// logSizes returns how long each program's log is.
+// logSizes returns the current size of each program's log.
 func (w *world) logSizes() map[*fleet.Program]int64 {
 	sizes := map[*fleet.Program]int64{}
 	for _, p := range w.programs() {

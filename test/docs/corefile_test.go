@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// corefiles returns every Corefile of the repository's documentation, by the place where it stands.
+// corefiles returns every Corefile of the repository's documentation, by where it is.
 func corefiles(t *testing.T) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -35,9 +35,8 @@ func corefiles(t *testing.T) map[string]string {
 	return all
 }
 
-// The real binary starts with each Corefile and answers the zones in it. What a test can't have is put in its place: the
-// cluster's own API server becomes ours, port 53 and the ports of probes become free ones, and whatever is forwarded goes to a
-// server of the examples.
+// The real binary starts with each Corefile and answers for its zones. The Corefile is adapted to what a test has: it uses the
+// test's API server, free ports instead of port 53 and the probes' ports, and a server of the examples as the upstream.
 func TestCorefilesStart(t *testing.T) {
 	binary := binary(t, "coredns")
 	plane := kube.Start(t)
@@ -61,7 +60,7 @@ var (
 	serverRE   = regexp.MustCompile(`(?m)^\S[^{\n]*\{$`)
 )
 
-// localised rewrites a Corefile for this machine and returns it with the port that it serves on.
+// localised adapts a Corefile to this machine, and returns it with the port on which it serves.
 func localised(t *testing.T, text, kubeconfig, upstream string) (string, string) {
 	t.Helper()
 	port := freeport.For(t)
@@ -71,7 +70,7 @@ func localised(t *testing.T, text, kubeconfig, upstream string) (string, string)
 	for _, probe := range []string{"ready", "health"} {
 		text = regexp.MustCompile(`(?m)^( *`+probe+`)( :\d+)?( \{)?$`).ReplaceAllString(text, "${1} 127.0.0.1:"+freeport.For(t)+"${3}")
 	}
-	text = strings.ReplaceAll(text, "    loop\n", "") // asks its own upstream, which is none here
+	text = strings.ReplaceAll(text, "    loop\n", "") // loop queries its own upstream, which doesn't exist here
 	if !strings.Contains(text, "manifests ") {
 		text = stanzaRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 	}
@@ -89,7 +88,7 @@ func start(t *testing.T, binary, corefile, port string) string {
 	return net.JoinHostPort("127.0.0.1", port)
 }
 
-// answers returns nil once the server gives a SOA for the zone.
+// answers returns nil once the server answers the SOA query of the zone.
 func answers(addr, zone string) error {
 	r, err := dns.Exchange(new(dns.Msg).SetQuestion(zone, dns.TypeSOA), addr)
 	if err != nil {

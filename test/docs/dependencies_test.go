@@ -12,8 +12,8 @@ import (
 
 var dependencyRE = regexp.MustCompile(`(?m)^\| ([a-zA-Z0-9][^ |]*\.[^ |]+/[^ |]+) \| .*\S.* \|$`)
 
-// docs/dependencies.md names the modules and tools that each go.mod requires directly, and no others. A section that ends in
-// "module x" is about x/go.mod, the last one about all others.
+// docs/dependencies.md names the modules and tools that each go.mod requires directly, and no others. A section whose title ends in
+// "module x" covers x/go.mod, "Tools" covers the modules without a section, and the other sections cover the root module.
 func TestDependenciesPage(t *testing.T) {
 	named := map[string][]string{}
 	for _, section := range strings.Split(read(t, filepath.Join(root, "docs", "dependencies.md")), "\n## ")[1:] {
@@ -51,7 +51,7 @@ func TestDependenciesPage(t *testing.T) {
 	}
 }
 
-// modules are the paths of all go.mod.
+// modules returns the paths of all go.mod files.
 func modules(t *testing.T) []string {
 	t.Helper()
 	paths := []string{"go.mod"}
@@ -71,7 +71,7 @@ func modules(t *testing.T) []string {
 	return paths
 }
 
-// direct are the modules that a go.mod requires for itself, and its tools.
+// direct returns the modules that a go.mod requires directly, and its tools.
 func direct(t *testing.T, path string) []string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "mod", "edit", "-json", path).Output()

@@ -1,3 +1,3 @@
-// Package docs holds the tests of what the documentation says: every Corefile in it starts, every example answers as stated,
-// every link leads somewhere.
+// Package docs tests what the documentation says: every Corefile in it starts, every example answers as shown, and every link has a
+// target.
 package docs

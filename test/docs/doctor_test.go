@@ -9,7 +9,7 @@ import (
 
 var checkRE = regexp.MustCompile(`(?:const check = |skipped\(|problem\(|ok\()"(\w+)"`)
 
-// Every check of clusterset doctor has a section in docs/doctor.md, to which its problems link, and no section is about nothing.
+// Every check of clusterset doctor has a section in docs/doctor.md, to which its problems link. Every section belongs to a check.
 func TestDoctorPage(t *testing.T) {
 	files, err := filepath.Glob(filepath.Join(root, "internal", "doctor", "*.go"))
 	if err != nil {

@@ -21,8 +21,8 @@ const exampleUpstream = `. {
 }
 `
 
-// TestCorefileExampleAsChain asks through every plugin of corefile.example. What clusterset says must reach the client as it
-// said it.
+// TestCorefileExampleAsChain queries a server with all plugins of corefile.example. The other plugins must pass on the answers of
+// clusterset unchanged.
 func TestCorefileExampleAsChain(t *testing.T) {
 	plane := startShop(t)
 	plane.Apply(t, []byte(`
@@ -44,21 +44,22 @@ spec:
 	const notReady = `SERVFAIL, EDE 14 "clusterset: waiting for the first sync"`
 	expectExample(t, addr, map[string]string{
 		"www.example.org.":               "192.0.2.80",
-		"www.company.global.":            "192.0.2.81", // .global is a public top-level domain, of which svc.global is ours
+		"www.company.global.":            "192.0.2.81", // .global is a public top-level domain; only svc.global belongs to clusterset
 		"web.shop.svc.clusterset.local.": notReady,
 		"nginx.default.svc.global.":      notReady,
 	})
-	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": notReady}) // again: a cache repeats it without the reason
+	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": notReady}) // a cached answer would lack the reason
 
 	if err := plane.StartAPIServer(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	fresh := 0
 	kube.Eventually(t, 2*time.Minute, func() error {
-		if _, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil { // what a cache would hold
+		if _, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil { // gives a cache the chance to keep the SERVFAIL
 			return err
 		}
-		fresh++ // a name that no cache can hold says when the server knows
+		// A new name, which no cache has, shows when the server is ready.
+		fresh++
 		if got, err := askExample(addr, fmt.Sprintf("n%d.shop.svc.clusterset.local.", fresh)); err != nil || got != "NXDOMAIN" {
 			return fmt.Errorf("got %s %s, want NXDOMAIN", got, fmt.Sprint(err))
 		}
@@ -79,7 +80,7 @@ spec:
 	expectExample(t, addr, map[string]string{"web.shop.svc.clusterset.local.": "10.42.0.1 TTL 1"})
 }
 
-// expectExample waits until the answers begin with those wanted.
+// expectExample waits until each answer begins with the wanted text.
 func expectExample(t *testing.T, addr string, want map[string]string) {
 	t.Helper()
 	kube.Eventually(t, time.Minute, func() error {
@@ -96,7 +97,7 @@ func expectExample(t *testing.T, addr string, want map[string]string) {
 	})
 }
 
-// askExample returns the address and TTL that a client with EDNS gets, or the reason why there is none.
+// askExample returns the address and TTL that a client with EDNS gets, or the RCODE and the extended error if there is no address.
 func askExample(addr, name string) (string, error) {
 	r, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA).SetEdns0(1232, false), addr)
 	if err != nil {

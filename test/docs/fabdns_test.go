@@ -6,8 +6,8 @@ import (
 	"github.com/clusterset/clusterset/api/crds"
 )
 
-// fabdns creates in Guangzhou what FabDNS leaves in a cluster: its kind, a GlobalService as service-hub writes it, and a Service that a
-// user has marked for export.
+// fabdns creates in guangzhou what FabDNS leaves in a cluster: its CRD, a GlobalService as service-hub writes it, and a Service
+// that a user has marked for export.
 func fabdns(w *world) error {
 	objects := append(crds.All(), []byte(`
 apiVersion: v1

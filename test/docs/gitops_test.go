@@ -24,8 +24,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// What docs/gitops.md keeps in Git makes a set: its MemberClusters are applied on a hub, its exports in beijing, and who imports them is
-// what the page says. guangzhou, which the page doesn't have, shares the community payments.
+// The objects that docs/gitops.md keeps in Git make a working cluster set. The MemberClusters are applied on a hub, the exports in
+// beijing, and the page states correctly which clusters import them. guangzhou isn't on the page; it shares the community payments.
 func TestGitOps(t *testing.T) {
 	const page = "docs/gitops.md"
 	onHub := []string{"apiVersion: clusterset.dev/v1alpha1\nkind: MemberCluster\nmetadata: {name: guangzhou}\nspec: {communities: [payments]}"}
@@ -77,7 +77,7 @@ func TestGitOps(t *testing.T) {
 	for name, m := range all {
 		m.Plane.Apply(t, append(append(crds.All(), kube.MCSCRDs()...), []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+api.SystemNamespace+"}"),
 			[]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), fleet.Rights("member"))...)
-		// The Secret is carried over by hand, as on the page.
+		// The Secret is copied by hand, as on the page.
 		kube.Eventually(t, time.Minute, func() error {
 			var secret corev1.Secret
 			if err := hub.Client.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace(name), Name: api.HubSecret}, &secret); err != nil {

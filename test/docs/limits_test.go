@@ -17,7 +17,7 @@ import (
 
 var limitRE = regexp.MustCompile(`(?m)^\| ([^|]+) \| ([0-9,]+) \|`)
 
-// The page of limits says what the code does. Limits that no package exports aren't compared.
+// The page of limits has the numbers of the code. Limits that no package exports aren't compared.
 func TestLimitsPage(t *testing.T) {
 	want := map[string]int{
 		"ports of a service":                                            api.MaxPorts,

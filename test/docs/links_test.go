@@ -15,7 +15,7 @@ var (
 	codeRE    = regexp.MustCompile("`[^`]*`")
 )
 
-// Every link in the documentation to a file of ours leads to one, and every fragment to a heading of its page.
+// Every relative link in the documentation leads to an existing file, and every fragment to a heading of its page.
 func TestLinksResolve(t *testing.T) {
 	n := 0
 	for _, page := range pages(t) {
@@ -66,7 +66,7 @@ func prose(t *testing.T, page string) string {
 	return text.String()
 }
 
-// anchors returns the fragments that GitHub gives to a page's headings.
+// anchors returns the fragments that GitHub generates for a page's headings.
 func anchors(t *testing.T, page string) map[string]bool {
 	t.Helper()
 	all := map[string]bool{}

@@ -23,12 +23,12 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// Every object in a yaml block would be created by a real API server that refuses unknown and doubled fields, with the kinds
-// of ours, of the Multi-Cluster Services API and of the Gateway API.
+// A real API server accepts every object in a yaml block, with strict validation, which rejects unknown and duplicate fields. It
+// has the CRDs of clusterset, of the Multi-Cluster Services API and of the Gateway API.
 func TestManifestsAreAccepted(t *testing.T) {
 	plane := kube.Start(t)
 	plane.Apply(t, append(append(kube.MCSCRDs(), crds.All()...), gatewayCRDs(t)...)...)
-	// What the pages' objects lie in.
+	// The pages' objects need this namespace and this service account.
 	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), []byte("apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: default, name: default}"))
 	client, err := dynamic.NewForConfig(plane.Config())
 	if err != nil {
@@ -91,13 +91,13 @@ func tryCreate(t *testing.T, client dynamic.Interface, mapper meta.RESTMapper, o
 	return err
 }
 
-// gatewayAPI is where the Gateway API's definitions come from. They are files beside its code, not in a package that could
-// be imported, so go.mod can't hold them.
+// gatewayAPI is the module that has the Gateway API's CRDs. They are files beside its code, not in a package that can be imported,
+// so go.mod can't require them.
 const gatewayAPI = "sigs.k8s.io/gateway-api@v1.6.0"
 
 func gatewayCRDs(t *testing.T) [][]byte {
 	t.Helper()
-	out, err := command(t.TempDir(), "go", "mod", "download", "-json", gatewayAPI).Output() // of no module: go.mod and go.sum stay as they are
+	out, err := command(t.TempDir(), "go", "mod", "download", "-json", gatewayAPI).Output() // outside any module: go.mod and go.sum don't change
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func gatewayCRDs(t *testing.T) [][]byte {
 	return all
 }
 
-// Every set of values in a yaml block is one that the chart takes.
+// The chart accepts every set of values in a yaml block.
 func TestValues(t *testing.T) {
 	for _, b := range blocksOf(t, "yaml") {
 		if b.args != "values" {

@@ -28,9 +28,9 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// node does for a cluster what its controllers and kubelets would: it runs the Deployments whose programs are of this
-// repository, one process each, as the account and with the files that the pod would have, and writes into their status what
-// became of them. A process stands for all the Deployment's pods. Deployments of other programs stay without pods.
+// node does for a cluster what its controllers and kubelets would. It runs the Deployments whose programs are in this repository,
+// as one process each, with the account and the files that the pod would have, and updates the Deployments' status. A process
+// stands for all the Deployment's pods. Deployments of other programs get no pods.
 type node struct {
 	name    string
 	plane   *kube.ControlPlane
@@ -44,16 +44,16 @@ type node struct {
 
 // pod is a running process.
 type pod struct {
-	of string // what it was made from; another one is made where that changes
+	of string // the spec that it was started from; another spec starts another process
 	*process.Process
-	probe   string // where it says that it is ready
-	address string // where it serves DNS; empty for the agents
+	probe   string // URL of its readiness probe
+	address string // where it serves DNS; empty for agents
 }
 
-// network knows where what lies at a Service's address is really served.
+// network maps a Service's address to the address that really serves it.
 type network struct {
 	sync.Mutex
-	path   string // of the file for dig
+	path   string // the file that dig reads
 	served map[string]string
 }
 
@@ -75,10 +75,10 @@ func (n *network) set(ip, address string) {
 		fmt.Fprintf(&text, "%s %s\n", ip, address)
 	}
 	_ = os.WriteFile(n.path+".new", []byte(text.String()), 0o600)
-	_ = os.Rename(n.path+".new", n.path) // in one step: dig may be reading
+	_ = os.Rename(n.path+".new", n.path) // atomically, because dig may be reading
 }
 
-// run keeps the cluster as it should be until ctx ends, then stops all processes.
+// run reconciles the cluster until ctx ends, and then stops all processes.
 func (n *node) run(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -94,7 +94,7 @@ func (n *node) run(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		// What went wrong is tried again, and told once.
+		// An error is retried, but printed only once.
 		if err := n.sync(ctx); err != nil && ctx.Err() == nil && err.Error() != said {
 			said = err.Error()
 			fmt.Fprintf(os.Stderr, "node of %s: %v\n", n.name, err)
@@ -128,7 +128,7 @@ func (n *node) sync(ctx context.Context) error {
 	return errors.Join(append(errs, n.services(ctx, list.Items))...)
 }
 
-// programOf returns which of our programs a Deployment runs.
+// programOf returns the program of this repository that a Deployment runs, or "".
 func programOf(d *appsv1.Deployment) string {
 	c := d.Spec.Template.Spec.Containers[0]
 	switch {
@@ -156,7 +156,7 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 	}
 	mounts, text, err := n.mount(ctx, d, dir)
 	if err != nil || mounts == nil {
-		return errors.Join(err, n.report(ctx, d, 0)) // the pod waits for what it mounts
+		return errors.Join(err, n.report(ctx, d, 0)) // the pod waits for its volumes
 	}
 	of, err := json.Marshal([]any{d.Spec.Template.Spec, d.Spec.Template.Annotations, n.localised(text)})
 	if err != nil {
@@ -179,8 +179,8 @@ func (n *node) deployment(ctx context.Context, d *appsv1.Deployment) error {
 	return n.report(ctx, d, ready)
 }
 
-// mount writes a Deployment's volumes as the kubelet does and returns their folders by the pod's paths; nil if there is
-// something that doesn't exist yet. It returns the Corefile beside, where there is one, which is no file yet.
+// mount writes a Deployment's volumes as the kubelet does, and returns their folders by the pod's paths, or nil if a volume doesn't
+// exist yet. It returns a ConfigMap's Corefile instead of writing it, because start has to adapt it first.
 func (n *node) mount(ctx context.Context, d *appsv1.Deployment, dir string) (folders map[string]string, corefile string, err error) {
 	folders = map[string]string{}
 	volumes := map[string]corev1.Volume{}
@@ -226,14 +226,14 @@ func (n *node) mount(ctx context.Context, d *appsv1.Deployment, dir string) (fol
 
 var forwardRE = regexp.MustCompile(`(?m)^(\s*forward \S+) (\S+)`)
 
-// localised puts into a Corefile where the servers that it forwards to really are.
+// localised replaces the servers to which a Corefile forwards with the addresses that really serve them.
 func (n *node) localised(corefile string) string {
 	return forwardRE.ReplaceAllStringFunc(corefile, func(line string) string {
 		m := forwardRE.FindStringSubmatch(line)
 		if at := n.net.at(m[2]); at != "" {
 			return m[1] + " " + at
 		}
-		return m[1] + " 127.0.0.1:9" // where nobody is
+		return m[1] + " 127.0.0.1:9" // nothing listens there
 	})
 }
 
@@ -295,8 +295,7 @@ var (
 	headRE     = regexp.MustCompile(`(?m)^(\S[^{\n]*)\{$`)
 )
 
-// onLoopback gives a Corefile ports and a kubeconfig of this machine: ports[0] for DNS, [1] for ready, [2] and [3] for the
-// rest.
+// onLoopback adapts a Corefile to this machine: ports[0] is for DNS, [1] for ready, [2] for prometheus and [3] for health.
 func onLoopback(text, kubeconfig string, ports []string) string {
 	text = headRE.ReplaceAllStringFunc(text, func(head string) string {
 		return zonePortRE.ReplaceAllString(head, ":"+ports[0]) + "\n    bind 127.0.0.1"
@@ -304,14 +303,14 @@ func onLoopback(text, kubeconfig string, ports []string) string {
 	text = regexp.MustCompile(`(?m)^( *)ready\b( :\d+)?`).ReplaceAllString(text, "${1}ready 127.0.0.1:"+ports[1])
 	text = regexp.MustCompile(`(?m)^( *)health( :\d+)?`).ReplaceAllString(text, "${1}health 127.0.0.1:"+ports[3])
 	text = regexp.MustCompile(`prometheus :\d+`).ReplaceAllString(text, "prometheus 127.0.0.1:"+ports[2])
-	text = regexp.MustCompile(`(?m)^ *loop\n`).ReplaceAllString(text, "") // asks its own upstream, which is none here
+	text = regexp.MustCompile(`(?m)^ *loop\n`).ReplaceAllString(text, "") // loop queries its own upstream, which doesn't exist here
 	return kubeRE.ReplaceAllString(text, "${0}\n${1}    kubeconfig "+kubeconfig)
 }
 
-// stop ends the process in good order, so that a leader gives up its Lease, but doesn't wait for ever.
+// stop ends an agent gracefully, so that a leader releases its Lease. It waits 10 s at most. DNS servers are killed.
 func (p *pod) stop() {
 	if p.address != "" {
-		p.Kill() // it would serve on through its lameduck time
+		p.Kill() // it would continue for its lameduck time
 	}
 	p.Stop(10 * time.Second)
 }
@@ -361,7 +360,7 @@ func (n *node) report(ctx context.Context, d *appsv1.Deployment, ready int32) er
 	return err
 }
 
-// services tells the network what lies behind the DNS Services: of the servers that a Service selects, one that is ready.
+// services registers a ready server with the network for each DNS Service that selects it.
 func (n *node) services(ctx context.Context, deployments []appsv1.Deployment) error {
 	list, err := n.clients.CoreV1().Services("").List(ctx, metav1.ListOptions{})
 	if err != nil {

@@ -7,11 +7,11 @@ import (
 	"testing"
 )
 
-// likeness compares what a page shows with what came, over a whole page: the addresses that the page shows stand for those
-// that came, and one of the page's always for the same one.
+// likeness compares what a page shows with the actual output. Addresses may differ, but over the whole page each address that the
+// page shows must correspond to the same actual address, and vice versa.
 type likeness struct {
-	came  map[string]string // by the page's address
-	shown map[string]string // by the one that came
+	came  map[string]string // actual address, by the one on the page
+	shown map[string]string // address on the page, by the actual one
 }
 
 func newLikeness() *likeness {
@@ -20,7 +20,7 @@ func newLikeness() *likeness {
 
 var (
 	addressRE = regexp.MustCompile(`\b\d+\.\d+\.\d+\.\d+\b`)
-	// What differs from run to run and has a form. The order counts.
+	// Formats that differ between runs. They are applied in this order.
 	variable = []struct {
 		re *regexp.Regexp
 		as string
@@ -35,7 +35,7 @@ var (
 	}
 )
 
-// normal returns a line without what differs from run to run, addresses as ADDRESS, and those addresses.
+// normal replaces what differs between runs in a line, and addresses with ADDRESS. It returns the line and the addresses.
 func normal(line string) (string, []string) {
 	for _, v := range variable[:1] {
 		line = v.re.ReplaceAllString(line, v.as)
@@ -48,10 +48,10 @@ func normal(line string) (string, []string) {
 	return strings.Join(strings.Fields(line), " "), addresses
 }
 
-// elided is a line of a page that stands for any number of lines.
+// elided is a line on a page that stands for any number of lines.
 const elided = "..."
 
-// differs returns nil if what came is what the page shows. anyOrder is for answers that are shuffled.
+// differs returns an error unless the output is what the page shows. anyOrder is for answers whose order is random.
 func (l *likeness) differs(shown, came string, anyOrder bool) error {
 	want, got := lines(shown), lines(came)
 	try := l.clone()
@@ -113,7 +113,7 @@ func (l *likeness) clone() *likeness {
 	return c
 }
 
-// permutations calls f with the lines in each order until it returns true. Answers of more than six are too many.
+// permutations calls f with the lines in each order until f returns true. With more than six lines it tries only the given order.
 func permutations(all []string, f func([]string) bool) bool {
 	if len(all) > 6 {
 		return f(all)

@@ -11,9 +11,9 @@ import (
 // block is a fenced block of a page.
 type block struct {
 	page string // path from the repository's root
-	line int    // of the fence
+	line int    // line of the fence
 	kind string // the first word after the fence
-	args string // what follows it
+	args string // the other words after the fence
 	text string
 }
 
@@ -64,7 +64,7 @@ func blocks(t *testing.T, page string) []block {
 	return all
 }
 
-// blocksOf returns the blocks of a kind on all pages but those that a program writes.
+// blocksOf returns the blocks of a kind on all pages, except those on generated pages.
 func blocksOf(t *testing.T, kind string) []block {
 	t.Helper()
 	var all []block

@@ -16,7 +16,7 @@ import (
 
 const root = "../.."
 
-// binDir holds the programs of this repository that tests run. It goes with the run.
+// binDir holds the programs that tests run. It is removed after the run.
 var binDir string
 
 func TestMain(m *testing.M) {
@@ -33,7 +33,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// build builds the repository's programs, once, as a user would but without debug information, which halves the time.
+// build builds the repository's programs once, as a user would, but without debug information, which halves the time.
 var build = sync.OnceValue(func() error {
 	if _, err := fleet.Build(context.Background(), root, binDir, "-s -w"); err != nil {
 		return err
@@ -41,7 +41,7 @@ var build = sync.OnceValue(func() error {
 	return command(root, "go", "build", "-ldflags=-s -w", "-o", binDir+string(filepath.Separator), "./test/docs/dig").Run()
 })
 
-// binary returns the path of one of them.
+// binary returns the path of a program that build made.
 func binary(t *testing.T, name string) string {
 	t.Helper()
 	if err := build(); err != nil {
@@ -50,8 +50,7 @@ func binary(t *testing.T, name string) string {
 	return filepath.Join(binDir, name)
 }
 
-// fetchCommands puts kubectl and helm beside our programs: Go compiles them and keeps them in its cache, which takes a minute
-// or two the first time.
+// fetchCommands links kubectl and helm into binDir. Go compiles them, which takes a minute or two the first time, and caches them.
 var fetchCommands = sync.OnceValue(func() error {
 	for _, name := range []string{"kubectl", "helm"} {
 		out, err := command(filepath.Join(root, "test", "docs", "commands"), "go", "tool", "-n", name).Output()
@@ -65,7 +64,7 @@ var fetchCommands = sync.OnceValue(func() error {
 	return nil
 })
 
-// program is a command whose errors say what it had to say.
+// program is a command whose errors contain its output.
 type program struct{ *exec.Cmd }
 
 func command(dir, name string, args ...string) program {
@@ -80,7 +79,7 @@ func (p program) Output() ([]byte, error) {
 	p.Stderr = &stderr
 	out, err := p.Cmd.Output()
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w\n%s%s", p.Cmd, err, stderr.String(), out) // go's -json has its errors in its output
+		return nil, fmt.Errorf("%s: %w\n%s%s", p.Cmd, err, stderr.String(), out) // with -json, go reports errors on stdout
 	}
 	return out, nil
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// What `make run` serves answers as the README's first screen shows, and each of the three lines that it prints has an
-// answer.
+// The server of `make run` answers as the README's first screen shows, and the README has the three dig commands that `make run`
+// prints.
 func TestReadmeDigs(t *testing.T) {
 	port := freeport.For(t)
 	addr := start(t, binary(t, "coredns"), read(t, filepath.Join(root, "examples", "Corefile")), port)
@@ -45,7 +45,7 @@ func TestReadmeDigs(t *testing.T) {
 	for i := range want {
 		want[i] = strings.Join(strings.Fields(want[i]), "\t")
 	}
-	slices.Sort(got) // loadbalance shuffles
+	slices.Sort(got) // the loadbalance plugin shuffles answers
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\ngot  %q\nwant %q, as README.md says", name, got, want)

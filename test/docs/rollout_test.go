@@ -35,7 +35,7 @@ import (
 
 const rolloutName = "web.shop.svc.clusterset.local."
 
-// startShop starts a control plane that has one service to answer for, rolloutName.
+// startShop starts a control plane with one service, rolloutName.
 func startShop(t *testing.T) *kube.ControlPlane {
 	t.Helper()
 	plane := kube.Start(t)
@@ -52,9 +52,9 @@ spec:
 	return plane
 }
 
-// TestStopLosesNoQuery tells a server to end while clients ask it over sockets that they keep, as forwarders do. Until other
-// servers get the queries it has to answer, and they get them once it says that it isn't ready.
-// docs/rollouts.md has the figures of the same through a kube-proxy.
+// TestStopLosesNoQuery stops a server while clients query it over sockets that they keep, as forwarders do. Other servers get the
+// queries only once this one reports that it isn't ready; until then it has to answer. docs/rollouts.md has the figures of the same
+// test through a kube-proxy.
 func TestStopLosesNoQuery(t *testing.T) {
 	plane := startShop(t)
 	binary := binary(t, "coredns")
@@ -81,7 +81,8 @@ func TestStopLosesNoQuery(t *testing.T) {
 			}
 			everyoneAsks(t, clients)
 
-			// A reload is no end, nor does it make the server deaf to one: it forgets whom it calls at the end.
+			// A reload doesn't end the server. A SIGTERM after it is still handled, although a reload by SIGUSR1 drops caddy's
+			// event hooks.
 			if err := s.Signal(syscall.SIGUSR1); err != nil {
 				t.Fatal(err)
 			}
@@ -104,7 +105,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 				return nil
 			})
 			t.Logf("not ready %v after SIGTERM", time.Since(told))
-			everyoneAsks(t, clients) // it answers while others hear that it is going
+			everyoneAsks(t, clients) // it answers until clients learn that it is going away
 			select {
 			case <-s.Exited():
 			case <-time.After(2 * time.Minute):
@@ -124,7 +125,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 	}
 }
 
-// everyoneAsks waits until each client has had many more answers.
+// everyoneAsks waits until each client has had 100 more answers.
 func everyoneAsks(t *testing.T, clients []*steadyClient) {
 	t.Helper()
 	for _, c := range clients {
@@ -176,13 +177,13 @@ func (s *stoppable) ready() error {
 	return nil
 }
 
-// steadyClient asks one query after the other over a socket that it keeps.
+// steadyClient sends one query after the other over the same socket.
 type steadyClient struct {
 	network, addr string
 	ended         <-chan struct{}
 	conn          *dns.Conn
 	answered      atomic.Int64
-	lost          []error // unanswered while the server ran
+	lost          []error // errors of queries without an answer while the server ran
 }
 
 func (s *stoppable) client(network, port string) *steadyClient {
@@ -190,7 +191,7 @@ func (s *stoppable) client(network, port string) *steadyClient {
 }
 
 func (c *steadyClient) askUntil(done <-chan struct{}) {
-	pace := time.NewTicker(2 * time.Millisecond) // leaves the processor to the servers
+	pace := time.NewTicker(2 * time.Millisecond) // leaves processor time to the servers
 	defer pace.Stop()
 	for {
 		select {
@@ -209,7 +210,7 @@ func (c *steadyClient) askUntil(done <-chan struct{}) {
 			continue
 		}
 		select {
-		case <-c.ended: // between the question and its answer
+		case <-c.ended: // the server ended before it could answer
 			return
 		case <-time.After(rolloutPatience):
 			c.lost = append(c.lost, err)
@@ -217,11 +218,12 @@ func (c *steadyClient) askUntil(done <-chan struct{}) {
 	}
 }
 
-// rolloutPatience is how long a client waits for an answer, and then for the server's end as an excuse: together less than the
-// five seconds for which a server with shed and the health plugin's lameduck is silent before it ends.
+// rolloutPatience is how long a client waits for an answer, and then for the end of the server, which excuses a missing answer.
+// Together that is less than the five seconds for which a server with shed and the health plugin's lameduck is silent before it
+// ends.
 const rolloutPatience = 2 * time.Second
 
-// ask asks once. A UDP socket stays whatever happens; a stream that failed is made anew by the next call.
+// ask sends one query. It keeps a UDP socket even after an error. After an error on a stream, the next call connects again.
 func (c *steadyClient) ask() error {
 	if c.conn == nil {
 		client := &dns.Client{Net: c.network, Timeout: rolloutPatience, TLSConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // the test's own server
@@ -258,7 +260,7 @@ func (c *steadyClient) ask() error {
 	return err
 }
 
-// encrypted is a server block for DNS over TLS. shed can't be in one.
+// encrypted returns a server block for DNS over TLS. Such a block can't contain shed.
 func encrypted(t *testing.T, port, kubeconfig string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -283,7 +285,7 @@ func encrypted(t *testing.T, port, kubeconfig string) string {
 	return fmt.Sprintf("\ntls://clusterset.local:%s {\n    bind 127.0.0.1\n    tls %s/tls.crt %s/tls.key\n    clusterset {\n        kubeconfig %s\n    }\n}\n", port, dir, dir, kubeconfig)
 }
 
-// renderedCorefile is what the chart makes of one of its examples.
+// renderedCorefile returns the Corefile that the chart renders for one of its examples.
 func renderedCorefile(t *testing.T, example string) string {
 	t.Helper()
 	for _, document := range strings.Split(read(t, filepath.Join(root, "test", "chart", "testdata", example+".yaml")), "\n---\n") {

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// rules are the kinds of blocks that a page may have, each with how it is tested. A block that none covers fails
-// TestEveryBlockHasARule: a block that nothing runs becomes wrong unnoticed.
+// rules are the kinds of blocks that a page may have, and how each is tested. A block of another kind fails TestEveryBlockHasARule,
+// because a block that nothing runs becomes wrong unnoticed.
 var rules = map[string]struct {
 	what  string
 	check func(*testing.T, block)
@@ -26,8 +26,8 @@ var rules = map[string]struct {
 	"txt":               {"the syntax in the plugin's page names the options that the parser knows", isSyntax},
 }
 
-// elsewhere are commands that another test runs, or that are a test, by how they begin. A Makefile's target needs no entry:
-// that it exists is checked.
+// elsewhere maps the beginning of a command to the test that runs it, or does the same. A Makefile target needs no entry; the test
+// only checks that it exists.
 var elsewhere = map[string]string{
 	"clusterset console --hub-context hub ":                    "TestLive",
 	"clusterset console --manifests examples/preview":          "TestExample",
@@ -59,7 +59,7 @@ func TestEveryBlockHasARule(t *testing.T) {
 	}
 }
 
-// generated are pages that a program writes, and the test that compares them with what it writes.
+// generated maps a page that a program writes to the test that compares it with the program's output.
 var generated = map[string]string{
 	"docs/api.md":     "TestAPIPageIsFresh",
 	"docs/demo.md":    "TestTranscriptIsWhatTheDemoShows",
@@ -125,7 +125,7 @@ func isTest(t *testing.T, name string) bool {
 	return err == nil && len(out) > 0
 }
 
-// isDrawing wants lines or arrows: what looks like a command or its output belongs into a console block, where it is run.
+// isDrawing requires lines or arrows. Commands and their output belong in a console block, where they are run.
 func isDrawing(t *testing.T, b block) {
 	if !strings.ContainsAny(b.text, "─►│") || strings.Contains(b.text, "$ ") {
 		t.Errorf("%s: a text block is for drawings; commands and what they print are console blocks", b)

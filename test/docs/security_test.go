@@ -14,7 +14,7 @@ var (
 )
 
 // Each line of docs/security.md that claims something names a test, and each test that is named exists: a function, by its name, or
-// a part of one (t.Run), by its words.
+// a subtest (t.Run), by its description.
 func TestClaimsAboutSecurityNameTheirTests(t *testing.T) {
 	page := read(t, filepath.Join(root, "docs", "security.md"))
 	claims, column := 0, -1
@@ -27,10 +27,10 @@ func TestClaimsAboutSecurityNameTheirTests(t *testing.T) {
 		cells := strings.Split(m[1], "|")
 		last := strings.TrimSpace(cells[len(cells)-1])
 		switch {
-		case column < 0: // the head of a table
+		case column < 0: // a table's header
 			column = len(cells) - 1
 			if last != "test" {
-				column = len(cells) // one that claims nothing
+				column = len(cells) // a table without claims
 			}
 		case strings.Trim(last, "-") == "" || column == len(cells):
 		default:
@@ -51,7 +51,7 @@ func TestClaimsAboutSecurityNameTheirTests(t *testing.T) {
 	}
 }
 
-// testExists returns what is wrong with the name of a test: TestFunction, TestFunction/words or words, of a file.
+// testExists returns an error text unless the file has the test. The name is TestFunction, TestFunction/words or words.
 func testExists(name, path string) string {
 	content, err := os.ReadFile(filepath.Join(root, path))
 	if err != nil {

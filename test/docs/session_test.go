@@ -14,16 +14,16 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// sessions are the pages whose console blocks are run, one after another in this order: a page finds the state that the previous one left.
+// sessions are the pages whose console blocks are run, in this order: each page starts from the state that the previous one left.
 var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingress.md", "docs/operations.md", "docs/migrate-from-fabdns.md"}
 
-// before prepares the state that a page needs, if the previous page didn't leave it.
+// before prepares the state that a page needs if the previous page doesn't leave it.
 var before = map[string]func(*world) error{"docs/migrate-from-fabdns.md": fabdns}
 
-// TestSessions types every command of the pages' console blocks into a shell, in a world of real API servers, and compares what
-// comes with what the page shows. A command without output on the page has to succeed; one with output has to print that, save
-// for what differs from run to run (see normal), and a line "..." stands for any number of lines. Commands that only look are
-// typed again until it is so: on the page the reader waits.
+// TestSessions runs every command of the pages' console blocks in a shell, in a world of real API servers, and compares the output
+// with the page. A command without output on the page must succeed. A command with output must print that output, except for what
+// differs between runs (see normal); a line "..." stands for any number of lines. Commands that only read are repeated until the
+// output matches, as a reader would wait.
 func TestSessions(t *testing.T) {
 	w := newWorld(t)
 	for _, page := range sessions {
@@ -46,22 +46,22 @@ func TestSessions(t *testing.T) {
 			t.Logf("took %s", time.Since(began).Round(time.Second))
 		})
 		if !ok {
-			t.FailNow() // the next page would find another world
+			t.FailNow() // the next page would start from an incomplete state
 		}
 	}
 }
 
-// step is a command and what the page shows of its output.
+// step is a command with the output that the page shows.
 type step struct {
 	place, command, output string
 }
 
-// steps reads a console block: "$ " begins a command; a "\", "|" or "&&" at the end of the line or a "<<EOF" continues it.
+// steps reads a console block. "$ " begins a command; a "\", "|" or "&&" at the end of a line, or a "<<EOF", continues it.
 func steps(t *testing.T, b block) []step {
 	t.Helper()
 	var all []step
-	var until string // the line that ends the command, where there is one
-	more := false    // the command continues in the next line
+	var until string // the line that ends a here-document, or ""
+	more := false    // the command continues on the next line
 	for i, line := range strings.Split(strings.TrimRight(b.text, "\n"), "\n") {
 		switch {
 		case until != "" || more:
@@ -87,20 +87,20 @@ func steps(t *testing.T, b block) []step {
 	return all
 }
 
-// goesOn reports whether a command continues in the next line.
+// goesOn reports whether a command continues on the next line.
 func goesOn(line string) bool {
 	return strings.HasSuffix(line, `\`) || strings.HasSuffix(line, "|") || strings.HasSuffix(line, "&&")
 }
 
 var heredocRE = regexp.MustCompile(`<<-?'?(\w+)'?`)
 
-// looksRE matches commands that change nothing, and can be typed again until what they show is so.
+// looksRE matches commands that change nothing, and so can be repeated until their output matches.
 var looksRE = regexp.MustCompile(`^(\w+=\$\()?(dig |clusterset (status|explain|preview|doctor|version)|kubectl ([-\w]+[= ]\S+ )*?(get|describe|rollout status|wait|events|api-resources) ?|helm (list|status|history))`)
 
-// patience bounds how long a page's reader waits for what it shows.
+// patience bounds how long such a command is repeated.
 const patience = 90 * time.Second
 
-// shell is a bash.
+// shell is a running bash.
 type shell struct {
 	in  io.Writer
 	out *bufio.Reader
@@ -131,10 +131,10 @@ func (w *world) shell(t *testing.T) *shell {
 
 const endOfCommand = "--- end of command "
 
-// run types a command and returns what it printed, and whether it succeeded.
+// run runs a command in the shell, and returns its output and whether it succeeded.
 func (s *shell) run(t *testing.T, command string) (string, bool) {
 	t.Helper()
-	// The command's own standard input is empty: it would take what is typed next.
+	// The command's standard input is empty, or it would consume the commands that follow.
 	if _, err := fmt.Fprintf(s.in, "{ %s\n} </dev/null; echo \"%s$?\"\n", command, endOfCommand); err != nil {
 		t.Fatal(err)
 	}
@@ -151,7 +151,7 @@ func (s *shell) run(t *testing.T, command string) (string, bool) {
 	}
 }
 
-// do runs a command, repeatedly if it only reads, until its output is what the page shows.
+// do runs a command until its output is what the page shows. A command that changes something runs only once.
 func (s *shell) do(t *testing.T, step step, like *likeness) {
 	t.Helper()
 	began := time.Now()
@@ -178,7 +178,7 @@ func (s *shell) do(t *testing.T, step step, like *likeness) {
 	t.Logf("%s: %s (%s)", step.place, step.command, time.Since(began).Round(10*time.Millisecond))
 }
 
-// check returns nil if what came is what the page shows. A command that fails on the page is shown to.
+// check returns nil if the output is what the page shows. A command may fail only if the page shows its output.
 func (s step) check(out string, ok bool, like *likeness) error {
 	switch {
 	case s.output != "":

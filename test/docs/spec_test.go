@@ -15,8 +15,8 @@ var (
 	citedRE    = regexp.MustCompile(`\b[ACD]\d{1,2}\b`)
 )
 
-// Every rule has its own number in docs/spec, and a test, or the oracle in test/random, cites it. Every number that the specification or
-// such a comment cites is a rule's.
+// Every rule has its own number in docs/spec, and a comment of a test, or of the oracle in test/random, cites it. Every number that
+// the specification or such a comment cites belongs to a rule.
 func TestRulesAreTested(t *testing.T) {
 	rules := map[string]string{}
 	pages, err := filepath.Glob(filepath.Join(root, "docs", "spec", "*.md"))

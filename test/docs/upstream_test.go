@@ -15,7 +15,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestUpstreamFaults shows the faults of docs/upstream.md. If it fails, one has been fixed, and our workaround can be removed.
+// TestUpstreamFaults reproduces the faults of docs/upstream.md. If it fails, a fault has been fixed upstream, and our workaround
+// can be removed.
 func TestUpstreamFaults(t *testing.T) {
 	faults := blocksOf(t, "conf")
 	if len(faults) != 1 {

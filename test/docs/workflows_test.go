@@ -13,8 +13,8 @@ var (
 	makeRE   = regexp.MustCompile(`\bmake ([a-z-]+)\b`)
 )
 
-// What actionlint doesn't look at in the forge's workflows: an action is pinned to a commit, as a tag can be moved; a job may read and
-// no more, unless it says so itself; and what they make, the Makefile has.
+// TestWorkflows checks what actionlint doesn't. Actions are pinned to a commit, because a tag can be moved. Jobs may only read,
+// unless they ask for more themselves. The Makefile has every target that a workflow makes.
 func TestWorkflows(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join(root, ".github", "workflows", "*.yaml"))
 	if err != nil || len(paths) == 0 {

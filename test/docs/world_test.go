@@ -19,17 +19,17 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// contexts are the clusters that the pages speak of, as the contexts of a kubeconfig, each with its range of Service addresses.
+// contexts are the pages' clusters, as contexts of a kubeconfig, each with its range of Service addresses.
 var contexts = []struct{ name, cidr string }{
 	{"beijing", "10.96.0.0/16"},
 	{"shanghai", "10.97.0.0/16"},
 	{"guangzhou", "10.98.0.0/16"},
 }
 
-// world is where the pages' sessions run: clusters with a cluster DNS as kubeadm installs it, a checkout of the repository, and the
-// programs.
+// world is the environment of the pages' sessions: clusters with a cluster DNS as kubeadm installs it, a checkout of the
+// repository, and the programs.
 type world struct {
-	dir   string // of the checkout
+	dir   string // the checkout
 	env   []string
 	nodes []*node
 }
@@ -47,7 +47,7 @@ func newWorld(t *testing.T) *world {
 	group.Go(fetchCommands)
 	group.Go(func() error { return checkout(w.dir) })
 	for i, c := range contexts {
-		w.nodes[i].plane = kube.Start(t, kube.WithServiceCIDRs(c.cidr)) // ends the test, which only its own goroutine may
+		w.nodes[i].plane = kube.Start(t, kube.WithServiceCIDRs(c.cidr)) // not in the group: only the test's goroutine may call t.Fatal
 		group.Go(func() error { return w.nodes[i].prepare(c.cidr) })
 	}
 	if err := group.Wait(); err != nil {
@@ -115,7 +115,7 @@ func (w *world) writeKubeconfig(path string) error {
 	return clientcmd.WriteToFile(*all, path)
 }
 
-// prepare gives a cluster the cluster DNS that kubeadm would.
+// prepare creates the cluster DNS that kubeadm would.
 func (n *node) prepare(cidr string) error {
 	clients, err := kubernetes.NewForConfig(n.plane.Config())
 	if err != nil {
@@ -126,7 +126,7 @@ func (n *node) prepare(cidr string) error {
 	return n.plane.ApplyContext(context.Background(), []byte(text))
 }
 
-// kubeadmDNS is the part of kubeadm's cluster DNS that matters here.
+// kubeadmDNS is the part of kubeadm's cluster DNS that the pages need.
 const kubeadmDNS = `
 apiVersion: v1
 kind: ConfigMap

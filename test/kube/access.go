@@ -12,10 +12,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Access asks the authorizer about every verb on every resource that the API server serves, in each of the namespaces, with
-// the credentials in config. It returns what is allowed, sorted, as "verb resource[/subresource].group place", where place
-// is the key of the namespace ("" is all namespaces). It leaves out the public trust anchors, ClusterTrustBundles, which Kubernetes lets every
-// service account read since 1.37 (its role system:cluster-trust-bundle-discovery).
+// Access asks the authorizer about every verb on every resource that the API server serves, with the credentials in config and in
+// each namespace of places ("" means all namespaces). It returns what is allowed, sorted, as "verb resource[/subresource].group
+// place", where place is the namespace's key. It leaves out reading ClusterTrustBundles, the public trust anchors, which Kubernetes
+// lets every service account do since 1.37 (role system:cluster-trust-bundle-discovery).
 func (c *ControlPlane) Access(t testing.TB, config *rest.Config, places map[string]string) []string {
 	t.Helper()
 	d, err := discovery.NewDiscoveryClientForConfig(c.Config())
@@ -64,5 +64,5 @@ func (c *ControlPlane) Access(t testing.TB, config *rest.Config, places map[stri
 		}
 	}
 	slices.Sort(all)
-	return slices.Compact(all) // resources served in several versions
+	return slices.Compact(all) // a resource can be served in several versions
 }

@@ -24,7 +24,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		fmt.Sprintf("--secure-port=%d", c.port.number),
 		"--permit-port-sharing", // this process reserves the port
 		// A loopback address can't be advertised, so nothing maintains the
-		// endpoints of default/kubernetes. The family must fit the first range.
+		// endpoints of default/kubernetes. The address family must match the
+		// first range.
 		"--advertise-address=" + c.advertiseAddress(),
 		"--endpoint-reconciler-type=none",
 		"--service-cluster-ip-range=" + strings.Join(c.opts.serviceCIDRs, ","),
@@ -37,7 +38,7 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 		"--service-account-signing-key-file=" + pki("service-account.key"),
 		"--authorization-mode=RBAC",
 
-		// By default it waits a minute for its clients to end their watches.
+		// By default it waits a minute for clients to end their watches.
 		"--shutdown-watch-termination-grace-period=1s",
 		"--shutdown-send-retry-after",
 		"--profiling=false",
@@ -48,7 +49,8 @@ func (c *ControlPlane) StartAPIServer(ctx context.Context) error {
 // StopAPIServer stops the API server gracefully: it closes its watches and
 // finishes the requests under way. Clients then get a refused connection.
 func (c *ControlPlane) StopAPIServer() {
-	// It takes a second or two, but never returns if etcd is down.
+	// A graceful stop takes a second or two. Without etcd it never ends, and
+	// the process is killed after the grace period.
 	c.apiserver.Stop(5 * time.Second)
 }
 

@@ -113,7 +113,8 @@ func (c *ControlPlane) DeleteContext(ctx context.Context, manifests ...[]byte) e
 	return nil
 }
 
-// mapper finds the resource that serves an object, and stores it there.
+// mapper finds the resource that serves an object's kind, and applies objects
+// there.
 type mapper struct {
 	client    dynamic.Interface
 	discovery *restmapper.DeferredDiscoveryRESTMapper
@@ -159,7 +160,7 @@ func (m *mapper) apply(ctx context.Context, obj *unstructured.Unstructured, subr
 	if err != nil {
 		return err
 	}
-	// The output of kubectl get -o yaml contains these; an apply refuses them.
+	// kubectl get -o yaml prints these fields, and an apply rejects them.
 	obj.SetManagedFields(nil)
 	obj.SetResourceVersion("")
 	_, err = r.Apply(ctx, obj.GetName(), obj, metav1.ApplyOptions{FieldManager: fieldManager, Force: true}, subresource...)

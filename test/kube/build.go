@@ -28,8 +28,8 @@ type Binaries struct {
 	Proxy             string
 }
 
-// Release is one of the pinned releases of Kubernetes. The empty one is what
-// CLUSTERSET_KUBE_RELEASE says, or else the newest.
+// Release is one of the pinned releases of Kubernetes. Empty means the one in
+// CLUSTERSET_KUBE_RELEASE, or the newest if that isn't set.
 type Release string
 
 // The pinned releases: the newest that is tested, and the oldest that is supported.
@@ -40,7 +40,7 @@ const (
 
 const releaseEnv = "CLUSTERSET_KUBE_RELEASE"
 
-// folder is where the module is that pins the release.
+// folder returns the folder of the module that pins the release.
 func (r Release) folder() (string, error) {
 	if r == "" {
 		r = Release(os.Getenv(releaseEnv))
@@ -55,9 +55,9 @@ func (r Release) folder() (string, error) {
 	}
 }
 
-// binEnv names a folder to use instead of the cache. Programs in it are used as
-// they are, so the tests can run against another release; missing ones are
-// built into it.
+// binEnv names a folder to use instead of the cache. Programs that it contains
+// are used as they are, so the tests can run against another release. Missing
+// ones are built into it.
 const binEnv = "CLUSTERSET_KUBE_BIN"
 
 type buildOptions struct {
@@ -93,11 +93,11 @@ func BuildProgress(w io.Writer) BuildOption {
 	return func(o *buildOptions) { o.progress = w }
 }
 
-// Build compiles the control plane's programs unless the cache holds them, and
-// returns their paths. Packages tested in parallel build once: the others wait
-// for the first. The cache key covers everything that decides the result, so a
-// new version in a go.mod is built again and an old checkout still finds its
-// own.
+// Build compiles the control plane's programs unless they are cached, and
+// returns their paths. If packages are tested in parallel, one of them builds
+// and the others wait for it. The cache key covers everything that determines
+// the result, so a new version in a go.mod is built again and an old checkout
+// still finds its own.
 func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 	o := buildOptions{progress: io.Discard}
 	for _, opt := range opts {
@@ -134,13 +134,14 @@ func Build(ctx context.Context, opts ...BuildOption) (Binaries, error) {
 }
 
 // target is one program: the module that pins it, its path, its package, and
-// about how long its build takes on two cores with nothing cached.
+// roughly how long its build takes on two cores with nothing cached.
 type target struct {
 	source           source
 	path, pkg, takes string
 }
 
-// source is a module with pins and everything in it that decides the result.
+// source is a module that pins programs, with everything that determines the
+// result of their builds.
 type source struct {
 	dir     string // the folder of the module
 	version string // of k8s.io/kubernetes, "v1.37.2"
@@ -148,7 +149,7 @@ type source struct {
 	bin     string // the folder of its programs
 }
 
-// program is where one of the source's programs goes.
+// program returns the path of one of the source's programs.
 func (s source) program(name string) string { return filepath.Join(s.bin, name) }
 
 func readSource(r Release) (source, error) {
@@ -184,9 +185,9 @@ func readSource(r Release) (source, error) {
 
 var kubernetesPin = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v\d+\.\d+\.\d+)\b`)
 
-// moduleDir finds a module with pins: beside this file or, when the binary was
-// built with -trimpath and no longer knows where that was, in a folder above the
-// working directory.
+// moduleDir finds a module that pins programs. It looks beside this file and
+// then in the folders above the working directory, because a binary built with
+// -trimpath doesn't know the path of this file.
 func moduleDir(folder string) (string, error) {
 	var candidates []string
 	if _, file, _, ok := runtime.Caller(0); ok {
@@ -210,14 +211,14 @@ func moduleDir(folder string) (string, error) {
 	return "", fmt.Errorf("find module %[1]s: no test/kube/%[1]s/go.mod above %[2]s", folder, wd)
 }
 
-// flags are the go build flags besides the package. Without DWARF the cold
-// build is about 15% faster and its share of the build cache 20% smaller.
+// flags returns the go build flags, without the package. Without DWARF a cold
+// build is about 15% faster and takes 20% less of the build cache.
 func (s source) flags() []string {
 	major, minor, _ := strings.Cut(strings.TrimPrefix(s.version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	ld := []string{"-s", "-w"}
-	// Without a version the API server calls itself v0.0.0-master, from which
-	// it cannot tell which of its APIs and feature gates are due.
+	// Without a version the API server reports v0.0.0-master, and can't tell
+	// which of its APIs and feature gates apply.
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
 		for _, kv := range []string{"gitVersion=" + s.version, "gitMajor=" + major, "gitMinor=" + minor} {
 			ld = append(ld, "-X", pkg+"."+kv)
@@ -226,7 +227,7 @@ func (s source) flags() []string {
 	return []string{"-mod=readonly", "-buildvcs=false", "-gcflags=all=-dwarf=false", "-ldflags=" + strings.Join(ld, " ")}
 }
 
-// binDir is where this source's programs go.
+// binDir returns the folder for this source's programs.
 func (s source) binDir() (string, error) {
 	if dir := os.Getenv(binEnv); dir != "" {
 		return filepath.Abs(dir)
@@ -238,8 +239,8 @@ func (s source) binDir() (string, error) {
 	return filepath.Join(cache, "clusterset", "kube", s.key), nil
 }
 
-// build makes one program. It is built under another name and renamed, so
-// others see a complete file or none, even if a build is interrupted.
+// build makes one program. It builds under another name and renames the result,
+// so others see a complete file or none, even if the build is interrupted.
 func (s source) build(ctx context.Context, t target, progress io.Writer) error {
 	if ok, err := isFile(t.path); ok || err != nil {
 		return err

@@ -12,9 +12,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// controllers are those whose work a test can see without nodes. The garbage
-// collector looks for new kinds every 30 seconds: an owner whose CRD was
-// created after the controller manager started is only collected after that.
+// controllers are the ones whose effects a test can see without nodes. The
+// garbage collector discovers new kinds every 30 seconds: if an owner's CRD was
+// created after the controller manager started, its dependents are collected
+// only after that.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"endpointslice-controller",
@@ -26,9 +27,10 @@ var controllers = []string{
 	"serviceaccount-token-controller",
 }
 
-// StartControllerManager starts kube-controller-manager and waits until its
-// first work shows. The control plane needs [WithControllerManager], which also
-// calls it on launch. It does nothing while the controller manager runs.
+// StartControllerManager starts kube-controller-manager and waits for its first
+// results. It does nothing while the controller manager runs. It requires a
+// control plane launched with [WithControllerManager]; that launch calls it
+// once.
 func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
 	if c.bin.ControllerManager == "" {
 		return errors.New("start kube-controller-manager: launched without WithControllerManager")

@@ -62,7 +62,7 @@ func TestControllerManager(t *testing.T) {
 
 	t.Run("empties and removes a deleted namespace", func(t *testing.T) {
 		cp.Delete(t, []byte(namespaceAndSlice))
-		// A pod on a node is only removed once its kubelet agrees.
+		// A pod on a node is removed only once its kubelet confirms, and this node has none.
 		if err := c.CoreV1().Pods("shop").Delete(t.Context(), "api-0", *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}

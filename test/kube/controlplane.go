@@ -20,8 +20,7 @@ import (
 const startTimeout = 5 * time.Minute
 
 // ControlPlane is a running Kubernetes control plane. The methods that start
-// and stop its processes are for one goroutine at a time; the rest are safe for
-// concurrent use.
+// and stop its processes must not be called concurrently; the others may.
 type ControlPlane struct {
 	dir       string // data, keys, logs
 	socketDir string
@@ -40,8 +39,8 @@ type ControlPlane struct {
 // returns when it can be used. ctx bounds the launch only; the caller must call
 // [ControlPlane.Stop]. Tests use [Start].
 //
-// In a folder used before, it serves the objects stored there, with new
-// certificates and on another port.
+// In a folder that an earlier launch used, the control plane serves the objects
+// stored there, with new certificates and on another port.
 func Launch(ctx context.Context, dir string, opts ...Option) (_ *ControlPlane, err error) {
 	o := options{serviceCIDRs: []string{"10.96.0.0/16"}, progress: io.Discard}
 	for _, opt := range opts {
@@ -126,19 +125,20 @@ func (c *ControlPlane) prepare() (err error) {
 }
 
 // start runs a program unless it runs already, and waits until probe succeeds.
-// Otherwise it kills the program, so that p is either ready or what it was.
+// If it doesn't, start kills the program and leaves p as it was.
 func (c *ControlPlane) start(ctx context.Context, p **process.Process, path string, args []string, probe func(context.Context) error) error {
 	if (*p).Running() {
 		return nil
 	}
-	// Not ctx: the process outlives the call.
+	// Not ctx, because the process outlives the call.
 	cmd := exec.CommandContext(context.Background(), path, args...)
-	// None of the caller's environment: the programs would obey KUBECONFIG,
-	// KUBERNETES_SERVICE_HOST, ETCD_* and proxies.
+	// The caller's environment isn't passed on, because the programs would obey
+	// KUBECONFIG, KUBERNETES_SERVICE_HOST, ETCD_* and proxy settings.
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "TMPDIR=" + os.TempDir(),
-		// Collecting garbage takes a third of what kube-apiserver computes while
-		// it starts, and tests start it by the dozen. It costs memory instead.
+		// Garbage collection takes a third of the processor time that
+		// kube-apiserver needs to start, and tests start it by the dozen.
+		// Collecting less costs memory instead.
 		"GOGC=400",
 	}
 	name := filepath.Base(path)
@@ -167,7 +167,7 @@ func (c *ControlPlane) Stop() {
 	}
 }
 
-// logs returns the end of each process's log.
+// logs returns the last lines of each process's log.
 func (c *ControlPlane) logs() []string {
 	var tails []string
 	for _, of := range []struct {

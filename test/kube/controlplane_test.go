@@ -91,7 +91,7 @@ func TestDataOutlivesTheAPIServer(t *testing.T) {
 		if got := cp.URL(); got != url {
 			t.Errorf("the %s API server came back at %s, was at %s", down.name, got, url)
 		}
-		// A client from before still works: same address, same CA.
+		// An existing client still works, because the address and the CA are the same.
 		if err := sliceIsThere(t.Context(), c); err != nil {
 			t.Errorf("after the API server was %s: %v", down.name, err)
 		}
@@ -197,7 +197,7 @@ func TestTwoControlPlanesAtOnce(t *testing.T) {
 		t.Errorf("get the member's EndpointSlice from the hub: want not found, got %v", err)
 	}
 
-	// An administrator of one has no rights in the other.
+	// An administrator of one control plane has no rights in the other.
 	cross := hub.Config()
 	cross.Host = member.URL()
 	cross.CAData = member.Config().CAData
@@ -245,7 +245,7 @@ func TestAFailedLaunchSaysWhy(t *testing.T) {
 		cp.Stop()
 		t.Fatal("the API server accepted an authorization mode that does not exist")
 	}
-	// The error must not only report the timeout, but quote the API server.
+	// The error must quote the API server, and not only report the timeout.
 	if errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "not a valid mode") {
 		t.Errorf("got %v", err)
 	}

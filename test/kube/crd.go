@@ -39,8 +39,8 @@ func servedKinds(crd *unstructured.Unstructured) []schema.GroupVersionKind {
 	return kinds
 }
 
-// conditionTrue returns nil if obj has the named condition with status True, or
-// else an error with obj's conditions.
+// conditionTrue returns nil if obj has the named condition with status True.
+// Otherwise it returns an error with obj's conditions.
 func conditionTrue(obj *unstructured.Unstructured, name string) error {
 	conditions, _, _ := unstructured.NestedSlice(obj.Object, "status", "conditions")
 	for _, c := range conditions {

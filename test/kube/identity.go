@@ -81,9 +81,9 @@ func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
 	return keyPair{cert: encodePEM("CERTIFICATE", der), key: keyPEM}, nil
 }
 
-// certificate is the common part of all certificates. They are valid long
-// enough for a demo that runs for a while, and start in the past, so that a
-// clock set back a little does not reject them.
+// certificate returns the fields that all certificates share. They are valid
+// long enough for a demo that runs for a while, and start in the past, so that
+// a clock that is a little slow doesn't reject them.
 func certificate(subject pkix.Name) *x509.Certificate {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 120))
 	if err != nil {
@@ -108,7 +108,7 @@ func newServiceAccountKey() ([]byte, error) {
 }
 
 func privatePEM(key *ecdsa.PrivateKey) ([]byte, error) {
-	// The API server reads EC keys for service accounts in this form only.
+	// The API server reads EC service account keys only in this form.
 	der, err := x509.MarshalECPrivateKey(key)
 	if err != nil {
 		return nil, err

@@ -11,24 +11,25 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// URL is the API server's address, the same for the control plane's life.
+// URL returns the API server's address. It stays the same as long as the
+// control plane runs.
 func (c *ControlPlane) URL() string {
 	return fmt.Sprintf("https://127.0.0.1:%d", c.port.number)
 }
 
-// Config is a client configuration with all rights.
+// Config returns a client configuration with all rights.
 func (c *ControlPlane) Config() *rest.Config {
 	return rest.CopyConfig(c.admin)
 }
 
-// Kubeconfig is the path of a kubeconfig file with all rights.
+// Kubeconfig returns the path of a kubeconfig file with all rights.
 func (c *ControlPlane) Kubeconfig() string {
 	return filepath.Join(c.dir, "admin.kubeconfig")
 }
 
-// ConfigFor is a client configuration that authenticates as user, in groups. It
-// has the rights that RBAC grants them, and a new user has none. The API server
-// adds the group system:authenticated.
+// ConfigFor returns a client configuration that authenticates as user, in
+// groups. It has the rights that RBAC grants them; a new user has none. The API
+// server adds the group system:authenticated.
 func (c *ControlPlane) ConfigFor(user string, groups ...string) *rest.Config {
 	pair, err := c.authority.client(user, groups...)
 	if err != nil {

@@ -16,10 +16,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// decode returns the objects of YAML or JSON manifests, each of one or many
-// documents, in an order in which they can be applied: CRDs before their
-// objects, namespaces before their contents, otherwise as written. Lists are
-// split into their items; documents with only comments are skipped.
+// decode returns the objects of YAML or JSON manifests of one or more documents
+// each, in an order in which they can be applied: CRDs first, then namespaces,
+// then the rest as written. Lists are split into their items; documents with
+// only comments are skipped.
 func decode(manifests ...[]byte) ([]*unstructured.Unstructured, error) {
 	var objs []*unstructured.Unstructured
 	for _, manifest := range manifests {

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// launchEnv makes the test binary launch a control plane in the folder that it names, and wait until it is killed.
+// launchEnv names a folder. It makes the test binary launch a control plane there and wait until it is killed.
 const launchEnv = "CLUSTERSET_TEST_LAUNCH"
 
 func TestMain(m *testing.M) {

@@ -14,7 +14,7 @@ import (
 // interrupt a call, so f should bound its own waits, at least with t.Context().
 func Eventually(t testing.TB, within time.Duration, f func() error) {
 	t.Helper()
-	// Not t.Context(): it has ended when a t.Cleanup calls us.
+	// Not t.Context(), which has ended by the time a t.Cleanup calls this.
 	if err := poll.Within(context.Background(), within, func(context.Context) error { return f() }); err != nil {
 		t.Fatal(err)
 	}

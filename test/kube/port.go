@@ -9,11 +9,11 @@ import (
 // reservedPort is a TCP port on 127.0.0.1 that this process holds until it is
 // released.
 //
-// A port found by listening and closing again can be taken by another process a
-// moment later, or while a test has the API server stopped. So the port stays
-// bound here, never listening, with SO_REUSEPORT; the API server binds the same
-// port with --permit-port-sharing, and while it is down clients get a refused
-// connection, as they should.
+// If a port is found by listening and closing again, another process can take
+// it a moment later, or while a test has the API server stopped. So this
+// process keeps the port bound with SO_REUSEPORT, without listening. The API
+// server binds the same port with --permit-port-sharing. While it is down,
+// connections are refused, as they should be.
 type reservedPort struct {
 	fd     int
 	number int

@@ -11,14 +11,15 @@ import (
 )
 
 // Start launches a control plane that ends with the test. When the test fails,
-// its output includes the ends of the control plane's logs. With -short the
-// test is skipped.
+// its output includes the last lines of the control plane's logs. With -short
+// the test is skipped.
 func Start(t testing.TB, opts ...Option) *ControlPlane {
 	t.Helper()
 	return StartAll(t, opts)[0]
 }
 
-// StartAll is [Start] of several control planes at the same time, one for each list of options: a launch mostly waits.
+// StartAll is [Start] for several control planes, one for each list of options.
+// They start at the same time, because a launch mostly waits.
 func StartAll(t testing.TB, each ...[]Option) []*ControlPlane {
 	t.Helper()
 	if testing.Short() {
@@ -44,7 +45,8 @@ func StartAll(t testing.TB, each ...[]Option) []*ControlPlane {
 				continue
 			}
 			if t.Failed() {
-				// Before Stop, whose own log lines would otherwise fill the end.
+				// Read the logs before Stop, whose own lines would otherwise
+				// fill the end.
 				for _, tail := range c.logs() {
 					t.Log(tail)
 				}

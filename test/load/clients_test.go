@@ -15,11 +15,11 @@ import (
 	"github.com/miekg/dns"
 )
 
-// patience is how long a client waits for an answer. Resolvers wait five seconds; a machine that runs other programs may take longer, which
-// isn't the server's fault. The test reports the slowest answer.
+// patience is how long a client waits for an answer. Resolvers wait five seconds. On a machine that runs other programs an answer
+// may take longer, which isn't the server's fault. The test reports the slowest answer.
 const patience = 30 * time.Second
 
-// transport says how a client asks.
+// transport is how a client sends its queries.
 type transport string
 
 const (
@@ -28,16 +28,16 @@ const (
 	overTLS transport = "DoT"
 )
 
-// mix is how many clients ask over each transport.
+// mix is the number of clients for each transport.
 var mix = map[transport]int{overUDP: 12, overTCP: 4, overTLS: 4}
 
-// tally is what clients saw.
+// tally counts what clients saw.
 type tally struct {
 	asked    int
-	answered int // rightly
+	answered int // correctly
 	servfail int
-	lost     int // no answer in time
-	again    int // asked again because the server had closed the connection, which RFC 7766 section 6.2.4 has clients do
+	lost     int // without an answer
+	again    int // retries after the server closed the connection, as RFC 7766 section 6.2.4 asks of clients
 	wrong    []string
 	slowest  time.Duration
 }
@@ -57,7 +57,7 @@ func (a tally) String() string {
 		a.asked, a.answered, a.servfail, len(a.wrong), a.lost, a.again, a.slowest.Round(time.Millisecond))
 }
 
-// client asks one question after the other, over one socket or connection.
+// client sends one query after the other over one socket or connection.
 type client struct {
 	server *server
 	over   transport
@@ -66,7 +66,7 @@ type client struct {
 	tally  tally
 }
 
-// ask makes all clients of the mix send queries until the context ends: without a pause, or perSecond queries in total.
+// ask makes all clients of the mix send queries until the context ends, either without a pause or perSecond queries in total.
 func (s *server) ask(ctx context.Context, perSecond float64) (map[transport]tally, error) {
 	before, err := s.drops()
 	if err != nil {
@@ -97,7 +97,7 @@ func (s *server) ask(ctx context.Context, perSecond float64) (map[transport]tall
 	}
 	if dropped := after - before; dropped > 0 {
 		udp := sums[overUDP]
-		udp.lost -= min(udp.lost, dropped) // the sockets', not the server's
+		udp.lost -= min(udp.lost, dropped) // dropped by the sockets, not by the server
 		sums[overUDP] = udp
 	}
 	return sums, err
@@ -111,13 +111,13 @@ func (c *client) run(ctx context.Context, interval time.Duration) {
 		}
 		next = next.Add(interval)
 		if late := time.Now().Add(-time.Second); next.Before(late) {
-			next = late // what couldn't be asked in time is not made up for in one go
+			next = late // don't catch up on more than a second
 		}
 		c.one()
 	}
 }
 
-// one asks one question, and judges the answer.
+// one sends one query and checks the answer.
 func (c *client) one() {
 	q := draw(c.rand)
 	began := time.Now()
@@ -139,7 +139,8 @@ func (c *client) one() {
 	}
 }
 
-// note returns what to report about an answer that didn't come. A timeout over UDP is only counted: the kernel may have dropped the packet.
+// note returns what to report about a query without an answer. Over UDP such queries are only counted, because the kernel may have
+// dropped the packet.
 func note(over transport, q question, err error) []string {
 	if over == overUDP {
 		return nil
@@ -147,7 +148,8 @@ func note(over transport, q question, err error) []string {
 	return []string{fmt.Sprintf("%s %s: %v", over, q.name, err)}
 }
 
-// exchange asks over the client's connection, and over a new one where the server closed it, three times at most.
+// exchange sends the query over the client's connection. If the server closes it, exchange retries over a new one, three times at
+// most.
 func (c *client) exchange(q question) (*dns.Msg, error) {
 	for again := 0; ; again++ {
 		reply, err := c.exchangeOnce(q)
@@ -173,7 +175,7 @@ func (c *client) exchangeOnce(q question) (*dns.Msg, error) {
 	for {
 		reply, err := c.conn.ReadMsg()
 		if err != nil {
-			if c.over != overUDP { // a socket is kept for its count of drops
+			if c.over != overUDP { // keep the socket for its count of drops
 				c.hangUp()
 			}
 			return nil, err
@@ -181,7 +183,7 @@ func (c *client) exchangeOnce(q question) (*dns.Msg, error) {
 		if reply.Id == query.Id && reply.Question[0].Name == q.name {
 			return reply, nil
 		}
-		// The answer to a question that was given up.
+		// A late answer to a query that was given up.
 	}
 }
 
@@ -218,14 +220,14 @@ func isTimeout(err error) bool {
 	return errors.As(err, &e) && e.Timeout()
 }
 
-// question is one with what answers it rightly.
+// question is a query with a check of its answer.
 type question struct {
 	name  string
 	qtype uint16
 	check func(*dns.Msg) error
 }
 
-// draw draws one of the questions: mostly single addresses, as pods ask.
+// draw returns a random question. Most are for names with one address, as from pods.
 func draw(r *rand.Rand) question {
 	switch kind := r.IntN(10); {
 	case kind < 5:
@@ -290,8 +292,8 @@ func exactly(want ...netip.Addr) func(*dns.Msg) error {
 	}
 }
 
-// oneGeneration accepts the endpoints of any one generation of a changing service: an answer may be old by the time it is
-// read, but never a mixture.
+// oneGeneration accepts the endpoints of any single generation of a changing service. An answer may be old by the time it is read,
+// but it must never mix generations.
 func oneGeneration(i int) func(*dns.Msg) error {
 	return func(reply *dns.Msg) error {
 		got, err := addresses(reply)
@@ -308,7 +310,7 @@ func oneGeneration(i int) func(*dns.Msg) error {
 	}
 }
 
-// current accepts only what was written last.
+// current accepts only the generation that was written last.
 func current(c *cluster, i int) func(*dns.Msg) error {
 	ips := changingIPs(i, int(c.generations[i].Load()))
 	return exactly(ips[:]...)

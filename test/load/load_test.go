@@ -10,9 +10,9 @@ import (
 	"github.com/clusterset/clusterset/test/poll"
 )
 
-// TestLoad asks over UDP, TCP and TLS together at four fifths of what the clients get at most, while objects change a
-// hundred times a second and the server reloads every ten seconds, or twice. Each answer is compared: not one may be wrong, SERVFAIL or missing
-// beyond what the kernel dropped; memory and goroutines stay level.
+// TestLoad sends queries over UDP, TCP and TLS together, at four fifths of the maximum rate of these clients, while objects change
+// a hundred times a second and the server reloads every ten seconds, or every third of a shorter test. Each answer is checked. None
+// may be wrong or SERVFAIL, and none may be missing except those that the kernel dropped. Memory and goroutines stay level.
 func TestLoad(t *testing.T) {
 	d := lasting(t, 20*time.Second)
 	c := theCluster(t)
@@ -31,7 +31,7 @@ func TestLoad(t *testing.T) {
 		reloads++
 	})
 	every(ctx, d/60, &wait, func() {
-		// During a reload the metrics' listener is closed for a moment.
+		// Errors are expected, because the metrics' listener is closed for a moment during a reload.
 		u, err := s.usage(ctx)
 		if err == nil {
 			samples = append(samples, u)
@@ -56,7 +56,7 @@ func TestLoad(t *testing.T) {
 	converged(t, s, c)
 }
 
-// capacity is what the clients of the mix get together when they don't pause.
+// capacity returns how many answers a second the clients of the mix get together when they don't pause.
 func capacity(t *testing.T, s *server) float64 {
 	t.Helper()
 	const d = 2 * time.Second
@@ -81,7 +81,7 @@ func judge(t *testing.T, over transport, got tally) {
 	}
 }
 
-// level fails the test if memory or goroutines grew from the middle third of the time to its last.
+// level fails the test if memory, goroutines or open files grew from the middle third of the samples to the last.
 func level(t *testing.T, samples []usage) {
 	t.Helper()
 	third := len(samples) / 3
@@ -89,7 +89,7 @@ func level(t *testing.T, samples []usage) {
 	for _, of := range []struct {
 		what  string
 		value func(usage) int
-		slack int // how much may vary
+		slack int // allowed growth, besides a tenth
 	}{
 		{"goroutines", func(u usage) int { return u.goroutines }, 50},
 		{"open files", func(u usage) int { return u.files }, 20},
@@ -113,7 +113,7 @@ func median(samples []usage, value func(usage) int) int {
 	return values[len(values)/2]
 }
 
-// converged waits until the server answers what was written last.
+// converged waits until the server answers with the generations that were written last.
 func converged(t *testing.T, s *server, c *cluster) {
 	t.Helper()
 	asker := &client{server: s, over: overUDP}

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// workDir holds the binary. It is deleted after the run.
+// workDir holds the binaries and the cluster. It is removed after the run.
 var workDir string
 
 func TestMain(m *testing.M) {
@@ -26,14 +26,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build builds coredns as it ships, once for all tests, and returns its path. These tests' own race detector doesn't reach
-// into another process.
+// build builds coredns as it ships, once for all tests, and returns its path. The race detector of these tests doesn't cover it,
+// because it is another process.
 var build = sync.OnceValues(func() (string, error) {
 	bin, err := fleet.Build(context.Background(), "../..", workDir, "-s -w")
 	return bin.CoreDNS, err
 })
 
-// lasting returns how long a test's load lasts: a short time, or what the environment's LOAD says, such as 10m.
+// lasting returns how long a test's load lasts: a short time, or the value of the environment variable LOAD, such as 10m.
 func lasting(t *testing.T, short time.Duration) time.Duration {
 	t.Helper()
 	text := os.Getenv("LOAD")

@@ -23,8 +23,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The objects, in the namespace load: stable-N with one ClusterSetIP, headless-N with ten endpoints that stay, changing-N with three
-// endpoints that keep changing within the service's own range, and large with a hundred.
+// The objects, in the namespace load: stable-N with one ClusterSetIP, headless-N with ten constant endpoints, changing-N with three
+// endpoints that keep changing within the service's own range, and large with a hundred endpoints.
 const (
 	stable   = 200
 	headless = 50
@@ -44,7 +44,7 @@ func headlessIPs(i, n int) []netip.Addr {
 	return ips
 }
 
-// changingIPs are the endpoints of a changing service in one of its generations. The third octet says whose they are.
+// changingIPs returns the endpoints of a generation of a changing service. The third octet identifies the service.
 func changingIPs(i, generation int) [3]netip.Addr {
 	var ips [3]netip.Addr
 	for n := range ips {
@@ -82,15 +82,15 @@ func endpoints(ips ...netip.Addr) string {
 	return strings.Join(each, ", ")
 }
 
-// cluster is an API server with the objects.
+// cluster is an API server with the test objects.
 type cluster struct {
 	plane  *kube.ControlPlane
 	client kubernetes.Interface
-	// generations are what was last written of each changing service.
+	// generations are the last generation written of each changing service.
 	generations [changing]atomic.Int64
 }
 
-// theCluster is the one that all tests share. Each test has its own server.
+// theCluster returns the cluster that all tests share. Each test has its own server.
 func theCluster(t *testing.T) *cluster {
 	t.Helper()
 	if testing.Short() {
@@ -119,7 +119,7 @@ func stopCluster() {
 }
 
 func newCluster() (*cluster, error) {
-	ctx := context.Background() // it outlives the test that asks first
+	ctx := context.Background() // the cluster outlives the test that starts it
 	plane, err := kube.Launch(ctx, filepath.Join(workDir, "cluster"), kube.WithProgress(os.Stderr))
 	if err != nil {
 		return nil, err
@@ -158,8 +158,8 @@ func objects() []byte {
 	return all.Bytes()
 }
 
-// churn changes objects at a rate until the context ends, and returns how many changes it made. Four writers share the
-// services between them, so that each service has one.
+// churn changes objects at a rate until the context ends, and returns how many changes it made. Each of its four writers has its
+// own part of the services, so no service has two writers.
 func (c *cluster) churn(ctx context.Context, perSecond int) (int, error) {
 	const writers = 4
 	var made atomic.Int64
@@ -185,8 +185,8 @@ func (c *cluster) churn(ctx context.Context, perSecond int) (int, error) {
 	return int(made.Load()), err
 }
 
-// change gives a changing service its next generation of endpoints. It is written to its end even if the context ends, so
-// that what we remember is what is there.
+// change writes the next generation of a changing service's endpoints. The end of the context doesn't interrupt the write, so
+// generations always has what was written.
 func (c *cluster) change(ctx context.Context, i int) error {
 	next := c.generations[i].Load() + 1
 	ips := changingIPs(i, int(next))

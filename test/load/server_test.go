@@ -32,7 +32,7 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// server is a coredns under load: DNS over UDP and TCP at one port, over TLS at another.
+// server is a coredns under load. It serves DNS over UDP and TCP on one port and over TLS on another.
 type server struct {
 	program *fleet.Program
 	plain   string // host:port
@@ -63,7 +63,8 @@ tls://.:%[2]s {
 }
 `
 
-// startServer starts coredns on the cluster's objects, as its Deployment would be but for what is put into the first block, and into its stanza.
+// startServer starts coredns with the cluster's objects, as its Deployment would, except for the lines that are added to the first
+// server block (more) and to its clusterset stanza (options).
 func startServer(t *testing.T, c *cluster, more string, options ...string) *server {
 	t.Helper()
 	binary, err := build()
@@ -111,10 +112,10 @@ func (s *server) up(ctx context.Context) error {
 	return nil
 }
 
-// reload has the server read its Corefile again, and start its plugins anew.
+// reload makes the server read its Corefile again and start new plugins.
 func (s *server) reload() { _ = syscall.Kill(s.program.PID(), syscall.SIGUSR1) }
 
-// certificate writes a certificate for 127.0.0.1 of its own authority, and returns who trusts it.
+// certificate writes a self-signed certificate for 127.0.0.1, and returns a pool that trusts it.
 func certificate(t *testing.T, dir string) *x509.CertPool {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -147,19 +148,19 @@ func certificate(t *testing.T, dir string) *x509.CertPool {
 	return pool
 }
 
-// usage is what the server uses at one moment.
+// usage is what the server uses at a moment.
 type usage struct {
 	goroutines int
 	files      int
-	// resident is the memory the process has of the kernel, in bytes; live is Go's heap after its last collection.
+	// resident is the process's resident memory in bytes; live is Go's heap after its last collection.
 	resident, live int
-	// handled is how many queries the server has answered, over whatever transport.
+	// handled is how many queries the server has answered, over all transports.
 	handled int
-	// cpu is the processor time the process has had.
+	// cpu is the processor time that the process has used.
 	cpu time.Duration
 }
 
-// collection is the part of memory that Go lets a heap grow by before it collects, as cmd/coredns sets it.
+// collection is the factor by which Go lets the heap grow before it collects, with the GC percentage of cmd/coredns.
 const collection = 1 + 400/100
 
 func (s *server) usage(ctx context.Context) (usage, error) {
@@ -206,13 +207,13 @@ func sum(family *dto.MetricFamily) float64 {
 	return total
 }
 
-// processorTime is what a process has used, in user and kernel mode.
+// processorTime returns the processor time that a process has used, in user and kernel mode.
 func processorTime(pid int) (time.Duration, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, err
 	}
-	_, rest, _ := strings.Cut(string(stat), ") ") // what is before may have blanks
+	_, rest, _ := strings.Cut(string(stat), ") ") // the fields before may contain blanks
 	fields := strings.Fields(rest)
 	if len(fields) < 13 {
 		return 0, fmt.Errorf("/proc/%d/stat has %d fields", pid, len(fields))
@@ -228,8 +229,8 @@ func processorTime(pid int) (time.Duration, error) {
 	return time.Duration(ticks) * 10 * time.Millisecond, nil // USER_HZ is 100
 }
 
-// drops counts the packets that the kernel threw away for want of room in a receive buffer: the server's, or that of a socket
-// connected to it. A socket's count goes with it, so closed ones are no longer in it.
+// drops counts the packets that the kernel dropped because a receive buffer was full: the server's, or that of a socket connected
+// to it. A closed socket's drops are no longer counted.
 func (s *server) drops() (int, error) {
 	_, port, err := net.SplitHostPort(s.plain)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command generate copies the CustomResourceDefinitions into the chart, because Helm reads nothing outside of a chart's folder, and writes
-// the chart's roles for the end-to-end tests. Run it with `go generate` in test/chart.
+// Command generate copies the CustomResourceDefinitions into the chart, because Helm reads only files in the chart's folder, and
+// writes the chart's roles for the end-to-end tests. Run it with `go generate` in test/chart.
 package main
 
 import (
@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// write makes files the content of a folder.
+// write replaces the content of a folder with files.
 func write(dir string, files map[string][]byte) error {
 	if err := os.RemoveAll(dir); err != nil {
 		return err

@@ -1,5 +1,5 @@
-// Command manifests renders the chart for those who don't use Helm: one file of plain YAML with a kustomization beside it, for
-// `kubectl apply -k`.
+// Command manifests renders the chart for users without Helm: one file of plain YAML with a kustomization beside it, for `kubectl
+// apply -k`.
 //
 //	go -C test/chart run ./manifests -o ../../dist/manifests -f ../../charts/clusterset/examples/member.yaml
 package main

@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/chart"
 )
 
-// A folder for `kubectl apply -k`: the kustomization names the file beside it, which has its namespace first.
+// The output is a folder for `kubectl apply -k`. The kustomization names the file beside it, which begins with its namespace.
 func TestManifests(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "manifests")
 	o := chart.Options{Release: "clusterset", Namespace: "names", KubeVersion: "v1.37.0"}

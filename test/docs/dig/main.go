@@ -1,6 +1,6 @@
-// Command dig is as much of dig as the documentation uses, for machines that have none: one question over UDP, and the answer
-// in dig's words. Addresses that only a cluster's network knows are asked where DIG_ADDRESSES, a file of lines
-// "10.96.0.53 127.0.0.1:20053", says that they are.
+// Command dig does what the documentation needs of dig, for machines without it: it sends one question over UDP and prints the
+// answer in dig's format. DIG_ADDRESSES names a file of lines such as "10.96.0.53 127.0.0.1:20053". It redirects queries to
+// addresses that exist only in a cluster's network.
 //
 //	dig [@SERVER] [-p PORT] NAME [TYPE] [+short] [+noall +answer]
 package main
@@ -22,7 +22,7 @@ func main() {
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, ";; "+err.Error())
-		os.Exit(9) // as dig does where no server answers
+		os.Exit(9) // as dig exits when no server answers
 	}
 }
 
@@ -85,7 +85,7 @@ func (q *question) ask() error {
 	return nil
 }
 
-// reached returns where a server is.
+// reached returns the address at which a server can be reached.
 func reached(server, port string) (string, error) {
 	path := os.Getenv("DIG_ADDRESSES")
 	if path == "" {

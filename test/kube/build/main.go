@@ -1,5 +1,6 @@
-// Command build compiles the control plane the tests run against, so that it is
-// cached, and the wait is seen, before any test starts.
+// Command build compiles the control plane that the tests run against. Run it
+// before the tests: the programs are then cached, and it shows the progress of
+// a build that takes minutes.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// Command kubectl is kubectl, from the library of which it is made.
+// Command kubectl is kubectl, compiled from its library.
 package main
 
 import (
