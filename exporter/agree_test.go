@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset/clusterset/internal/status"
 )
 
-// Where communities and export-to hide exports, the condition Conflict of a ServiceExport is what explain says in its cluster, and status
-// lists a service if some cluster sees a conflict: here only one that exports neither side.
+// If communities and export-to hide exports, the condition Conflict of a ServiceExport matches what explain reports in its cluster. status
+// lists a service if any cluster sees a conflict: here, only a cluster that exports neither of the two conflicting Services.
 func TestConflictConditionsAgreeWithExplainAndStatus(t *testing.T) {
 	objects, _, err := manifests.Objects("../internal/console/testdata/communities.yaml", connect.NewScheme())
 	if err != nil {

@@ -112,7 +112,7 @@ func TestBrake(t *testing.T) {
 	}
 }
 
-// One after another, each as fast as the first.
+// Exports that end one after another are each withdrawn at once, the last as quickly as the first.
 func TestBrakeLetsSingleOnesGoAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 20)
@@ -130,12 +130,13 @@ func TestBrakeLetsSingleOnesGoAtOnce(t *testing.T) {
 	})
 }
 
-// A hub that refuses a withdrawal for a while, such as one whose etcd is full, causes many requests for one service, which must not count as many services.
+// A hub that refuses a withdrawal for a while, for example because its etcd is full, causes many requests for one service. They must not
+// count as many services.
 func TestBrakeCountsAServiceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 14)
 		keys := b.lose(0, 1)
-		for range 12 { // refused, and tried again
+		for range 12 { // the hub refuses, and the exporter tries again
 			if _, gone := b.run(keys); gone != 1 {
 				t.Fatal("it is held")
 			}
@@ -149,7 +150,8 @@ func TestBrakeCountsAServiceOnce(t *testing.T) {
 	})
 }
 
-// A kind that is gone says nothing, however few there are. When it is back its users get their time.
+// If the kind ServiceExport is gone, missing objects mean nothing, however few services are concerned. When the kind is back, users get the
+// full time to restore their ServiceExports.
 func TestBrakeWithoutTheKind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 3)

@@ -19,7 +19,7 @@ var (
 	web   = types.NamespacedName{Namespace: "shop", Name: "web"}
 )
 
-// service is shop/web as an API server would return it.
+// service returns shop/web as an API server would return it.
 func service(change ...func(*corev1.Service)) *corev1.Service {
 	policy := corev1.ServiceInternalTrafficPolicyCluster
 	s := &corev1.Service{
@@ -50,7 +50,7 @@ func export(change ...func(*mcsv1beta1.ServiceExport)) *mcsv1beta1.ServiceExport
 	return e
 }
 
-// slice has n endpoints, 10.1.0.1 and so on.
+// slice returns an EndpointSlice with n endpoints, 10.1.0.1 and so on.
 func slice(name string, n int, change ...func(*discoveryv1.EndpointSlice)) discoveryv1.EndpointSlice {
 	port, http, tcp, zone, node := int32(8080), "http", corev1.ProtocolTCP, "cn-north-1a", "node-1"
 	s := discoveryv1.EndpointSlice{

@@ -68,7 +68,8 @@ func TestClaim(t *testing.T) {
 
 func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		// The first renewal takes over from a silent cluster. After that, someone else's Lease is that of a running one.
+		// The first renewal takes over the Lease of a silent cluster. After that, another cluster's Lease means that the other cluster is
+		// running.
 		renewals := 0
 		name := &claim{run: "1"}
 		var ours *coordinationv1.Lease
@@ -96,7 +97,7 @@ func TestLosingTheNameStopsTheHeartbeat(t *testing.T) {
 	})
 }
 
-// The Lease shows whether the hub is still the one that was last written to.
+// The Lease shows whether the hub has been restored to an earlier state since the last renewal.
 func TestASetBackHubIsNoticed(t *testing.T) {
 	var there *coordinationv1.Lease
 	var away error

@@ -17,11 +17,11 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// leaseHub is a hub that has one Lease, for agents in a synctest bubble.
+// leaseHub is a hub with a single Lease, for agents in a synctest bubble.
 type leaseHub struct {
 	mu     sync.Mutex
 	lease  *coordinationv1.Lease
-	renews map[string]int // by run
+	renews map[string]int // number of renewals, by run
 	events []string       // "run reason"
 }
 
@@ -43,7 +43,7 @@ func (h *leaseHub) counts(run string) (n int) {
 	return n
 }
 
-// told returns how often a run has reported an event.
+// told returns how often an event was reported, given as "run reason".
 func (h *leaseHub) told(event string) (n int) {
 	h.write(func() {
 		for _, e := range h.events {
@@ -55,7 +55,7 @@ func (h *leaseHub) told(event string) (n int) {
 	return n
 }
 
-// said returns how many Events there are.
+// said returns how many events were reported in total.
 func (h *leaseHub) said() (n int) {
 	h.write(func() { n = len(h.events) })
 	return n
@@ -68,7 +68,7 @@ type agent struct {
 	stop    func()
 }
 
-// start starts an agent of the cluster, whose clock is off by skew.
+// start starts an agent of the cluster with a clock that is off by skew.
 func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	t.Helper()
 	c := &claim{
@@ -113,7 +113,7 @@ func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	go func() {
 		defer close(done)
 		_ = c.take(ctx)
-		close(ready) // a first pass takes no time
+		close(ready) // the first pass takes no time
 		if err := a.run(ctx); err != nil {
 			t.Errorf("%s: %v", run, err)
 		}
@@ -128,7 +128,8 @@ func inClonesHub(t *testing.T, test func(t *testing.T, h *leaseHub)) {
 	synctest.Test(t, func(t *testing.T) { test(t, &leaseHub{renews: map[string]int{}}) })
 }
 
-// Of two agents with one identity the one that started later stops, and both report it. Whatever their clocks say, exactly one continues.
+// Of two agents with the same identity, the one that started later stops, and both report it. If clocks are wrong, the earlier one may stop
+// instead, but exactly one continues.
 // Rule C26 of docs/spec/control-plane.md.
 func TestOfTwoClonesTheLaterYields(t *testing.T) {
 	for _, c := range []struct {
@@ -164,7 +165,7 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 				if n := agents[c.goes].relists.Load(); n > 2 {
 					t.Errorf("the one that goes on listed everything again %d times", n)
 				}
-				// The clone joins under its own name.
+				// The agent that yielded is stopped, as when its cluster joins under a name of its own.
 				agents[c.ends].stop()
 				elapse(15 * time.Minute)
 				if lease, _ := h.read(t.Context()); h.told(c.goes+" CloneGone") != 1 || lease.Annotations[api.AnnotationYields] != "" {
@@ -175,8 +176,8 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 	}
 }
 
-// The earlier one keeps the name over a restart, although it is then the later one. The clone takes it only if the other is
-// gone for long, and yields from the start if it is restarted itself.
+// The earlier agent keeps the name after a restart, although it then started later than the clone. The clone takes the name over only after
+// the other has been gone for long, and it yields from the start if it is itself restarted.
 func TestRestartsBesideAClone(t *testing.T) {
 	inClonesHub(t, func(t *testing.T, h *leaseHub) {
 		a := h.start(t, "a", 0)
@@ -214,12 +215,12 @@ func TestRestartsBesideAClone(t *testing.T) {
 	})
 }
 
-// What looks like a second agent for a moment is none.
+// A second agent that shows up only for a moment is no clone.
 func TestNoClones(t *testing.T) {
 	for name, happens := range map[string]func(t *testing.T, h *leaseHub) *agent{
 		"restarts in quick succession": func(t *testing.T, h *leaseHub) *agent {
 			for i := range 20 {
-				a := h.start(t, fmt.Sprint("run", i), time.Duration(-i)*time.Minute) // a clock that is being set back
+				a := h.start(t, fmt.Sprint("run", i), time.Duration(-i)*time.Minute) // the clock is set back each time
 				elapse(time.Duration(1+i) * time.Second)
 				a.stop()
 			}
@@ -252,7 +253,7 @@ func TestNoClones(t *testing.T) {
 			elapse(time.Minute)
 			old.stop()
 			fresh := h.start(t, "new", 0)
-			elapse(time.Second / 2) // between two ticks: a heartbeat that is under way overwrites what it has just read
+			elapse(time.Second / 2) // between two ticks, because a heartbeat that is under way overwrites what it has just read
 			for range 10 {
 				elapse(time.Minute)
 				h.write(func() { h.lease = backup.DeepCopy() })

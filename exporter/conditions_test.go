@@ -17,7 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// said returns "Valid=True/Valid Ready=…".
+// said returns the conditions in sorted order, such as "Conflict=False/NoConflicts Ready=True/Exported".
 func said(conditions []metav1.Condition) string {
 	var words []string
 	for _, c := range conditions {
@@ -67,7 +67,7 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// The service that fails reports why, in the hub's words. A hub that is unreachable is not a service's problem.
+// A service that fails reports why, in the hub's words. An unreachable hub is not a problem of the service.
 func TestFailingServicesSayWhy(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	message := func(err error) string {
@@ -120,7 +120,7 @@ func TestConflictIsOnEveryExport(t *testing.T) {
 	}
 }
 
-// The API refuses an Event with a longer reason, so users wouldn't see the conflict.
+// The API server refuses an Event with a longer reason, so users wouldn't see the conflict.
 func TestEventReasonsFit(t *testing.T) {
 	one := metav1.Condition{Type: "Conflict", Reason: "PortConflict"}
 	all := metav1.Condition{Type: "Conflict", Reason: strings.Repeat("InternalTrafficPolicyConflict,", 9)}
@@ -203,8 +203,8 @@ func TestMarkOfANamespace(t *testing.T) {
 	}
 }
 
-// A changed number of clusters in a conflict's message is no reason to write: otherwise one cluster that exports a thousand
-// shared services would make all others patch a thousand ServiceExports each.
+// A changed number of clusters in a conflict's message doesn't cause a write. Otherwise, one cluster that exports a thousand shared
+// services would make every other cluster patch a thousand ServiceExports.
 func TestCountsAreNoReasonToWrite(t *testing.T) {
 	export := &mcsv1beta1.ServiceExport{}
 	say := func(reason mcsv1beta1.ServiceExportConditionReason, message string) bool {
@@ -228,10 +228,10 @@ func TestCountsAreNoReasonToWrite(t *testing.T) {
 	}
 }
 
-// unknown is what a hub says of clusters that it doesn't know.
+// unknown returns the MemberCluster of a cluster that the hub doesn't know: nil.
 func unknown(string) *clustersetv1alpha1.MemberCluster { return nil }
 
-// What a cluster doesn't see conflicts with nothing that it exports.
+// An export conflicts only with the exports that its cluster sees.
 func TestConflictsAmongWhatIsSeen(t *testing.T) {
 	record := func(cluster string, port int32) *clustersetv1alpha1.ExportedService {
 		return &clustersetv1alpha1.ExportedService{

@@ -11,7 +11,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// What an annotation says wrongly never makes a service everybody's.
+// An invalid annotation never exports a service to all clusters.
 func TestExportTo(t *testing.T) {
 	many := make([]string, 70)
 	for i := range many {
@@ -20,7 +20,7 @@ func TestExportTo(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		want  []string
-		wrong string // a part of what is said
+		wrong string // a part of the reported errors
 	}{
 		{"shanghai", []string{"shanghai"}, ""},
 		{"shanghai, edge-asia beijing,shanghai", []string{"beijing", "edge-asia", "shanghai"}, ""},
@@ -46,7 +46,8 @@ func TestExportTo(t *testing.T) {
 	}
 }
 
-// The annotation counts on the ServiceExport that we create for a mark, too. It restricts, so it must not be ignored where users see it.
+// The annotation also counts on the ServiceExport that the agent creates for a mark. It is a restriction, so it must not be ignored where
+// users see it.
 func TestExportToOfAMarkedService(t *testing.T) {
 	for _, c := range []struct{ export, service, want string }{
 		{"", "shanghai", "[shanghai]"},
@@ -70,9 +71,9 @@ func TestExportToOfAMarkedService(t *testing.T) {
 	}
 }
 
-// A user's own ServiceExport doesn't make the agent ignore what restricts on the Service.
+// A user's own ServiceExport doesn't make the agent ignore restrictions on the Service.
 func TestRestrictionsOnTheServiceOfAnOwnServiceExport(t *testing.T) {
-	for _, on := range []string{"true", "false"} { // marked too, or not
+	for _, on := range []string{"true", "false"} { // with and without a mark
 		src := exported()
 		src.Service.Annotations = map[string]string{api.KeyGlobalService: on, api.AnnotationExportTo: "shanghai", api.AnnotationBoundary: "region"}
 		src.Export.Annotations = map[string]string{api.AnnotationPrefer: "zone"}
@@ -84,7 +85,7 @@ func TestRestrictionsOnTheServiceOfAnOwnServiceExport(t *testing.T) {
 	}
 }
 
-// A service that stays exported after its ServiceExport is gone (brake.go) keeps its record: everything that restricts it, too.
+// A service that stays exported after its ServiceExport is gone (brake.go) keeps its record, including everything that restricts it.
 func TestKeptExportLeadsToTheSameRecord(t *testing.T) {
 	src := exported()
 	src.Export.Annotations = map[string]string{
@@ -99,7 +100,7 @@ func TestKeptExportLeadsToTheSameRecord(t *testing.T) {
 	}
 }
 
-// A hub whose CustomResourceDefinitions are older drops the field, and the ServiceExport says so.
+// A hub with older CustomResourceDefinitions drops the field, and the ServiceExport reports that.
 func TestExportToOnAnOlderHub(t *testing.T) {
 	src := exported()
 	src.Export.Annotations = map[string]string{api.AnnotationExportTo: "shanghai"}

@@ -15,8 +15,9 @@ import (
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
-// FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice of any JSON. What it writes to the hub
-// is in the member's own namespace, is valid there and is written once: the next pass over the same objects writes nothing.
+// FuzzMemberRecords gives the exporter a Service, a ServiceExport and an EndpointSlice decoded from arbitrary JSON. What the exporter
+// writes to the hub is in the member's own namespace, is valid, and is written only once: the next pass over the same objects writes
+// nothing.
 func FuzzMemberRecords(f *testing.F) {
 	text := func(o any) []byte {
 		b, err := json.Marshal(o)
@@ -76,9 +77,10 @@ func FuzzMemberRecords(f *testing.F) {
 	})
 }
 
-// FuzzRestrictionsHold annotates a ServiceExport or its Service with any text. Whatever it is, export-to restricts: the record is for
-// some clusters only, also if the agent made the ServiceExport for a mark, and while it keeps the record after the ServiceExport was
-// deleted. So is a valid boundary the record's. (An invalid one is ignored and reported: a typo must not take a service from all other clusters.)
+// FuzzRestrictionsHold annotates a ServiceExport or its Service with arbitrary text. Whatever the text, export-to restricts the record to
+// some clusters, even if the agent made the ServiceExport for a mark, and even while the agent keeps the record after the ServiceExport was
+// deleted. A valid boundary is kept in the same way. An invalid one is ignored and reported, because a typo must not take a service away
+// from all other clusters.
 func FuzzRestrictionsHold(f *testing.F) {
 	for _, to := range []string{"shanghai", "", " ", ",", "\n", "shanghai,shanghai", "Shanghai", "*", "all", "-", "shanghai;guangzhou", "\xff\x00", strings.Repeat("x,", 1<<10), strings.Repeat("x", 1<<18)} {
 		for _, boundary := range []string{"region", "", "Region", "REGION ", "zone zone", "none", "any", "*", "\xff", "region" + strings.Repeat(" ", 64)} {

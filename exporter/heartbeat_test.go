@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// unclaimed returns a name that no other agent uses, on a hub that answers.
+// unclaimed returns a claim on a name that no other agent uses, on a hub that answers.
 func unclaimed() *claim {
 	return &claim{lease: func(context.Context) (*coordinationv1.Lease, error) { return nil, nil }}
 }
@@ -30,7 +30,7 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 		began := time.Now()
 		h := &heartbeat{interval: 10 * time.Second, after: p.finished, claim: unclaimed(), catchUp: nothing, renew: func(context.Context) error {
 			beats = append(beats, time.Since(began))
-			return errors.New("the hub is away") // a failure doesn't stop the next
+			return errors.New("the hub is away") // a failure doesn't stop the next heartbeat
 		}}
 		stopped := make(chan struct{})
 		go func() { defer close(stopped); _ = h.run(ctx) }()
@@ -57,12 +57,12 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 	})
 }
 
-// A cluster that returns writes what changed before its heartbeat.
+// A cluster that reaches the hub again writes what has changed before it sends a heartbeat.
 func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ready := time.Now(), make(chan struct{})
 		close(ready)
-		// The goroutines below sleep and wake with us, which the race detector doesn't take for an order.
+		// The goroutines below run while the test sleeps. The race detector doesn't accept that as synchronization, so all of them lock.
 		var mu sync.Mutex
 		var noRoute error
 		var works bool
@@ -145,7 +145,8 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		elapse(10 * time.Second) // 60
 		expect("nothing to catch up with", 3, 2)
 
-		// A record that is never written holds the heartbeat back for no longer than maxHeldBack. It is tried for five seconds of six.
+		// A record that is never written holds heartbeats back for no longer than maxHeldBack. Each attempt lasts five seconds, and the
+		// next one follows a second later.
 		become(true, false)
 		mu.Lock()
 		changed = true
@@ -161,8 +162,8 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 	})
 }
 
-// An API server that starts refuses the first requests. This cluster doesn't wait for its next heartbeat to learn the hub's state, and
-// renews nothing before that: only the Lease shows whether the hub was restored.
+// A starting API server refuses the first requests. The agent asks again soon, without waiting for its next heartbeat, and renews nothing
+// before it knows the hub's state: only the Lease shows whether the hub was restored.
 func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, ready, back := time.Now(), make(chan struct{}), make(chan struct{}, 1)
@@ -174,7 +175,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 			if starting.Load() {
 				return nil, errors.New("it starts")
 			}
-			return nil, nil // the earlier one is gone
+			return nil, nil // the earlier Lease is gone
 		}}
 		name.mine()
 		h := &heartbeat{
@@ -205,8 +206,8 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 	})
 }
 
-// One service that fails, as because of a webhook that is down, keeps the cluster from its first heartbeat for a minute. One that
-// has not been looked at yet does for as long as that takes.
+// A service that fails, for example because a webhook is down, delays the cluster's first heartbeat by no more than a minute. A service
+// that hasn't been tried yet delays it for as long as that takes.
 func TestOneServiceHoldsTheFirstPassForAMinute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := types.NamespacedName{Namespace: "shop", Name: "db"}
@@ -233,7 +234,7 @@ func TestOneServiceHoldsTheFirstPassForAMinute(t *testing.T) {
 		if took := time.Since(began); took != slow {
 			t.Errorf("the pass took %s, want %s", took, slow)
 		}
-		// Without the slow one it is a minute, and then it doesn't wait any more.
+		// Without the slow service, the pass takes a minute and then waits no longer.
 		alone, since := newPass(), time.Now()
 		go func() {
 			<-alone.keys

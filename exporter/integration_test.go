@@ -25,7 +25,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	w := newWorld(t, kube.MCSCRDs()...)
 	ctx := t.Context()
 
-	// The hub has a record of a process that died before it could remove it, and is down.
+	// The hub has a record that its exporter couldn't remove before it died. Then the hub goes down.
 	orphan := &clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "old.shop"},
 		Spec: clustersetv1alpha1.ExportedServiceSpec{
@@ -95,7 +95,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 		before := w.versions()
 		slice := bytes.Replace(manifest(webService, "web"), []byte("name: web-1\n"), []byte("name: web-1\n  annotations: {touched: \"yes\"}\n"), 1)
 		w.member.Apply(t, slice)
-		// A service that comes after it has been exported by the time that it would have been written.
+		// This service is changed after the slice. By the time it is exported, the slice would have been written.
 		w.member.Apply(t, manifest(webService, "later"), manifest(webExport, "later", "v1beta1"))
 		w.awaitRecords("later", 2)
 		after := w.versions()
@@ -172,13 +172,13 @@ endpoints: [{addresses: [10.9.0.1]}]
 	t.Run("un-exporting removes the records", func(t *testing.T) {
 		w.member.Delete(t, manifest(webExport, "later", "v1beta1"))
 		w.awaitRecords("later", -1)
-		// Deleting the Service does too, and the export says why.
+		// Deleting the Service removes them too, and the ServiceExport reports why.
 		w.member.Delete(t, []byte(`{apiVersion: v1, kind: Service, metadata: {namespace: shop, name: web}}`))
 		w.awaitRecords("web", -1)
 		w.awaitCondition("web", "Valid=False/NoService", "Ready=False/Pending")
 	})
 	t.Run("removing the mark removes its ServiceExport and no other", func(t *testing.T) {
-		w.member.Apply(t, manifest(webService, "marked")) // removes the label: the field manager is the same
+		w.member.Apply(t, manifest(webService, "marked")) // removes the label, because the field manager is the same
 		w.awaitRecords("marked", -1)
 		kube.Eventually(t, 20*time.Second, func() error {
 			err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "marked"}, &mcsv1beta1.ServiceExport{})
@@ -238,7 +238,7 @@ endpoints: [{addresses: [10.9.0.1]}]
 		}
 	})
 
-	// While the exporter is down its sources go, and it finds out when it starts.
+	// The ServiceExport is deleted while the exporter is down. The exporter notices when it starts.
 	w.member.Apply(t, manifest(webService, "web"))
 	w.awaitRecords("web", 2)
 	stop()
@@ -266,7 +266,7 @@ func TestOnlyV1alpha1IsServed(t *testing.T) {
 		}
 		return nil
 	})
-	// A mark is honoured in that version too.
+	// Marks work in that version, too.
 	service := &corev1.Service{}
 	key := types.NamespacedName{Namespace: "shop", Name: "marked"}
 	w.member.Apply(t, manifest(webService, "marked"))

@@ -8,8 +8,8 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// A hub of an older version drops fields that it doesn't know. They are written once, and again now and then, in case it was
-// upgraded. What someone changes by hand is restored at once.
+// A hub of an older version drops fields that it doesn't know. The exporter writes them once, and again from time to time, in case the hub
+// was upgraded. Manual changes to a record are undone at once.
 func TestWhatAnOlderHubDropsIsNotWrittenForEver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var k kept

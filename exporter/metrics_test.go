@@ -26,7 +26,7 @@ func TestConflictsAreCountedOncePerService(t *testing.T) {
 		{one, entryOf(src, Desired{}, outcome{}, differs), 1},
 		{two, entryOf(src, Desired{}, outcome{}, differs), 2},
 		{one, entryOf(src, Desired{}, outcome{}, nil), 1},      // the hub can't be asked
-		{two, entryOf(Source{}, Desired{}, outcome{}, nil), 0}, // exported no more
+		{two, entryOf(Source{}, Desired{}, outcome{}, nil), 0}, // no longer exported
 	} {
 		c.record(step.key, step.now)
 		if got := testutil.ToFloat64(metricConflicts); got != step.want {

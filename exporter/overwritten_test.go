@@ -12,7 +12,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Records that someone else changes are restored at once, and after that once a second. What changes here is written at once.
+// If someone else changes records, they are restored at once the first time, and then once a second. Local changes are written at once.
 func TestRecordsThatOthersChange(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOverwritten()

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
-// stored is what the hub has after d was written, as it comes back over the wire.
+// stored returns what the hub has after d was written, as it comes back over the wire.
 func stored(t *testing.T, d Desired) Records {
 	t.Helper()
 	var r Records
@@ -85,7 +85,7 @@ func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
 	}
 }
 
-// A process that died between withdrawing a record and deleting it leaves one that its user may want again.
+// A process that died between withdrawing a record and deleting it leaves a withdrawn record. Its user may want it again.
 func TestPlanTakesAWithdrawalBack(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	have := stored(t, desired(src))
@@ -105,7 +105,7 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 
 func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	have := stored(t, desired(exported(slice("web-1", 1))))
-	have.Service = nil // an endpoint record was left alone by a process that died
+	have.Service = nil // a process died and left only an endpoint record
 	got := plan(have, Desired{}, nil)
 	if inWords(got) != "delete ExportedEndpoints" {
 		t.Errorf("got %q", inWords(got))
@@ -115,7 +115,7 @@ func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	}
 }
 
-// The time of a change is written with the change, to measure how long it took, and is never written on its own.
+// The time of a change is written together with the change, to measure how long the change took. It is never written on its own.
 func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 	const key, first, second = corev1.EndpointsLastChangeTriggerTime, "2026-01-02T03:04:05.06Z", "2026-01-02T04:00:00Z"
 	at := func(n int, stated string) Source {
@@ -128,7 +128,7 @@ func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		have, want Source
-		note       string // on the hub's record before
+		note       string // an annotation that the hub's record already has
 		steps      string
 		stated     string
 	}{

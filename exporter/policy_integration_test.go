@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A hub from before policies still works. The ServiceExport says what is lost, and that the hub should be upgraded.
+// A hub from before policies still works. The ServiceExport reports what is lost, and that the hub should be upgraded.
 func TestAHubThatDoesNotKnowPolicies(t *testing.T) {
 	w := newWorld(t, kube.MCSCRDs()...)
 	known, err := crds.FS.ReadFile("clusterset.dev_exportedservices.yaml")
@@ -50,8 +50,8 @@ func TestAHubThatDoesNotKnowPolicies(t *testing.T) {
 		return nil
 	})
 
-	// Once it is upgraded, the next change gets there. It may take several changes: for a moment the API server serves watches with the old
-	// schema.
+	// Once the hub is upgraded, it stores the next change. It may take several changes, because the API server serves watches with the old
+	// schema for a moment.
 	w.hub.Apply(t, known)
 	change := 0
 	kube.Eventually(t, 30*time.Second, func() error {

@@ -20,11 +20,11 @@ func TestPolicyTravels(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name string
-		// export and service are annotations, labels those of the Service.
+		// export and service are the annotations of the ServiceExport and of the Service, labels are the Service's labels.
 		export, service, labels annotations
 		marked                  bool
 		want                    *clustersetv1alpha1.ServicePolicy
-		// said is what the Ready condition says about it, or "".
+		// said is a part of the Ready condition's message, or empty if nothing is to be reported.
 		said string
 	}{
 		{name: "nothing stated"},
@@ -120,7 +120,7 @@ func TestPolicyTravels(t *testing.T) {
 	}
 }
 
-// misspelled are annotations with our prefix that mean nothing.
+// misspelled returns n annotations that have our prefix and no meaning.
 func misspelled(n int) map[string]string {
 	annotations := map[string]string{}
 	for i := range n {

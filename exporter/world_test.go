@@ -26,7 +26,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// world is a hub and one member, beijing, whose exporter has nothing but the credentials that join gave it.
+// world is a hub and one member, beijing. Its exporter has only the credentials that join gave it.
 type world struct {
 	*testing.T
 	hub, member *kube.ControlPlane
@@ -129,7 +129,7 @@ const webExport = `{apiVersion: multicluster.x-k8s.io/%[2]s, kind: ServiceExport
 
 func manifest(format string, args ...any) []byte { return fmt.Appendf(nil, format, args...) }
 
-// awaitRecords waits until the hub has that many endpoints for the service: -1 for no service at all.
+// awaitRecords waits until the hub has that many endpoints for the service. -1 means that the service itself isn't there.
 func (w *world) awaitRecords(name string, endpoints int) {
 	w.Helper()
 	kube.Eventually(w, 30*time.Second, func() error {
@@ -156,7 +156,7 @@ func (w *world) awaitRecords(name string, endpoints int) {
 	})
 }
 
-// awaitCondition waits until the ServiceExport has "Type=Status/Reason".
+// awaitCondition waits until the ServiceExport has all of these conditions, each given as "Type=Status/Reason".
 func (w *world) awaitCondition(name string, want ...string) {
 	w.Helper()
 	kube.Eventually(w, 30*time.Second, func() error {

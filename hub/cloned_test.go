@@ -12,7 +12,7 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// What a clone says in the Lease becomes a condition and an Event, once each way.
+// What a clone reports in the Lease becomes a condition and an Event: one when the clone appears, one when it is gone.
 func TestClonedClusterIsSaid(t *testing.T) {
 	mc := &clustersetv1alpha1.MemberCluster{}
 	for _, c := range []struct{ yields, kind, reason string }{

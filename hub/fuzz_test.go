@@ -14,8 +14,8 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// FuzzLease lets a member write Leases with any JSON. With them it can seem alive or silent, but only itself: another member's phase stays
-// as it is, and what the status takes from the Lease is short, printable text.
+// FuzzLease lets a member write Leases with arbitrary JSON. They can make that member seem alive or silent, but don't affect another
+// member's phase. What the status takes from the Lease is short, printable text.
 func FuzzLease(f *testing.F) {
 	for _, text := range []string{
 		`{"metadata":{"annotations":{"clusterset.dev/agent-version":"v1.2.3"}},"spec":{"holderIdentity":"agent","renewTime":"2026-01-01T00:00:00.000000Z","leaseDurationSeconds":40}}`,

@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The hub's API server keeps neither communities nor an exportTo that could be mistaken for something else, whoever writes them.
+// The hub's API server refuses names in communities and exportTo that could be mistaken for something else, even from an administrator.
 func TestAPIServerRefusesHostileNames(t *testing.T) {
 	hub := kube.Start(t)
 	hub.Apply(t, crds.All()...)
@@ -33,7 +33,7 @@ func TestAPIServerRefusesHostileNames(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		names []string
-		want  string // a part of the error, empty if it is accepted
+		want  string // a part of the error, or empty if the names are accepted
 	}{
 		{"labels", []string{"payments", "edge-asia", "7"}, ""},
 		{"as long as may be", []string{strings.Repeat("a", 63)}, ""},

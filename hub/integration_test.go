@@ -52,7 +52,7 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 		t.Errorf("an expired member's record: %v", err)
 	}
 
-	// A hub that restarts takes up what it left.
+	// A hub process that restarts continues from what it left.
 	stop()
 	w.run()
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
@@ -76,7 +76,7 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 	w.awaitEvents("c", clustersetv1alpha1.ReasonHeartbeatMissed, clustersetv1alpha1.ReasonHeartbeatExpired, clustersetv1alpha1.ReasonHeartbeatSeen, "RecordsForgotten")
 }
 
-// All members watch MemberClusters. A heartbeat must not change them, nor must an export.
+// All members watch MemberClusters, so neither a heartbeat nor an export may change them.
 func TestHeartbeatsReachNobody(t *testing.T) {
 	w := newWorld(t, "a")
 	w.run()
@@ -126,10 +126,10 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	}
 	kube.Eventually(t, 10*time.Second, func() error { return errors.Join(paused("b"), paused("c")) })
 	w.awaitEvents("b", clustersetv1alpha1.ReasonMostMembersSilent)
-	// A process that takes over keeps the brake on, and the status never shows it released in between.
+	// A process that takes over keeps the brake on. The status never shows it released in between.
 	stop()
 	w.run()
-	// Well beyond the time to expire. There is nothing to poll for: it is about what doesn't happen.
+	// This is well beyond the time to expire. Nothing should happen, so there is no change to poll for.
 	silentFor := time.Now().Add(8 * time.Second)
 	kube.Eventually(t, 20*time.Second, func() error {
 		if err := errors.Join(paused("b"), paused("c")); err != nil {
@@ -140,7 +140,7 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 		}
 		return nil
 	})
-	// b is back, so only c is silent. Its time starts again, and then it expires.
+	// b is back, so only c is silent. Its silence is counted anew, and then it expires.
 	w.beating <- []string{"a", "b"}
 	w.awaitPhase(clustersetv1alpha1.MemberReady, "b")
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
@@ -150,8 +150,8 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 	}
 }
 
-// A cluster leaves by leave, or by deletion of its MemberCluster: rights and records are deleted, and the MemberCluster stays for a while to
-// say so. The name can be used again at any time.
+// A cluster leaves when leave is run or its MemberCluster is deleted. Its rights and records are deleted, and its MemberCluster stays for a
+// while to report that. The name can be used again at any time.
 // Rule C25 of docs/spec/control-plane.md.
 func TestMemberThatLeaves(t *testing.T) {
 	w := newWorld(t, "a", "b", "c")
@@ -187,7 +187,7 @@ func TestMemberThatLeaves(t *testing.T) {
 			t.Errorf("%T of the one who left: %v", o, err)
 		}
 	}
-	// Two of three are gone, and the brake doesn't count them: a, alone and alive, doesn't make a majority silent.
+	// Two of three members have left. The brake doesn't count them as silent members: a is the only member, and it is alive.
 	if mc, err := w.member("a"); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady ||
 		meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused) != nil {
 		t.Errorf("a: %+v, %v", mc.Status, err)
@@ -199,7 +199,7 @@ func TestMemberThatLeaves(t *testing.T) {
 		return nil
 	}
 	kube.Eventually(t, 30*time.Second, func() error { return gone("b") })
-	if err := left("c"); err != nil { // or its record would count as one of a cluster that the hub has lost
+	if err := left("c"); err != nil { // without its MemberCluster, the record would count as one of a cluster that the hub has lost
 		t.Errorf("with a record left: %v", err)
 	}
 	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "c"}); err != nil {
@@ -212,7 +212,8 @@ func TestMemberThatLeaves(t *testing.T) {
 	}
 }
 
-// MemberClusters that are deleted with their kind say nothing about their clusters, and our finalizer doesn't keep the kind.
+// If MemberClusters are deleted together with their CustomResourceDefinition, their clusters don't leave. Our finalizer doesn't block that
+// deletion.
 func TestMembersDontLeaveWithTheirKind(t *testing.T) {
 	w := newWorld(t, "a", "b")
 	w.run()
@@ -241,7 +242,7 @@ func TestMembersDontLeaveWithTheirKind(t *testing.T) {
 	}
 }
 
-// A MemberCluster that was joined by a version without the finalizer gets it; one that only describes a cluster doesn't.
+// A MemberCluster that was joined by a version without the finalizer gets it. A MemberCluster that only describes a cluster doesn't.
 func TestMembersOfBeforeAreHeld(t *testing.T) {
 	w := newWorld(t, "a")
 	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))

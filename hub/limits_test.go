@@ -23,8 +23,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// The API server is bare, without a controller that counts. What a member's credentials can write is bounded, the API server's response says
-// so to the writer, and the hub process reports it to everyone.
+// The API server runs alone, without a controller that counts quotas. What a member's credentials can write is bounded nevertheless. The
+// API server's response tells the writer, and the hub process reports it to everyone.
 func TestMemberCannotFillTheHub(t *testing.T) {
 	w := newWorld(t, "a")
 	w.maxServices = 3
@@ -52,7 +52,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	}
 	kube.Eventually(t, 30*time.Second, counts) // until then nothing is counted
 
-	// A kube-controller-manager fills in what the quota allows, before it can count.
+	// A kube-controller-manager fills in the quota's limits before it has counted. This update does the same.
 	quota.Status.Used = nil
 	if err := w.admin.Status().Update(t.Context(), quota); err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	kube.Eventually(t, 30*time.Second, limited(metav1.ConditionTrue))
 	w.awaitEvents("thief", clustersetv1alpha1.ReasonTooManyServices)
 
-	// What it deletes makes room.
+	// Deleting records makes room for others.
 	if err := thief.Delete(t.Context(), service("thief", 1)); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	kube.Eventually(t, 30*time.Second, limited(metav1.ConditionFalse))
 	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
 
-	// It can't raise what it may.
+	// The member can't raise its own limits.
 	if err := thief.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting the quota: %v", err)
 	}
@@ -124,7 +124,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 	t.Parallel()
 	w := newWorldOn(t, kube.Start(t, kube.WithControllerManager()), "a")
-	// It is faster than the hub process, which made the quota.
+	// The test makes the quota in place of the hub process, and the kube-controller-manager sees it first.
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.RecordsQuota}}
 	quota.Spec.Hard = corev1.ResourceList{
 		"count/exportedservices.clusterset.dev": resource.MustParse("5k"), "count/exportedendpoints.clusterset.dev": resource.MustParse("50k"),
@@ -149,7 +149,7 @@ func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 	kube.Eventually(t, time.Minute, func() error { return w.admin.Create(t.Context(), record) })
 }
 
-// The networks that an administrator declares are copied to where the admission policy looks for them.
+// The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
 func TestNetworksAreKeptInStep(t *testing.T) {
 	w := newWorld(t)
 	if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "a", CIDRs: []string{"10.1.0.0/16"}}); err != nil {

@@ -33,7 +33,7 @@ type world struct {
 	maxServices int
 }
 
-// newWorld makes the test's own world, which is why tests can run at the same time: most of what they do is wait.
+// newWorld makes a world for this test alone. That lets tests run in parallel, because they spend most of their time waiting.
 func newWorld(t *testing.T, members ...string) *world {
 	t.Helper()
 	t.Parallel()
@@ -59,7 +59,7 @@ func newWorldOn(t *testing.T, plane *kube.ControlPlane, members ...string) *worl
 	return w
 }
 
-// beat renews the Leases of all running members, ten times per threshold of the hub in these tests.
+// beat renews the Leases of all running members, ten times within the 2 s after which the hub suspects a member in these tests.
 func (w *world) beat(ctx context.Context) {
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
@@ -98,7 +98,7 @@ func (w *world) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 	return mc, err
 }
 
-// awaitPhase waits until all members are in the phase that is wanted of them.
+// awaitPhase waits until all these members are in that phase.
 func (w *world) awaitPhase(phase clustersetv1alpha1.MemberClusterPhase, names ...string) {
 	w.Helper()
 	kube.Eventually(w, 30*time.Second, func() error {

@@ -14,8 +14,7 @@ import (
 	"github.com/clusterset/clusterset/hub/liveness"
 )
 
-// TestZonesOfNodes makes a member report the zones of its nodes. Invalid names are dropped, and a Lease without zones changes
-// nothing.
+// A member reports the zones of its nodes. Invalid names are dropped, and a Lease without the annotation changes nothing.
 func TestZonesOfNodes(t *testing.T) {
 	var many []string
 	for i := range 100 {
@@ -28,7 +27,7 @@ func TestZonesOfNodes(t *testing.T) {
 	}{
 		{"", nil},
 		{"b,a,b", []string{"a", "b"}},
-		{"-", []string{"a", "b"}}, // stands for: no annotation
+		{"-", []string{"a", "b"}}, // means: no annotation
 		{"a, c,\x1b[2J,a b," + strings.Repeat("x", 64), []string{"a"}},
 		{strings.Join(many, ","), many[:64]},
 		{"", nil},

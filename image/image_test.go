@@ -20,7 +20,7 @@ import (
 
 const testVersion = "v0.0.0-test"
 
-// wantStatic fails for a binary that needs a loader, which the image doesn't have.
+// wantStatic fails the test for a binary that needs a dynamic loader, because the image has none.
 func wantStatic(t *testing.T, path string) {
 	t.Helper()
 	f, err := elf.Open(path)
@@ -35,7 +35,7 @@ func wantStatic(t *testing.T, path string) {
 	}
 }
 
-// The same binaries make the same image, whenever and from whichever folder: nothing of the machine gets in.
+// The same binaries make the same image, at any time and in any folder: nothing of the machine gets in.
 func TestImageIsReproducible(t *testing.T) {
 	var archives [2][]byte
 	for i := range archives {
@@ -50,7 +50,7 @@ func TestImageIsReproducible(t *testing.T) {
 	}
 }
 
-// One archive holds the images of all architectures, each with its own binaries, and none of them runs as root.
+// One archive contains the images of all architectures, each with its own binaries. None of them runs as root.
 func TestArchitectures(t *testing.T) {
 	archive := pack(t, fakeBinaries(t))
 	all := images(t, archive)
@@ -70,7 +70,7 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
-// docker load, where its image store isn't containerd's, finds the image of this machine's architecture.
+// docker load finds the image of this machine's architecture, even if Docker doesn't use containerd's image store.
 func TestDockerLoad(t *testing.T) {
 	archive := pack(t, fakeBinaries(t))
 	opener := func() (io.ReadCloser, error) { return os.Open(archive) }
@@ -102,7 +102,7 @@ func TestSourceDate(t *testing.T) {
 	}
 }
 
-// pack makes an image of binaries that are there.
+// pack makes an image of binaries that already exist.
 func pack(t *testing.T, dir string) string {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "dist", "clusterset.tar")
@@ -174,7 +174,7 @@ func images(t *testing.T, archive string) map[string]v1.Image {
 	return all
 }
 
-// unpack lays an image's layers on top of each other in dir, as a runtime does, and returns its configuration.
+// unpack extracts an image's layers into dir, one on top of the other, as a runtime does. It returns the image's configuration.
 func unpack(t *testing.T, image v1.Image, dir string) *v1.ConfigFile {
 	t.Helper()
 	c, err := image.ConfigFile()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What a release contains has a licence that is known and allowed, in all programs on all platforms. The notices have the text.
+// Everything in a release has a known and allowed licence, in all programs on all platforms. The notices contain the licence texts.
 func TestLicences(t *testing.T) {
 	parts, err := partsOf(t.Context(), []platform{{linux, "amd64"}, {linux, "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}})
 	if err != nil {
@@ -15,7 +15,7 @@ func TestLicences(t *testing.T) {
 	text := string(notices(parts))
 	for _, want := range []string{
 		"\npreact ", "\nhtm ", "\nstd ", "\ngithub.com/coredns/coredns ", // parts
-		"github.com/klauspost/compress v", ", zstd/internal/xxhash/LICENSE.txt\n", // the licence of a folder in a module
+		"github.com/klauspost/compress v", ", zstd/internal/xxhash/LICENSE.txt\n", // the licence of a folder inside a module
 		"Copyright (c) 2015-present Jason Miller", "Copyright 2009 The Go Authors", "Prometheus instrumentation library for Go applications",
 	} {
 		if !strings.Contains(text, want) {

@@ -27,7 +27,7 @@ import (
 	modmodule "golang.org/x/mod/module"
 )
 
-// A release for this machine's platform: its files are what their names say, have one version, and are identical when they are built in
+// A release for this machine's platform has files that match their names and have the same version. They are identical if they are built in
 // another folder with other settings. A registry accepts the image and the chart as `make push` pushes them.
 func TestRelease(t *testing.T) {
 	if testing.Short() || runtime.GOOS != linux {
@@ -69,7 +69,7 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// verifySums checks the files as a person does.
+// verifySums checks the files as a user would.
 func verifySums(t *testing.T, dir string) {
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--strict", "-c", "SHA256SUMS")
 	cmd.Dir = dir
@@ -100,7 +100,7 @@ func verifySums(t *testing.T, dir string) {
 	}
 }
 
-// sayTheirVersion runs the programs in the image and the separate ones, with nothing else there.
+// sayTheirVersion runs the programs in the image, and those outside it, without an environment.
 func sayTheirVersion(t *testing.T, dir string) {
 	root := t.TempDir()
 	config := unpack(t, images(t, filepath.Join(dir, "clusterset-image.tar"))[runtime.GOARCH], root)
@@ -115,7 +115,7 @@ func sayTheirVersion(t *testing.T, dir string) {
 	} {
 		wantStatic(t, c.path)
 		cmd := exec.CommandContext(t.Context(), c.path, c.arg)
-		cmd.Env = []string{} // an image has none
+		cmd.Env = []string{} // an image has no environment
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), c.says) {
 			t.Errorf("%s %s: %v, want %q in\n%s", filepath.Base(c.path), c.arg, err, c.says, out)
 		}
@@ -129,7 +129,7 @@ func sayTheirVersion(t *testing.T, dir string) {
 	read(t, filepath.Join(root, "licenses", "LICENSE"))
 }
 
-// stamped checks that the chart's archive is the chart, but for its version and what .helmignore leaves out.
+// stamped checks that the archived chart equals the chart, except for its version and for what .helmignore excludes.
 func stamped(t *testing.T, dir string) {
 	zip, err := gzip.NewReader(bytes.NewReader(read(t, filepath.Join(dir, "clusterset-0.0.0-test.tgz"))))
 	if err != nil {
@@ -157,7 +157,7 @@ func stamped(t *testing.T, dir string) {
 	}
 }
 
-// listsModules checks the SBOM against go.mod and against the modules that the linker recorded in each program.
+// listsModules checks the SBOM against go.mod, and against the modules that the linker recorded in each program.
 func listsModules(t *testing.T, dir string) {
 	var b cdx.BOM
 	if err := cdx.NewBOMDecoder(bytes.NewReader(read(t, filepath.Join(dir, "clusterset-sbom.cdx.json"))), cdx.BOMFileFormatJSON).Decode(&b); err != nil {
@@ -205,7 +205,7 @@ func listsModules(t *testing.T, dir string) {
 	}
 }
 
-// push has `make push` fill a registry, and gets from it what was in the release.
+// push pushes to a registry with `make push`, and checks that the registry then has what the release has.
 func push(t *testing.T, dist string) {
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(t.Output(), "registry: ", 0))))
 	defer server.Close()
@@ -234,7 +234,7 @@ func command(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// copySources copies what a release is made of into another folder, which isn't under version control.
+// copySources copies the sources of a release into another folder, which isn't under version control.
 func copySources(t *testing.T) string {
 	t.Helper()
 	to := t.TempDir()
@@ -250,7 +250,7 @@ func copySources(t *testing.T) string {
 			return os.MkdirAll(filepath.Join(to, name), 0o755)
 		}
 		if !d.Type().IsRegular() {
-			return nil // a work tree's .git
+			return nil // the .git of a work tree
 		}
 		content, err := os.ReadFile(path)
 		if err != nil {
@@ -264,8 +264,8 @@ func copySources(t *testing.T) string {
 	return to
 }
 
-// `go install …/cmd/clusterset@v1.2.3` and …/cmd/coredns@v1.2.3 work: the go command refuses a module that replaces or excludes
-// others, and has no file that isn't in the module's archive, as one in a module below it.
+// `go install …/cmd/clusterset@v1.2.3` and …/cmd/coredns@v1.2.3 work. The go command refuses a module that replaces or excludes others. It
+// has only the files in the module's archive, which contains no nested modules.
 func TestGoInstall(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compiles CoreDNS")
@@ -305,7 +305,7 @@ func mainModule(t *testing.T) *modfile.File {
 	return m
 }
 
-// A mistake on the command line is named before anything is compiled.
+// A mistake on the command line is reported before anything is compiled.
 func TestWrongArguments(t *testing.T) {
 	for _, c := range []struct{ args, says string }{
 		{"", `-version is ""; want v and a semantic version`},

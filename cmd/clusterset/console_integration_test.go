@@ -25,7 +25,7 @@ import (
 	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
-// consoled is a running `clusterset console`, with a session.
+// consoled is a client with a session at a running `clusterset console`.
 type consoled struct {
 	*http.Client
 	address string
@@ -33,7 +33,7 @@ type consoled struct {
 
 var consoleAddress = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?token=\w+`)
 
-// startConsole runs the command until the test ends.
+// startConsole runs `clusterset console` until the test ends.
 func startConsole(t *testing.T, args ...string) consoled {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -84,7 +84,7 @@ func (c consoled) get(ctx context.Context, target string, into any) error {
 	return json.NewDecoder(got.Body).Decode(into)
 }
 
-// sees waits until the map is as wanted.
+// sees waits until the console's map is as wanted.
 func (c consoled) sees(t *testing.T, wanted func(*console.Map) error) {
 	t.Helper()
 	kube.Eventually(t, time.Minute, func() error {
@@ -96,7 +96,7 @@ func (c consoled) sees(t *testing.T, wanted func(*console.Map) error) {
 	})
 }
 
-// in returns nil if a source is in a state, with words in its error.
+// in returns nil if a source is in that state and its error contains the text.
 func in(m *console.Map, source string, state console.State, says string) error {
 	for _, s := range m.Sources {
 		if s.Context == source && s.State == state && strings.Contains(s.Error, says) && !s.Since.IsZero() {
@@ -106,7 +106,8 @@ func in(m *console.Map, source string, state console.State, says string) error {
 	return fmt.Errorf("%s isn't %s with %q: %+v", source, state, says, m.Sources)
 }
 
-// contexts writes a kubeconfig with several contexts: hub and member as administrator, nobody without rights, and away, where no server listens.
+// contexts writes a kubeconfig with several contexts: hub and beijing for administrators, stranger without rights on the hub, nobody
+// without rights in beijing, and away, where no server listens.
 func (s lookedAt) contexts(t *testing.T) string {
 	t.Helper()
 	nobody, err := s.member.KubeconfigFor("nobody")
@@ -156,7 +157,7 @@ func testConsole(t *testing.T, s lookedAt) {
 		t.Errorf("shop/db in the member itself: %v, %+v", err, e.Before)
 	}
 
-	// A change arrives without a request for it.
+	// The console notices a change by itself.
 	mc := &clustersetv1alpha1.MemberCluster{}
 	mc.Name = "shanghai"
 	drain := func(text string) {
@@ -173,7 +174,7 @@ func testConsole(t *testing.T, s lookedAt) {
 	})
 	drain("null")
 
-	// An account without rights on the hub, and the wrong cluster instead of the hub.
+	// An account without rights on the hub, the wrong cluster instead of the hub, and a hub that can't be reached.
 	startConsole(t, "--hub-context", "stranger").sees(t, func(m *console.Map) error {
 		return in(m, "stranger", console.Refused, `User "stranger" cannot list`)
 	})
@@ -188,7 +189,7 @@ func testConsole(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "--manifests and", "console", "--hub-context", "hub", "--manifests", ".")
 }
 
-// testConsoleHubDown stops the hub. What was known stays.
+// testConsoleHubDown stops the hub's API server. The console keeps showing what it knows.
 func testConsoleHubDown(t *testing.T, s lookedAt) {
 	t.Setenv("KUBECONFIG", s.contexts(t))
 	c := startConsole(t, "--hub-context", "hub")

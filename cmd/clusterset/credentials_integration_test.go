@@ -16,9 +16,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestCredentials goes through the life of an agent's credentials: renewed in time, revoked, expired while no agent ran. It
-// exports in between, and the imports stay throughout. At the end no process's output, and no object but Secrets, contains
-// any of them.
+// TestCredentials follows the life of an agent's credentials: they are renewed in time, revoked, and expire while no agent runs. The agent
+// exports in between, and the imports stay throughout. At the end, no process's output and no object except Secrets contains any of the
+// credentials.
 func TestCredentials(t *testing.T) {
 	w := startCredentials(t)
 	t.Run("renewed without a gap", w.renewed)
@@ -27,14 +27,14 @@ func TestCredentials(t *testing.T) {
 	t.Run("never disclosed", w.neverDisclosed)
 }
 
-// renewed gives the agent a token that is past half of its life, so that it is renewed at once, and revokes the old one while exports
-// continue.
+// renewed gives the agent a token that is past half of its lifetime, so that the agent renews it at once. The old token is revoked while
+// exports continue.
 func (w *credentials) renewed(t *testing.T) {
 	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "first-token"}}
 	if err := w.onHub.Create(t.Context(), bound); err != nil {
 		t.Fatal(err)
 	}
-	// As a TokenRequest with boundObjectRef makes it, but an hour ago: it ends with the Secret.
+	// The token looks like one from a TokenRequest with boundObjectRef, but is an hour old. It becomes invalid when the Secret is deleted.
 	now := time.Now()
 	first := w.forge(t, now.Add(-time.Hour), now.Add(10*time.Minute), bound)
 	if err := w.asks(t, first); err != nil {
@@ -60,7 +60,7 @@ func (w *credentials) renewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	kube.Eventually(t, 60*time.Second, func() error { // the API server knows a token for ten seconds after it has checked it
+	kube.Eventually(t, 60*time.Second, func() error { // the API server accepts a token for ten seconds after it has checked it
 		w.exports(t, fmt.Sprintf("during-%d", n))
 		n++
 		if err := w.asks(t, first); !apierrors.IsUnauthorized(err) {
@@ -78,7 +78,7 @@ func (w *credentials) renewed(t *testing.T) {
 	}
 }
 
-// revoked has an administrator end every token, as after a theft, and bring the new one to the agent a while later.
+// revoked acts as an administrator who revokes every token, as after a theft, and gives the agent a new one a while later.
 func (w *credentials) revoked(t *testing.T) {
 	old := tokenOf(t, w.installed(t))
 	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--rejoin", "--revoke")

@@ -18,9 +18,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// neverDisclosed looks for the credentials in all output and in all objects but Secrets.
+// neverDisclosed searches all output, and all objects except Secrets, for the credentials.
 func (w *credentials) neverDisclosed(t *testing.T) {
-	// What a person may type, with credentials that work, that don't, and that are broken.
+	// Run what users may type, with credentials that work, that don't work, and that are malformed.
 	revoked := filepath.Join(t.TempDir(), "revoked")
 	w.writeRevoked(t, revoked)
 	local := []string{"--kubeconfig", w.member.Kubeconfig()}
@@ -37,7 +37,7 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 		w.hear(t, append([]string{"drain", "nobody"}, onHub...)...)
 		w.hear(t, append([]string{"leave", "--name", "nobody"}, onHub...)...)
 		w.hear(t, "status", "--kubeconfig", hub)
-		if hub != w.kubeconfig && hub != w.hub.Kubeconfig() { // if it succeeds, join prints credentials on purpose
+		if hub != w.kubeconfig && hub != w.hub.Kubeconfig() { // a join that succeeds prints credentials on purpose
 			w.hear(t, append([]string{"join", "--name", "lyon"}, onHub...)...)
 			w.hear(t, append([]string{"join", "--name", "lyon", "--install-crds"}, onHub...)...)
 		}
@@ -88,7 +88,7 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 			}
 		}
 	}
-	// The net has no hole: it would have caught the one thing that is printed on purpose.
+	// Check that the search finds what it should: the kubeconfig that join prints on purpose contains the token.
 	var caught bool
 	for _, part := range partsOf(w.secrets[0]) {
 		caught = caught || strings.Contains(w.installedBefore(t), part)
@@ -98,15 +98,15 @@ func (w *credentials) neverDisclosed(t *testing.T) {
 	}
 }
 
-// installedBefore is a kubeconfig with the first token.
+// installedBefore returns the kubeconfig with the first token.
 func (w *credentials) installedBefore(t *testing.T) string {
 	return withToken(t, w.installed(t), w.secrets[0])
 }
 
-// hear runs a command and records its output. Some commands succeed and some fail.
+// hear runs a command and records its output. The command may fail.
 func (w *credentials) hear(t *testing.T, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // if a mistake isn't noticed, an agent runs
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second) // if the agent doesn't notice a mistake, it keeps running
 	defer cancel()
 	var stdout, stderr bytes.Buffer
 	code := run(ctx, args, &stdout, &stderr)
@@ -152,8 +152,8 @@ func (w *credentials) writeRevoked(t *testing.T, path string) {
 	}
 }
 
-// partsOf are what a credential can be known by: of a token its signature, without which it is worth nothing, and the rest; of a
-// key the lines of its body. In base64, too, as Secrets and kubeconfigs have them.
+// partsOf returns the parts by which a credential can be recognised. Of a token, these are the payload and the signature, without which it
+// is worthless. Of a key, they are the lines of its body. The base64 form is included, because Secrets and kubeconfigs contain it.
 func partsOf(secret string) []string {
 	var parts []string
 	if block, _ := pem.Decode([]byte(secret)); block != nil {

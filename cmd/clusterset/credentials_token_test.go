@@ -20,8 +20,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// forge makes a token of the member's account of another time, signed with the hub's own key: the API gives none that is old
-// already.
+// forge makes a token of the member's account with other times, signed with the hub's own key. The API doesn't issue a token that is
+// already old.
 func (w *credentials) forge(t *testing.T, issued, expires time.Time, bound *corev1.Secret) string {
 	t.Helper()
 	parts := strings.Split(tokenOf(t, w.installed(t)), ".")
@@ -46,7 +46,7 @@ func (w *credentials) forge(t *testing.T, issued, expires time.Time, bound *core
 	return unsigned + "." + base64.RawURLEncoding.EncodeToString(w.sign(t, unsigned))
 }
 
-// sign is ES256 (RFC 7518, section 3.4) with the hub's key for ServiceAccount tokens.
+// sign makes an ES256 signature (RFC 7518, section 3.4) with the hub's key for ServiceAccount tokens.
 func (w *credentials) sign(t *testing.T, text string) []byte {
 	t.Helper()
 	content, err := os.ReadFile(filepath.Join(filepath.Dir(w.hub.Kubeconfig()), "pki", "service-account.key"))

@@ -25,10 +25,10 @@ import (
 )
 
 type credentials struct {
-	whole         *testing.T // outlives its parts, as the processes do
+	whole         *testing.T // the parent test: the processes run longer than its subtests
 	hub, member   *kube.ControlPlane
 	onHub, here   client.Client
-	kubeconfig    string // the agent's for the hub
+	kubeconfig    string // of the agent, for the hub
 	logs          testprocess.Output
 	stop          func() int
 	metrics       string
@@ -70,7 +70,8 @@ func startCredentials(t *testing.T) *credentials {
 	return w
 }
 
-// startProcess runs a command whose output is searched at the end. It returns a function that stops it, and its metrics' address.
+// startProcess runs a command whose output is searched at the end. It returns a function that stops the command, and the address of its
+// metrics.
 func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() int, metrics string) {
 	t.Helper()
 	metrics = "127.0.0.1:" + freeport.For(t)
@@ -92,7 +93,7 @@ func (w *credentials) startAgent(t *testing.T) {
 	w.whole.Cleanup(func() { stop() })
 }
 
-// install gives the agent a kubeconfig, in one step as the kubelet does.
+// install replaces the agent's kubeconfig in one step, as the kubelet does.
 func (w *credentials) install(t *testing.T, kubeconfig string) {
 	t.Helper()
 	w.keep(tokenOf(t, kubeconfig))
@@ -113,7 +114,7 @@ func (w *credentials) installed(t *testing.T) string {
 	return string(content)
 }
 
-// keep remembers something that may be said nowhere.
+// keep remembers a secret that must not be disclosed anywhere.
 func (w *credentials) keep(secret string) { w.secrets = append(w.secrets, secret) }
 
 // exports creates an exported Service and waits until the hub has it.
@@ -138,7 +139,7 @@ func (w *credentials) exported(t *testing.T, name string) error {
 	return w.onHub.Get(t.Context(), key, &clustersetv1alpha1.ExportedService{})
 }
 
-// imported makes sure that what was imported first is still there, the same object.
+// imported checks that the first import is still there, as the same object.
 func (w *credentials) imported(t *testing.T) {
 	t.Helper()
 	o := serviceImport()
@@ -156,7 +157,7 @@ func (w *credentials) secretInMember(t *testing.T) string {
 	return string(s.Data[api.HubSecretKey])
 }
 
-// said returns nil once the logs have a line with all of the words.
+// said returns nil if a line of the logs contains all the words.
 func (w *credentials) said(words ...string) error {
 	for line := range strings.Lines(w.logs.String()) {
 		all := true
@@ -170,7 +171,7 @@ func (w *credentials) said(words ...string) error {
 	return fmt.Errorf("no line of the logs says %q", words)
 }
 
-// asks makes a request with a token.
+// asks sends the hub a request with a token.
 func (w *credentials) asks(t *testing.T, token string) error {
 	config := w.hub.Config()
 	config.CertData, config.KeyData, config.BearerToken = nil, nil, token

@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// settings is a flag of each kind.
+// settings has a value for one flag of each kind.
 type settings struct {
 	name  string
 	every time.Duration
@@ -127,8 +127,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// Every flag says what it does, and its name makes an environment variable that a Service called clusterset can't set by
-// accident (Kubernetes gives pods CLUSTERSET_PORT, CLUSTERSET_SERVICE_HOST and the like).
+// Every flag has a description. Its environment variable has a name that a Service called clusterset can't set by accident (Kubernetes
+// gives pods CLUSTERSET_PORT, CLUSTERSET_SERVICE_HOST and the like).
 func TestFlagsAreDocumented(t *testing.T) {
 	for _, cmd := range newRoot().Commands() {
 		if cmd.Short == "" {
@@ -137,7 +137,7 @@ func TestFlagsAreDocumented(t *testing.T) {
 		cmd.Flags().VisitAll(func(f *pflag.Flag) {
 			env := envName(f.Name)
 			if cmd.Name() == "console" && f.Name == "port" {
-				return // a person runs it, and no pod
+				return // users run the console, not pods
 			}
 			if f.Usage == "" || strings.Contains(env, "_PORT") || strings.Contains(env, "_SERVICE_") {
 				t.Errorf("%s --%s: %q, %s", cmd.Name(), f.Name, f.Usage, env)

@@ -12,10 +12,16 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// wrong lists command lines that fail; testdata/errors.txt has the output of each. The words in capitals are kubeconfigs: HUB and MEMBER
-// for administrators; AGENT, the member's account on the hub; NOBODY, without rights in the member, and STRANGER, without rights on
-// the hub; DOWN, where no server listens; FOREIGN, with the CA of another server; LEFTOVER, with a token that the hub doesn't know; NONE,
-// a missing file; BROKEN, not a kubeconfig.
+// wrong lists command lines that fail; testdata/errors.txt has the output of each. The words in capitals are kubeconfigs:
+//
+//   - HUB and MEMBER are for administrators.
+//   - AGENT is for the member's account on the hub.
+//   - NOBODY has no rights in the member, STRANGER none on the hub.
+//   - DOWN has an address where no server listens.
+//   - FOREIGN has the CA of another server.
+//   - LEFTOVER has a token that the hub doesn't know.
+//   - NONE is a missing file.
+//   - BROKEN is not a kubeconfig.
 var wrong = []string{
 	"# Bad names and values.",
 	"join --hub-kubeconfig HUB --name Bei_jing",
@@ -111,7 +117,7 @@ var wrong = []string{
 	"status --kubeconfig LEFTOVER",
 }
 
-// testErrors has every command fail in every way that a person is likely to meet. An error is one line that says what to do.
+// testErrors makes every command fail in every way that users are likely to meet. An error is one line that tells what to do.
 func testErrors(t *testing.T, s lookedAt) {
 	t.Setenv("KUBECONFIG", "")
 	t.Setenv("HOME", t.TempDir())
@@ -132,7 +138,7 @@ func testErrors(t *testing.T, s lookedAt) {
 			t.Errorf("clusterset %s: exit code %d, want a failure and one line: %q", line, code, stderr)
 		}
 		if strings.HasPrefix(line, "doctor") || strings.HasPrefix(line, "status --kubeconfig MEMBER --hub") {
-			stdout = "" // it has its own golden files
+			stdout = "" // it is compared with golden files of its own
 		}
 		fmt.Fprintf(&all, "$ clusterset %s\n%s%s[%d]\n\n", line, stdout, toWords.Replace(stderr), code)
 	}

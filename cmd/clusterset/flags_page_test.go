@@ -26,7 +26,7 @@ Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would l
 line on stderr.
 `
 
-// docs/flags.md is what the commands say. UPDATE=1 rewrites it.
+// docs/flags.md agrees with the commands. UPDATE=1 rewrites it.
 func TestFlagsPageIsFresh(t *testing.T) {
 	root := newRoot()
 	var b strings.Builder
@@ -35,10 +35,10 @@ func TestFlagsPageIsFresh(t *testing.T) {
 	page.Fresh(t, flagsPage, b.String())
 }
 
-// commandsOf visits the commands that do something, in the order of the help.
+// commandsOf visits the runnable commands in the order of the help.
 func commandsOf(cmd *cobra.Command, visit func(*cobra.Command)) {
 	for _, child := range cmd.Commands() {
-		if child.Hidden || child.Name() == "help" || child.Name() == "completion" { // cobra's
+		if child.Hidden || child.Name() == "help" || child.Name() == "completion" { // added by cobra
 			continue
 		}
 		if child.Runnable() {

@@ -25,7 +25,7 @@ import (
 	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
-// cli runs a command to its end.
+// cli runs a command until it ends.
 func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	var out, err bytes.Buffer
@@ -33,7 +33,7 @@ func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), err.String()
 }
 
-// asCommand, in the environment of this test binary, makes it be the command.
+// asCommand is the environment variable that makes this test binary run as the clusterset command.
 const asCommand = "TEST_RUN_CLUSTERSET"
 
 func TestMain(m *testing.M) {
@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// start runs a command in its own process until the returned function is called, which returns its exit code.
+// start runs a command in its own process. The function that it returns stops the command and returns its exit code.
 func start(t *testing.T, args ...string) (stop func() int) {
 	t.Helper()
 	var stderr testprocess.Output
@@ -65,7 +65,7 @@ func start(t *testing.T, args ...string) (stop func() int) {
 	return stop
 }
 
-// TestAMembership goes through the life of a membership: join, member and hub running, leave.
+// TestAMembership follows a membership from join to leave, with the member and the hub process running in between.
 func TestAMembership(t *testing.T) {
 	planes := kube.StartAll(t, nil, nil)
 	hub, member := planes[0], planes[1]
@@ -97,7 +97,7 @@ func TestAMembership(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// The agent starts with the hub down.
+	// The agent starts while the hub is down.
 	hub.StopAPIServer()
 	member.Apply(t, []byte(`
 apiVersion: v1
@@ -127,7 +127,7 @@ spec: {ports: [{port: 80}]}
 		}
 		return onHub.Get(ctx, types.NamespacedName{Namespace: "clusterset-member-beijing", Name: "web.shop"}, &clustersetv1alpha1.ExportedService{})
 	})
-	// Its own export comes back as an import.
+	// The cluster's own export comes back as an import.
 	kube.Eventually(t, 60*time.Second, func() error {
 		return errors.Join(
 			here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),

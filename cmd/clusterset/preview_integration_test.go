@@ -21,7 +21,7 @@ ports: [{name: http, protocol: TCP, port: 8080}]
 endpoints: [{addresses: [10.8.1.20]}, {addresses: [10.8.1.21], conditions: {ready: false}}]
 `
 
-// testPreview previews what the hub has, and the export of a Service that a member has.
+// testPreview previews changes to what the hub has, and the export of a Service that a member has.
 func testPreview(t *testing.T, s lookedAt) {
 	s.member.Apply(t, []byte(previewedService))
 	show := func(code int, args ...string) (r preview.Result) {
@@ -40,7 +40,7 @@ func testPreview(t *testing.T, s lookedAt) {
 	if len(r.Services) != 1 || len(r.Services[0].Conflicts) != 1 || !r.Services[0].Conflicts[0].Ends {
 		t.Errorf("the end of shanghai's export shows %+v", r)
 	}
-	// The agent's own credentials will do.
+	// The agent's own credentials are sufficient.
 	if code, _, stderr := cli(t, "preview", "down", "shanghai", "--hub-kubeconfig", s.agentKubeconfig(t)); code != 0 {
 		t.Errorf("as a member's agent: exit code %d, %s", code, stderr)
 	}

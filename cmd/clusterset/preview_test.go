@@ -13,7 +13,7 @@ import (
 
 const previewFrom = "../../examples/preview"
 
-// Each command prints its golden file in testdata (UPDATE=1 writes it), and its exit code says whether names are lost.
+// Each command prints its golden file in testdata (UPDATE=1 writes it), and its exit code tells whether names are lost.
 func TestPreviewOfManifests(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	for name, c := range map[string]struct {

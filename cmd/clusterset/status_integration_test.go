@@ -21,8 +21,8 @@ import (
 	testprocess "github.com/clusterset/clusterset/test/process"
 )
 
-// TestLookingAtASet tests the interactive commands on one hub and one member. They share these because starting them takes most of the
-// time.
+// TestLookingAtASet tests the interactive commands on one hub and one member. The subtests share both, because starting them takes most of
+// the time.
 func TestLookingAtASet(t *testing.T) {
 	s := startLookedAt(t)
 	t.Run("status", func(t *testing.T) { testStatus(t, s) })
@@ -60,7 +60,7 @@ func testStatus(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "at least 100ms", "status", "--watch", "--interval", "1ms")
 	fails(t, exitUsage, `there is no context "nope"; --context can be: default`, "status", "--kubeconfig", s.member.Kubeconfig(), "--context", "nope")
 
-	// --watch shows changes until it is interrupted, which isn't a failure.
+	// --watch shows changes until it is interrupted. An interruption isn't a failure.
 	ctx, cancel := context.WithCancel(t.Context())
 	var out, stderr2 testprocess.Output
 	done := make(chan int)
@@ -102,7 +102,7 @@ func testExplain(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, `unexpected argument "b"`, "explain", "a", "b")
 	fails(t, exitUsage, "cannot be used together", append(member, "explain", "shop/web", "--manifests", ".")...)
 	fails(t, exitUsage, "--manifests", "explain", "shop/web", "--manifests", "nowhere")
-	// The hub knows no services: it is the wrong context.
+	// With the hub's context, chosen by mistake, there are no imported services.
 	fails(t, exitFailure, "NXDOMAIN", "explain", "shop/web", "--kubeconfig", s.hub.Kubeconfig())
 }
 
@@ -131,7 +131,7 @@ func testDrain(t *testing.T, s lookedAt) {
 	}
 	s.same(t, "drain.txt", all.String())
 
-	// Of all clusters, the last.
+	// Drain the last healthy cluster.
 	cli(t, append([]string{"drain", "shanghai"}, hub...)...)
 	if code, _, stderr := cli(t, append([]string{"drain", "beijing"}, hub...)...); code != 0 || !strings.Contains(stderr, "no other cluster is healthy") {
 		t.Errorf("drain of the last: exit code %d, %q", code, stderr)
@@ -145,7 +145,7 @@ func testDrain(t *testing.T, s lookedAt) {
 	fails(t, exitUsage, "--hub-kubeconfig or --hub-context is required", "drain", "beijing")
 	fails(t, exitUsage, "want a cluster", append(hub, "drain")...)
 	fails(t, exitFailure, "is a member and not the hub", "drain", "beijing", "--hub-kubeconfig", s.member.Kubeconfig())
-	// A shell's completion offers the clusters that can be drained.
+	// The shell completion offers the clusters that can be drained.
 	if _, stdout, _ := cli(t, append([]string{"__complete", "drain"}, append(hub, "")...)...); !strings.HasPrefix(stdout, "beijing\nshanghai\n") {
 		t.Errorf("completion: %q", stdout)
 	}
@@ -159,7 +159,7 @@ func testDoctor(t *testing.T, s lookedAt) {
 	}
 	s.same(t, "doctor.txt", strings.ReplaceAll(stdout, server, "DNS"))
 
-	// Without the zone that isn't served, all is well, also for the agent's account on the hub.
+	// Without the zone that isn't served, doctor finds no problem, also with the agent's account on the hub.
 	for _, hub := range []string{s.hub.Kubeconfig(), s.agentKubeconfig(t)} {
 		role := "cli"
 		if hub != s.hub.Kubeconfig() {
@@ -170,17 +170,17 @@ func testDoctor(t *testing.T, s lookedAt) {
 			t.Errorf("doctor --for %s: exit code %d\n%s", role, code, stdout)
 		}
 	}
-	// A server whose Corefile still has the zone global answers svc.global as a part of it.
+	// A server whose Corefile still has the zone global answers svc.global as part of that zone.
 	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--dns", startDNS(t, "dns-version.global."), "--zones", "Global.")
 	if code != exitFailure || !strings.Contains(stdout, "answers for svc.global, as a part of its zone global") {
 		t.Errorf("doctor --zones global: exit code %d\n%s", code, stdout)
 	}
-	// For an account without rights, the output lists what it lacks.
+	// For an account without rights, the output lists the missing rights.
 	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--as", "system:serviceaccount:dns:clusterset", "--for", "dns", "-o", "json")
 	if code != exitFailure || !strings.Contains(stdout, "watch serviceimports.multicluster.x-k8s.io") {
 		t.Errorf("doctor --as: exit code %d\n%s", code, stdout)
 	}
-	// A server without the kinds.
+	// A server that doesn't serve the kinds.
 	code, stdout, _ = cli(t, "doctor", "--kubeconfig", s.hub.Kubeconfig())
 	if code != exitFailure || !strings.Contains(stdout, "doesn't serve serviceimports.multicluster.x-k8s.io") {
 		t.Errorf("doctor on a hub: exit code %d\n%s", code, stdout)
@@ -197,10 +197,10 @@ func testWithoutRights(t *testing.T, s lookedAt) {
 	}
 	fails(t, exitFailure, `refuses: memberclusters.clusterset.dev is forbidden: User "nobody" cannot list`, "status", "--kubeconfig", nobody)
 	fails(t, exitFailure, "clusterset doctor lists what is needed", "explain", "shop/web", "--kubeconfig", nobody)
-	// The agent's own account may read the hub and may not drain.
+	// The agent's own account may read from the hub but not drain.
 	fails(t, exitFailure, `cannot patch resource "memberclusters"`, "drain", "beijing", "--hub-kubeconfig", s.agentKubeconfig(t))
 
-	// The key and the server of others.
+	// A kubeconfig with the credentials and CA of the member and the address of the hub.
 	config, err := os.ReadFile(s.member.Kubeconfig())
 	if err != nil {
 		t.Fatal(err)
@@ -213,7 +213,7 @@ func testWithoutRights(t *testing.T, s lookedAt) {
 }
 
 func testHubDown(t *testing.T, s lookedAt) {
-	s.hub.StopAPIServer() // if the console's test hasn't
+	s.hub.StopAPIServer() // unless the console's test already has
 	fails(t, exitFailure, "the hub at "+s.hub.URL()+" can't be reached", "drain", "beijing", "--hub-kubeconfig", s.hub.Kubeconfig())
 	fails(t, exitFailure, "check --hub-kubeconfig", "explain", "shop/web", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
 	code, stdout, stderr := cli(t, "status", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig())
@@ -226,7 +226,7 @@ func testHubDown(t *testing.T, s lookedAt) {
 	}
 }
 
-// startDNS starts a server with a version record at one name, and nothing else.
+// startDNS starts a DNS server that has a version record at one name, and nothing else.
 func startDNS(t *testing.T, name string) string {
 	t.Helper()
 	conn, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

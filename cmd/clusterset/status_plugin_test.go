@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// As kubectl's plugin, under the name that kubectl looks for, the help says what is typed there.
+// If the program is started under the name that kubectl looks for, the help shows commands as kubectl users type them.
 func TestHelpAsKubectlPlugin(t *testing.T) {
 	for started, want := range map[string]string{
 		"/usr/local/bin/clusterset":                "clusterset",
@@ -28,7 +28,7 @@ func TestHelpAsKubectlPlugin(t *testing.T) {
 	}
 }
 
-// Every command of a person says what its exit codes mean.
+// Every command for users documents its exit codes.
 func TestExitCodesAreDocumented(t *testing.T) {
 	for _, name := range []string{"status", "explain", "drain", "undrain", "doctor"} {
 		_, stdout, _ := cli(t, "help", name)
@@ -38,11 +38,11 @@ func TestExitCodesAreDocumented(t *testing.T) {
 	}
 }
 
-// kubectl asks the program kubectl_complete-clusterset what could come next.
+// kubectl runs the program kubectl_complete-clusterset to complete a command line.
 func TestCompletionAsKubectlPlugin(t *testing.T) {
 	for _, started := range []string{"/usr/local/bin/kubectl_complete-clusterset", "kubectl_complete-clusterset.exe"} {
 		code, stdout, stderr := cli(t, commandLine([]string{started, "undr"})...)
-		if code != 0 || !strings.HasPrefix(stdout, "undrain\t") || !strings.Contains(stdout, "\n:4\n") { // :4 is: no names of files
+		if code != 0 || !strings.HasPrefix(stdout, "undrain\t") || !strings.Contains(stdout, "\n:4\n") { // :4 means that no file names follow
 			t.Errorf("%s: exit code %d, %q, %s", started, code, stdout, stderr)
 		}
 	}

@@ -20,8 +20,8 @@ import (
 	"github.com/clusterset/clusterset/test/page"
 )
 
-// lookedAt is a hub and a member with everything in them that the commands of a person look at, on real API servers. No
-// agent runs: what agents would have written is written by the test, so that it stays put.
+// lookedAt is a hub and a member on real API servers, with everything that the interactive commands look at. No agent runs. The test writes
+// what agents would write, so that it doesn't change.
 type lookedAt struct {
 	hub, member *kube.ControlPlane
 }
@@ -102,7 +102,7 @@ metadata: {name: web.shop, namespace: clusterset-member-shanghai, labels: {clust
 spec: {serviceNamespace: shop, serviceName: web, type: ClusterSetIP, exportedAt: "2026-01-02T00:00:00Z", ports: [{name: https, protocol: TCP, port: 80}]}
 `
 
-// startLookedAt makes the set with the commands that a person would use.
+// startLookedAt makes the cluster set with the commands that users would run.
 func startLookedAt(t *testing.T) lookedAt {
 	planes := kube.StartAll(t, nil, nil)
 	s := lookedAt{hub: planes[0], member: planes[1]}
@@ -121,7 +121,7 @@ func startLookedAt(t *testing.T) lookedAt {
 	return s
 }
 
-// mirror does the work of the hub process and of the member's importer: it has all clusters Ready, and copies them.
+// mirror does the work of the hub process and of the member's importer: it marks all clusters Ready and copies them.
 func (s lookedAt) mirror(t *testing.T) {
 	t.Helper()
 	hub, member := s.open(t, s.hub), s.open(t, s.member)
@@ -170,7 +170,7 @@ func (s lookedAt) open(t *testing.T, c *kube.ControlPlane) *objects.Cluster {
 	return opened
 }
 
-// agentKubeconfig is what join made for the agent of beijing.
+// agentKubeconfig returns the path of the kubeconfig that join made for beijing's agent.
 func (s lookedAt) agentKubeconfig(t *testing.T) string {
 	t.Helper()
 	c, err := connect.NewClient(s.member.Config())
@@ -198,10 +198,10 @@ var volatile = []struct {
 	{regexp.MustCompile(`\b\d+m?\d*s\b`), "Ns"},
 	{regexp.MustCompile(`v1\.\d+\.\d+\S*\)`), "VERSION)"},
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT[\d:.]+Z`), "TIME"},
-	{regexp.MustCompile(` +`), " "}, // columns are as wide as ages are long
+	{regexp.MustCompile(` +`), " "}, // the width of columns depends on the ages
 }
 
-// same compares what was printed with a golden file, without what differs from run to run.
+// same compares output with a golden file, after replacing what differs from run to run.
 func (s lookedAt) same(t *testing.T, file, got string) {
 	t.Helper()
 	got = strings.NewReplacer(s.hub.URL(), "https://HUB", s.member.URL(), "https://MEMBER").Replace(got)
@@ -211,7 +211,7 @@ func (s lookedAt) same(t *testing.T, file, got string) {
 	page.Fresh(t, filepath.Join("testdata", file), got)
 }
 
-// fails wants one line on stderr that says something, and the exit code.
+// fails checks that a command ends with the exit code and prints one line on stderr that contains the text.
 func fails(t *testing.T, code int, says string, args ...string) {
 	t.Helper()
 	got, stdout, stderr := cli(t, args...)

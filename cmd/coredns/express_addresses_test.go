@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/test/freeport"
 )
 
-// TestExpressRepliesLeaveFromTheAddressAsked asks a server that is bound to all addresses, of both families. A client takes a reply
-// from where it asked only.
+// TestExpressRepliesLeaveFromTheAddressAsked queries a server that is bound to all addresses of both families. A client accepts a reply
+// only from the address that it queried.
 func TestExpressRepliesLeaveFromTheAddressAsked(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {

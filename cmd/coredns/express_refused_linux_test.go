@@ -11,8 +11,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestExpressWhereTheSystemRefuses runs under seccomp profiles that lack something. The log says so once, also after a reload and with several
-// sockets of CoreDNS's, and every query has its answer.
+// TestExpressWhereTheSystemRefuses runs servers under seccomp profiles that refuse a system call or a socket option. The log reports that
+// once per start or reload, even if CoreDNS has several sockets, and every query is answered.
 func TestExpressWhereTheSystemRefuses(t *testing.T) {
 	for _, c := range []struct {
 		call, says string
@@ -45,7 +45,7 @@ func TestExpressWhereTheSystemRefuses(t *testing.T) {
 			if !c.on {
 				s.reload(t, expressCorefile(port, metrics, dir, "multisocket 2", "ttl 5"))
 				expectTTL(t, port, 5)
-				starts = 2 // each is a new attempt
+				starts = 2 // each start is a new attempt
 			}
 			kube.Eventually(t, soon, func() error {
 				if n := strings.Count(s.log.String(), fmt.Sprintf(c.says, port)); n != starts {

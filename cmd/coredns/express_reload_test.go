@@ -17,9 +17,9 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// TestExpressReloads reloads a server while it is queried: to another TTL, to a Corefile without an express path and back, and to an invalid
-// one. Every query is answered, and sockets neither leak nor stay where they aren't wanted. There is no shed here: replies that wait in it when
-// the old server ends are lost.
+// TestExpressReloads reloads a server while it is queried: with another TTL, with a Corefile without an express path and back, and with an
+// invalid one. Every query is answered, and sockets neither leak nor stay where they aren't wanted. The Corefile has no shed, because
+// replies that wait in shed when the old server ends are lost.
 func TestExpressReloads(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
@@ -61,7 +61,7 @@ func TestExpressReloads(t *testing.T) {
 		expectSockets(t, s, sockets)
 	}
 	moved := freeport.For(t)
-	stop() // clients that use the old port get no answer from here on, as without the express path
+	stop() // clients of the old port get no answer from here on, as without the express path
 	s.reload(t, expressCorefile(moved, metrics, dir, "", "ttl 7"))
 	expectTTL(t, moved, 7)
 	expectSockets(t, s, sockets)
@@ -70,7 +70,7 @@ func TestExpressReloads(t *testing.T) {
 	}
 }
 
-// reload makes the process read another Corefile.
+// reload makes the process load another Corefile.
 func (s *coreDNS) reload(t *testing.T, corefile string) {
 	t.Helper()
 	if err := os.WriteFile(s.corefile, []byte(corefile), 0o600); err != nil {
@@ -81,7 +81,7 @@ func (s *coreDNS) reload(t *testing.T, corefile string) {
 	}
 }
 
-// askAlong asks questions of express and chain over and over, until stop.
+// askAlong keeps sending queries for the express path and for the chain until stop is called.
 func askAlong(t *testing.T, port string) (stop func()) {
 	t.Helper()
 	var stopping atomic.Bool
@@ -150,7 +150,7 @@ func expectSockets(t *testing.T, s *coreDNS, want int) {
 	})
 }
 
-// udpSockets counts the process's sockets for UDP.
+// udpSockets counts the process's UDP sockets.
 func udpSockets(t *testing.T, s *coreDNS) int {
 	t.Helper()
 	dir := fmt.Sprintf("/proc/%d", s.PID())

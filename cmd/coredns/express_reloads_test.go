@@ -20,10 +20,10 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// reloadsEnv says how often TestExpressManyReloads reloads each server.
+// reloadsEnv is the environment variable for how often TestExpressManyReloads reloads each server.
 const reloadsEnv = "CLUSTERSET_TEST_RELOADS"
 
-// reloadQuestions are asked along, with the answers that are right: names of ours, and one of another plugin's.
+// reloadQuestions are sent during the reloads. right checks the answer. Three names are ours, and one is another plugin's.
 var reloadQuestions = []struct {
 	name  string
 	qtype uint16
@@ -35,11 +35,11 @@ var reloadQuestions = []struct {
 	{"www.example.org.", dns.TypeA, func(m *dns.Msg) bool { return len(m.Answer) == 1 }},
 }
 
-// reloaded is a server that is asked while it reloads.
+// reloaded is a server that is queried while it reloads.
 type reloaded struct {
 	*coreDNS
 	port, metrics, objects, option string
-	steady                         bool          // never without an express path
+	steady                         bool          // always with an express path
 	patience                       time.Duration // how long a query waits for its answer
 	stopping                       atomic.Bool
 	askers                         sync.WaitGroup
@@ -47,10 +47,12 @@ type reloaded struct {
 	lost                           atomic.Int64
 }
 
-// TestExpressManyReloads reloads servers while they are queried, at random to other options and to invalid Corefiles. No answer is wrong, and
-// with the express path none is missing. Two more servers, one of them with the express path, also switch to a Corefile without it and back:
-// there, shed drops replies that wait in it when a server's sockets are closed, but no more of them with the express path. Goroutines and
-// sockets end up as they were.
+// TestExpressManyReloads reloads servers while they are queried, at random with other options and with invalid Corefiles. No answer is
+// wrong. The first server always has an express path, and none of its answers is missing.
+//
+// The other two servers also switch to a Corefile without an express path and back. One of them otherwise has the express path, the other
+// never has it. Shed drops the replies that wait in it when a server's sockets are closed, but no more of them with the express path than
+// without. At the end, there are as many goroutines and sockets as before.
 func TestExpressManyReloads(t *testing.T) {
 	reloads := 12
 	if text := os.Getenv(reloadsEnv); text != "" {
@@ -75,7 +77,7 @@ func TestExpressManyReloads(t *testing.T) {
 	if n := steady.lost.Load(); n > 0 {
 		t.Errorf("%d queries were lost where the express path stayed on", n)
 	}
-	if on, without := auto.lost.Load(), off.lost.Load(); on > without+int64(4+reloads/20) { // as chance has it
+	if on, without := auto.lost.Load(), off.lost.Load(); on > without+int64(4+reloads/20) { // with an allowance for chance
 		t.Errorf("%d queries were lost, without the express path %d", on, without)
 	}
 }
@@ -93,10 +95,10 @@ func newReloaded(t *testing.T, option string) *reloaded {
 
 func (s *reloaded) text(more string, ttl int) string {
 	corefile := expressCorefile(s.port, s.metrics, s.objects, "shed\n    "+more, fmt.Sprintf("ttl %d\n        %s", ttl, s.option))
-	return strings.Replace(corefile, "drop 0", "drop 0\n        delay 2 50ms", 1) // as an upstream may take
+	return strings.Replace(corefile, "drop 0", "drop 0\n        delay 2 50ms", 1) // as an upstream server may be slow
 }
 
-// begin asks every question over and over.
+// begin sends every query over and over.
 func (s *reloaded) begin(t *testing.T) {
 	for i := range reloadQuestions {
 		s.askers.Go(func() {
@@ -112,7 +114,7 @@ func (s *reloaded) begin(t *testing.T) {
 
 func (s *reloaded) ask(i int) (problem string) {
 	q := &reloadQuestions[i]
-	conn, err := net.Dial("udp", "127.0.0.1:"+s.port) // from another port each time
+	conn, err := net.Dial("udp", "127.0.0.1:"+s.port) // from a new port each time
 	if err != nil {
 		return err.Error()
 	}
@@ -150,7 +152,7 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 	ttl := 1
 	for i := range n + 1 {
 		if i == 1 {
-			goroutines = s.goroutines(t) // a first reload makes what stays
+			goroutines = s.goroutines(t) // the first reload makes goroutines that stay
 		}
 		switch kind := random.IntN(4); {
 		case kind == 0 && i < n:
@@ -176,7 +178,7 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 	}
 	expectSockets(t, s.coreDNS, sockets)
 	kube.Eventually(t, soon, func() error {
-		if got := s.goroutines(t); got > goroutines+10 { // queries of the moment, and those of the metrics
+		if got := s.goroutines(t); got > goroutines+10 { // for the queries and the metrics request under way
 			return fmt.Errorf("%d goroutines, %d at the start", got, goroutines)
 		}
 		return nil

@@ -30,7 +30,7 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// expressServer is a process with the Corefile that people run, with or without the express path.
+// expressServer is a process with the usual Corefile, with or without the express path.
 type expressServer struct {
 	dns, metrics string
 	log          *process.Output
@@ -86,7 +86,7 @@ func expressCorefile(port, metrics, objects, more, option string) string {
 `, port, metrics, objects, option, more)
 }
 
-// startExpress runs a server with a Corefile, in which DNS, METRICS, PORT, OBJECTS, DIR and OPTIONS are filled in.
+// startExpress runs a server with a Corefile in which it fills in DNS, METRICS, PORT, OBJECTS, DIR and OPTIONS.
 func startExpress(t *testing.T, corefile, options string) *expressServer {
 	t.Helper()
 	dir, certs := t.TempDir(), t.TempDir()
@@ -101,7 +101,7 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 	}
 	s.log = startCoreDNS(t, corefile).log
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
-	// A query is counted after its reply was sent. loop sends a query of its own.
+	// A query is counted after its reply is sent, so wait until all are counted. The plugin loop sends a query of its own.
 	kube.Eventually(t, soon, func() error {
 		counted, own := 0.0, 0
 		for name, n := range s.counts(t) {
@@ -143,7 +143,7 @@ func writeCertificate(t *testing.T, dir string) {
 	}
 }
 
-// everyDirective is a Corefile with all directives that leave the express path on.
+// everyDirective returns a Corefile with all directives that leave the express path on.
 func everyDirective(t *testing.T) string {
 	t.Helper()
 	archive, err := txtar.ParseFile("../../plugin/express/testdata/directives.txtar")
@@ -172,8 +172,8 @@ func TestExpressAnswersLikeTheChain(t *testing.T) {
 	t.Run("every directive that is allowed", func(t *testing.T) { compareWithChain(t, everyDirective(t), "") })
 }
 
-// cachedTTL is what the plugin cache has left of the TTL of an answer by the plugin erratic, whose addresses these are. It may be a second
-// less in one process than in the other.
+// cachedTTL matches the rest of the TTL that the plugin cache gives for an answer of the plugin erratic, which has these addresses. It may
+// be a second shorter in one process than in the other.
 var cachedTTL = regexp.MustCompile(`(?m)^(.+\t)\d+(\tIN\t(?:A\t192\.0\.2\.53|AAAA\t2001:db8::53))$`)
 
 func compareWithChain(t *testing.T, corefile, options string) {
@@ -181,7 +181,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 	on, off := startExpress(t, corefile, options+"\n        express auto"), startExpress(t, corefile, options+"\n        express off")
 	expectLog(t, on.log, "express: on at dns://127.0.0.1:"+on.dns)
 	expectLog(t, off.log, "express: off at dns://127.0.0.1:"+off.dns)
-	// From here on both count: what they were asked until they were up differs.
+	// Both count from here on, because the number of queries until they were up differs.
 	before := [2]map[string]float64{on.counts(t), off.counts(t)}
 	random := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // for questions
 	names := strings.Fields(`web.test.svc.clusterset.local. WEB.Test.svc.ClusterSet.local. db.test.svc.clusterset.local. db-0.east.db.test.svc.clusterset.local.
@@ -210,7 +210,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 		}
 		if random.IntN(10) == 0 {
 			packet[2+random.IntN(len(packet)-2)] ^= 1 << random.IntN(8)
-			packet[2] &^= 0x80 // a response gets none
+			packet[2] &^= 0x80 // a response gets no reply
 		}
 		var got [2]string
 		for j, socket := range sockets {
@@ -225,7 +225,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 	})
 }
 
-// A block with shed and one with clusterset share an address: CoreDNS asks the last block only how replies are written.
+// A block with shed and one with clusterset share an address. CoreDNS asks only the last block how to write replies.
 func TestShedOfAnotherBlockStays(t *testing.T) {
 	for _, option := range []string{"express auto", "express off"} {
 		t.Run(option, func(t *testing.T) {
@@ -254,11 +254,11 @@ clusterset.local:DNS {
 	}
 }
 
-// sameCounts compares what the express path and the chain have counted in between.
+// sameCounts compares what the express path and the chain have counted since before.
 func sameCounts(before, after [2]map[string]float64) error {
 	var problems []string
 	for name := range after[0] {
-		after[1][name] += 0 // a series that only one has counts as zero
+		after[1][name] += 0 // a series that only one of them has counts as zero in the other
 	}
 	for name := range after[1] {
 		if express, chain := after[0][name]-before[0][name], after[1][name]-before[1][name]; express != chain {
@@ -271,7 +271,8 @@ func sameCounts(before, after [2]map[string]float64) error {
 	return nil
 }
 
-// exchange returns a reply as text, without what may differ: the serial, which follows the clock, and the order of records.
+// exchange returns a reply as text, without the differences that are allowed: the serial, which follows the clock, and the order of
+// records.
 func exchange(t *testing.T, conn *dns.Conn, packet []byte) string {
 	t.Helper()
 	if err := conn.SetDeadline(time.Now().Add(soon)); err != nil {
@@ -310,8 +311,8 @@ func dial(t *testing.T, port string) *dns.Conn {
 	return &dns.Conn{Conn: conn}
 }
 
-// counts returns the counters of queries, and how much the histograms have of each bucket but those of time. When an entry of the plugin cache
-// expires is a matter of time too, so that its hits and misses are left out.
+// counts returns the counters of queries and the buckets of histograms, except for histograms of time. Hits and misses of the plugin cache
+// are left out, too, because they depend on when an entry expires.
 func (s *expressServer) counts(t *testing.T) map[string]float64 {
 	t.Helper()
 	counts := map[string]float64{}
@@ -344,7 +345,7 @@ func metricsText(t *testing.T, port string) string {
 	return string(body)
 }
 
-// expectAddress waits until a server answers with that address, and returns how many answers it gave.
+// expectAddress waits until a server answers with that address, and returns how many replies it sent.
 func expectAddress(t *testing.T, port, name, ip string) (answered int) {
 	t.Helper()
 	kube.Eventually(t, soon, func() error {

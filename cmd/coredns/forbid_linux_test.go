@@ -8,21 +8,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusals are what a seccomp profile may refuse to the express path: system calls, and an option of one.
+// refusals are filters for what a seccomp profile may refuse the express path: two system calls and an option of another.
 var refusals = map[string][]unix.SockFilter{
 	"recvmmsg": refuse(unix.SYS_RECVMMSG),
 	"sendmmsg": refuse(unix.SYS_SENDMMSG),
 	"BPF":      refuse(unix.SYS_SETSOCKOPT, load(argument(2)), unless(unix.SO_ATTACH_REUSEPORT_CBPF, 1)),
 }
 
-// seccomp_data: the number of the system call, and its arguments after the architecture and the instruction pointer.
+// argument returns the offset of a system call's argument in seccomp_data. The call's number, the architecture and the instruction pointer
+// come first.
 func argument(i uint32) uint32 { return 16 + 8*i }
 
 func load(at uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_LD | unix.BPF_W | unix.BPF_ABS, K: at}
 }
 
-// unless skips instructions if the loaded value is a different one.
+// unless skips instructions if the loaded value differs from this one.
 func unless(value uint32, skip uint8) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | unix.BPF_JEQ | unix.BPF_K, K: value, Jf: skip}
 }
@@ -31,14 +32,14 @@ func give(result uint32) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_RET | unix.BPF_K, K: result}
 }
 
-// refuse makes a filter that answers EPERM to a system call, if the conditions hold.
+// refuse returns a filter that makes a system call fail with EPERM if the conditions hold.
 func refuse(call uint32, conditions ...unix.SockFilter) []unix.SockFilter {
 	filter := []unix.SockFilter{load(0), unless(call, uint8(len(conditions)+1))} //nolint:gosec // few
 	filter = append(filter, conditions...)
 	return append(filter, give(unix.SECCOMP_RET_ERRNO|uint32(unix.EPERM)), give(unix.SECCOMP_RET_ALLOW))
 }
 
-// forbid installs the filter of that name for all threads of the process, as a container runtime would. The empty name has none.
+// forbid installs the filter of that name for all threads of the process, as a container runtime would. An empty name installs none.
 func forbid(name string) {
 	if name == "" {
 		return

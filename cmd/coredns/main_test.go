@@ -10,10 +10,10 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 )
 
-// asCommand makes the test binary be the command, which spares a build.
+// asCommand is the environment variable that makes the test binary run as the coredns command, which avoids a build.
 const asCommand = "CLUSTERSET_TEST_AS_COREDNS"
 
-// withoutCall names what the command may not call: see forbid.
+// withoutCall is the environment variable that names what the command may not call; see forbid.
 const withoutCall = "CLUSTERSET_TEST_WITHOUT_CALL"
 
 func TestMain(m *testing.M) {
@@ -39,10 +39,10 @@ func coredns(t *testing.T, args ...string) string {
 func TestPluginsListsOursAndEveryStockOne(t *testing.T) {
 	var plugins []string
 	for line := range strings.Lines(coredns(t, "-plugins")) {
-		// caddy's registry has them as dns.<name>; its list drops the prefix.
+		// caddy registers plugins as dns.<name>, and its list drops the prefix.
 		plugins = append(plugins, strings.TrimPrefix(strings.TrimSpace(line), "dns."))
 	}
-	for _, directive := range dnsserver.Directives { // ours among them, as the next test has it
+	for _, directive := range dnsserver.Directives { // clusterset is one of them, as the test below checks
 		if !slices.Contains(plugins, directive) {
 			t.Errorf("%s is a directive, but no plugin in %q", directive, plugins)
 		}
@@ -58,8 +58,8 @@ func TestVersionNamesCoreDNS(t *testing.T) {
 	}
 }
 
-// The order of the directives is that of the plugin chain: directly above kubernetes we answer our zones first, below cache,
-// rewrite and all else that changes replies.
+// Directives have the order of the plugin chain. Directly above kubernetes, clusterset answers its zones first, and it is below cache,
+// rewrite and all other plugins that change replies.
 func TestClustersetIsDirectlyAboveKubernetes(t *testing.T) {
 	at := slices.Index(dnsserver.Directives, "clusterset")
 	if at < 0 || dnsserver.Directives[at+1] != "kubernetes" {

@@ -13,11 +13,11 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// soon bounds how long a change may take to arrive: half of REFRESH, and many times what it takes.
+// soon bounds how long a change may take to arrive. It is half of REFRESH, and many times as long as a change takes.
 const soon = 30 * time.Second
 
-// TestASecondaryFollowsAtOnce has a stock secondary transfer a zone of ours. It learns of a change by NOTIFY, long before REFRESH,
-// also of the one that a primary brings from a restart.
+// TestASecondaryFollowsAtOnce runs a stock secondary that transfers one of our zones. NOTIFY tells it of a change long before REFRESH, even
+// of a change made while the primary was down.
 func TestASecondaryFollowsAtOnce(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
@@ -76,19 +76,19 @@ spec:
 	}
 }
 
-// notifications counts those that the secondary's log speaks of.
+// notifications counts the NOTIFY messages in the secondary's log.
 func notifications(secondary *coreDNS) int {
 	return strings.Count(secondary.log.String(), "Notify from 127.0.0.1 for clusterset.local.: checking transfer")
 }
 
-// coreDNS is a running server. corefile is the file's path.
+// coreDNS is a running server. corefile is the path of its Corefile.
 type coreDNS struct {
 	*process.Process
 	corefile string
 	log      *process.Output
 }
 
-// startCoreDNS starts the command with a Corefile, until the test ends at the latest.
+// startCoreDNS runs the coredns command with a Corefile. It ends with the test at the latest.
 func startCoreDNS(t *testing.T, corefile string) *coreDNS {
 	t.Helper()
 	s := &coreDNS{corefile: filepath.Join(t.TempDir(), "Corefile")}

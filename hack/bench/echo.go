@@ -9,11 +9,11 @@ import (
 	"github.com/clusterset/clusterset/test/freeport"
 )
 
-// echoArg makes the command a UDP echo at the address that follows.
+// echoArg makes bench serve a UDP echo at the address in the next argument.
 const echoArg = "-echo"
 
-// echo sends every packet back, as a response: one system call to read it and one to write it. A server that answers one packet at a
-// time can't cost less.
+// echo sends every packet back as a response. It makes one system call to read a packet and one to write it: a server that answers one
+// packet at a time can't cost less.
 func echo(addr string) error {
 	local, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
@@ -37,7 +37,7 @@ func echo(addr string) error {
 	}
 }
 
-// startEcho runs the echo in its own process, on the servers' core.
+// startEcho runs the echo in its own process, on the same core as the servers.
 func (b *bench) startEcho(ctx context.Context) (*server, error) {
 	port, err := freeport.Find()
 	if err != nil {

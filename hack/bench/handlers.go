@@ -14,14 +14,14 @@ import (
 	"github.com/coredns/coredns/core/dnsserver"
 	"github.com/coredns/coredns/plugin"
 	_ "github.com/coredns/coredns/plugin/bind"
-	_ "github.com/coredns/coredns/plugin/kubernetes" // the peer
+	_ "github.com/coredns/coredns/plugin/kubernetes" // the in-tree plugin to compare with
 	"github.com/coredns/coredns/plugin/test"
 	"github.com/miekg/dns"
 
-	_ "github.com/clusterset/clusterset/plugin" // ours
+	_ "github.com/clusterset/clusterset/plugin" // the plugin under test
 )
 
-// query is one kind of question, asked of many names in turn so that no single service stays in a cache.
+// query is one kind of query. It is sent for many names in turn, so that no single service stays in a cache.
 type query struct {
 	name  string
 	qtype uint16
@@ -39,11 +39,11 @@ func (b *bench) queries() []query {
 	}
 }
 
-// captured are the handlers that the capture plugin found in the running servers.
+// captured holds the handlers that the capture plugin found in the running servers.
 var captured = map[string]plugin.Handler{}
 
-// The capture plugin hands us the handlers of a running server: they are set up as in production, by their own setup
-// functions from a Corefile.
+// The capture plugin collects the handlers of a running server. They are set up as in production, by their own setup functions from a
+// Corefile.
 func init() {
 	dnsserver.Directives = append([]string{"capture", "clusterset"}, dnsserver.Directives...)
 	plugin.Register("capture", func(c *caddy.Controller) error {
@@ -106,7 +106,7 @@ clusterset.local:0 {
 	return out.Flush()
 }
 
-// agree makes sure that the two are asked the same and answer it: a ratio of an answer to an error means nothing.
+// agree returns an error if the two plugins answer a query differently: the ratio of an answer to an error means nothing.
 func agree(ctx context.Context, q query, ours, theirs plugin.Handler) error {
 	o, t := ask(ctx, ours, q), ask(ctx, theirs, q)
 	if o.Rcode != t.Rcode || len(o.Answer) != len(t.Answer) {
@@ -120,7 +120,7 @@ type recorder struct {
 	msg *dns.Msg
 }
 
-// client is on TCP, where every answer fits and is built whole.
+// client has a TCP address. Over TCP, every answer fits and is built in full.
 var client net.Addr = &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1)}
 
 func (*recorder) RemoteAddr() net.Addr { return client }
@@ -136,10 +136,10 @@ func ask(ctx context.Context, h plugin.Handler, q query) *dns.Msg {
 	return w.msg
 }
 
-// cost is what one query takes.
+// cost is the average cost of one query. fresh is its time in nanoseconds in a new goroutine (measureFresh).
 type cost struct{ ns, allocs, bytes, fresh float64 }
 
-// duel measures the two turn about and returns the median of each.
+// duel measures the two plugins alternately and returns the median of each.
 func (b *bench) duel(ctx context.Context, q query, ours, theirs plugin.Handler) (cost, cost) {
 	questions := make([]*dns.Msg, 1000)
 	for i := range questions {
@@ -179,8 +179,8 @@ func measure(ctx context.Context, h plugin.Handler, questions []*dns.Msg) cost {
 	return c
 }
 
-// measureFresh serves each query in a new goroutine, as the server does: there a stack that has to grow has a cost that the loop above
-// never sees.
+// measureFresh serves each query in a new goroutine, as the server does. The result includes the cost of growing that goroutine's stack,
+// which the loop above doesn't measure.
 func measureFresh(ctx context.Context, h plugin.Handler, questions []*dns.Msg) float64 {
 	done := make(chan struct{})
 	began := time.Now()

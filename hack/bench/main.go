@@ -1,7 +1,7 @@
-// Command bench measures the DNS server against its peers on one set of objects in a real API server, and prints tables.
+// Command bench measures the DNS server against its peers, with the same objects in a real API server, and prints tables.
 //
-// Every figure is a ratio within one run: ours and the peer's turn about, round by round, so that a noisy machine slows
-// both. Allocations and bytes don't depend on the machine at all.
+// Compare only figures of one run, by their ratio: ours and the peer take turns, round by round, so that a noisy machine slows both.
+// Allocations and bytes don't depend on the machine at all.
 //
 //	make bench                        # everything, about seven minutes
 //	make bench BENCH="-only process"
@@ -20,7 +20,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// bench is one run: a control plane with objects, and the binary under test.
+// bench is one run: the binaries to compare, the settings, and a control plane with objects.
 type bench struct {
 	coredns  string
 	stock    string

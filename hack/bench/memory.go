@@ -19,8 +19,8 @@ import (
 
 var heapAllocRE = regexp.MustCompile(`# HeapAlloc = (\d+)`)
 
-// memory compares a server's heap, after garbage collection, with that of one that has the same watches on no objects: the
-// namespaces option, and a label selector in-tree, let none in.
+// memory compares the heap of each server, after a garbage collection, with the heap of the same server without objects. The latter has the
+// same watches, but its namespaces option (ours) or label selectors (in-tree) exclude every object.
 func memory(ctx context.Context, b *bench) error {
 	contenders := []struct{ name, zone, full, empty string }{
 		{"ours", "clusterset.local", oursBody, "    clusterset {\n        kubeconfig KUBECONFIG\n        namespaces none\n        startup_timeout 60s\n    }"},
@@ -43,8 +43,8 @@ func memory(ctx context.Context, b *bench) error {
 	return out.Flush()
 }
 
-// heap starts a server, waits until it answers name or, where there is none, anything at all but SERVFAIL, and returns the
-// bytes on its heap after a garbage collection.
+// heap starts a server, waits until it has synced, and returns the bytes on its heap after a garbage collection. The server has synced when
+// it answers the awaited name or, if that is empty, when it returns NXDOMAIN for a name that doesn't exist.
 func (b *bench) heap(ctx context.Context, name, zone, body, awaited string) (float64, error) {
 	s, err := b.start(ctx, name, zone, body)
 	if err != nil {
@@ -64,7 +64,7 @@ func (b *bench) heap(ctx context.Context, name, zone, body, awaited string) (flo
 		return 0, err
 	}
 	low := 0.0
-	for range 5 { // the least of a few: what a collection in progress holds is not the objects'
+	for range 5 { // the lowest of five: a collection in progress holds memory that isn't the objects'
 		v, err := heapAlloc(ctx, port)
 		if err != nil {
 			return 0, err
@@ -104,7 +104,7 @@ func get(ctx context.Context, url string) ([]byte, error) {
 	return io.ReadAll(resp.Body)
 }
 
-// secondPort finds the port that start put into a server's Corefile, that of profiles first.
+// secondPort returns the port of the first pprof or prometheus line in a server's Corefile. If both are there, pprof is first.
 func (b *bench) secondPort(name string) (int, error) {
 	text, err := os.ReadFile(b.dir + "/" + name + ".Corefile")
 	if err != nil {
@@ -117,8 +117,8 @@ func (b *bench) secondPort(name string) (int, error) {
 	return strconv.Atoi(string(m[1]))
 }
 
-// startup starts the servers turn about and waits for the first right answer. A NXDOMAIN or empty answer for a name that
-// exists is counted as wrong; none is allowed.
+// startup starts the servers alternately and measures the time until the first right answer. An NXDOMAIN or empty answer for a name that
+// exists counts as wrong; a correct server gives none.
 func startup(ctx context.Context, b *bench) error {
 	times := map[string][]float64{}
 	wrong := map[string]int{}
@@ -149,7 +149,7 @@ func startup(ctx context.Context, b *bench) error {
 	return out.Flush()
 }
 
-// These serve at once, so that what a client sees before the first sync is seen here too.
+// With these configurations, servers answer immediately, so that the measurement sees what a client sees before the first sync.
 const (
 	oursNow = `    clusterset {
         kubeconfig KUBECONFIG
@@ -181,8 +181,7 @@ func (s *server) firstAnswer(ctx context.Context, name string) (wrong int, err e
 	return wrong, fmt.Errorf("%s never answered %s", s.name, name)
 }
 
-// updates changes endpoints a thousand times and reads from the server's own histogram how long it took from the watch
-// event to the answers.
+// updates changes endpoints a thousand times and reads the time from the watch event to the answers from the server's own histogram.
 func updates(ctx context.Context, b *bench) error {
 	s, err := b.start(ctx, "ours", "clusterset.local", "    prometheus 127.0.0.1:PORT\n"+oursBody)
 	if err != nil {

@@ -24,9 +24,9 @@ const namespaces = 100
 
 var serviceImports = schema.GroupVersionResource{Group: mcsv1beta1.GroupName, Version: "v1beta1", Resource: "serviceimports"}
 
-// objects are what the server answers from: ClusterSetIP services svc-N and headless services hl-N of ten endpoints,
-// spread over a hundred namespaces, and one headless service of a hundred endpoints, hl100.ns-0. Each namespace has a Service of the
-// cluster's own, too.
+// objects are what the servers answer from: ClusterSetIP services svc-N and headless services hl-N of ten endpoints, spread over a hundred
+// namespaces, and one headless service of a hundred endpoints, hl100.ns-0. Each namespace also has a Service of the cluster itself, named
+// local.
 type objects struct {
 	services, headless int
 }
@@ -39,7 +39,7 @@ func (o objects) headlessName(i int) string {
 	return fmt.Sprintf("hl-%d.ns-%d.svc.clusterset.local.", i%o.headless, i%o.headless%namespaces)
 }
 
-// local is the name of a Service of the cluster itself.
+// local returns the name of a Service of the cluster itself.
 func (o objects) local(i int) string {
 	return fmt.Sprintf("local.ns-%d.svc.cluster.local.", i%namespaces)
 }

@@ -28,7 +28,7 @@ const (
         multicluster clusterset.local
         startup_timeout 60s
     }`
-	// erratic does next to nothing: what it takes is the server's own work.
+	// erratic does almost nothing, so its cost is that of the CoreDNS server itself.
 	erraticBody = `    erratic {
         drop 0
         truncate 0
@@ -36,7 +36,7 @@ const (
     }`
 )
 
-// process asks whole servers as fast as they answer, and divides the processor time they used by the number of queries.
+// process sends queries to whole servers as fast as they answer, and divides the processor time that they use by the number of queries.
 func process(ctx context.Context, b *bench) error {
 	servers := make([]*server, 0, 3)
 	defer func() {
@@ -45,7 +45,7 @@ func process(ctx context.Context, b *bench) error {
 		}
 	}()
 	for _, s := range []struct{ name, zone, body string }{
-		// The plugin chain; the production part measures the express path.
+		// Here ours runs the plugin chain; the part production measures the express path.
 		{"ours", "clusterset.local", strings.Replace(oursBody, "clusterset {", "clusterset {\n        express off", 1)}, {"in-tree", ".", inTreeBody}, {"erratic", ".", erraticBody},
 	} {
 		srv, err := b.start(ctx, s.name, s.zone, pprofBody+s.body)
@@ -66,7 +66,7 @@ func process(ctx context.Context, b *bench) error {
 	fmt.Fprintln(out, "query\tours µs/q\tin-tree\terratic A\tours/erratic\tours qps\tin-tree qps\tratio\t")
 	for _, q := range b.queries() {
 		if q.name == "headless 100 A" {
-			continue // over 512 bytes: it measures truncation
+			continue // over 512 bytes: it would measure truncation
 		}
 		result, err := b.contest(ctx, q, servers)
 		if err != nil {
@@ -82,7 +82,7 @@ func process(ctx context.Context, b *bench) error {
 	return out.Flush()
 }
 
-// load is what a server did under dnsperf. The waits for each answer, in seconds and ascending, are there if dnsperf was verbose.
+// load is the result of a server under dnsperf. waits are the times until each answer, in seconds and ascending, if dnsperf was verbose.
 type load struct {
 	micros, qps float64
 	waits       []float64
@@ -100,7 +100,7 @@ func waits(text []byte) (all []float64) {
 	return all
 }
 
-// contest gives every server its turn in every round, and returns the medians.
+// contest gives every server a turn in every round, and returns the medians.
 func (b *bench) contest(ctx context.Context, q query, servers []*server) (map[string]load, error) {
 	data, err := b.dnsperfData(q)
 	if err != nil {
@@ -128,7 +128,7 @@ var (
 	qpsRE       = regexp.MustCompile(`Queries per second:\s+([\d.]+)`)
 )
 
-// turn runs dnsperf against one server, on the core that the servers don't have, with further arguments.
+// turn runs dnsperf with further arguments against one server, on the core that the servers don't use.
 func (b *bench) turn(ctx context.Context, s *server, data string, args ...string) (load, error) {
 	if s.asked != "" {
 		data = s.asked
@@ -157,10 +157,10 @@ func (b *bench) turn(ctx context.Context, s *server, data string, args ...string
 	return load{micros: float64((after - before).Microseconds()) / n, qps: q, waits: waits(text)}, nil
 }
 
-// plain is what servers are asked that know no services, or answer whatever they are asked.
+// plain is a query for A. It is the only one for servers that know no services (erratic) or return what they receive (echo).
 func (b *bench) plain() query { return query{"plain A", dns.TypeA, b.objects.service} }
 
-// dnsperfData writes the questions as dnsperf reads them.
+// dnsperfData writes the queries to a file in dnsperf's format and returns its path.
 func (b *bench) dnsperfData(q query) (string, error) {
 	var text strings.Builder
 	for i := range 5000 {
@@ -170,8 +170,8 @@ func (b *bench) dnsperfData(q query) (string, error) {
 	return path, os.WriteFile(path, []byte(text.String()), 0o600)
 }
 
-// profile takes a CPU profile of each server under the load, if the user wants to know where the time goes. It runs apart from the contest,
-// which profiling would slow down.
+// profile takes a CPU profile of each server under the load if -profiles is set. It runs separately from the contest, which profiling would
+// slow down.
 func (b *bench) profile(ctx context.Context, q query, servers []*server) error {
 	if b.profiles == "" {
 		return nil

@@ -12,7 +12,7 @@ import (
 	"github.com/miekg/dns"
 )
 
-// productionBody is what people have in front of and behind the plugin that answers (corefile.example).
+// productionBody is the usual configuration around the plugin that answers (corefile.example).
 const productionBody = `    errors
     prometheus 127.0.0.1:PORT
     shed
@@ -22,15 +22,15 @@ const productionBody = `    errors
     reload
 `
 
-// localBody answers the cluster's own names behind ours, as inTreeBody does with one plugin for both.
+// localBody answers the cluster's own names behind our plugin. In inTreeBody, one plugin answers both.
 const localBody = `
     kubernetes cluster.local {
         kubeconfig KUBECONFIG
         startup_timeout 60s
     }`
 
-// production asks servers with the Corefile that people run: ours with and without the express path, and the in-tree plugin. The echo says what
-// packets cost, erratic what CoreDNS does.
+// production measures servers with the usual Corefile: ours with and without the express path, and the in-tree plugin. The echo shows the
+// cost of the packets, erratic that of CoreDNS.
 func production(ctx context.Context, b *bench) error {
 	servers, err := b.startProduction(ctx)
 	defer func() {
@@ -86,7 +86,7 @@ func (b *bench) startProduction(ctx context.Context) (servers []*server, err err
 	return append(servers, e), e.await(ctx, b.objects.service(0))
 }
 
-// mixed is half cluster.local.
+// mixed asks for names in cluster.local and clusterset.local by turns.
 func (b *bench) mixed() query {
 	return query{"mixed A", dns.TypeA, func(i int) string {
 		if i%2 == 0 {
@@ -96,13 +96,13 @@ func (b *bench) mixed() query {
 	}}
 }
 
-// flood asks as fast as the servers answer, and returns the queries for A per second that the in-tree plugin answers.
+// flood sends queries as fast as the servers answer, and returns how many A queries per second the in-tree plugin answers.
 func (b *bench) flood(ctx context.Context, servers []*server) (inTreeA float64, err error) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintln(out, "flooded\techo µs/q\texpress\texpress off\tin-tree\terratic A\texpress/echo\toff/express\tin-tree/express\techo qps\texpress\toff\tin-tree\texpress/in-tree\t")
 	for _, q := range append(b.queries(), b.mixed()) {
 		if q.name == "headless 100 A" {
-			continue // over 512 bytes: it measures truncation
+			continue // over 512 bytes: it would measure truncation
 		}
 		r, err := b.contest(ctx, q, servers)
 		if err != nil {
@@ -122,7 +122,7 @@ func (b *bench) flood(ctx context.Context, servers []*server) (inTreeA float64, 
 	return inTreeA, out.Flush()
 }
 
-// steady asks for A at a fixed rate, which all of them can bear.
+// steady sends A queries at a fixed rate that all servers can sustain.
 func (b *bench) steady(ctx context.Context, servers []*server, rate float64) error {
 	data, err := b.dnsperfData(b.plain())
 	if err != nil {
@@ -153,7 +153,7 @@ func (b *bench) steady(ctx context.Context, servers []*server, rate float64) err
 	return out.Flush()
 }
 
-// bystanders compares what queries for cluster.local cost with the express path and without, in pairs of turns.
+// bystanders compares the cost of queries for cluster.local with and without the express path, in pairs of turns.
 func (b *bench) bystanders(ctx context.Context, servers []*server) error {
 	data, err := b.dnsperfData(query{"cluster.local A", dns.TypeA, b.objects.local})
 	if err != nil {
@@ -179,7 +179,7 @@ func (b *bench) bystanders(ctx context.Context, servers []*server) error {
 	return nil
 }
 
-// interval returns the mean of values, and how far from it their true mean is at most with a confidence of 95 %.
+// interval returns the mean of values, and half the width of the 95 % confidence interval of their true mean.
 func interval(values []float64) (mean, spread float64) {
 	n := float64(len(values))
 	for _, v := range values {

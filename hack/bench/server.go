@@ -17,17 +17,17 @@ import (
 	"github.com/clusterset/clusterset/test/poll"
 )
 
-// server is a running coredns, pinned to the first core so that its load generator has the other.
+// server is a running coredns, pinned to the first core. Its load generator has the second.
 type server struct {
 	name string
 	addr string
 	cmd  *exec.Cmd
-	// asked is the file of questions that it is asked whatever the others are, or empty.
+	// asked is the file of queries for this server alone, or empty if it gets the same queries as the others.
 	asked string
 }
 
-// start runs coredns with one server block, whose body may hold KUBECONFIG and, for further ports, PORT and PROFILES. A
-// server whose name begins with ours is our binary, every other the stock one.
+// start runs coredns with one server block. Its body may contain the placeholders KUBECONFIG and, for further ports, PORT and PROFILES. A
+// server whose name begins with "ours" runs our binary, every other server the stock one.
 func (b *bench) start(ctx context.Context, name, zone, body string) (*server, error) {
 	ports, err := freeport.Several(3)
 	if err != nil {
@@ -65,12 +65,12 @@ func (s *server) ask(name string, qtype uint16) (*dns.Msg, error) {
 	return r, err
 }
 
-// await asks until the server answers a name.
+// await polls until the server answers a name. Any reply of the echo counts.
 func (s *server) await(ctx context.Context, name string) error {
 	return s.until(ctx, name, func(r *dns.Msg) bool { return len(r.Answer) > 0 || s.name == "echo" })
 }
 
-// awaitSync asks until the server knows that a name doesn't exist.
+// awaitSync polls until the server returns NXDOMAIN for a name that doesn't exist, which it does once it has synced.
 func (s *server) awaitSync(ctx context.Context) error {
 	return s.until(ctx, "nope.ns-0.svc.clusterset.local.", func(r *dns.Msg) bool { return r.Rcode == dns.RcodeNameError })
 }

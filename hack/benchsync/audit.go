@@ -12,14 +12,15 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// agentHere is who an agent is in its own cluster. On the hub it is the account that join made. hubProcess is who the hub process is.
+// agentHere is the user of an agent in its own cluster; on the hub that is the service account made by join (agentOnHub). hubProcess is the
+// user of the hub process.
 const agentHere, hubProcess = "clusterset-member", "clusterset-hub"
 
 func agentOnHub(cluster string) string {
 	return "system:serviceaccount:" + api.MemberNamespace(cluster) + ":" + api.MemberServiceAccount
 }
 
-// auditPolicy records what agents and the hub process write and watch. The API server writes each line before it answers.
+// auditPolicy records the writes and watches of agents and of the hub process. The API server writes each line before it answers.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
@@ -35,7 +36,7 @@ rules:
 - level: None
 `
 
-// auditLog is an API server's log of who did what.
+// auditLog is the audit log of an API server.
 type auditLog struct{ path string }
 
 type auditEvent struct {
@@ -53,7 +54,7 @@ type auditEvent struct {
 	} `json:"objectRef"`
 }
 
-// size is where the log ends now.
+// size returns the current length of the log, from which the methods below can read on.
 func (a *auditLog) size() int64 {
 	info, err := os.Stat(a.path)
 	if err != nil {
@@ -62,7 +63,7 @@ func (a *auditLog) size() int64 {
 	return info.Size()
 }
 
-// since reads a user's events after a place in the log.
+// since returns a user's events after an offset in the log.
 func (a *auditLog) since(from int64, user string) ([]auditEvent, error) {
 	f, err := os.Open(a.path)
 	if err != nil {
@@ -78,7 +79,7 @@ func (a *auditLog) since(from int64, user string) ([]auditEvent, error) {
 	for lines.Scan() {
 		var e auditEvent
 		if json.Unmarshal(lines.Bytes(), &e) != nil {
-			break // half a line: it is being written
+			break // an incomplete line, which is still being written
 		}
 		if e.User.Username == user {
 			all = append(all, e)
@@ -87,7 +88,7 @@ func (a *auditLog) since(from int64, user string) ([]auditEvent, error) {
 	return all, lines.Err()
 }
 
-// writes counts what a user wrote since, by verb and resource, heartbeats apart.
+// writes counts a user's writes after an offset, by verb and resource. Heartbeats are counted separately.
 func (a *auditLog) writes(from int64, user string) (n, heartbeats int, what string, err error) {
 	events, err := a.since(from, user)
 	counts := map[string]int{}
@@ -108,7 +109,7 @@ func (a *auditLog) writes(from int64, user string) (n, heartbeats int, what stri
 	return n, heartbeats, strings.Join(words, ", "), err
 }
 
-// watches returns how many watches a user opened since, and which of them are open still.
+// watches returns how many watches a user opened after an offset, and the resources of those that are still open.
 func (a *auditLog) watches(from int64, user string) (opened int, open []string, err error) {
 	events, err := a.since(from, user)
 	resources := map[string]string{}

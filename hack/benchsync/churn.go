@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// churn changes slices of headless services at a rate, one endpoint of each, and adds how long each change took until near's
-// CoreDNS answered it, and what it cost. A slice isn't changed again before it is answered.
+// churn changes slices of headless services at a fixed rate, one endpoint per change. It adds rows for how long each change took until
+// near's CoreDNS answered it, and for the cost. A slice isn't changed again before its last change is answered.
 func (b *bench) churn(ctx context.Context, w *world) error {
 	b.say("changing %d endpoints a second for %s", w.rate, w.time)
 	ctx, cancel := context.WithTimeout(ctx, w.time+b.limit)
@@ -58,7 +58,7 @@ func (b *bench) churn(ctx context.Context, w *world) error {
 	return nil
 }
 
-// roll gives all endpoints of many services other addresses at once.
+// roll replaces the addresses of all endpoints of many services at once.
 func (b *bench) roll(ctx context.Context, w *world) error {
 	rolled := w.headless[:min(w.rolled, len(w.headless))]
 	b.say("rolling %d services", len(rolled))
@@ -83,8 +83,8 @@ func (b *bench) roll(ctx context.Context, w *world) error {
 	return nil
 }
 
-// change replaces endpoints and waits until their names lead to the new addresses. It asks the less often the longer that takes:
-// hundreds that wait must not take the processor from what they wait for.
+// change replaces endpoints and waits until their names resolve to the new addresses. The longer that takes, the less often it asks:
+// hundreds of waiting queries must not take processor time from the processes they wait for.
 func (b *bench) change(ctx context.Context, w *world, e *exportedSlice, all bool) (time.Duration, error) {
 	began := time.Now()
 	changed, err := w.replace(ctx, e, all)
@@ -107,7 +107,7 @@ func (b *bench) change(ctx context.Context, w *world, e *exportedSlice, all bool
 	return time.Since(began), nil
 }
 
-// usage is the processor time that processes have used.
+// usage is the processor time of near's agent and CoreDNS, and of the API servers and etcds of near and the hub.
 type usage struct{ agent, dns, near, hub time.Duration }
 
 func (b *bench) usage() usage {
@@ -126,7 +126,7 @@ func (u usage) per(n int) usage {
 	return usage{u.agent / d, u.dns / d, u.near / d, u.hub / d}
 }
 
-// String has microseconds where it is about a single change.
+// String rounds to 10 µs, the precision for a single change, or to 10 ms if the agent has used more than a second.
 func (u usage) String() string {
 	to := 10 * time.Microsecond
 	if u.agent > time.Second {

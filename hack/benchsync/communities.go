@@ -18,7 +18,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 )
 
-// communities measures what communities cost the hub and a member. The other clusters are simulated: they write their records and
+// communities measures the cost of communities for the hub and for a member. The other clusters are simulated: they write their records and
 // heartbeats with an agent's calls, and watch the hub with an agent's transport and rights.
 func (b *bench) communities(ctx context.Context) error {
 	w := newWorld(b.sizes, b.hub.Client)
@@ -31,7 +31,7 @@ func (b *bench) communities(ctx context.Context) error {
 	}
 	for _, size := range w.sizes.communities {
 		b.say("clusters in communities of %d (0: in none)", size)
-		// New processes, so that their memory can be compared.
+		// Restart the processes, so that their memory can be compared.
 		b.hub.Plane.StopAPIServer()
 		if err := b.hub.Plane.StartAPIServer(ctx); err != nil {
 			return err
@@ -51,17 +51,17 @@ func (b *bench) communities(ctx context.Context) error {
 	return nil
 }
 
-// community is one run. The i'th cluster is in the community i/size. The first is near.
+// community is one run. The i'th cluster is in the community i/size. Cluster 0 is near.
 type community struct {
 	*bench
 	world       *world
-	on          bool // MemberClusters name communities
+	on          bool // whether MemberClusters name communities
 	size        int
 	what        string
-	got, played traffic // what near's agent received, and what all simulated clusters did
+	got, played traffic // by near's agent, and by all simulated clusters together
 }
 
-// name returns the i'th cluster's.
+// name returns the i'th cluster's name.
 func (c *community) name(i int) string {
 	if i == 0 {
 		return c.near.Name
@@ -120,7 +120,7 @@ func (c *community) measure(ctx context.Context) error {
 	return c.takeOut(ctx)
 }
 
-// put puts a cluster into communities.
+// put sets the communities of a cluster.
 func (c *community) put(ctx context.Context, cluster string, communities ...string) error {
 	return retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -132,7 +132,7 @@ func (c *community) put(ctx context.Context, cluster string, communities ...stri
 	})
 }
 
-// setUp removes all clusters from their communities, and then puts them into those of this run.
+// setUp removes all clusters from their communities, and then puts each into its community of this run.
 func (c *community) setUp(ctx context.Context) error {
 	for i := range c.world.clusters {
 		if err := c.put(ctx, c.name(i)); err != nil {
@@ -163,7 +163,7 @@ func (c *community) setUp(ctx context.Context) error {
 	return err
 }
 
-// bindings returns the RoleBindings of communities and their size in protobuf, as in etcd.
+// bindings returns the RoleBindings made for communities, and their total size in protobuf, the format in etcd.
 func (c *community) bindings(ctx context.Context) (ours []rbacv1.RoleBinding, stored int, err error) {
 	var list rbacv1.RoleBindingList
 	if err := c.hub.Client.List(ctx, &list); err != nil {
@@ -177,8 +177,8 @@ func (c *community) bindings(ctx context.Context) (ours []rbacv1.RoleBinding, st
 	return ours, stored, nil
 }
 
-// enforced reports whether there are that many RoleBindings, with that many subjects in all, and as many MemberClusters with the
-// condition.
+// enforced reports whether the hub has that many RoleBindings for communities, with that many subjects in total, and as many MemberClusters
+// with the condition CommunitiesEnforced.
 func (c *community) enforced(ctx context.Context, bindings, subjects int) (bool, error) {
 	list, _, err := c.bindings(ctx)
 	if err != nil {
@@ -200,7 +200,7 @@ func (c *community) enforced(ctx context.Context, bindings, subjects int) (bool,
 	return len(list) == bindings && subjects == 0 && said == bindings, nil
 }
 
-// play opens the watches of all clusters but near, and returns when they have received all records.
+// play opens the watches of all simulated clusters, and returns when they have received all records.
 func (c *community) play(ctx context.Context) error {
 	open, events := 0, 0
 	for i := 1; i < c.world.clusters; i++ {
@@ -233,7 +233,7 @@ func (c *community) play(ctx context.Context) error {
 	return nil
 }
 
-// watches is how many watches a member should have on the hub.
+// watches returns how many watches a member should have on the hub.
 func (c *community) watches() int {
 	if !c.on {
 		return 3
@@ -241,7 +241,7 @@ func (c *community) watches() int {
 	return 1 + 2*c.size
 }
 
-// first makes near's agent import into an empty cluster.
+// first deletes what near has imported and measures how its agent imports everything.
 func (c *community) first(ctx context.Context) error {
 	for _, o := range []client.Object{&mcsv1beta1.ServiceImport{}, &discoveryv1.EndpointSlice{}, &fabedgev1alpha1.GlobalService{}, &corev1.Service{}} {
 		if err := c.near.Client.DeleteAllOf(ctx, o, client.InNamespace(namespace)); err != nil {
@@ -262,8 +262,8 @@ func (c *community) first(ctx context.Context) error {
 	return nil
 }
 
-// change changes a slice of the i'th cluster, one endpoint at a time. readers of the simulated clusters must receive every change, near
-// as many as wanted.
+// change changes a slice of the i'th cluster, one endpoint at a time. Every change must reach that many readers among the simulated
+// clusters. Near must receive want events in total.
 func (c *community) change(ctx context.Context, i, readers, want int) error {
 	e := c.world.slices[i-1]
 	got, played, used := c.got.now(), c.played.now(), c.usage()
@@ -291,7 +291,7 @@ func (c *community) change(ctx context.Context, i, readers, want int) error {
 	return nil
 }
 
-// takeOut moves a peer of near into its own community.
+// takeOut moves a peer of near into a community of its own.
 func (c *community) takeOut(ctx context.Context) error {
 	from, got, used, began := c.hub.audit.size(), c.got.now(), cpuOf(c.hub.Process.PID()), time.Now()
 	if err := c.put(ctx, c.name(1), "alone"); err != nil {

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// cpuOf returns the processor time that a process has used. On a busy machine it says more than the clock does. It is 0
-// where there is no /proc.
+// cpuOf returns the processor time that a process has used, or 0 if there is no /proc. On a busy machine it tells more than elapsed time
+// does.
 func cpuOf(pid int) time.Duration {
 	_, used := stat(fmt.Sprintf("/proc/%d/stat", pid))
 	return used
 }
 
-// cpuOfAll returns the processor time that all our children that run have used: API servers, etcds, and who calls them.
+// cpuOfAll returns the processor time of all our running child processes: API servers, etcds, and their clients.
 func cpuOfAll() time.Duration {
 	var sum time.Duration
 	for _, used := range children() {
@@ -25,7 +25,7 @@ func cpuOfAll() time.Duration {
 	return sum
 }
 
-// children returns the processor time of each of our children, by its number.
+// children returns the processor time of each of our child processes, by process ID.
 func children() map[int]time.Duration {
 	all := map[int]time.Duration{}
 	paths, _ := filepath.Glob("/proc/[0-9]*/stat")
@@ -38,7 +38,7 @@ func children() map[int]time.Duration {
 	return all
 }
 
-// servers returns what a cluster's API server and etcd have used, and hold.
+// servers returns the processor time and the resident memory, in MiB, of a cluster's API server and etcd.
 func (b *bench) servers(cluster string) (used time.Duration, resident int) {
 	for pid, of := range children() {
 		command, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
@@ -52,7 +52,7 @@ func (b *bench) servers(cluster string) (used time.Duration, resident int) {
 	return used, resident
 }
 
-// memoryOf returns how much of a process is in memory and how much ever was, in MiB (VmRSS and VmHWM in proc_pid_status(5)).
+// memoryOf returns the current and the peak resident memory of a process, in MiB (VmRSS and VmHWM in proc_pid_status(5)).
 func memoryOf(pid int) (is, peak int) {
 	content, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	for line := range strings.Lines(string(content)) {
@@ -69,11 +69,11 @@ func memoryOf(pid int) (is, peak int) {
 	return is, peak
 }
 
-// stat reads a process's parent and used processor time (proc_pid_stat(5)).
+// stat returns the parent of a process and the processor time that it has used (proc_pid_stat(5)).
 func stat(path string) (parent int, used time.Duration) {
 	content, err := os.ReadFile(path)
 	if err != nil {
-		return 0, 0 // it has ended
+		return 0, 0 // the process has ended
 	}
 	_, rest, _ := strings.Cut(string(content), ") ")
 	fields := strings.Fields(rest)
@@ -86,7 +86,7 @@ func stat(path string) (parent int, used time.Duration) {
 	return parent, time.Duration(user+system) * 10 * time.Millisecond // USER_HZ is 100 on Linux
 }
 
-// loadAverage is how many processes wanted a processor during the last minute, or "" if that is unknown.
+// loadAverage returns the load average of the last minute, or "" if that is unknown.
 func loadAverage() string {
 	content, _ := os.ReadFile("/proc/loadavg")
 	last, _, _ := strings.Cut(string(content), " ")

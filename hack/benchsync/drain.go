@@ -19,9 +19,11 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// drains times how soon an operator's word about a cluster is behind near's ClusterSetIPs and behind every member's, and counts what
-// events cost in writes in near. West and east, which are equally far from near and far, export the same services; south and east one
-// more. West, east and south are records on the hub: the members that import are near, and then far too.
+// drains measures how soon a change that an operator makes to a MemberCluster reaches the ClusterSetIPs of near and of every member, and
+// counts the writes that other events cause in near.
+//
+// West and east export the same services and are equally far from near and far. South and east export one more service. West, east and
+// south are only records on the hub. The members that import are near and, at the end, far too.
 func (b *bench) drains(ctx context.Context) error {
 	if err := b.fillForDrains(ctx); err != nil {
 		return err
@@ -67,7 +69,7 @@ func (b *bench) drains(ctx context.Context) error {
 	return b.drainsEverywhere(ctx)
 }
 
-// drainsOfOne drains and undrains the cluster of one service repeatedly.
+// drainsOfOne repeatedly drains and undrains south, the cluster that exports one service.
 func (b *bench) drainsOfOne(ctx context.Context, what string, members ...*member) error {
 	var one []time.Duration
 	for i := range b.changes / 10 * 2 {
@@ -83,7 +85,7 @@ func (b *bench) drainsOfOne(ctx context.Context, what string, members ...*member
 	return nil
 }
 
-// drainsEverywhere measures it once more, until the last of all members follows.
+// drainsEverywhere makes far import too, and repeats the measurements until the last member follows.
 func (b *bench) drainsEverywhere(ctx context.Context) error {
 	b.say("the same until every member follows: far imports too")
 	b.far.AgentFlags = nil
@@ -110,7 +112,7 @@ func (b *bench) drainsEverywhere(ctx context.Context) error {
 	return nil
 }
 
-// drainOf does it, with a row for the time and one for the cost.
+// drainOf drains or undrains a cluster, and adds a row for the time and one for the cost.
 func (b *bench) drainOf(ctx context.Context, cluster string, drain bool, what string, services int) error {
 	word := "drain"
 	if !drain {
@@ -138,7 +140,7 @@ func (b *bench) drainOf(ctx context.Context, cluster string, drain bool, what st
 	return nil
 }
 
-// fillForDrains joins west, east and south, writes what their exporters would have, and gives near a node in its zone.
+// fillForDrains joins west, east and south, writes the records that their exporters would write, and gives near a node in its zone.
 func (b *bench) fillForDrains(ctx context.Context) error {
 	b.say("filling the hub with %d services of both west and east, and one of south", b.drained)
 	if err := b.join(ctx, "west", "east", "south"); err != nil {
@@ -172,7 +174,7 @@ func (b *bench) fillForDrains(ctx context.Context) error {
 	return b.importedForDrains(ctx, b.near)
 }
 
-// importedForDrains waits until a member has the services.
+// importedForDrains waits until a member has imported the services.
 func (b *bench) importedForDrains(ctx context.Context, of *member) error {
 	return b.await(ctx, of.Agent, "they are imported", func() (bool, error) {
 		m, err := of.scrape(ctx)
@@ -185,8 +187,8 @@ func (b *bench) addNode(ctx context.Context, to *member) error {
 	return to.Client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: to.Name + "-1", Labels: map[string]string{corev1.LabelTopologyZone: to.Zone}}})
 }
 
-// drainSteers drains a cluster, or undrains it, and returns for each service how long it took until kube-proxies in the zones of all
-// these members would use the cluster's endpoints no more, or again, by the rules that they go by (docs/kube-proxy.md).
+// drainSteers drains or undrains a cluster. For each service it returns how long it took until the kube-proxies in the zones of all these
+// members would stop using the cluster's endpoints, or use them again, by kube-proxy's rules (docs/kube-proxy.md).
 func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, services int, members ...*member) ([]time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
@@ -226,7 +228,8 @@ func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, ser
 	return all, nil
 }
 
-// steered watches a member, and returns what waits until each service has followed, and says how long after it began.
+// steered watches a member's EndpointSlices. The function that it returns waits until each service has followed, and returns for each how
+// long after began that was.
 func (m *member) steered(ctx context.Context, cluster string, drain bool, services int) (func(began time.Time) (map[string]time.Duration, error), error) {
 	watching, err := client.NewWithWatch(m.Plane.Config(), client.Options{Scheme: m.Client.Scheme()})
 	if err != nil {
@@ -280,7 +283,8 @@ func (m *member) steered(ctx context.Context, cluster string, drain bool, servic
 	}, nil
 }
 
-// used returns the clusters whose endpoints a kube-proxy in the zone chooses among. All are ready, with one port and family.
+// used returns the clusters whose endpoints a kube-proxy in the zone chooses from. It assumes that all endpoints are ready and have the
+// same port and IP family.
 func used(of map[string]discoveryv1.EndpointSlice, zone string) (clusters []string) {
 	var all, hinted []string
 	every := true
@@ -314,7 +318,7 @@ func memberCluster(name string) *clustersetv1alpha1.MemberCluster {
 
 func merge(patch string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(patch)) }
 
-// nodeHeartbeats does to a node's status what its kubelet does.
+// nodeHeartbeats updates the status of a node a hundred times, as its kubelet would.
 func (b *bench) nodeHeartbeats(ctx context.Context) error {
 	for i := range 100 {
 		node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "near-1"}}
@@ -326,7 +330,7 @@ func (b *bench) nodeHeartbeats(ctx context.Context) error {
 	return nil
 }
 
-// settled waits until near's agent has done all work, whatever that came to: its mirror of MemberClusters has the hub's specs.
+// settled waits until near's agent is idle and its copies of the MemberClusters have the hub's specs and phases.
 func (b *bench) settled(ctx context.Context) error {
 	return b.await(ctx, b.near.Agent, "it has nothing left to do", func() (bool, error) {
 		var there, here clustersetv1alpha1.MemberClusterList

@@ -12,22 +12,22 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// namespace is where all exported services lie.
+// namespace is the namespace of all exported services.
 const namespace = "bench"
 
-// hub is the hub, whose API server keeps an audit log of what agents do.
+// hub is the hub. Its API server keeps an audit log.
 type hub struct {
 	*fleet.Hub
 	audit auditLog
 }
 
-// member is a cluster whose API server does so too.
+// member is a member cluster. Its API server keeps an audit log, too.
 type member struct {
 	*fleet.Member
 	audit auditLog
 
-	started time.Time     // its agent
-	others  time.Duration // processor time that our other children had used by then
+	started time.Time     // when its agent started
+	others  time.Duration // processor time that all our child processes had used by then
 }
 
 func (b *bench) newMember(name string) *member {
@@ -38,8 +38,9 @@ func (b *bench) auditLog(name string) auditLog {
 	return auditLog{path: filepath.Join(b.dir, name+"-audit.log")}
 }
 
-// describe describes the programs to launch, with or without far. Far's agent only exports: if it imported like near's, it would take
-// processor time from what is measured. It withdraws un-exported services at once: hundreds within seconds would look like a mistake.
+// describe describes the programs to launch, with or without far. Far's agent only exports, because importing as near's agent does would
+// take processor time from what is measured. It withdraws un-exported services at once (--hold-withdrawals 0); otherwise it would hold
+// hundreds of withdrawals within seconds as a likely mistake.
 func (b *bench) describe(far bool) {
 	b.hub = &hub{Hub: fleet.NewHub(b.dir, b.bin), audit: b.auditLog("hub")}
 	b.near = b.newMember("near")
@@ -51,7 +52,7 @@ func (b *bench) describe(far bool) {
 	}
 }
 
-// launch starts the hub and the members with their processes, and joins these.
+// launch starts the hub, the members and their processes, and joins the members.
 func (b *bench) launch(ctx context.Context) error {
 	policy := filepath.Join(b.dir, "audit-policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -112,7 +113,7 @@ func (b *bench) stop() {
 	b.hub.Stop()
 }
 
-// restartAgent kills a member's agent and starts it.
+// restartAgent kills a member's agent and starts it again.
 func (m *member) restartAgent(ctx context.Context) error {
 	m.Agent.Kill()
 	m.started, m.others = time.Now(), cpuOfAll()
@@ -127,7 +128,7 @@ func (b *bench) synced(ctx context.Context, m *member) error {
 	})
 }
 
-// idle says whether no work is queued or under way.
+// idle reports whether no work is queued or under way.
 func idle(m samples) bool {
 	return m.sum("workqueue_depth") == 0 && m.sum("controller_runtime_active_workers") == 0
 }

@@ -20,8 +20,7 @@ func (b *bench) latencyAlone(ctx context.Context) error {
 	return b.latency(ctx, "alone", "")
 }
 
-// latency measures changes in far from the call that makes them to the first right answer in near. prefix distinguishes the names of two
-// rounds.
+// latency measures changes in far, from the API call to the first right answer in near. prefix distinguishes the names of two rounds.
 func (b *bench) latency(ctx context.Context, prefix, how string) error {
 	b.say("timing %d exports, changes and un-exports%s", b.changes, how)
 	var global, clusterset, changed, gone []time.Duration
@@ -95,7 +94,8 @@ func (b *bench) latency(ctx context.Context, prefix, how string) error {
 
 func isAddress(answer string) bool { return strings.HasPrefix(answer, "10.") }
 
-// isVIP says whether the answer is one of near's addresses. Before it has one, clusterset.local answers far's.
+// isVIP reports whether the answer is one of near's ClusterSetIPs. Until near has allocated one, clusterset.local is answered with far's
+// address.
 func isVIP(answer string) bool { return strings.HasPrefix(answer, "10.97.") }
 
 func (b *bench) makeService(ctx context.Context, name string, spec corev1.ServiceSpec, address string) error {
@@ -106,7 +106,7 @@ func (b *bench) makeService(ctx context.Context, name string, spec corev1.Servic
 	return b.far.Client.Create(ctx, slice(name, address))
 }
 
-// slice is a hand-made EndpointSlice of a Service.
+// slice returns an EndpointSlice of a Service, as if made by hand.
 func slice(service, address string) *discoveryv1.EndpointSlice {
 	port, number := "http", int32(8080)
 	return &discoveryv1.EndpointSlice{
@@ -117,10 +117,10 @@ func slice(service, address string) *discoveryv1.EndpointSlice {
 	}
 }
 
-// resolve digs until each name's answer is right, and returns how long that took for each.
+// resolve queries near's CoreDNS until the answer for each name is right, and returns how long that took for each.
 func (b *bench) resolve(ctx context.Context, began time.Time, right map[string]func(string) bool) (map[string]time.Duration, error) {
 	took := map[string]time.Duration{}
-	tick := time.NewTicker(time.Millisecond) // else we took the processor from those we wait for
+	tick := time.NewTicker(time.Millisecond) // a busy loop would take processor time from the processes we wait for
 	defer tick.Stop()
 	for {
 		for name, ok := range right {

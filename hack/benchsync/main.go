@@ -1,9 +1,9 @@
-// Command benchsync measures the control plane, on real API servers and with real processes, and prints one table: how soon an export is
-// answered in another cluster, how long an agent takes to import what a large hub has, how soon a drain reaches ClusterSetIPs, what the
-// agent writes when nothing has changed, and how many watches it opens on the hub.
+// Command benchsync measures the control plane with real API servers and real processes, and prints one table: how soon another cluster
+// answers an export, how long an agent takes to import the contents of a large hub, how soon a drain reaches ClusterSetIPs, what the agent
+// writes when nothing has changed, and how many watches it opens on the hub.
 //
-// The clusters are near, whose agent and CoreDNS are measured, far, which exports, and any number of others, which exist only as records on
-// the hub: near can't tell the difference. Writes and watches are counted by the API servers' audit logs, which record the account of each
+// The agent and CoreDNS of the cluster near are measured. The cluster far exports. Any number of other clusters exist only as records on
+// the hub; near can't tell the difference. Writes and watches are counted in the API servers' audit logs, which record the account of each
 // request.
 //
 //	go run ./hack/benchsync
@@ -44,16 +44,16 @@ type bench struct {
 	limit            time.Duration
 	hub              *hub
 	near, far        *member
-	members          []*member // these, as far as the parts need them
-	sizes            sizes     // of a part that has the hub for itself
+	members          []*member // near and, if the parts need it, far
+	sizes            sizes     // for a part that needs its own hub
 	table            *tabwriter.Writer
 }
 
-// part is something to measure.
+// part is a group of measurements.
 type part struct {
 	name  string
 	run   func(*bench, context.Context) error
-	sizes *sizes // unless the environment says otherwise; nil if there is no world
+	sizes *sizes // defaults, which the environment overrides; nil if the part has no world
 }
 
 var parts = []part{
@@ -63,7 +63,7 @@ var parts = []part{
 	{"drain", (*bench).drains, nil},
 }
 
-// These run only if they are named: each needs its own hub, and takes long.
+// These parts run only if they are named, because each needs its own hub and takes long.
 var (
 	scale = part{"scale", (*bench).scale, &sizes{
 		clusters: 250, services: 100, endpoints: 10, sharing: 10, rate: 50, time: 5 * time.Minute, rolled: 500, idle: time.Minute,
@@ -132,7 +132,7 @@ func run(ctx context.Context) error {
 	return b.measure(ctx, chosen, os.Stdout)
 }
 
-// measure launches what the parts need, runs them, and writes the table of the results, even if a part failed. It writes the table at the
+// measure launches what the parts need, runs them, and writes the table of the results, even if a part fails. It writes the table at the
 // end, because errors in between would break it up.
 func (b *bench) measure(ctx context.Context, chosen []part, out io.Writer) error {
 	var text strings.Builder
@@ -165,12 +165,12 @@ func (b *bench) row(cells ...any) {
 	fmt.Fprintln(b.table)
 }
 
-// say prints progress, apart from the table.
+// say prints progress to standard error, apart from the table.
 func (b *bench) say(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, "benchsync: "+format+"\n", args...)
 }
 
-// build compiles the binaries that weren't given.
+// build compiles the binaries that the flags don't name.
 func (b *bench) build(ctx context.Context) error {
 	given := b.bin
 	if given.Clusterset == "" || given.CoreDNS == "" {

@@ -11,10 +11,10 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// pollEvery is as long as the figures allow: frequent requests for its metrics would cost an agent more than its work.
+// pollEvery is as long as the precision of the figures allows: frequent requests for its metrics would cost an agent more than its work.
 const pollEvery = 250 * time.Millisecond
 
-// await polls until ok returns true. It gives up when the program ends.
+// await polls until ok returns true. It gives up after the limit, or when the program ends.
 func (b *bench) await(ctx context.Context, p *fleet.Program, what string, ok func() (bool, error)) error {
 	ctx, cancel := context.WithTimeout(ctx, b.limit)
 	defer cancel()
@@ -46,7 +46,7 @@ func (m *member) scrape(ctx context.Context) (samples, error) {
 // samples are metrics in Prometheus's text format.
 type samples []string
 
-// sum adds up the series of a name that have all the labels, each as name="value".
+// sum adds up the series of a metric that have all the labels, each given as name="value".
 func (s samples) sum(name string, labels ...string) (sum float64) {
 series:
 	for _, line := range s {

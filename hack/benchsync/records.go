@@ -19,11 +19,11 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// others are the clusters besides near and far.
+// others returns the number of clusters besides near and far.
 func (b *bench) others() int { return b.clusters - 2 }
 
-// fill joins the other clusters and writes what their exporters would have written: services, every second one headless,
-// each with its share of the slices.
+// fill joins the other clusters and writes the records that their exporters would write: services, every second one headless, each with its
+// share of the slices.
 func (b *bench) fill(ctx context.Context) error {
 	b.say("filling the hub with %d services and %d slices of %d endpoints, of %d clusters", b.services, b.slices, b.endpointsPer, b.others())
 	var clusters []string
@@ -44,7 +44,7 @@ func (b *bench) fill(ctx context.Context) error {
 	return group.Wait()
 }
 
-// join makes clusters without an API server members. Each has its own zone.
+// join makes members of clusters that have no API server. Each has its own zone.
 func (b *bench) join(ctx context.Context, clusters ...string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -57,7 +57,7 @@ func (b *bench) join(ctx context.Context, clusters ...string) error {
 	return group.Wait()
 }
 
-// changeAll gives every slice other endpoints.
+// changeAll replaces the endpoints of every slice.
 func (b *bench) changeAll(ctx context.Context) error {
 	b.say("changing every slice on the hub")
 	group, ctx := errgroup.WithContext(ctx)
@@ -74,7 +74,7 @@ func other(i int) string { return fmt.Sprintf("other-%d", i) }
 
 func serviceName(i int) string { return fmt.Sprintf("svc-%d", i) }
 
-// recordsOf are the records of a cluster's service of one endpoint.
+// recordsOf returns the records of a cluster's service with one endpoint.
 func recordsOf(cluster, service, ip, endpoint string) []client.Object {
 	return []client.Object{
 		serviceRecord(cluster, service, time.Unix(1, 0), ip),
@@ -82,7 +82,7 @@ func recordsOf(cluster, service, ip, endpoint string) []client.Object {
 	}
 }
 
-// serviceRecord is the record of a cluster's service, which is headless without an IP.
+// serviceRecord returns the record of a cluster's service, which is headless if it has no IP.
 func serviceRecord(cluster, service string, at time.Time, ips ...string) *clustersetv1alpha1.ExportedService {
 	s := &clustersetv1alpha1.ExportedService{
 		ObjectMeta: record.Meta(cluster, keyOf(service), api.ExportedServiceName(namespace, service)),
@@ -98,7 +98,7 @@ func serviceRecord(cluster, service string, at time.Time, ips ...string) *cluste
 	return s
 }
 
-// endpointsRecord is the record that a cluster's exporter makes of a slice of up to a hundred endpoints.
+// endpointsRecord returns the record that a cluster's exporter makes of a slice of up to a hundred endpoints.
 func endpointsRecord(cluster, service, slice string, endpoints []discoveryv1.Endpoint) *clustersetv1alpha1.ExportedEndpoints {
 	name, number, protocol := "http", int32(8080), corev1.ProtocolTCP
 	records := record.Endpoints(cluster, keyOf(service), discoveryv1.EndpointSlice{
@@ -114,7 +114,7 @@ func keyOf(service string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: service}
 }
 
-// exportedService returns the record of the i'th service, whose cluster is one of the others.
+// exportedService returns the record of the i'th service, which belongs to one of the other clusters.
 func (b *bench) exportedService(i int) *clustersetv1alpha1.ExportedService {
 	var ips []string
 	if i%2 == 0 {
@@ -123,7 +123,7 @@ func (b *bench) exportedService(i int) *clustersetv1alpha1.ExportedService {
 	return serviceRecord(other(i%b.others()), serviceName(i), time.Now(), ips...)
 }
 
-// exportedEndpoints is the i'th slice in its version'th state.
+// exportedEndpoints returns the record of the i'th slice. Its addresses depend on the version.
 func (b *bench) exportedEndpoints(i, version int) *clustersetv1alpha1.ExportedEndpoints {
 	var endpoints []discoveryv1.Endpoint
 	for n := range b.endpointsPer {

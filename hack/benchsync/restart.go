@@ -13,8 +13,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// restarts fills the hub and times near's agent: when it takes in everything for the first time, when nothing has changed,
-// and when everything has. Then changes are timed again, among all that.
+// restarts fills the hub and measures how long near's agent takes for its first import, for a restart when nothing has changed, and for a
+// restart when every slice has changed. Then it measures the latency of changes again, with all those services imported.
 func (b *bench) restarts(ctx context.Context) error {
 	b.near.Agent.Kill()
 	if err := b.fill(ctx); err != nil {
@@ -49,7 +49,7 @@ func (b *bench) restarts(ctx context.Context) error {
 	return b.latency(ctx, "among", ", with those")
 }
 
-// imported waits until near has every slice in its version'th state, and adds how long its agent has run.
+// imported waits until near has imported every slice in the given version, and adds a row with the time since its agent started.
 func (b *bench) imported(ctx context.Context, version int, what string) error {
 	if err := b.importedAll(ctx, b.services, what); err != nil {
 		return err
@@ -65,7 +65,7 @@ func (b *bench) imported(ctx context.Context, version int, what string) error {
 	})
 }
 
-// importedAll waits until near has imported so many services and is idle, and adds how long its agent has run.
+// importedAll waits until near has imported that many services and is idle, and adds a row with the time since its agent started.
 func (b *bench) importedAll(ctx context.Context, services int, what string) error {
 	err := b.await(ctx, b.near.Agent, "everything is imported", func() (bool, error) {
 		m, err := b.near.scrape(ctx)
@@ -84,7 +84,7 @@ func (b *bench) importedAll(ctx context.Context, services int, what string) erro
 	return nil
 }
 
-// checkAddresses makes sure that the time was one for the work done: near has slices of ours with each of the addresses.
+// checkAddresses makes sure that the measured work was done: near has imported EndpointSlices with each of the addresses.
 func (b *bench) checkAddresses(ctx context.Context, want iter.Seq[string]) error {
 	var list discoveryv1.EndpointSliceList
 	if err := b.near.Client.List(ctx, &list, client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}); err != nil {
@@ -104,8 +104,8 @@ func (b *bench) checkAddresses(ctx context.Context, want iter.Seq[string]) error
 	return nil
 }
 
-// unchanged restarts near's agent with nothing changed, lets it send some heartbeats, and counts what it wrote. The hub process
-// is stopped meanwhile, so that no phase changes: each importer would write that.
+// unchanged restarts near's agent when nothing has changed, lets it send some heartbeats, and counts its writes. The hub process is stopped
+// meanwhile, so that no phase changes: every importer writes a change of phase.
 func (b *bench) unchanged(ctx context.Context, what string) error {
 	b.say("restarting with nothing changed")
 	b.hub.Process.Kill()

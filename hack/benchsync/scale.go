@@ -10,8 +10,8 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// scale measures what a large set costs one member. The others are played: their records and heartbeats reach the hub as those of
-// agents would.
+// scale measures what a large cluster set costs one member. The other clusters are simulated: their records and heartbeats reach the hub as
+// those of agents would.
 func (b *bench) scale(ctx context.Context) error {
 	w := newWorld(b.sizes, b.hub.Client)
 	b.near.Agent.Kill()
@@ -23,7 +23,7 @@ func (b *bench) scale(ctx context.Context) error {
 	return w.beating(ctx, func(ctx context.Context) error { return b.scaled(ctx, w) })
 }
 
-// scaled measures near, once the hub is filled.
+// scaled measures near after the hub is filled.
 func (b *bench) scaled(ctx context.Context, w *world) error {
 	if err := b.await(ctx, b.hub.Process, "the hub has heard all clusters", func() (bool, error) { return w.ready(ctx, b.near.Name) }); err != nil {
 		return err
@@ -71,7 +71,8 @@ func (b *bench) scaled(ctx context.Context, w *world) error {
 	return errors.Join(wrong...)
 }
 
-// idles counts what near's agent writes to its own API server while nothing happens but heartbeats, and what it holds after that.
+// idles counts the writes of near's agent to its own API server while nothing but heartbeats happens, and measures its processor time and
+// memory.
 func (b *bench) idles(ctx context.Context, d time.Duration) error {
 	b.say("doing nothing for %s", d)
 	if err := b.settled(ctx); err != nil {

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// A small set goes through what bench-scale measures: everything is imported, every change is answered, nothing is lost, and the agent holds
-// three watches and writes nothing while idle. Its times are not checked.
+// A small cluster set goes through the measurements of make bench-scale: everything is imported, every change is answered, nothing is lost,
+// and the agent holds three watches and writes nothing while idle. The times are not checked.
 func TestScale(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two control planes")
@@ -26,8 +26,8 @@ func TestScale(t *testing.T) {
 	}
 }
 
-// A small set goes through -only communities: a member has the watches that docs/scale.md states, and receives nothing about a change in a
-// cluster that it shares no community with.
+// A small cluster set goes through -only communities: a member has the watches that docs/scale.md states, and receives nothing about a
+// change in a cluster with which it shares no community.
 func TestCommunities(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts two control planes")

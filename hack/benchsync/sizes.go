@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// sizes are those of a world and of what is done with it.
+// sizes describe a world and the changes made to it.
 type sizes struct {
-	clusters  int           // members, near among them
-	services  int           // that each of the others exports
-	endpoints int           // of each of these, at most 100
-	sharing   int           // clusters that export half of their services under the same names
+	clusters  int           // members, including near
+	services  int           // exported by each of the others
+	endpoints int           // of each service, at most 100
+	sharing   int           // number of clusters that export half of their services under the same names
 	rate      int           // changes a second
-	time      time.Duration // for how long
-	rolled    int           // services that get other endpoints at once
-	idle      time.Duration // for how long is counted while nothing happens
+	time      time.Duration // how long changes are made at that rate
+	rolled    int           // services whose endpoints are all replaced at once
+	idle      time.Duration // how long writes or traffic are counted while nothing changes
 
-	communities []int // members of each community, in one run after the other; 0: there are none
+	communities []int // members of each community, one run for each number; 0: no communities
 }
 
-// sizesFrom reads the sizes that an environment gives. The others stay.
+// sizesFrom overrides the sizes that are set in the environment.
 func sizesFrom(getenv func(string) string, s sizes) (sizes, error) {
 	var errs []error
 	for name, to := range map[string]*int{

@@ -23,20 +23,19 @@ import (
 	"github.com/clusterset/clusterset/internal/narrow"
 )
 
-// traffic counts what the hub's API server sends to one member or to several: the bodies of its responses, without headers, framing
-// and TLS.
+// traffic counts what the hub's API server sends to one or more members: response bodies, without headers, framing and TLS.
 type traffic struct {
 	mu sync.Mutex
 	received
 }
 
 type received struct {
-	open      int // watches
-	events    int // of these, that are about records
+	open      int // open watches
+	events    int // watch events about records
 	records   int // bytes of ExportedServices and ExportedEndpoints
 	members   int // bytes of MemberClusters
 	bookmarks int // bytes
-	other     int // bytes: heartbeats, mostly
+	other     int // bytes, mostly responses to heartbeats
 }
 
 func (r received) minus(s received) received {
@@ -54,7 +53,7 @@ func (t *traffic) now() received {
 	return t.received
 }
 
-// through counts what comes through a transport.
+// through returns a transport that counts the response bodies of next.
 func (t *traffic) through(next http.RoundTripper) http.RoundTripper { return counting{t, next} }
 
 type counting struct {
@@ -85,13 +84,13 @@ func (c counting) RoundTrip(r *http.Request) (*http.Response, error) {
 	return reply, nil
 }
 
-// counted is a reply's body. A watch has a line for each event.
+// counted is the body of a response. A watch sends one line per event.
 type counted struct {
 	io.ReadCloser
 	traffic *traffic
 	of      *int
 	watch   bool
-	line    []byte // of which a part has been read
+	line    []byte // the part of an unfinished line that has been read
 	closed  sync.Once
 }
 
@@ -135,7 +134,7 @@ func (c *counted) Close() error {
 	return c.ReadCloser.Close()
 }
 
-// tap puts a counting proxy between a member's agent and the hub, from the agent's next start.
+// tap puts a counting proxy between a member's agent and the hub. It takes effect when the agent is next started.
 func (b *bench) tap(m *member, t *traffic) (remove func(), err error) {
 	next, err := rest.TransportFor(rest.AnonymousClientConfig(b.hub.Plane.Config()))
 	if err != nil {
@@ -161,8 +160,7 @@ func (b *bench) tap(m *member, t *traffic) (remove func(), err error) {
 	return func() { proxy.CloseClientConnections(); proxy.Close() }, clientcmd.WriteToFile(*config, m.HubKubeconfig)
 }
 
-// watchAs opens the watches of a cluster's agent, as its account and through the agent's transport, until ctx ends, and discards what
-// it receives.
+// watchAs opens the watches of a cluster's agent, with its account and its transport, until ctx ends. It discards what it receives.
 func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *traffic) error {
 	config := b.hub.Plane.Config()
 	in := "system:serviceaccounts:" + api.MemberNamespace(cluster)

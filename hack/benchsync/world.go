@@ -20,18 +20,18 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// world is what all clusters but near export. Half of a cluster's services it shares with some others, the rest is its own; every
-// second one is headless, with endpoints that have names, as those of a StatefulSet have.
+// world is what all clusters except near export. A cluster shares half of its services with some others; the rest are its own. Every second
+// service is headless, and its endpoints have names, as in a StatefulSet.
 type world struct {
 	sizes
 	hub      client.Client
 	slices   []*exportedSlice
 	headless []*exportedSlice
 	services map[string]bool
-	last     atomic.Int64 // number given to an address
+	last     atomic.Int64 // number of the last address handed out
 }
 
-// exportedSlice is an ExportedEndpoints, the only one of a cluster's service.
+// exportedSlice is the only ExportedEndpoints of a cluster's service.
 type exportedSlice struct {
 	cluster, service string
 	headless         bool
@@ -61,13 +61,13 @@ func newWorld(s sizes, hub client.Client) *world {
 	return w
 }
 
-// address returns one that no endpoint has had.
+// address returns an address that no endpoint has had.
 func (w *world) address() string {
 	n := 100<<16 + w.last.Add(1)
 	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
 }
 
-// addresses are those of all endpoints, as they are now.
+// addresses returns the current addresses of all endpoints.
 func (w *world) addresses() iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for _, e := range w.slices {
@@ -82,7 +82,7 @@ func (w *world) addresses() iter.Seq[string] {
 
 func pod(n int) string { return fmt.Sprintf("pod-%d", n) }
 
-// name is the DNS name of an endpoint of a headless service (KEP-1645, "DNS").
+// name returns the DNS name of the n'th endpoint of a headless service (KEP-1645, "DNS").
 func (e *exportedSlice) name(n int) string {
 	return fmt.Sprintf("%s.%s.%s.%s.svc.clusterset.local.", pod(n), e.cluster, e.service, namespace)
 }
@@ -101,7 +101,7 @@ func (e *exportedSlice) record() *clustersetv1alpha1.ExportedEndpoints {
 	return o
 }
 
-// fill joins the clusters and writes their records, by the calls that an exporter makes.
+// fill joins the clusters and writes their records with the calls that an exporter makes.
 func (w *world) fill(ctx context.Context, b *bench) error {
 	var clusters []string
 	for i := range w.clusters - 1 {
@@ -130,7 +130,7 @@ func (w *world) fill(ctx context.Context, b *bench) error {
 	return group.Wait()
 }
 
-// create creates a record and, like an exporter, retries if the hub is too busy: its API server gives up evaluating a quota after ten
+// create creates a record and, like an exporter, retries if the hub is too busy: the hub's API server gives up evaluating a quota after ten
 // seconds.
 func (w *world) create(ctx context.Context, o client.Object) error {
 	busy := func(err error) bool {
@@ -141,7 +141,7 @@ func (w *world) create(ctx context.Context, o client.Object) error {
 	})
 }
 
-// replace gives endpoints of a slice other addresses, by one write, and returns which.
+// replace gives endpoints of a slice new addresses in one write, and returns which endpoints those are.
 func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (changed []int, err error) {
 	changed = []int{e.changes % len(e.addresses)}
 	if all {
@@ -162,7 +162,7 @@ func (w *world) replace(ctx context.Context, e *exportedSlice, all bool) (change
 // beatEvery is how often an agent renews its Lease by default.
 const beatEvery = 10 * time.Second
 
-// beating does something while every cluster's heartbeats are sent.
+// beating calls do while it sends every simulated cluster's heartbeats.
 func (w *world) beating(ctx context.Context, do func(context.Context) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -180,7 +180,7 @@ func (w *world) beating(ctx context.Context, do func(context.Context) error) err
 	return err
 }
 
-// beat sends every cluster's heartbeats until ctx ends, spread over time as those of many clusters are.
+// beat sends the heartbeats of every simulated cluster until ctx ends, spread over time as those of many clusters are.
 func (w *world) beat(ctx context.Context) error {
 	tick := time.NewTicker(beatEvery / time.Duration(w.clusters-1))
 	defer tick.Stop()
@@ -201,7 +201,7 @@ func (w *world) beat(ctx context.Context) error {
 	}
 }
 
-// ready says whether the hub has heard every cluster but one, which isn't played.
+// ready reports whether the hub has heard every cluster except the one named, which isn't simulated.
 func (w *world) ready(ctx context.Context, but string) (bool, error) {
 	var members clustersetv1alpha1.MemberClusterList
 	if err := w.hub.List(ctx, &members); err != nil {

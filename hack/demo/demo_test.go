@@ -14,7 +14,7 @@ import (
 
 const root = "../.."
 
-// The demo shows what it promises, and docs/demo.md is what it shows.
+// The demo's answers are as promised, and docs/demo.md is its transcript.
 func TestTranscriptIsWhatTheDemoShows(t *testing.T) {
 	if testing.Short() {
 		t.Skip("starts a hub and three clusters")
@@ -44,7 +44,7 @@ func TestTranscriptIsWhatTheDemoShows(t *testing.T) {
 	}
 }
 
-// difference shows the first lines that differ.
+// difference describes the first lines that differ.
 func difference(want, got string) string {
 	w, g := strings.Split(want, "\n"), strings.Split(got, "\n")
 	for i := range w {
@@ -58,7 +58,7 @@ func difference(want, got string) string {
 	return "It lacks\n  " + g[len(w)]
 }
 
-// What differs between two runs is written alike, and columns stay where they are.
+// normal makes the output of two runs equal and leaves columns where they are.
 func TestNormal(t *testing.T) {
 	demo := newTour(t.Context(), &page{}, root, t.TempDir(), fleet.Binaries{})
 	for i, m := range demo.members() {

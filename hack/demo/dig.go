@@ -8,7 +8,8 @@ import (
 	"github.com/miekg/dns"
 )
 
-// answers are the sorted data of a reply's records, or the one word why there are none: NXDOMAIN, NODATA, SERVFAIL.
+// answers returns the sorted data of a reply's records. If there are none, it returns one word that tells why, such as NXDOMAIN, NODATA or
+// SERVFAIL.
 func answers(r *dns.Msg) []string {
 	switch {
 	case r.Rcode != dns.RcodeSuccess:
@@ -26,7 +27,7 @@ func answers(r *dns.Msg) []string {
 
 func rdata(rr dns.RR) string { return strings.TrimPrefix(rr.String(), rr.Header().String()) }
 
-// digText prints a reply as dig does with the options that it returns: the answer, or the header where there is none.
+// digText prints a reply as dig does with the options that it returns: the answer or, if that is empty, the header.
 func digText(r *dns.Msg) (options, text string) {
 	if len(r.Answer) == 0 {
 		return "+noall +comments", fmt.Sprintf(";; ->>HEADER<<- opcode: %s, status: %s, id: %d\n;; flags:%s; QUERY: %d, ANSWER: %d, AUTHORITY: %d, ADDITIONAL: %d\n",
@@ -40,7 +41,7 @@ func digText(r *dns.Msg) (options, text string) {
 	return "+noall +answer", b.String()
 }
 
-// column fills a name up with tabs, as dig does, or parts a longer one from what follows by a blank.
+// column pads a name with tabs, as dig does, or adds a space to one that is too long.
 func column(name string, width int) string {
 	if len(name) >= width {
 		return name + " "

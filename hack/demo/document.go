@@ -11,7 +11,7 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// tell starts the control planes and tells the story.
+// tell starts the control planes and runs the story.
 func (t *tour) tell() error {
 	began := time.Now()
 	if err := during(t.terminal, "starting four control planes", t.launch); err != nil {
@@ -46,10 +46,10 @@ const afterword = `
 [troubleshooting.md](troubleshooting.md) what happens when a part fails and how to see it.
 `
 
-// document is the transcript.
+// document returns the transcript.
 func (t *tour) document() string { return preface + t.normal(t.markdown.String()) + afterword }
 
-// keepsake says how to look at what is left up.
+// keepsake explains how to look at what is still running.
 func (t *tour) keepsake() string {
 	var b strings.Builder
 	b.WriteString("\nEverything stays up until you press Ctrl-C here. In another terminal, in this directory:\n\n")
@@ -68,7 +68,7 @@ func (t *tour) keepsake() string {
 
 const consoleArgs = "clusterset console --hub-context hub --context xicheng,shijiazhuang,minhang"
 
-// console runs the console, which prints its address, until the demo ends.
+// console runs clusterset console, which prints its address, until the demo ends.
 func (t *tour) console(w io.Writer) error {
 	cmd := t.bin.Command(t.ctx, t.base, append(strings.Fields(consoleArgs)[1:], "--no-open")...)
 	cmd.Dir, cmd.Env = t.base, append(cmd.Env, "KUBECONFIG="+filepath.Join(folder, "kubeconfig"))

@@ -1,7 +1,7 @@
-// Command demo shows a hub and three clusters at work on this machine: real control planes with agents and DNS servers, and what users see
-// while services are exported and a cluster is drained and later dies. `make demo` runs it.
+// Command demo runs a hub and three clusters on this machine, with real control planes, agents and DNS servers. It shows what users see
+// while services are exported, and while a cluster is drained and later dies. `make demo` runs it.
 //
-// Every answer and every output that it shows is from the real processes, and is compared with what the text promises: if it differs, the
+// Every answer and all output that it shows comes from the real processes and is compared with what the text promises: if it differs, the
 // demo fails. docs/demo.md is its transcript.
 package main
 
@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// options are the flags.
+// options are the command line's flags.
 type options struct {
 	keep       bool
 	transcript string
@@ -35,7 +35,7 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	go func() {
 		<-ctx.Done()
-		stop() // a second Ctrl-C ends us at once, and the kernel what we started
+		stop() // a second Ctrl-C ends the demo at once, and the kernel then kills its child processes
 	}()
 	if err := run(ctx, o); err != nil {
 		fmt.Fprintln(os.Stderr, "demo:", err)
@@ -44,7 +44,7 @@ func main() {
 }
 
 func run(ctx context.Context, o options) (err error) {
-	log.SetLogger(logr.Discard()) // controller-runtime's, which else complains
+	log.SetLogger(logr.Discard()) // controller-runtime complains if it has no logger
 	if _, err := os.Stat("examples/demo"); err != nil {
 		return errors.New("run it in the repository's root, as make demo does")
 	}

@@ -15,9 +15,8 @@ var (
 	heartbeatRE = regexp.MustCompile(`(?m)^(\w+(?: \*)?\s\s+(Ready|Suspect|Expired)\b.*?\s)((?:\d+[smhd])+)( ago)?( *)`)
 )
 
-// normal replaces what differs from one run to the next: times, ports, where the repository lies, and what the API servers
-// pick at random. Columns stay
-// where they are.
+// normal replaces what differs from one run to the next: times, ports, the path of the repository, and what the API servers pick at random.
+// Columns stay where they are.
 func (t *tour) normal(text string) string {
 	for i, m := range t.members() {
 		text = strings.ReplaceAll(text, "-p "+m.DNS.Port+" ", "-p "+port(i)+" ")
@@ -32,7 +31,7 @@ func (t *tour) normal(text string) string {
 	return serviceIPs(text)
 }
 
-// heartbeat makes the age of a cluster's last heartbeat in a table the least that it can be in its phase.
+// heartbeat replaces the age of a cluster's last heartbeat in a table with the lowest that is possible in its phase.
 func heartbeat(row string) string {
 	m := heartbeatRE.FindStringSubmatch(row)
 	age := map[string]string{"Ready": "1s", "Suspect": "6s", "Expired": "16s"}[m[2]]
@@ -40,7 +39,7 @@ func heartbeat(row string) string {
 	return m[1] + fmt.Sprintf("%-*s", width, age+m[4])
 }
 
-// serviceIPs numbers each cluster's Service addresses in the order in which they appear.
+// serviceIPs numbers each cluster's Service addresses in the order of their appearance.
 func serviceIPs(text string) string {
 	known, next := map[string]string{}, map[string]int{}
 	return serviceIPRE.ReplaceAllStringFunc(text, func(ip string) string {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// page is what the demo says: on a terminal as it happens, and as Markdown for the documentation.
+// page is the output of the demo: on a terminal as it happens, and as Markdown for the documentation.
 type page struct {
 	terminal io.Writer
 	colours  bool
 
 	markdown strings.Builder
 	chapters int
-	block    string // the language of the Markdown block that is open, if one is
+	block    string // the language of the open Markdown block, or empty
 }
 
 // title begins a chapter.
@@ -26,7 +26,7 @@ func (p *page) title(text string) {
 	p.print("\n"+text+"\n", "1")
 }
 
-// say adds a paragraph, however it is broken into lines in the program's text. What stands between single quotes is code.
+// say adds a paragraph and breaks it into lines of its own. Text in single quotes is code.
 func (p *page) say(text string) {
 	p.end()
 	lines := wrap(codeRE.ReplaceAllString(text, "`$1`"), 110)
@@ -34,7 +34,7 @@ func (p *page) say(text string) {
 	p.print("\n"+lines+"\n", "")
 }
 
-// codeRE leaves apostrophes alone.
+// codeRE matches text in single quotes, but no apostrophes.
 var codeRE = regexp.MustCompile(`\B'([^']+)'\B`)
 
 // show adds the content of a file.
@@ -45,7 +45,7 @@ func (p *page) show(language, text string) {
 	p.end()
 }
 
-// command adds a command as a person would type it, and what it printed. Those that follow each other are one block.
+// command adds a command as a user would type it, and its output. Consecutive commands form one block.
 func (p *page) command(line, output string) {
 	if p.block != "console" {
 		p.end()
@@ -75,7 +75,7 @@ func (p *page) add(text, colour string) {
 	}
 }
 
-// print writes to the terminal, which nobody may be looking at.
+// print writes to the terminal. Errors don't matter: nobody may be looking at it.
 func (p *page) print(text, colour string) {
 	if p.colours && colour != "" {
 		text = "\x1b[" + colour + "m" + strings.TrimSuffix(text, "\n") + "\x1b[0m\n"

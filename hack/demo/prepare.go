@@ -14,7 +14,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// claim makes a folder ours and empties it. The function it returns removes it.
+// claim locks a folder for this process and empties it. The function it returns removes it.
 func claim(dir string) (release func(), err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func claim(dir string) (release func(), err error) {
 		return nil, fmt.Errorf("%s is in use by another demo; end that one first (%w)", dir, err)
 	}
 	left, err := os.ReadDir(dir)
-	for _, entry := range left { // of one that was killed
+	for _, entry := range left { // left by a demo that was killed
 		err = errors.Join(err, os.RemoveAll(filepath.Join(dir, entry.Name())))
 	}
 	if err != nil {
@@ -41,7 +41,7 @@ func claim(dir string) (release func(), err error) {
 	}, nil
 }
 
-// build compiles everything that the demo runs, unless that has been done, and reports its progress.
+// build compiles all programs that the demo runs, unless they are up to date, and reports its progress.
 func build(ctx context.Context, w io.Writer, root, dir, ldflags string) (bin fleet.Binaries, err error) {
 	err = during(w, "compiling clusterset and coredns", func() error {
 		bin, err = fleet.Build(ctx, root, dir, ldflags)
@@ -56,7 +56,7 @@ func build(ctx context.Context, w io.Writer, root, dir, ldflags string) (bin fle
 	})
 }
 
-// during says every 15 seconds that something is still under way.
+// during calls f and reports every 15 seconds that it is still running.
 func during(w io.Writer, what string, f func() error) error {
 	began := time.Now()
 	done := make(chan error, 1)

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// check says what is wrong with the output of a command.
+// check returns an error if the output of a command isn't as promised.
 type check func(output string) error
 
-// line promises a line that begins with the words, whatever stands between them.
+// line promises a line that begins with the words, with any white space between them.
 func line(words ...string) check {
 	for i := range words {
 		words[i] = regexp.QuoteMeta(words[i])
@@ -23,7 +23,7 @@ func line(words ...string) check {
 	}
 }
 
-// phase promises that the table of clusters of `clusterset explain` shows one in a phase.
+// phase promises that the table of clusters of `clusterset explain` shows a cluster in a phase.
 func phase(cluster, phase string) check {
 	re := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(cluster) + `\s\s+` + regexp.QuoteMeta(phase) + `\s\s`)
 	return func(output string) error {
@@ -34,7 +34,7 @@ func phase(cluster, phase string) check {
 	}
 }
 
-// member promises the same of `clusterset status`, which also counts what a cluster exports.
+// member promises the same of `clusterset status`, which also counts a cluster's exports.
 func member(cluster, phase string, exports int) check {
 	re := regexp.MustCompile(fmt.Sprintf(`(?m)^%s( \*)?\s\s+%s\s\s.*\s\s%d$`, regexp.QuoteMeta(cluster), regexp.QuoteMeta(phase), exports))
 	return func(output string) error {
@@ -45,10 +45,10 @@ func member(cluster, phase string, exports int) check {
 	}
 }
 
-// services promises how many there are, and that nothing is wrong with any.
+// services promises the counts of services, with no conflicts and no problems.
 func services(counts string) check {
 	return line(strings.Fields("Services " + counts + ", 0 conflicts, 0 problems")...)
 }
 
-// answer promises what `clusterset explain` gives as the answer.
+// answer promises the addresses that `clusterset explain` prints as the answer.
 func answer(addresses ...string) check { return line(append([]string{"Answer"}, addresses...)...) }

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/test/poll"
 )
 
-// title and say are those of the page, as long as nothing has failed.
+// title and say do what the page's methods do, as long as nothing has failed.
 func (t *tour) title(text string) {
 	if t.err == nil {
 		t.page.title(text)
@@ -28,14 +28,14 @@ func (t *tour) say(text string) {
 	}
 }
 
-// do does something that has no output of its own.
+// do runs a step that has no output of its own.
 func (t *tour) do(f func() error) {
 	if t.err == nil {
 		t.err = f()
 	}
 }
 
-// await waits until f returns nil.
+// await polls until f returns nil.
 func (t *tour) await(what string, f func(context.Context) error) {
 	t.do(func() error {
 		if err := poll.Within(t.ctx, soon, f); err != nil {
@@ -45,7 +45,7 @@ func (t *tour) await(what string, f func(context.Context) error) {
 	})
 }
 
-// clusterset runs a command that changes something, once, and shows its output, which must be as promised.
+// clusterset runs a command that changes something. It runs it once and shows its output, which must be as promised.
 func (t *tour) clusterset(args string, promised ...check) {
 	t.do(func() error {
 		out, err := t.output(t.ctx, args, promised)
@@ -57,10 +57,10 @@ func (t *tour) clusterset(args string, promised ...check) {
 	})
 }
 
-// look runs a command that shows something until that is as promised, and shows it.
+// look runs a command that changes nothing until its output is as promised, and shows that output.
 func (t *tour) look(args string, promised ...check) {
 	var out string
-	next := time.NewTicker(500 * time.Millisecond) // each is a process
+	next := time.NewTicker(500 * time.Millisecond) // each attempt starts a process
 	defer next.Stop()
 	t.await("bin/clusterset "+args, func(ctx context.Context) (err error) {
 		if out, err = t.output(ctx, args, promised); err != nil {
@@ -76,13 +76,13 @@ func (t *tour) look(args string, promised ...check) {
 	}
 }
 
-// output is what our command line prints, if that is as promised.
+// output returns the output of a clusterset command, or an error if it isn't as promised.
 func (t *tour) output(ctx context.Context, args string, promised []check) (string, error) {
 	cmd := t.bin.Command(ctx, t.base, strings.Fields(args)...)
 	cmd.Dir, cmd.Env = t.base, append(cmd.Env, "KUBECONFIG="+filepath.Join(folder, "kubeconfig"))
 	out, err := cmd.CombinedOutput()
 	if ctx.Err() != nil {
-		return "", ctx.Err() // and so it was killed
+		return "", ctx.Err() // the context's end has killed the command
 	}
 	for _, c := range promised {
 		if err == nil {
@@ -95,7 +95,7 @@ func (t *tour) output(ctx context.Context, args string, promised []check) (strin
 	return string(out), nil
 }
 
-// apply does what kubectl apply would, with a file of the repository.
+// apply does what kubectl apply would do with a file of the repository.
 func (t *tour) apply(m *fleet.Member, file string) {
 	if t.err != nil {
 		return
@@ -121,7 +121,7 @@ func (t *tour) createNamespace(m *fleet.Member, name string) {
 	}
 }
 
-// showFile shows a file of the repository, without the comment it begins with.
+// showFile shows a file of the repository, without its leading comment.
 func (t *tour) showFile(file string) {
 	t.do(func() error {
 		content, err := os.ReadFile(filepath.Join(t.root, file))
@@ -136,7 +136,7 @@ func (t *tour) showFile(file string) {
 	})
 }
 
-// cat shows a file that lies where the commands run.
+// cat shows a file in the directory where the commands run.
 func (t *tour) cat(file string) {
 	t.do(func() error {
 		content, err := os.ReadFile(filepath.Join(t.base, file))
@@ -147,8 +147,8 @@ func (t *tour) cat(file string) {
 	})
 }
 
-// dig asks a member's DNS server until the answer is the one promised, in any order, and shows it. What is promised are the
-// data of the records, or the one word NXDOMAIN.
+// dig queries a member's DNS server until the answer is as promised, in any order, and shows it. promised is the data of the records, or
+// one word such as NXDOMAIN.
 func (t *tour) dig(m *fleet.Member, name string, qtype uint16, promised ...string) {
 	var reply *dns.Msg
 	question := name

@@ -19,7 +19,7 @@ const (
 	dbSet     = "db.shop.svc.clusterset.local"
 )
 
-// run tells the whole story.
+// run runs all chapters of the story.
 func (t *tour) run() error {
 	for _, chapter := range []func(){t.join, t.nearest, t.why, t.standard, t.headless, t.drain, t.silent, t.gone, t.back} {
 		chapter()
@@ -50,7 +50,7 @@ func (t *tour) join() {
 		member("xicheng", "Ready", 0), member("shijiazhuang", "Ready", 0), member("minhang", "Ready", 0), services("0 imported, 0 exported from here"))
 }
 
-// startProcesses starts hub, agents and DNS servers with the rights that they are to have.
+// startProcesses starts the hub process, the agents and the DNS servers, each with the rights that the chart gives it.
 func (t *tour) startProcesses() error {
 	if err := t.hub.Plane.ApplyContext(t.ctx, fleet.Rights("hub")); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (t *tour) headless() {
 	t.dig(t.xicheng, "_pg._tcp."+dbSet, dns.TypeSRV, srv(near, "shijiazhuang", dbSet)...)
 }
 
-// srv is what SRV says of the pods of a cluster.
+// srv returns the data of the SRV records for a cluster's pods.
 func srv(pods map[string]string, cluster, name string) []string {
 	var all []string
 	for host := range pods {
@@ -193,7 +193,7 @@ func (t *tour) back() {
 	t.status("Ready")
 }
 
-// status shows the clusters when shijiazhuang is in the phase and the others are Ready.
+// status shows the clusters once shijiazhuang is in the given phase and the others are Ready.
 func (t *tour) status(shijiazhuang string) {
 	t.look("status --context xicheng --hub-context hub",
 		member("xicheng", "Ready", 1), member("shijiazhuang", shijiazhuang, 2), member("minhang", "Ready", 2), services("2 imported, 1 exported from here"))
@@ -208,7 +208,7 @@ func (t *tour) restartHub(flags ...string) error {
 	return t.hub.Process.Start(t.ctx)
 }
 
-// powerCut ends all of a cluster at once.
+// powerCut ends all processes of a cluster at once.
 func powerCut(m *fleet.Member) error {
 	m.Agent.Kill()
 	m.DNS.Kill()
@@ -217,7 +217,7 @@ func powerCut(m *fleet.Member) error {
 	return nil
 }
 
-// powerOn starts it again.
+// powerOn starts them again.
 func powerOn(ctx context.Context, m *fleet.Member) error {
 	for _, start := range []func(context.Context) error{m.Plane.StartEtcd, m.Plane.StartAPIServer, m.Agent.Start, m.DNS.Start} {
 		if err := start(ctx); err != nil {

@@ -14,19 +14,19 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// folder is where the demo keeps everything, below the directory in which its commands run.
+// folder is the directory for all files of the demo, below the directory where its commands run.
 const folder = ".demo"
 
-// soon bounds each wait. It is far more than anything takes, for machines that compile beside.
+// soon bounds each wait. It is far longer than any step takes, because the machine may be compiling at the same time.
 const soon = 2 * time.Minute
 
-// tour is one run of the demo. Its methods do nothing once one of them has failed: what was promised and did not come is
-// in err, and the rest of the story would make no sense.
+// tour is one run of the demo. Its methods do nothing once one of them has failed: err is the broken promise, and the rest of the story
+// would make no sense.
 type tour struct {
 	*page
 	ctx  context.Context
 	err  error
-	root string // of the repository
+	root string // the root of the repository
 	base string // where the commands run
 	bin  fleet.Binaries
 	hub  *fleet.Hub
@@ -34,8 +34,7 @@ type tour struct {
 	xicheng, shijiazhuang, minhang *fleet.Member
 }
 
-// newTour describes the fleet. The first number of each cluster's addresses that differs says whose an address is; ranges of
-// this size and place have addresses of one length only, whichever of them the API server picks.
+// newTour describes the fleet.
 func newTour(ctx context.Context, p *page, root, base string, bin fleet.Binaries) *tour {
 	dir := filepath.Join(base, folder)
 	t := &tour{page: p, ctx: ctx, root: root, base: base, bin: bin, hub: fleet.NewHub(dir, bin)}
@@ -52,10 +51,11 @@ func (t *tour) members() []*fleet.Member {
 	return []*fleet.Member{t.xicheng, t.shijiazhuang, t.minhang}
 }
 
-// port is that of the i-th member's DNS server, if it is free.
+// port returns the port of the i'th member's DNS server, which it uses if it is free.
 func port(i int) string { return fmt.Sprint(5301 + i) }
 
-// launch starts the four control planes and writes one kubeconfig for all, with the clusters' names as contexts.
+// launch starts the four control planes and writes one kubeconfig for all, with the clusters' names as contexts. The second number of a
+// Service's address tells its cluster. All addresses in these ranges have the same length, whichever the API server picks.
 func (t *tour) launch() error {
 	group, ctx := errgroup.WithContext(t.ctx)
 	group.SetLimit(3) // more would only compete for the processors
@@ -81,7 +81,7 @@ func (t *tour) launch() error {
 	return clientcmd.WriteToFile(*all, filepath.Join(t.base, folder, "kubeconfig"))
 }
 
-// stop ends everything.
+// stop ends all processes.
 func (t *tour) stop() {
 	var group errgroup.Group
 	for _, m := range t.members() {

@@ -13,16 +13,16 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 )
 
-// What answers are held to is read from the cluster that has it.
+// The expected answers are read from the cluster that has the Service.
 
-// web is the address of the Service web in its own cluster.
+// web returns the address of the Service web in its own cluster.
 func (t *tour) web(m *fleet.Member) string {
 	var svc corev1.Service
 	t.do(func() error { return m.Client.Get(t.ctx, shop("web"), &svc) })
 	return svc.Spec.ClusterIP
 }
 
-// importedWeb is the ClusterSetIP of web in a cluster.
+// importedWeb returns the ClusterSetIP of web in a cluster.
 func (t *tour) importedWeb(m *fleet.Member) string {
 	var imp mcsv1beta1.ServiceImport
 	t.await("the ClusterSetIP of web in "+m.Name, func(ctx context.Context) error {
@@ -37,7 +37,7 @@ func (t *tour) importedWeb(m *fleet.Member) string {
 	return strings.Join(imp.Spec.IPs, " ")
 }
 
-// db is the addresses of the pods behind a cluster's headless Service db, by their hostnames.
+// db returns the addresses of the pods behind a cluster's headless Service db, by hostname.
 func (t *tour) db(m *fleet.Member) map[string]string {
 	all := map[string]string{}
 	t.do(func() error {

@@ -12,7 +12,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// script runs a Liveness on its own clock: heartbeats every 10 s of the running members, a decision every 5 s.
+// script runs a Liveness on its own clock. The running members send a heartbeat every 10 s, and there is a decision every 5 s.
 type script struct {
 	t     *testing.T
 	now   time.Time
@@ -27,14 +27,15 @@ func newScript(t *testing.T) *script {
 	return &script{t: t, now: epoch, l: New(DefaultThresholds), beats: map[string]int{}}
 }
 
-// know makes members known as an earlier process left them.
+// know adds members with the status that an earlier process wrote.
 func (s *script) know(phase clustersetv1alpha1.MemberClusterPhase, heard time.Time, names ...string) {
 	for _, name := range names {
 		s.l.Know(name, phase, heard, s.now)
 	}
 }
 
-// run advances the clock while the named members send heartbeats. The last Leases of the others are observed repeatedly, as by a relist.
+// run advances the clock while the named members send heartbeats. The last Leases of the others are observed again and again, as after a
+// relist.
 func (s *script) run(d time.Duration, beating string) {
 	s.t.Helper()
 	alive := strings.Fields(beating)
@@ -51,7 +52,8 @@ func (s *script) run(d time.Duration, beating string) {
 	}
 }
 
-// want compares with "a=Ready b=Suspect*": a star for a paused expiry, a cross for records to be forgotten.
+// want compares the last decisions with a text such as "a=Ready b=Suspect*". A star means that expiry is paused, an x that the records are
+// to be forgotten.
 func (s *script) want(text string) {
 	s.t.Helper()
 	var got []string
@@ -145,7 +147,7 @@ func TestHubThatHearsNobodySuspectsNobody(t *testing.T) {
 		if outage >= 50*time.Second {
 			s.want("a=Ready* b=Ready* c=Ready* d=Ready*")
 		}
-		// They return one after another, and at no moment does one rank behind another.
+		// They return one after another, and at no time does one rank behind another.
 		for _, back := range []string{"a", "a b", "a b c"} {
 			s.run(10*time.Second, back)
 			s.want("a=Ready b=Ready c=Ready d=Ready")
@@ -186,23 +188,23 @@ func TestReleasedBrakeGivesTheRestTheirTime(t *testing.T) {
 	s.run(time.Minute, "a b c d")
 	s.run(time.Hour, "a")
 	s.want("a=Ready b=Suspect* c=Suspect* d=Suspect*")
-	// The line is back; c and d are slower.
+	// The connection is back; c and d are slower.
 	s.run(20*time.Second, "a b")
 	s.want("a=Ready b=Ready c=Suspect d=Suspect")
 	s.run(2*time.Minute, "a b c")
 	s.want("a=Ready b=Ready c=Ready d=Suspect")
-	// d really is gone.
+	// d is really gone.
 	s.run(5*time.Minute, "a b c")
 	s.want("a=Ready b=Ready c=Ready d=Expired")
 }
 
 func TestRestartOfTheHubForgetsNothingAndExpiresNobody(t *testing.T) {
 	s := newScript(t)
-	yesterday := epoch.Add(-20 * time.Hour) // the hub has been down since
+	yesterday := epoch.Add(-20 * time.Hour) // the hub has been down since then
 	s.know(clustersetv1alpha1.MemberReady, yesterday, "a", "b", "c")
 	s.know(clustersetv1alpha1.MemberSuspect, yesterday, "d")
 	s.know(clustersetv1alpha1.MemberExpired, yesterday, "e")
-	// Their Leases are all there, as old as they may be; seeing them is no sign of life.
+	// All their Leases are there, however old they are. Seeing them is no sign of life.
 	for _, name := range []string{"a", "b", "c", "d", "e"} {
 		s.beats[name] = 1
 	}
@@ -257,7 +259,7 @@ func TestPausedHubDoesNotCountItsPause(t *testing.T) {
 	s := newScript(t)
 	s.know("", time.Time{}, "a")
 	s.run(time.Minute, "a")
-	s.now = s.now.Add(3 * time.Hour) // SIGSTOP, or the machine slept; the watch hasn't caught up yet
+	s.now = s.now.Add(3 * time.Hour) // SIGSTOP, or the machine was asleep; the watch hasn't caught up yet
 	s.run(10*time.Second, "")
 	s.want("a=Ready")
 	s.run(time.Minute, "")
@@ -275,8 +277,8 @@ func TestMemberThatLeavesIsDropped(t *testing.T) {
 	s.want("a=Ready b=Suspect")
 }
 
-// Whatever happens: no member that sent a heartbeat within 40 s is worse than Ready, none that sent one within 5 minutes expires, and no
-// step expires more than half of the members that were alive, if these are two or more.
+// In any sequence of events, no member that sent a heartbeat within 40 s is worse than Ready, and none that sent one within 5 minutes
+// expires. No step expires more than half of the members that were alive, if there were two or more.
 func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 	for seed := range uint64(200) {
 		rng := rand.New(rand.NewPCG(seed, 1))
@@ -320,15 +322,15 @@ func TestNobodyAliveIsEverTakenForSilent(t *testing.T) {
 	}
 }
 
-// Setting a clock changes what time it is, not how much time has passed: Go's times have both, unless the monotonic reading is stripped. So
-// no time from which a member's silence is measured may lack it.
+// Setting a clock changes what time it is, but not how much time has passed. A Go time contains both, unless its monotonic reading is
+// stripped. So every time from which a member's silence is measured must have that reading.
 func TestStepsOfTheClockChangeNothing(t *testing.T) {
 	now := time.Now()
 	l := New(DefaultThresholds)
-	l.Know("a", clustersetv1alpha1.MemberReady, now.UTC().Truncate(time.Second), now) // as a status has it
+	l.Know("a", clustersetv1alpha1.MemberReady, now.UTC().Truncate(time.Second), now) // as read from a status
 	l.Know("b", clustersetv1alpha1.MemberSuspect, time.Time{}, now)
 	for i, beat := range []string{"1", "2", "3"} {
-		now = now.Add(time.Duration(i+1) * 25 * time.Second) // with gaps, which are taken out of the count
+		now = now.Add(time.Duration(i+1) * 25 * time.Second) // with gaps, which don't count as silence
 		l.Decide(now)
 		l.Observe("a", beat, now)
 		l.Decide(now.Add(time.Second))

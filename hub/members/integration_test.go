@@ -49,7 +49,7 @@ func (w *world) apply(manifest string) {
 	w.plane.Apply(w, []byte(manifest))
 }
 
-// awaitJoined waits until the MemberCluster's condition Joined has the reason.
+// awaitJoined waits until the MemberCluster's condition Joined has that reason.
 func (w *world) awaitJoined(name, reason string) {
 	w.Helper()
 	kube.Eventually(w, 60*time.Second, func() error {
@@ -64,7 +64,7 @@ func (w *world) awaitJoined(name, reason string) {
 	})
 }
 
-// credentials returns a client with the credentials in the Secret of a new member.
+// credentials returns a client that uses the credentials in a new member's Secret.
 func (w *world) credentials(name string) client.Client {
 	w.Helper()
 	secret := &corev1.Secret{}
@@ -122,7 +122,7 @@ func (w *world) bound() []string {
 	return names
 }
 
-// kubectl apply of a MemberCluster makes a member. Deleting it deletes what was created, and nothing else.
+// kubectl apply of a MemberCluster adds a member. Deleting the MemberCluster deletes what was created for it, and nothing else.
 func TestMembersByTheirMemberClusters(t *testing.T) {
 	w := newWorld(t)
 	in := api.MemberNamespace("beijing")
@@ -235,7 +235,7 @@ metadata: {name: half}
 		if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, &rbacv1.ClusterRole{}); err != nil {
 			t.Errorf("the others' role went with it: %v", err)
 		}
-		// join takes over what this process created.
+		// join takes over what the hub process created.
 		if _, err := join.Join(t.Context(), w.plane.Config(), join.Options{Cluster: "beijing", Rejoin: true}); err != nil {
 			t.Error(err)
 		}

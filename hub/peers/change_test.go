@@ -21,7 +21,8 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// A running set is moved to communities and back, as docs/operations.md describes. A right that exists before and after never disappears in between.
+// A running cluster set is moved to communities and back, as docs/operations.md describes. A right that exists before and after a step
+// never disappears in between.
 func TestMovingASetLosesNoRight(t *testing.T) {
 	w := newWorld(t)
 	to := map[string][]string{"a": {"x"}, "b": {"x", "y"}, "c": {"y"}, "d": {"x"}}
@@ -53,7 +54,7 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 		}
 		return nil
 	})
-	if _, err := join.Join(ctx, w.plane.Config(), join.Options{Cluster: "c", Rejoin: true}); err != nil { // which writes the shared role
+	if _, err := join.Join(ctx, w.plane.Config(), join.Options{Cluster: "c", Rejoin: true}); err != nil { // join writes the shared role
 		t.Error(err)
 	}
 	for _, step := range []struct {
@@ -73,7 +74,7 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 		}
 		w.awaitReads(step.reads)
 	}
-	kube.Eventually(t, 60*time.Second, func() error { // nothing is left of it
+	kube.Eventually(t, 60*time.Second, func() error { // no RoleBinding of communities is left
 		var all rbacv1.RoleBindingList
 		if err := w.admin.List(ctx, &all); err != nil {
 			return err
@@ -91,8 +92,8 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 	t.Logf("%d probes", probed)
 }
 
-// An agent of a version before communities would get no change any more, so all keep their rights until it is updated. Once the rights are
-// those of communities, no agent gets more by saying that it is old.
+// An agent from before communities would receive no more changes, so all members keep their rights until it is updated. Once rights follow
+// communities, an agent doesn't get more rights by reporting an old version.
 func TestRightsWaitForOlderAgents(t *testing.T) {
 	w := newWorld(t)
 	w.join("a")
@@ -113,8 +114,8 @@ func TestRightsWaitForOlderAgents(t *testing.T) {
 	w.awaitReads("a: a, b: b")
 }
 
-// An API server doesn't end a watch when the right to it is removed. It ends watches without a timeout of their own after one to two times
-// --min-request-timeout, and others at their timeout.
+// An API server doesn't end a watch when the right to it is removed. It ends a watch that has no timeout of its own after one to two times
+// --min-request-timeout, and other watches at their timeout.
 func TestAnOpenWatchOutlivesItsRight(t *testing.T) {
 	w := newWorld(t, kube.WithAPIServerArgs("--min-request-timeout=5"))
 	w.join("a", "x")
@@ -161,7 +162,7 @@ func TestAnOpenWatchOutlivesItsRight(t *testing.T) {
 	}
 }
 
-// What has the name of ours and isn't is left alone, and the condition names it.
+// Objects that have our names but aren't ours are left alone, and the condition names them.
 func TestForeignRolesAreLeftAlone(t *testing.T) {
 	w := newWorld(t)
 	w.plane.Apply(t, []byte(`{apiVersion: rbac.authorization.k8s.io/v1, kind: ClusterRole, metadata: {name: clusterset-member-peer}, rules: []}`))

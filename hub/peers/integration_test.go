@@ -27,7 +27,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// world is a hub whose process keeps the rights of communities, with only the rights of its role.
+// world is a hub whose process maintains the rights of communities. The process has only the rights of its role.
 type world struct {
 	*testing.T
 	plane  *kube.ControlPlane
@@ -44,7 +44,7 @@ func newWorld(t *testing.T, opts ...kube.Option) *world {
 	return w
 }
 
-// join joins a cluster whose agent is running and has one service on the hub.
+// join joins a cluster that has a running agent and one service on the hub.
 func (w *world) join(name string, communities ...string) {
 	w.Helper()
 	kubeconfig, err := join.Join(w.Context(), w.plane.Config(), join.Options{Cluster: name, Communities: communities})
@@ -67,7 +67,7 @@ func (w *world) join(name string, communities ...string) {
 	}
 }
 
-// says makes a member's agent state on its Lease which features it has.
+// says makes a member's agent list its features on its Lease.
 func (w *world) says(name, features string) {
 	w.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
@@ -95,7 +95,7 @@ func (w *world) export(cluster, name string) {
 	}
 }
 
-// put changes the communities of a member.
+// put sets the communities of a member.
 func (w *world) put(name string, communities ...string) {
 	w.Helper()
 	kube.Eventually(w, 30*time.Second, func() error {
@@ -108,7 +108,7 @@ func (w *world) put(name string, communities ...string) {
 	})
 }
 
-// reads reads the records of a cluster with the credentials of another.
+// reads reads the records of one cluster with the credentials of another.
 func (w *world) reads(by, of string) error {
 	in := client.InNamespace(api.MemberNamespace(of))
 	return errors.Join(
@@ -117,7 +117,7 @@ func (w *world) reads(by, of string) error {
 	)
 }
 
-// awaitReads waits until each member reads exactly the records of those listed for it, such as "a: a b, b: a b, c: c".
+// awaitReads waits until each member can read exactly the records of the clusters listed for it, such as "a: a b, b: a b, c: c".
 func (w *world) awaitReads(want string) {
 	w.Helper()
 	var names []string
@@ -145,7 +145,8 @@ func (w *world) awaitReads(want string) {
 	})
 }
 
-// awaitSaid waits until the condition CommunitiesEnforced of a member is status and reason; "": there is none.
+// awaitSaid waits until a member's condition CommunitiesEnforced has this status and reason, such as "True Enforced". If want is empty, it
+// waits until the condition is absent.
 func (w *world) awaitSaid(name, want string) {
 	w.Helper()
 	kube.Eventually(w, 60*time.Second, func() error {
@@ -164,7 +165,8 @@ func (w *world) awaitSaid(name, want string) {
 	})
 }
 
-// access lists what a member may do, except what everyone may, and except its own records, heartbeat and token (package join tests those).
+// access lists what a member may do, except for what everyone may do and for what concerns its own records, heartbeat and token, which
+// package join tests.
 func (w *world) access(name string, places map[string]string) []string {
 	w.Helper()
 	return slices.DeleteFunc(w.plane.Access(w, w.config[name], places), func(a string) bool {
@@ -173,7 +175,7 @@ func (w *world) access(name string, places map[string]string) []string {
 	})
 }
 
-// What members may read follows from their communities, before and after a change; and nothing else may be read or written.
+// What members may read follows from their communities, before and after a change. They may read and write nothing else.
 // Rule C27 of docs/spec/control-plane.md.
 func TestMembersReadTheirPeers(t *testing.T) {
 	w := newWorld(t)
@@ -248,7 +250,8 @@ func TestMembersReadTheirPeers(t *testing.T) {
 		}
 	})
 
-	// An older join writes the rules that it knows into the shared role, and knows nothing of the mark.
+	// An older join writes the rules that it knows into the shared role, because it doesn't know the annotation that marks the role as
+	// confined.
 	t.Run("an older join gives all to all only for a moment", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin, w.agents, w.config}
 		role := &rbacv1.ClusterRole{}

@@ -29,7 +29,7 @@ import (
 	"github.com/clusterset/clusterset/internal/join"
 )
 
-// A reconcile looks at all members. Only what decides rights and conditions may cause one.
+// A reconcile looks at all members, so only changes that affect rights and conditions may cause one.
 func TestOtherChangesCauseNoReconcile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -56,8 +56,8 @@ func TestOtherChangesCauseNoReconcile(t *testing.T) {
 	}
 }
 
-// BenchmarkReconcile measures what each change of communities costs the hub process besides its writes: the comparison of all
-// rights and conditions of 250 members with what they should be.
+// BenchmarkReconcile measures the cost of each change of communities for the hub process, apart from its writes: comparing all rights and
+// conditions of 250 members with what they should be.
 func BenchmarkReconcile(b *testing.B) {
 	for _, size := range []int{0, 5, 10, 50, 250} {
 		b.Run(fmt.Sprintf("250 members in communities of %d", size), func(b *testing.B) {
@@ -72,8 +72,8 @@ func BenchmarkReconcile(b *testing.B) {
 	}
 }
 
-// settled returns a reconciler of members in communities of the size, or in none if it is 0. All rights and conditions are
-// already right, and it can't write.
+// settled returns a reconciler of members in communities of that size, or in no communities if size is 0. All rights and conditions are
+// already right, and the reconciler can't write.
 func settled(tb testing.TB, members, size int) *reconciler {
 	s := &state{
 		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, features: map[string]bool{},

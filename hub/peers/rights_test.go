@@ -50,7 +50,7 @@ func TestBindings(t *testing.T) {
 		{"some", map[string]*clustersetv1alpha1.MemberCluster{"a": member("x"), "b": member("x", "y"), "c": member("y"), "d": member()}, accounts("a", "b", "c", "d"), false, "a: a b, b: a b c, c: b c, d: d"},
 		{"a member without an account of ours", map[string]*clustersetv1alpha1.MemberCluster{"a": member("x"), "b": member("x")}, accounts("a"), false, "a: a, b: a"},
 		{"an account without a MemberCluster", map[string]*clustersetv1alpha1.MemberCluster{"a": member("x")}, accounts("a", "lost"), true, "a: a"},
-		// The hub has lost the MemberCluster that named a community, or all: no member gains a right.
+		// The hub has lost the MemberCluster that named a community, or has lost all MemberClusters. No member gains a right.
 		{"the last in a community is lost", map[string]*clustersetv1alpha1.MemberCluster{"a": member(), "b": member()}, accounts("a", "b", "lost"), true, "a: a b, b: a b"},
 		{"all are lost", nil, accounts("a", "b"), true, ""},
 		{"the last in a community has left", map[string]*clustersetv1alpha1.MemberCluster{"a": member(), "b": member()}, accounts("a", "b"), true, ""},

@@ -1,5 +1,5 @@
-// Command stock is CoreDNS as it is released: the peer that the benchmarks measure against, so that what our own binary sets
-// for its process counts for us alone.
+// Command stock is CoreDNS as released, the peer in the benchmarks. It is a binary of its own so that what our binary sets for its process
+// affects only ours.
 package main
 
 import (
