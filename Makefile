@@ -13,6 +13,8 @@ VALUES  ?=
 # The race detector needs a C compiler. Without one the tests run without it, and say so.
 RACE    := $(if $(shell command -v gcc 2>/dev/null || command -v cc 2>/dev/null),-race,)
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+# Programs are built as a release builds them (image/build.go), so that what is tested is what is shipped, and is compiled once.
+BUILD   := CGO_ENABLED=0 $(GO) build -trimpath
 LDFLAGS := -s -w -X github.com/clusterset/clusterset/internal/version.release=$(VERSION)
 
 # All modules, and those with code of ours besides the main one.
@@ -67,11 +69,11 @@ build: build-coredns build-clusterset ## Build both binaries into bin/
 .PHONY: build-coredns
 build-coredns:
 	@test -x $(BIN)/coredns || echo "Compiling CoreDNS: one to four minutes the first time, seconds after that."
-	@$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN)/coredns ./cmd/coredns
+	@$(BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/coredns ./cmd/coredns
 
 .PHONY: build-clusterset
 build-clusterset:
-	@$(GO) build -ldflags "$(LDFLAGS)" -o $(BIN)/clusterset ./cmd/clusterset
+	@$(BUILD) -ldflags "$(LDFLAGS)" -o $(BIN)/clusterset ./cmd/clusterset
 
 ##@ Test
 
@@ -79,7 +81,7 @@ build-clusterset:
 test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
-	$(GO) build -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
+	$(BUILD) -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	@$(MAKE) --no-print-directory -j4 test-programs test-chart test-bounds test-others test-image
 
 .PHONY: test-programs test-others test-image test-bounds
@@ -173,7 +175,7 @@ vulncheck: ## Look for known vulnerabilities in all code that we build on, where
 
 .PHONY: bench
 bench: build-coredns ## Measure against CoreDNS's own plugins, turn about in one run; needs dnsperf (BENCH="-only handlers")
-	@$(GO) build -o $(BIN)/coredns-stock ./hack/bench/stock
+	@$(BUILD) -o $(BIN)/coredns-stock ./hack/bench/stock
 	$(GO) run ./hack/bench $(BENCH)
 
 .PHONY: bench-sync
