@@ -72,9 +72,9 @@ func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("1 problem was found; its cure is shown with it")
+		return fmt.Errorf("1 problem, shown above with its fix")
 	}
-	return fmt.Errorf("%d problems were found; their cures are shown with them", diagnosis.Problems)
+	return fmt.Errorf("%d problems, shown above with their fixes", diagnosis.Problems)
 }
 
 // gatherer returns the Gatherer for the flags.

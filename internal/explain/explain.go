@@ -90,11 +90,11 @@ func source(d index.Dialect, svc *index.Service) (object, why string) {
 	case set.Source == index.SourceEndpointSlices && !set.Headless:
 		return "ServiceImport (ClusterSetIP)", "another implementation wrote it without a ClusterSetIP, so the addresses in its EndpointSlices answer"
 	case set.Source == index.SourceEndpointSlices:
-		return "ServiceImport (Headless)", "it goes by its ready endpoints"
+		return "ServiceImport (Headless)", "a headless service has the addresses of its ready endpoints"
 	case set.Source == index.SourceClusterSetIPs && len(set.Addrs) == 0:
 		return "ServiceImport (ClusterSetIP)", "it has no ClusterSetIP yet: its Ready condition says what it waits for"
 	case set.Source == index.SourceClusterSetIPs:
-		return "ServiceImport (ClusterSetIP)", "its ClusterSetIP is answered whatever is behind it; kube-proxy picks the endpoint"
+		return "ServiceImport (ClusterSetIP)", "DNS answers with its ClusterSetIP, and kube-proxy picks the endpoint"
 	case imported == nil:
 		return "GlobalService", "there is no ServiceImport, so the GlobalService answers in every zone"
 	case d == index.Global:
@@ -113,17 +113,17 @@ func because(why string, j judge, endpoints int) string {
 	case at.vip || at.result == NoData && endpoints == 0:
 		return why
 	case at.result == NXDomain && set.Headless && !set.Live:
-		return why + ", and none is ready in a live cluster: a headless service without any does not exist (KEP-1645, specification 2.4.1)"
+		return why + ", and none is ready in a live cluster, so the name does not exist (KEP-1645, specification 2.4.1)"
 	case len(set.Addrs) == 0 && set.Live:
 		return why + "; it has ready endpoints, but none within the boundary"
 	case len(set.Addrs) == 0:
 		return why + "; none of its endpoints is ready in a live cluster"
 	case !at.ranked:
-		return why + "; a name below the service's has its addresses at any distance"
+		return why + "; names below the service's are answered at any distance"
 	}
 	why += "; " + j.nearness(set.Tier)
 	if set.Degraded {
-		why += ", among drained and Suspect clusters only, because no healthy one has a ready endpoint"
+		why += ", although their clusters are drained or Suspect, because no healthy cluster has a ready endpoint"
 	}
 	return why
 }
@@ -131,17 +131,17 @@ func because(why string, j judge, endpoints int) string {
 func (j judge) nearness(t topology.Tier) string {
 	widened := ""
 	if j.nearest != topology.Any && j.nearest != t {
-		widened = fmt.Sprintf(", because nearer ones are fewer than %d (min-ready)", j.query.Policy.MinReady)
+		widened = fmt.Sprintf(", because fewer than %d nearer ones are ready (min-ready)", j.query.Policy.MinReady)
 	}
 	switch {
 	case j.alike():
-		return "no tier is preferred, so all that are ready answer"
+		return "no tier is preferred, so all ready endpoints answer"
 	case t != topology.Any:
-		return fmt.Sprintf("those of the server's own %s answer", t) + widened
+		return fmt.Sprintf("the endpoints in the server's own %s answer", t) + widened
 	case widened != "":
-		return "all that are ready answer" + widened
+		return "all ready endpoints answer" + widened
 	}
-	return "none is near, so all that are ready answer"
+	return "no endpoint is near, so all ready endpoints answer"
 }
 
 // alike reports whether the policy prefers no tier.

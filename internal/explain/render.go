@@ -27,11 +27,11 @@ func (s Screen) Render(e *Explanation) string {
 		order += "; never outside its own " + e.Boundary
 	}
 	if e.MinReady > 1 {
-		order += fmt.Sprintf("; the next joins one of fewer than %d ready endpoints", e.MinReady)
+		order += fmt.Sprintf("; a tier with fewer than %d ready endpoints is joined with the next", e.MinReady)
 	}
 	w.Line(label("Tiers"), screen.Cell{Text: order})
 	if e.Stated != "" {
-		w.Line(label("Policy"), screen.Cell{Text: e.Stated + ", as the service states; the rest is the server's"})
+		w.Line(label("Policy"), screen.Cell{Text: e.Stated + ", set by the service; the rest by the server"})
 	}
 	w.Line(label("Answer"), answer(e))
 	w.Line(label("From"), screen.Cell{Text: e.Source})

@@ -80,7 +80,7 @@ func hinted(e *discoveryv1.Endpoint) (zones []string) {
 // behind explains what service proxies do with an endpoint behind a ClusterSetIP, as seen from the query's location.
 func (j judge) behind(p *index.Ranked, cluster *index.Cluster) string {
 	if j.routes == nil {
-		return "behind the ClusterSetIP, where the service proxy chooses"
+		return "behind the ClusterSetIP; kube-proxy chooses"
 	}
 	r, known := j.routes[p.Addr.String()]
 	zones := slices.DeleteFunc(slices.Clone(r.zones), func(zone string) bool { return zone == api.HintNone })
@@ -92,7 +92,7 @@ func (j judge) behind(p *index.Ranked, cluster *index.Cluster) string {
 	case !known || !r.routed && j.byClusterIP[p.Cluster]:
 		return "its cluster's ClusterIP is behind the ClusterSetIP"
 	case !r.routed:
-		return "kept from kube-proxy: " + cmp.Or(health, "beyond the boundary, or farther than what is ready")
+		return "not given to kube-proxy: " + cmp.Or(health, "outside the boundary, or farther away than a ready endpoint")
 	case len(r.zones) == 0:
 		return "kube-proxy uses it on every node" + but(health)
 	case len(zones) == 0:

@@ -56,7 +56,7 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
 	}[h.State]
 	if h.State == HubUnreachable && h.AwaySince != nil {
-		state.Text += ", nor has it answered the agent for " + away + "; names stay as they are"
+		state.Text += ", and has not answered the agent for " + away + "; names stay as they are"
 	}
 	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)
 	if h.Error != "" {
