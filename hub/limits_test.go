@@ -114,6 +114,11 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
 
 	// The member can't raise its own limits.
+	raised := quota.DeepCopy()
+	raised.Spec.Hard = nil
+	if err := thief.Update(t.Context(), raised); !apierrors.IsForbidden(err) {
+		t.Errorf("updating the quota: %v", err)
+	}
 	if err := thief.Delete(t.Context(), quota); !apierrors.IsForbidden(err) {
 		t.Errorf("deleting the quota: %v", err)
 	}

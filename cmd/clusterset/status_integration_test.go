@@ -154,7 +154,7 @@ func testDrain(t *testing.T, s lookedAt) {
 func testDoctor(t *testing.T, s lookedAt) {
 	server := startDNS(t, "dns-version.clusterset.local.")
 	code, stdout, stderr := cli(t, "doctor", "--kubeconfig", s.member.Kubeconfig(), "--hub-kubeconfig", s.hub.Kubeconfig(), "--dns", server, "--dns-metrics", "127.0.0.1:1")
-	if code != exitFailure || !strings.Contains(stderr, "problems were found") {
+	if code != exitFailure || !strings.Contains(stderr, "2 problems, shown above with their fixes") {
 		t.Errorf("doctor: exit code %d, %s", code, stderr)
 	}
 	s.same(t, "doctor.txt", strings.ReplaceAll(stdout, server, "DNS"))

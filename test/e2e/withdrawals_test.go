@@ -17,7 +17,7 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// When a script deletes all ServiceExports of a cluster, only the first is un-exported, and the rest are held. When
+// When a script deletes all ServiceExports of a cluster, at most the first is un-exported, and the rest are held. When
 // somebody deletes the CustomResourceDefinition, all are held. The agent reports it, and the held exports still follow
 // their Services. A ServiceExport that is deleted alone is un-exported at once.
 func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {

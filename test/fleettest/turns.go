@@ -13,8 +13,8 @@ import (
 // turns has a channel for each fleet name, with the numbers of the fleets that no test is using.
 var turns sync.Map
 
-// atOnce limits how many fleets the tests of a package use at a time. go test runs two packages at a time. More than four busy
-// fleets are too much for two processors: API servers then don't start in time.
+// atOnce limits how many fleets the tests of a package use at a time. Two packages run at a time, and with more fleets API servers
+// don't start in time on two processors.
 var atOnce = make(chan struct{}, 3)
 
 // takeTurn waits until one of the fleets of that name is free, reserves it until the test has ended, and returns its number. Tests
