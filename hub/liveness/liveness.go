@@ -47,7 +47,7 @@ type member struct {
 	beat  string                                // the Lease's content when last seen; see Observe
 	first bool                                  // whether a Lease has been seen at all
 
-	// silentSince is when its silence began: the last change seen, or later, when we began to watch.
+	// silentSince is when its silence began: the last change seen, or when we began to watch; later by the time that doesn't count.
 	silentSince time.Time
 
 	// heard is the last change that anyone has seen: this process or, before it, the one that wrote the status. Zero: never.
@@ -104,7 +104,7 @@ func (l *Liveness) hear(now time.Time) {
 	if l.hubSilent(now) {
 		excess := now.Sub(l.heard) - l.thresholds.Suspect/4
 		for _, m := range l.members {
-			if !m.silentSince.After(l.heard) {
+			if !m.silentSince.After(l.heard) && !l.spares(m) { // Decide has subtracted it
 				m.silentSince = m.silentSince.Add(excess)
 			}
 		}
@@ -146,15 +146,17 @@ func (l *Liveness) Beat(name string) (string, bool) {
 // assumes that this process, with its watches, was the one that stood still (a paused machine, a stopped container), and
 // doesn't count the gap as a member's silence.
 func (l *Liveness) Decide(now time.Time) map[string]Decision {
-	if gap := now.Sub(l.last); !l.last.IsZero() && gap > l.thresholds.Suspect/2 {
-		for _, m := range l.members {
-			if m.silentSince.Before(l.last) || m.silentSince.Equal(l.last) {
-				m.silentSince = m.silentSince.Add(gap)
-			}
+	// Suspect members' silence stands still under the brake. If it began anew when the brake is released, a dead member would never expire
+	// while others come and go; if all of it counted, members that return one by one would expire a second before their next heartbeat.
+	gap := now.Sub(l.last)
+	stoodStill := !l.last.IsZero() && gap > l.thresholds.Suspect/2
+	for _, m := range l.members {
+		if (stoodStill || l.spares(m)) && !m.silentSince.After(l.last) {
+			m.silentSince = m.silentSince.Add(gap)
 		}
-		if !l.heard.After(l.last) {
-			l.heard = l.heard.Add(gap)
-		}
+	}
+	if stoodStill && !l.heard.After(l.last) {
+		l.heard = l.heard.Add(gap)
 	}
 	l.last = now
 	silent := l.hubSilent(now)
@@ -198,17 +200,12 @@ func (l *Liveness) brake(now time.Time) {
 			silent++
 		}
 	}
-	was := l.braked
 	l.braked = silent > 1 && 2*silent > there
-	if was && !l.braked {
-		// The connection is back, and the members return one by one. The silence of the others counts from here: with the whole
-		// outage counted, they would expire a second before their next heartbeat.
-		for _, m := range l.members {
-			if m.phase == clustersetv1alpha1.MemberSuspect {
-				m.silentSince = now
-			}
-		}
-	}
+}
+
+// spares reports whether the member's silence doesn't count, because of the brake.
+func (l *Liveness) spares(m *member) bool {
+	return l.braked && m.phase == clustersetv1alpha1.MemberSuspect
 }
 
 // Braked reports whether the last Decide found that the silence is the hub's fault: most members are silent, or all.

@@ -198,6 +198,66 @@ func TestReleasedBrakeGivesTheRestTheirTime(t *testing.T) {
 	s.want("a=Ready b=Ready c=Ready d=Expired")
 }
 
+// Two of three are silent whenever the flapping one is, and then nothing expires. That time doesn't count as the dead one's silence, but all
+// other time does. Rule C28 of docs/spec/control-plane.md.
+func TestDeadMemberExpiresWhileAnotherFlaps(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		silent, heard time.Duration // of the flapping member, in turn
+		until         time.Duration // when the dead one is expired
+	}{
+		{"as briefly as it can be noticed", 50 * time.Second, 10 * time.Second, 8 * time.Minute},
+		{"for longer than a cluster takes to expire", 10 * time.Minute, 10 * time.Second, 2 * time.Hour},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript(t)
+			s.know("", time.Time{}, "a", "b", "c")
+			s.run(time.Minute, "a b c")
+			for end := s.now.Add(c.until); s.now.Before(end); {
+				s.run(c.silent, "a")
+				s.run(c.heard, "a b")
+			}
+			s.want("a=Ready b=Ready c=Expired")
+		})
+	}
+}
+
+// A member that is silent for good expires once it has been silent for five minutes in which most others were heard, whatever these do, and
+// however often the hub process stands still.
+func TestSilenceAddsUp(t *testing.T) {
+	for seed := range uint64(100) {
+		rng := rand.New(rand.NewPCG(seed, 2))
+		names := strings.Fields("a b c d e f g")[:2+rng.IntN(6)]
+		s := newScript(t)
+		s.know("", time.Time{}, append(names, "dead")...)
+		s.run(time.Minute, strings.Join(append(names, "dead"), " "))
+		counted := time.Duration(0)
+		for counted < 6*time.Minute {
+			alive := []string{"a"}
+			for _, name := range names[1:] {
+				if rng.IntN(2) > 0 {
+					alive = append(alive, name)
+				}
+			}
+			for range 1 + rng.IntN(12) {
+				s.run(10*time.Second, strings.Join(alive, " "))
+				if !s.l.Braked() {
+					counted += 10 * time.Second
+				}
+			}
+			if rng.IntN(4) == 0 {
+				s.now = s.now.Add(30 * time.Minute)
+			}
+			if s.now.Sub(epoch) > 30*24*time.Hour {
+				t.Fatalf("seed %d: the others were never heard for long enough", seed)
+			}
+		}
+		if d := s.last["dead"]; d.Phase != clustersetv1alpha1.MemberExpired {
+			t.Errorf("seed %d: %+v, after it was silent for %s, of which %s count", seed, d, s.now.Sub(epoch), counted)
+		}
+	}
+}
+
 func TestRestartOfTheHubForgetsNothingAndExpiresNobody(t *testing.T) {
 	s := newScript(t)
 	yesterday := epoch.Add(-20 * time.Hour) // the hub has been down since then
