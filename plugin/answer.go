@@ -63,6 +63,7 @@ func (c *ClusterSet) reply(w dns.ResponseWriter, r *dns.Msg, z *zone, snapshot *
 		return c.replyNegative(r, z, snapshot, l.Kind == index.NameError)
 	}
 	m.Truncated = fits.full()
+	fits.cut(m)
 	if l.Kind == index.ServiceName {
 		c.tiers.count(l.Set)
 	}

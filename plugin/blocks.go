@@ -1,10 +1,13 @@
 package clusterset
 
 import (
+	"context"
 	"slices"
 
 	"github.com/coredns/caddy"
 	"github.com/coredns/coredns/core/dnsserver"
+
+	"github.com/clusterset/clusterset/plugin/express"
 )
 
 // serverBlocks returns the configs of c's own server block, one per key, and those of all other blocks. Call it in OnStartup: by then bind
@@ -38,19 +41,37 @@ func blockConfigs(at caddy.Controller) []*dnsserver.Config {
 }
 
 // otherZones lists the zones of other server blocks that share an address with c's block, whatever plugins serve them.
-func otherZones(c *caddy.Controller) []string {
+func otherZones(c *caddy.Controller) []innerZone {
 	mine, others := serverBlocks(c)
-	var zones []string
+	at := map[string]bool{}
+	for _, config := range mine {
+		for _, addr := range serverAddrs(config) {
+			at[addr] = true
+		}
+	}
+	var zones []innerZone
 	for _, other := range others {
-		if slices.ContainsFunc(mine, func(m *dnsserver.Config) bool { return sameAddress(m, other) }) {
-			zones = append(zones, other.Zone)
+		shared := slices.DeleteFunc(serverAddrs(other), func(addr string) bool { return !at[addr] })
+		if len(shared) > 0 {
+			zones = append(zones, innerZone{name: other.Zone, at: shared})
 		}
 	}
 	return zones
 }
 
-// sameAddress reports whether one server answers for both configs.
-func sameAddress(a, b *dnsserver.Config) bool {
-	return a.Transport == b.Transport && a.Port == b.Port &&
-		slices.ContainsFunc(a.ListenHosts, func(host string) bool { return slices.Contains(b.ListenHosts, host) })
+// serverAddrs returns the addresses at which a config is served, as dnsserver.Server.Addr has them.
+func serverAddrs(c *dnsserver.Config) []string {
+	addrs := make([]string, len(c.ListenHosts))
+	for i, host := range c.ListenHosts {
+		addrs[i] = c.Transport + "://" + express.Address(host, c.Port)
+	}
+	return addrs
+}
+
+// serverAddr returns the address of the server that answers a query, in the same form.
+func serverAddr(ctx context.Context) string {
+	if s, ok := ctx.Value(dnsserver.Key{}).(*dnsserver.Server); ok {
+		return s.Addr
+	}
+	return ""
 }

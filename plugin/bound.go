@@ -5,18 +5,21 @@ import (
 	"net/netip"
 )
 
-// boundAddrs returns the addresses that a server block listens on: those of its bind plugin, or else the machine's.
+// boundAddrs returns the addresses that a server block listens on: those of its bind plugin, or the machine's if one of them is a
+// wildcard. It leaves out IPv6 link-local addresses, which are only valid together with a zone, and an AAAA record has none.
 func boundAddrs(listenHosts []string) []netip.Addr {
 	var addrs []netip.Addr
 	for _, host := range listenHosts {
-		if addr, err := netip.ParseAddr(host); err == nil && !addr.IsUnspecified() {
-			addrs = append(addrs, addr.Unmap().WithZone(""))
+		addr, err := netip.ParseAddr(host)
+		addr = addr.Unmap()
+		switch {
+		case err != nil || addr.IsUnspecified():
+			return interfaceAddrs()
+		case addr.Is4() || !addr.IsLinkLocalUnicast():
+			addrs = append(addrs, addr.WithZone(""))
 		}
 	}
-	if len(addrs) > 0 {
-		return addrs
-	}
-	return interfaceAddrs()
+	return addrs
 }
 
 // interfaceAddrs returns the machine's global unicast addresses or, if there are none, its loopback addresses.

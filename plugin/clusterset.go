@@ -64,7 +64,7 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	}
 	var l index.Lookup
 	z.lookup(&l, snapshot, name)
-	if l.Kind == index.NameError && len(z.nested) > 0 && z.leadsTo(name) {
+	if l.Kind == index.NameError && len(z.nested) > 0 && z.leadsTo(name, serverAddr(ctx)) {
 		l.Kind = index.Empty
 	}
 	if l.Kind == index.NameError && c.Fall.Through(name) {

@@ -69,7 +69,7 @@ func newExpressCase(tb testing.TB, c *ClusterSet, lines ...string) *expressCase 
 	}
 	a.Options = true
 	if a.Bufsize == 0 {
-		a.Bufsize = dns.MaxMsgSize - 1
+		a.Bufsize = (&express.Block{Configs: []*dnsserver.Config{config}}).Imitates().Bufsize
 	}
 	config.AddPlugin(func(plugin.Handler) plugin.Handler { return c })
 	if err := a.Prepare(); err != nil {
@@ -220,6 +220,14 @@ func FuzzExpress(f *testing.F) {
 		}
 		packed, _ := q.Pack()
 		f.Add(packed, uint8(8)) //nolint:gosec // few
+	}
+	for _, size := range []uint16{0, 511, 512, 4096, 4097, 65534, 65535} {
+		q := new(dns.Msg).SetQuestion("vip.ns.svc.global.", dns.TypeA)
+		q.SetEdns0(size, false)
+		packed, _ := q.Pack()
+		for i := range 70 {
+			f.Add(packed, uint8(i)) //nolint:gosec // few
+		}
 	}
 	addOddQueries(f)
 	cases := expressCases(f)

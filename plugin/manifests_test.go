@@ -278,3 +278,29 @@ func TestManifestReloadsLeaveNoGoroutineBehind(t *testing.T) {
 	d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
 }
+
+// A reload reads the files anew, but what is broken stays broken: its last good state is served on.
+func TestAReloadKeepsTheLastGoodStateOfABrokenFile(t *testing.T) {
+	d := serveManifests(t, map[string][]byte{"a.yaml": vipYAML("a", "10.0.0.1"), "b.yaml": vipYAML("b", "10.0.1.1")})
+	corefile := func(ttl int) string {
+		return withSource(fmt.Sprintf(".:0 {\n    bind 127.0.0.1\n    clusterset clusterset.local svc.global {\n        ttl %d\n    }\n}\n", ttl), "manifests "+d.dir)
+	}
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"})
+	d.write(t, "a.yaml", []byte("kind: [\n"))
+	d.log.expect(t, "what a.yaml last held is still served")
+	for ttl := range 3 { // of each reload, the one before is the running server
+		if err := d.reload(corefile(ttl)); err != nil {
+			t.Fatal(err)
+		}
+		for question, want := range map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"} {
+			if got, err := askAt(d.instance.Servers()[0].LocalAddr().String(), question); err != nil || got != want {
+				t.Errorf("after reload %d: dig %s: got %s, %v, want %s", ttl, question, got, err, want)
+			}
+		}
+	}
+	d.udp = d.instance.Servers()[0].LocalAddr().String()
+	d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
+	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
+	d.remove(t, "b.yaml")
+	d.expect(t, map[string]string{nameOf("b"): "NXDOMAIN"})
+}

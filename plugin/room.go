@@ -13,6 +13,7 @@ const (
 	sizeA    = 2 + 10 + 4
 	sizeAAAA = 2 + 10 + 16
 	sizeSRV  = 2 + 10 + 6 // plus the target, which is never compressed
+	sizeOPT  = 11         // without options
 )
 
 // room is the space left in a reply's packet. It bounds the work for a query by what can be sent back. It counts each record's
@@ -54,6 +55,14 @@ func (m *room) full() bool {
 		m.max = sizeOf(m.w, m.r)
 	}
 	return m.used > m.max
+}
+
+// cut cuts a reply over UDP that would be longer than express.MaxUDP. CoreDNS cuts replies too, but to what the client accepts, which
+// may be more.
+func (m *room) cut(reply *dns.Msg) {
+	if m.max == express.MaxUDP {
+		reply.Truncate(express.MaxUDP - sizeOPT) // CoreDNS appends the OPT record
+	}
 }
 
 // sizeOf returns how many bytes a reply can have, counted as CoreDNS does when it truncates.

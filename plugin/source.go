@@ -76,6 +76,9 @@ func (s *source) start() {
 	if s.keeper != nil {
 		s.keeper.takeOver(before)
 	}
+	if f, ok := s.feed.(*manifestsFeed); ok {
+		f.takeOver(before)
+	}
 	s.showMetrics() // only now: a reload that failed earlier must not change the running server's metrics
 	go func() {
 		defer close(s.done)

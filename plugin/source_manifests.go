@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/fsnotify/fsnotify"
@@ -28,9 +29,13 @@ var rescan = 5 * time.Second
 // machines without Kubernetes. If a file can't be read or parsed, its last good objects stay, and the other files are not
 // affected.
 type manifestsFeed struct {
-	dir   string
-	files map[string]*manifest
-	held  map[manifests.Key]index.Object
+	dir  string
+	held map[manifests.Key]index.Object
+
+	mu    sync.Mutex // a reload reads files
+	files map[string]manifest
+	// listed is set once the directory has been listed, by this feed or the one that it took over from.
+	listed bool
 }
 
 // manifest is the last good state of one file.
@@ -42,21 +47,29 @@ type manifest struct {
 // unchanged reports whether a file is the one that was read last, without reading it. Size and time alone don't show that: the
 // files of an image, a Nix store or some ConfigMap mounts all have the same time, and the next version is another file under
 // the same name.
-func (m *manifest) unchanged(now fs.FileInfo) bool {
+func (m manifest) unchanged(now fs.FileInfo) bool {
 	return m.info != nil && os.SameFile(m.info, now) && m.info.Size() == now.Size() && m.info.ModTime().Equal(now.ModTime())
 }
 
 func (*manifestsFeed) name() string { return sourceManifests }
 
+// takeOver begins with what a running feed of the same directory last read: a reload doesn't make a broken file readable.
+func (f *manifestsFeed) takeOver(all []*source) {
+	for _, s := range all {
+		if old, ok := s.feed.(*manifestsFeed); ok && old.dir == f.dir {
+			old.mu.Lock()
+			f.files, f.listed = maps.Clone(old.files), old.listed
+			old.mu.Unlock()
+		}
+	}
+}
+
 func (f *manifestsFeed) run(ctx context.Context, s *source) {
-	f.files, f.held = map[string]*manifest{}, map[manifests.Key]index.Object{}
+	f.held = map[manifests.Key]index.Object{}
 	events, errs, stop := f.notify()
 	defer stop()
+	f.apply(s)
 	f.scan(s)
-	for _, k := range index.Kinds {
-		s.reachable(k, true)
-		s.read(k)
-	}
 	tick := time.NewTicker(rescan)
 	defer tick.Stop()
 	for {
@@ -107,11 +120,16 @@ func drain(events <-chan fsnotify.Event) {
 func (f *manifestsFeed) scan(s *source) {
 	entries, err := os.ReadDir(f.dir)
 	if err != nil {
-		f.failed(s, fmt.Errorf("%w (what was last read is still served)", err))
+		served := "what was last read is still served"
+		if !f.listed {
+			served = "until it can be listed, every name is answered SERVFAIL"
+		}
+		f.failed(s, fmt.Errorf("%w (%s)", err, served))
+		f.serve(s)
 		return
 	}
 	present := map[string]bool{}
-	changed := false
+	changed := !f.listed
 	for _, e := range entries {
 		if name := e.Name(); manifests.Is(name) {
 			present[name] = true
@@ -120,13 +138,43 @@ func (f *manifestsFeed) scan(s *source) {
 	}
 	for name := range f.files {
 		if !present[name] {
-			delete(f.files, name)
+			f.forget(name)
 			changed = true
 		}
 	}
+	f.mu.Lock()
+	f.listed = true
+	f.mu.Unlock()
 	if changed {
 		f.apply(s)
 	}
+	f.serve(s)
+}
+
+// serve begins to answer, once the directory has been listed.
+func (f *manifestsFeed) serve(s *source) {
+	if !f.listed {
+		return
+	}
+	for _, k := range index.Kinds {
+		s.reachable(k, true)
+		s.read(k)
+	}
+}
+
+func (f *manifestsFeed) keep(name string, m manifest) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.files == nil {
+		f.files = map[string]manifest{}
+	}
+	f.files[name] = m
+}
+
+func (f *manifestsFeed) forget(name string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.files, name)
 }
 
 // readFile reads a file unless it is unchanged, and reports whether there are new objects.
@@ -138,10 +186,6 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 		return false
 	}
 	last := f.files[name]
-	if last == nil {
-		last = &manifest{}
-		f.files[name] = last
-	}
 	if last.unchanged(info) {
 		return false
 	}
@@ -151,6 +195,7 @@ func (f *manifestsFeed) readFile(s *source, name string) bool {
 		return false
 	}
 	last.info = info
+	defer func() { f.keep(name, last) }()
 	if len(bytes.TrimSpace(data)) == 0 && len(last.objects) > 0 {
 		// Someone is about to write it, or the disk was full.
 		f.failed(s, fmt.Errorf("%s: empty (what %s last held is still served; to remove its objects, remove the file)", name, name))

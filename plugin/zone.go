@@ -18,9 +18,18 @@ type zone struct {
 	dialect index.Dialect
 	// ns and mbox are the name server and the mailbox that SOA and NS records name.
 	ns, mbox string
-	// nested are the names of the zones within this one, both of the stanza and of other server blocks at the same address.
-	nested []string
+	// nested are the names of the zones within this one, both of the stanza and of other server blocks at an address of its own.
+	nested []innerZone
 }
+
+// innerZone is a zone within another.
+type innerZone struct {
+	name string
+	// at has the addresses of the servers that answer for it beside the outer zone, nil for all of the outer zone's.
+	at []string
+}
+
+func (z *innerZone) servedAt(addr string) bool { return z.at == nil || slices.Contains(z.at, addr) }
 
 func newZone(name string, d index.Dialect) *zone {
 	z := &zone{name: name, origin: name, dialect: d, ns: "ns.dns." + suffix(name), mbox: "hostmaster." + suffix(name)}
@@ -70,42 +79,44 @@ func (zs zones) sort() {
 	for i, inner := range zs {
 		for _, outer := range zs[i+1:] {
 			if dns.IsSubDomain(outer.name, inner.name) {
-				outer.nested = append(outer.nested, inner.name)
+				outer.nested = append(outer.nested, innerZone{name: inner.name})
 			}
 		}
 	}
 }
 
 // nest adds the zones of other server blocks that are within zs.
-func (zs zones) nest(others []string) {
+func (zs zones) nest(others []innerZone) {
 	for _, z := range zs {
 		for _, other := range others {
-			if other != z.name && dns.IsSubDomain(z.name, other) {
+			if other.name != z.name && dns.IsSubDomain(z.name, other.name) {
 				z.nested = append(z.nested, other)
 			}
 		}
 	}
 }
 
-// leadsTo reports whether a zone within z is below name. Then name exists, at least as an empty non-terminal (RFC 8020). It is
-// also true if name is in another server block's zone, as in a DS query: that zone knows which names exist.
-func (z *zone) leadsTo(name string) bool {
-	return slices.ContainsFunc(z.nested, func(inner string) bool {
-		return dns.IsSubDomain(name, inner) || dns.IsSubDomain(inner, name)
+// leadsTo reports whether a zone within z is below name at a server's address. Then name exists, at least as an empty non-terminal
+// (RFC 8020). It is also true if name is in another server block's zone, as in a DS query: that zone knows which names exist.
+func (z *zone) leadsTo(name, addr string) bool {
+	return slices.ContainsFunc(z.nested, func(inner innerZone) bool {
+		return inner.servedAt(addr) && (dns.IsSubDomain(name, inner.name) || dns.IsSubDomain(inner.name, name))
 	})
 }
 
-// hides reports whether a zone within z answers for name.
+// hides reports whether a zone within z answers for name. A transfer, which this is for, isn't told its server's address.
 func (z *zone) hides(name string) bool {
-	return slices.ContainsFunc(z.nested, func(inner string) bool { return dns.IsSubDomain(inner, name) })
+	return slices.ContainsFunc(z.nested, func(inner innerZone) bool { return dns.IsSubDomain(inner.name, name) })
 }
 
 // cuts returns the zones directly within z, each once.
 func (z *zone) cuts() []string {
 	var cuts []string
 	for _, inner := range z.nested {
-		if !slices.Contains(cuts, inner) && !slices.ContainsFunc(z.nested, func(other string) bool { return other != inner && dns.IsSubDomain(other, inner) }) {
-			cuts = append(cuts, inner)
+		if !slices.Contains(cuts, inner.name) && !slices.ContainsFunc(z.nested, func(other innerZone) bool {
+			return other.name != inner.name && dns.IsSubDomain(other.name, inner.name)
+		}) {
+			cuts = append(cuts, inner.name)
 		}
 	}
 	return cuts

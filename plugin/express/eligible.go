@@ -25,7 +25,7 @@ func (b *Block) Addresses() []string {
 	var all []string
 	for _, c := range b.Configs {
 		for _, host := range c.ListenHosts {
-			addr := address(host, c.Port)
+			addr := Address(host, c.Port)
 			if c.Transport == "dns" && !slices.Contains(all, addr) {
 				all = append(all, addr)
 			}
@@ -34,8 +34,8 @@ func (b *Block) Addresses() []string {
 	return all
 }
 
-// address formats an address as CoreDNS does.
-func address(host, port string) string {
+// Address formats an address as CoreDNS does. One server answers at all spellings of an address.
+func Address(host, port string) string {
 	addr := net.JoinHostPort(host, port)
 	if resolved, err := net.ResolveTCPAddr("tcp", addr); err == nil {
 		return resolved.String()
@@ -47,7 +47,7 @@ func address(host, port string) string {
 func at(configs []*dnsserver.Config, addr string) []*dnsserver.Config {
 	var found []*dnsserver.Config
 	for _, c := range configs {
-		if c.Transport == "dns" && slices.ContainsFunc(c.ListenHosts, func(host string) bool { return address(host, c.Port) == addr }) {
+		if c.Transport == "dns" && slices.ContainsFunc(c.ListenHosts, func(host string) bool { return Address(host, c.Port) == addr }) {
 			found = append(found, c)
 		}
 	}
@@ -121,7 +121,7 @@ func refuseZone(zone string, mine, others []*dnsserver.Config) string {
 
 // Imitates returns what the plugins before clusterset do to replies.
 func (b *Block) Imitates() Imitate {
-	i := Imitate{Bufsize: dns.MaxMsgSize - 1, Options: !slices.ContainsFunc(idleOptions, edns.SupportedOption)}
+	i := Imitate{Bufsize: dns.MaxMsgSize, Options: !slices.ContainsFunc(idleOptions, edns.SupportedOption)}
 	switch h := b.Configs[0].Handler("bufsize").(type) {
 	case bufsize.Bufsize:
 		i.Bufsize = uint16(h.Size) //nolint:gosec // bufsize checks it

@@ -36,7 +36,7 @@ func testTarget(t *testing.T, p *Plan, snapshot func() *index.Snapshot) *target 
 		t.Fatal(err)
 	}
 	a := &Answers{Zones: []Zone{{Name: testZone, Origin: testZone, NameServer: "ns.dns." + testZone, Mailbox: "hostmaster." + testZone}}, Snapshot: snapshot}
-	a.Bufsize = dns.MaxMsgSize - 1
+	a.Imitate = (&Block{Configs: []*dnsserver.Config{c}}).Imitates()
 	if err := a.Prepare(); err != nil {
 		t.Fatal(err)
 	}
