@@ -207,6 +207,8 @@ func renewal(lease *coordinationv1.Lease) string {
 // clusterUID returns a function that reads the member's identity. It is empty if it can't be read, which turns the check off.
 func clusterUID(member client.Reader) func(context.Context) (string, error) {
 	return func(ctx context.Context) (string, error) {
+		ctx, cancel := context.WithTimeout(ctx, localTimeout)
+		defer cancel()
 		var ns corev1.Namespace
 		err := member.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &ns)
 		switch {
@@ -223,7 +225,7 @@ func clusterUID(member client.Reader) func(context.Context) (string, error) {
 func readLease(hub client.Reader, cluster string) func(context.Context) (*coordinationv1.Lease, error) {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}
 	return func(ctx context.Context) (*coordinationv1.Lease, error) {
-		ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+		ctx, cancel := context.WithTimeout(ctx, hubTimeout)
 		defer cancel()
 		var lease coordinationv1.Lease
 		switch err := hub.Get(ctx, key, &lease); {

@@ -109,6 +109,8 @@ func (c *claim) say(ctx context.Context, at string) {
 // sayYields returns a function that writes it on the hub.
 func sayYields(hub client.Client, cluster string) func(context.Context, string) error {
 	return func(ctx context.Context, at string) error {
+		ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+		defer cancel()
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
 		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationYields+`":`+at+`}}}`))
 		if err := hub.Patch(ctx, lease, patch, client.FieldOwner(api.FieldManagerExporter)); err != nil {

@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,12 +57,19 @@ func (e exports) keys(ctx context.Context) ([]client.ObjectKey, error) {
 	return keys, err
 }
 
+// localTimeout is how long a write to the member's API server may take, for example because a webhook hangs.
+const localTimeout = 15 * time.Second
+
 func (e exports) create(ctx context.Context, export *mcsv1beta1.ServiceExport) error {
+	ctx, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
 	return e.client.Create(ctx, e.version.EncodeExport(export), client.FieldOwner(api.FieldManagerExporter))
 }
 
 // delete deletes the ServiceExport as it was read: if its user has taken it over in the meantime, it stays.
 func (e exports) delete(ctx context.Context, export *mcsv1beta1.ServiceExport) error {
+	ctx, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
 	as := client.Preconditions{UID: &export.UID, ResourceVersion: &export.ResourceVersion}
 	return e.client.Delete(ctx, e.version.EncodeExport(export), as)
 }
@@ -69,6 +77,8 @@ func (e exports) delete(ctx context.Context, export *mcsv1beta1.ServiceExport) e
 // patchStatus writes the difference between before and after. The optimistic lock protects conditions that another MCS
 // implementation writes into the same list.
 func (e exports) patchStatus(ctx context.Context, before, after *mcsv1beta1.ServiceExport) error {
+	ctx, cancel := context.WithTimeout(ctx, localTimeout)
+	defer cancel()
 	patch := client.MergeFromWithOptions(e.version.EncodeExport(before), client.MergeFromWithOptimisticLock{})
 	return e.client.Status().Patch(ctx, e.version.EncodeExport(after), patch, client.FieldOwner(api.FieldManagerExporter))
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/record"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -129,22 +130,22 @@ endpoints: [{addresses: [10.9.0.1]}]
 		})
 	})
 	t.Run("records someone else changed are mended", func(t *testing.T) {
-		record := &clustersetv1alpha1.ExportedService{}
+		ours := &clustersetv1alpha1.ExportedService{}
 		key := types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: "web.shop"}
-		if err := w.onHub.Get(ctx, key, record); err != nil {
+		if err := w.onHub.Get(ctx, key, ours); err != nil {
 			t.Fatal(err)
 		}
-		record.Spec.Ports[0].Port = 1
-		if err := w.onHub.Update(ctx, record); err != nil {
+		ours.Spec.Ports[0].Port = 1
+		if err := w.onHub.Update(ctx, ours); err != nil {
 			t.Fatal(err)
 		}
 		kube.Eventually(t, 20*time.Second, func() error {
-			if err := w.onHub.Get(ctx, key, record); err != nil || record.Spec.Ports[0].Port != 80 {
-				return fmt.Errorf("port %d, %w", record.Spec.Ports[0].Port, err)
+			if err := w.onHub.Get(ctx, key, ours); err != nil || ours.Spec.Ports[0].Port != 80 {
+				return fmt.Errorf("port %d, %w", ours.Spec.Ports[0].Port, err)
 			}
 			return nil
 		})
-		if err := w.onHub.Delete(ctx, record); err != nil {
+		if err := w.onHub.Delete(ctx, ours); err != nil {
 			t.Fatal(err)
 		}
 		w.awaitRecords("web", 2)
@@ -154,7 +155,7 @@ endpoints: [{addresses: [10.9.0.1]}]
 			t.Fatal(err)
 		}
 		theirs := &clustersetv1alpha1.ExportedService{
-			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("lyon"), Name: "web.shop"},
+			ObjectMeta: record.Meta("lyon", types.NamespacedName{Namespace: "shop", Name: "web"}, "web.shop"),
 			Spec: clustersetv1alpha1.ExportedServiceSpec{
 				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.Headless,
 				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: 80}}, ExportedAt: metav1.Now(),

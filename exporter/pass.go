@@ -29,16 +29,18 @@ type pass struct {
 	finished chan struct{} // closed when the first pass is done
 
 	mu      sync.Mutex
-	pending map[types.NamespacedName]bool // and whether reconciling it has failed; nil before the first pass has begun
-	over    chan struct{}                 // closed when the current pass is done
-	late    bool                          // the wait is over: failed keys count as done
+	pending map[types.NamespacedName]time.Time // and when it was first tried, if it was; nil before the first pass has begun
+	over    chan struct{}                      // closed when the current pass is done
 	closed  bool
 }
 
-// passPatience is how long the first pass waits for services that fail, for example because a webhook that is down rejects
-// their records. One service must not keep the whole cluster from its heartbeats, so that it expires; its ServiceExport says
-// what is wrong.
+// passPatience is how long the first pass waits for services that aren't done although they were tried, for whatever reason: a webhook
+// that is down rejects their records, or hangs. They must not keep the whole cluster from its heartbeats, so that it expires; their
+// ServiceExports say what is wrong. Services whose turn hasn't come are waited for, unless they wait for such a one.
 const passPatience = time.Minute
+
+// stuckAfter is how long a service isn't done for a reason that doesn't pass by itself, such as a cache that is behind.
+const stuckAfter = 10 * time.Second
 
 func newPass() *pass {
 	return &pass{
@@ -51,9 +53,9 @@ func newPass() *pass {
 func (p *pass) begin(keys []types.NamespacedName) (over <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.pending = make(map[types.NamespacedName]bool, len(keys))
+	p.pending = make(map[types.NamespacedName]time.Time, len(keys))
 	for _, key := range keys {
-		p.pending[key] = false
+		p.pending[key] = time.Time{}
 	}
 	p.over = make(chan struct{})
 	over = p.over
@@ -79,33 +81,34 @@ func (p *pass) isDone() bool {
 	return p.closed
 }
 
-// failed records that a key couldn't be reconciled and is retried.
-func (p *pass) failed(key types.NamespacedName) {
+// tried records that a key is about to be reconciled. Whatever becomes of it, the first pass knows since when.
+func (p *pass) tried(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, pending := p.pending[key]; !pending {
-		return
+	if since, pending := p.pending[key]; pending && since.IsZero() {
+		p.pending[key] = time.Now()
 	}
-	p.pending[key] = true
-	p.check()
 }
 
-// giveUp ends the first pass's wait for keys that fail.
+// giveUp ends the first pass if a key is stuck.
 func (p *pass) giveUp(ctx context.Context) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.closed {
+	stuck := 0
+	for _, since := range p.pending {
+		if !since.IsZero() && time.Since(since) >= stuckAfter {
+			stuck++
+		}
+	}
+	if p.closed || stuck == 0 {
 		return
 	}
-	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", len(p.pending))
-	p.late = true
+	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", stuck, "not done", len(p.pending))
+	clear(p.pending)
 	p.check()
 }
 
 func (p *pass) check() {
-	if p.late && !p.closed {
-		maps.DeleteFunc(p.pending, func(_ types.NamespacedName, failed bool) bool { return failed })
-	}
 	if !p.closed {
 		metricPassPending.Set(float64(len(p.pending)))
 	}
@@ -122,14 +125,14 @@ func (p *pass) check() {
 }
 
 // run collects the keys once both sides are reliable, and queues each.
-func (p *pass) run(ctx context.Context, cluster string, exports exports, hub client.Reader, synced func() bool) error {
+func (p *pass) run(ctx context.Context, synced func() bool, collect func(context.Context) ([]types.NamespacedName, error)) error {
 	logger := log.FromContext(ctx).WithName("first-pass")
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var said string
 	for {
 		if synced() {
-			keys, err := collect(ctx, cluster, exports, hub)
+			keys, err := collect(ctx)
 			if err == nil {
 				return p.queue(ctx, keys)
 			}
@@ -152,15 +155,19 @@ func (p *pass) run(ctx context.Context, cluster string, exports exports, hub cli
 func (p *pass) queue(ctx context.Context, keys []types.NamespacedName) error {
 	log.FromContext(ctx).Info("Beginning the first export pass", "services", len(keys))
 	over := p.begin(keys)
-	patience := time.AfterFunc(passPatience, func() { p.giveUp(ctx) })
-	defer patience.Stop()
-	if p.send(ctx, keys) {
+	go p.send(ctx, keys)
+	wait := passPatience
+	for {
 		select {
 		case <-ctx.Done():
+			return nil
 		case <-over:
+			return nil
+		case <-time.After(wait):
 		}
+		p.giveUp(ctx)
+		wait = time.Second
 	}
-	return nil
 }
 
 // send queues keys. It returns false if ctx ends before all are queued.

@@ -38,6 +38,7 @@ type reconciler struct {
 	local   client.Reader     // the member's cache
 	exports exports
 	hub     client.Client // reads from the cache of the hub
+	live    client.Reader // reads from the hub itself
 	onHub   indexes
 	synced  func() bool  // whether both caches have synced and the name is ours
 	unheard func() error // why it can't or isn't
@@ -58,11 +59,8 @@ const maxBackoff = 30 * time.Second
 
 // Reconcile implements reconcile.Reconciler. The request names a service, which may not exist.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
-	result, err := r.reconcile(ctx, req)
-	if err != nil {
-		r.pass.failed(req.NamespacedName)
-	}
-	return result, err
+	r.pass.tried(req.NamespacedName)
+	return r.reconcile(ctx, req)
 }
 
 func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

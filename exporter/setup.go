@@ -134,6 +134,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		local:   mgr.GetClient(),
 		exports: exports,
 		hub:     hub.GetClient(),
+		live:    hub.GetAPIReader(),
 		onHub:   onHub,
 		synced:  func() bool { return name.held.Load() && synced() },
 		unheard: name.unheard,
@@ -174,7 +175,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	for _, run := range []manager.RunnableFunc{
 		name.take,
 		func(ctx context.Context) error {
-			return r.pass.run(ctx, opts.Cluster, exports, hub.GetClient(), r.synced)
+			return r.pass.run(ctx, r.synced, r.keys)
 		},
 		beat.run,
 		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportAll) },

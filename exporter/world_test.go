@@ -23,6 +23,7 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -73,6 +74,10 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
+	selection := narrow.NewSelection()
+	selection.Set([]string{"shop", "kube-apps"})
+	selection.See(nil)
+	config.Wrap(selection.Wrap)
 	hub, err := connect.NewHub(config)
 	if err != nil {
 		w.Fatal(err)

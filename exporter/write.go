@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -55,10 +56,20 @@ func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 	return outcome{}
 }
 
+// hubTimeout is how long a request to the hub may take: longer than an API server usually waits for a webhook (10 s), so that the reason of a
+// failure is known.
+const hubTimeout = 15 * time.Second
+
 func (r *reconciler) take(ctx context.Context, s step) error {
+	ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+	defer cancel()
 	switch s.verb {
 	case verbCreate:
-		return r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
+		err := r.hub.Create(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
+		if apierrors.IsAlreadyExists(err) {
+			return r.adopt(ctx, s.object)
+		}
+		return err
 	case verbUpdate:
 		return r.hub.Update(ctx, s.object, client.FieldOwner(api.FieldManagerExporter))
 	case verbWithdraw:

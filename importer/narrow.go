@@ -135,6 +135,9 @@ func (n *narrowing) ownRecords(ctx context.Context) error {
 			if namespace, ok := list.Items[i].Labels[api.LabelExportedNamespace]; ok {
 				n.exported[namespace] = true
 			}
+			if namespace, _, ok := api.ParseExportedServiceName(list.Items[i].Name); ok && kind == "ExportedServiceList" {
+				n.exported[namespace] = true // whatever its label says: the exporter restores it
+			}
 		}
 	}
 	return nil
