@@ -24,9 +24,6 @@ func Decode(f io.ReaderAt, size int64) (*State, []manifests.Note, error) {
 	if _, err := f.ReadAt(first, 0); err != nil && !errors.Is(err, io.EOF) {
 		return nil, nil, err
 	}
-	if bytes.HasPrefix(first, []byte(magic1)) {
-		return decodeVersion1(io.NewSectionReader(f, 0, size))
-	}
 	if !bytes.HasPrefix(first, []byte(opening)) {
 		return nil, nil, errors.New("not a state of a clusterset DNS server")
 	}

@@ -3,7 +3,7 @@
 // The plugin writes a State from the objects of its index.Index and reads one when it starts. The file is a manifest: one
 // document with one object per line, which people and `clusterset explain --manifests FILE` can read:
 //
-//	{"apiVersion":"v1","kind":"List","state":{"version":2,…},"items":[
+//	{"apiVersion":"v1","kind":"List","state":{"version":1,…},"items":[
 //	{"apiVersion":"clusterset.dev/v1alpha1","kind":"MemberCluster",…},
 //	{"apiVersion":"multicluster.x-k8s.io/v1beta1","kind":"ServiceImport",…}
 //	],"sha256":"…"}

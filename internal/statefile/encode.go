@@ -18,7 +18,7 @@ import (
 const MaxSize = manifests.MaxFile
 
 const (
-	version    = 2
+	version    = 1
 	opening    = `{"apiVersion":"v1","kind":"List","state":`
 	opened     = `,"items":[`
 	closing    = `],"sha256":"`

@@ -2,9 +2,6 @@ package statefile
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"os"
-	"path/filepath"
 	"runtime"
 	"testing"
 )
@@ -22,27 +19,6 @@ func FuzzFile(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
 		if seal {
 			data = sealed(opening + string(data))
-		}
-		checkFile(t, data)
-	})
-}
-
-// FuzzVersion1 does the same with files of the previous version.
-func FuzzVersion1(f *testing.F) {
-	good, err := os.ReadFile(filepath.Join("testdata", "version-1.state"))
-	if err != nil {
-		f.Fatal(err)
-	}
-	items := good[len(magic1)+2 : len(good)-sha256.Size]
-	for _, n := range []int{0, 10, 100, 200, 300, len(items)} {
-		f.Add(items[:n], true)
-	}
-	f.Add(good, false)
-	f.Fuzz(func(t *testing.T, data []byte, seal bool) {
-		if seal {
-			data = append([]byte(magic1+"1\n"), data...)
-			sum := sha256.Sum256(data)
-			data = append(data, sum[:]...)
 		}
 		checkFile(t, data)
 	})
