@@ -18,21 +18,22 @@ type braked struct {
 	exported int
 	going    map[types.NamespacedName]bool
 	kind     error
-	alone    bool
+	counts   int
 }
 
 func newBraked(t *testing.T, exported int) *braked {
-	b := &braked{T: t, exported: exported, going: map[types.NamespacedName]bool{}, alone: true}
+	b := &braked{T: t, exported: exported, going: map[types.NamespacedName]bool{}}
 	b.brake = brake{
-		holdFor: DefaultHoldWithdrawals,
-		served:  func(context.Context, types.NamespacedName) error { return b.kind },
+		holdFor:    DefaultHoldWithdrawals,
+		replaceFor: DefaultReplaceFor,
+		served:     func(context.Context, types.NamespacedName) error { return b.kind },
 		count: func(context.Context) (keys []types.NamespacedName, exported int, err error) {
+			b.counts++
 			for key := range b.going {
 				keys = append(keys, key)
 			}
 			return keys, b.exported, nil
 		},
-		single: func() bool { return b.alone },
 	}
 	return b
 }
@@ -46,29 +47,37 @@ func (b *braked) lose(from, n int) (keys []types.NamespacedName) {
 	return keys
 }
 
-// run asks about each service until it is held or withdrawn, and returns the number of each.
+// run asks about all services until each is held or withdrawn, and returns the number of each.
 func (b *braked) run(keys []types.NamespacedName) (held, gone int) {
 	b.Helper()
-	for _, key := range keys {
-		for {
+	for {
+		var wait time.Duration
+		held, undecided := 0, false
+		for _, key := range keys {
+			if !b.going[key] {
+				continue // withdrawn in an earlier round
+			}
 			s, err := b.ask(b.Context(), key)
-			if err != nil {
+			switch {
+			case err != nil:
 				b.Fatal(err)
-			}
-			if s.held {
+			case s.held:
 				held++
-				break
-			}
-			if s.retry == 0 {
+			case s.retry == 0:
 				gone++
 				delete(b.going, key)
 				b.exported--
-				break
+				b.forget(key)
+			default:
+				undecided = true
+				wait = max(wait, s.retry)
 			}
-			elapse(s.retry)
 		}
+		if !undecided {
+			return held, gone
+		}
+		elapse(wait)
 	}
-	return held, gone
 }
 
 // Rule C7 of docs/spec/control-plane.md.
@@ -76,35 +85,31 @@ func TestBrake(t *testing.T) {
 	for _, c := range []struct {
 		name           string
 		exported, lose int
-		single         bool
 		held, gone     int
 	}{
-		{"one", 1, 1, true, 0, 1},
-		{"ten of ten", 10, 10, true, 0, 10},
-		{"eleven of eleven", 11, 11, true, 10, 1},
-		{"all of a hundred", 100, 100, true, 99, 1},
-		{"more than half", 100, 51, true, 50, 1},
-		{"half", 100, 50, true, 0, 50},
-		{"all of a hundred, while nobody was there", 100, 100, false, 100, 0},
-		{"one, while nobody was there", 100, 1, false, 0, 1},
+		{"one", 1, 1, 0, 1},
+		{"ten of ten", 10, 10, 0, 10},
+		{"eleven of eleven", 11, 11, 11, 0},
+		{"all of a hundred", 100, 100, 100, 0},
+		{"more than half", 100, 51, 51, 0},
+		{"half", 100, 50, 0, 50},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				b := newBraked(t, c.exported)
-				b.alone = c.single
 				keys := b.lose(0, c.lose)
-				if held, gone := b.run(keys); held != c.held || gone != c.gone {
-					t.Errorf("%d are held and %d gone, want %d and %d", held, gone, c.held, c.gone)
+				if held, gone := b.run(keys); held != c.held || gone != c.gone || b.counts != 1 {
+					t.Errorf("%d are held and %d gone after %d counts, want %d and %d after one", held, gone, b.counts, c.held, c.gone)
 				}
 				if c.held == 0 {
 					return
 				}
 				elapse(DefaultHoldWithdrawals - time.Minute)
-				if _, gone := b.run(keys[c.gone:]); gone > 0 {
+				if _, gone := b.run(keys); gone > 0 {
 					t.Errorf("%d are gone before the time is over", gone)
 				}
 				elapse(time.Minute)
-				if held, _ := b.run(keys[c.gone:]); held > 0 {
+				if held, _ := b.run(keys); held > 0 {
 					t.Errorf("%d are held for longer", held)
 				}
 			})
@@ -112,20 +117,76 @@ func TestBrake(t *testing.T) {
 	}
 }
 
-// Exports that end one after another are each withdrawn at once, the last as quickly as the first.
-func TestBrakeLetsSingleOnesGoAtOnce(t *testing.T) {
+// Exports that end one after another are each withdrawn after the same few seconds; one whose ServiceExport is back by then isn't. Rule C8
+// of docs/spec/control-plane.md.
+func TestBrakeLetsSingleOnesGoSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 20)
-		began := time.Now()
 		for i := range 20 {
+			began := time.Now()
 			if _, gone := b.run(b.lose(i, 1)); gone != 1 {
 				t.Errorf("the %d. is held", i)
 			}
-			if now := time.Now(); !now.Equal(began) {
-				t.Errorf("the %d. waited for %s", i, now.Sub(began))
+			if took := time.Since(began); took != DefaultReplaceFor {
+				t.Errorf("the %d. waited for %s", i, took)
 			}
 			elapse(goneFor + time.Second)
-			began = time.Now()
+		}
+		key := b.lose(20, 1)[0]
+		for range 3 { // it is replaced again and again
+			if s, err := b.ask(t.Context(), key); err != nil || s.retry == 0 {
+				t.Errorf("%+v, %v", s, err)
+			}
+			elapse(DefaultReplaceFor - time.Second)
+			b.forget(key)
+		}
+	})
+}
+
+// While the API server or a webhook hangs, other services neither wait nor ask too.
+func TestBrakeAsksWithoutItsLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 20)
+		asked := 0
+		b.served = func(ctx context.Context, _ types.NamespacedName) error {
+			asked++
+			<-ctx.Done()
+			return nil
+		}
+		keys := b.lose(0, 3)
+		for _, key := range keys {
+			if _, err := b.ask(t.Context(), key); err != nil {
+				t.Fatal(err)
+			}
+		}
+		elapse(DefaultReplaceFor)
+		done := make(chan struct{})
+		began := time.Now()
+		go func() {
+			defer close(done)
+			if s, err := b.ask(t.Context(), keys[0]); err != nil || s != (stopped{}) {
+				t.Errorf("%+v, %v", s, err)
+			}
+		}()
+		synctest.Wait()
+		b.forget(types.NamespacedName{Namespace: "shop", Name: "other"})
+		if s, err := b.ask(t.Context(), keys[1]); err != nil || s.retry == 0 || s.held {
+			t.Errorf("while another asks: %+v, %v", s, err)
+		}
+		if waited := time.Since(began); waited > 0 {
+			t.Errorf("another service waited for %s", waited)
+		}
+		<-done
+		if took := time.Since(began); took != judgeFor {
+			t.Errorf("it took %s", took)
+		}
+		for _, key := range keys[1:] {
+			if s, err := b.ask(t.Context(), key); err != nil || s != (stopped{}) {
+				t.Errorf("%+v, %v", s, err)
+			}
+		}
+		if asked != 1 || b.counts != 1 {
+			t.Errorf("asked %d times and counted %d times", asked, b.counts)
 		}
 	})
 }
@@ -136,12 +197,13 @@ func TestBrakeCountsAServiceOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBraked(t, 14)
 		keys := b.lose(0, 1)
+		b.run(keys)
 		for range 12 { // the hub refuses, and the exporter tries again
-			if _, gone := b.run(keys); gone != 1 {
-				t.Fatal("it is held")
-			}
 			b.lose(0, 1)
-			b.exported++
+			b.exported = 14
+			if s, err := b.ask(t.Context(), keys[0]); err != nil || s.held {
+				t.Fatalf("%+v, %v", s, err)
+			}
 			elapse(2 * time.Second)
 		}
 		if held, gone := b.run(b.lose(1, 6)); held > 0 || gone != 6 { // seven of fourteen
@@ -176,9 +238,12 @@ func TestBrakeWithoutTheKind(t *testing.T) {
 }
 
 func TestBrakeOff(t *testing.T) {
-	b := newBraked(t, 100)
-	b.holdFor = 0
-	if held, gone := b.run(b.lose(0, 100)); held != 0 || gone != 100 {
-		t.Errorf("%d are held and %d gone", held, gone)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		b := newBraked(t, 100)
+		b.holdFor = 0
+		began := time.Now()
+		if held, gone := b.run(b.lose(0, 100)); held != 0 || gone != 100 || time.Since(began) != DefaultReplaceFor {
+			t.Errorf("%d are held and %d gone after %s", held, gone, time.Since(began))
+		}
+	})
 }

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/policy"
+	"github.com/clusterset/clusterset/internal/record"
 )
 
 // abandoned reports whether a Service exists whose ServiceExport doesn't.
@@ -22,13 +24,42 @@ func abandoned(src Source) bool {
 	return (src.Export == nil || src.Export.DeletionTimestamp != nil) && src.Service != nil && src.Service.DeletionTimestamp == nil
 }
 
-// keep returns the source of a service that stays exported without its ServiceExport, whose content is taken from the record on
-// the hub. Its endpoints still follow the Service.
-func (r *reconciler) keep(ctx context.Context, src Source, record *clustersetv1alpha1.ExportedService) (Source, error) {
-	src.Export = keptExport(record, src.Key)
-	var err error
-	src.Slices, err = r.slices(ctx, src.Key)
-	return src, err
+// staying returns what stays on the hub of a service whose Service or ServiceExport is missing, and when to look again; nil if there is
+// nothing, or if neither is missing. Rules C7 and C8 of docs/spec/control-plane.md.
+func (r *reconciler) staying(ctx context.Context, src Source, onHub *clustersetv1alpha1.ExportedService) (*Desired, stopped, error) {
+	missing := src.Service == nil || src.Service.DeletionTimestamp != nil
+	// What was given up by a process before this one isn't brought back.
+	nothing := onHub == nil || withdrawn(onHub) || src.Excluded
+	since := r.missing.note(src.Key, missing && !nothing)
+	if nothing || !abandoned(src) {
+		r.brake.forget(src.Key)
+	}
+	switch {
+	case nothing:
+		return nil, stopped{}, nil
+	case missing && since < r.brake.replaceFor:
+		return nameAlone(src, onHub), stopped{retry: r.brake.replaceFor - since}, nil
+	case !abandoned(src):
+		return nil, stopped{}, nil
+	}
+	stop, err := r.brake.ask(ctx, src.Key)
+	if err != nil || stop.retry == 0 {
+		return nil, stop, err
+	}
+	src.Export = keptExport(onHub, src.Key)
+	if src.Slices, err = r.slices(ctx, src.Key); err != nil {
+		return nil, stop, err
+	}
+	kept := desired(src)
+	return &kept, stop, nil
+}
+
+// nameAlone returns the record of a service that has no addresses, because its Service is gone.
+func nameAlone(src Source, onHub *clustersetv1alpha1.ExportedService) *Desired {
+	name := &clustersetv1alpha1.ExportedService{ObjectMeta: record.Meta(src.Cluster, src.Key, onHub.Name), Spec: *onHub.Spec.DeepCopy()}
+	name.Spec.ClusterIPs = nil
+	service, _ := name.Sanitized()
+	return &Desired{Service: service}
 }
 
 // keptExport returns a ServiceExport that leads to the same record.
@@ -76,6 +107,10 @@ func (r *reconciler) abandonedAll(ctx context.Context) (keys []types.NamespacedN
 func (e exports) served(ctx context.Context, key types.NamespacedName) error {
 	probe := &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	err := e.client.Create(ctx, e.version.EncodeExport(probe), client.DryRunAll)
+	var status apierrors.APIStatus
+	if errors.As(err, &status) && status.Status().Details != nil && status.Status().Details.Kind == "namespaces" {
+		return nil // its namespace is gone
+	}
 	if apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err) {
 		return fmt.Errorf("ServiceExports aren't served: %w", err)
 	}

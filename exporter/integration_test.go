@@ -71,7 +71,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	})
 
 	t.Run("a ServiceExport says who can import it", func(t *testing.T) {
-		w := &world{t, w.hub, w.member, w.onHub, w.here, w.kubeconfig}
+		w := &world{T: t, hub: w.hub, member: w.member, onHub: w.onHub, here: w.here, kubeconfig: w.kubeconfig}
 		put := func(name, communities string) {
 			w.hub.Apply(t, manifest("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: %s}, spec: {communities: %s}}", name, communities))
 		}

@@ -77,7 +77,10 @@ func versionOf(src Source, want Desired) (sum uint64) {
 	add := func(o metav1.Object) {
 		sum += maphash.String(versionSeed, string(o.GetUID())+" "+o.GetResourceVersion())
 	}
-	add(src.Service)
+	sum = 1
+	if src.Service != nil { // nil for one that may be replaced
+		add(src.Service)
+	}
 	if src.Export != nil { // nil for a withdrawal that is held
 		add(src.Export)
 	}

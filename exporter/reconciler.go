@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -46,6 +47,7 @@ type reconciler struct {
 	pass    *pass
 	kept    kept
 	failing failures
+	missing failures // Services whose ServiceExports may still exist
 	brake   brake
 	stats   stats
 
@@ -81,26 +83,17 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if r.synced() {
 		var have Records
 		have, others = r.records(req.NamespacedName)
-		if abandoned(src) && have.Service != nil {
-			if stop, err = r.brake.ask(ctx, req.NamespacedName); err != nil {
-				return reconcile.Result{}, err
-			}
-			if !stop.held && stop.retry > 0 {
-				return reconcile.Result{RequeueAfter: stop.retry}, nil
-			}
-		} else {
-			r.brake.forget(req.NamespacedName)
+		var stay *Desired
+		if stay, stop, err = r.staying(ctx, src, have.Service); err != nil {
+			return reconcile.Result{}, err
 		}
-		if stop.held {
-			kept, err := r.keep(ctx, src, have.Service)
-			if err != nil {
-				return reconcile.Result{}, err
-			}
-			want = desired(kept)
-			if stop.fresh {
-				r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
-					"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
-			}
+		if stay != nil {
+			stay.Refused = want.Refused
+			want = *stay
+		}
+		if stop.fresh {
+			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
+				"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 		}
 		steps := plan(have, want, &r.kept)
 		var othersDid bool
@@ -143,8 +136,10 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{}, errors.Join(err, out.transient())
 	}
 	switch {
-	case out.transient() == nil && stop.held:
-		return reconcile.Result{RequeueAfter: stop.retry}, nil
+	case out.transient() == nil && stop.retry > 0:
+		// A withdrawal isn't urgent: when many are due at once, changes of other services come first.
+		low := handler.LowPriority
+		return reconcile.Result{RequeueAfter: stop.retry, Priority: &low}, nil
 	case out.refused:
 		return reconcile.Result{RequeueAfter: retryRefused}, nil
 	case out.pruned:

@@ -49,6 +49,9 @@ type Options struct {
 	// their kind. 0 means not at all. See brake.
 	HoldWithdrawals time.Duration
 
+	// ReplaceFor is how long a Service or ServiceExport may be missing before its record is withdrawn. Default: DefaultReplaceFor.
+	ReplaceFor time.Duration
+
 	// HubBack has an element when the hub is back after it was unreachable: the exporter then checks it and sends a heartbeat
 	// at once. If nil, that waits for the next heartbeat.
 	HubBack <-chan struct{}
@@ -66,6 +69,10 @@ type Options struct {
 const (
 	DefaultHeartbeatInterval = 10 * time.Second
 	DefaultWorkers           = 8
+
+	// DefaultReplaceFor is enough to delete and recreate an object (`kubectl replace --force`, `helm --force`), which takes less than a
+	// second, or a few if webhooks are slow. A real deletion costs clients little more than the DNS servers' TTL, which is as long.
+	DefaultReplaceFor = 5 * time.Second
 )
 
 // Validate returns what is wrong with the options, for the person who set them.
@@ -79,6 +86,7 @@ func (o *Options) complete() error {
 	if o.HeartbeatInterval < time.Second {
 		return fmt.Errorf("heartbeat interval %s must be at least a second", o.HeartbeatInterval)
 	}
+	o.ReplaceFor = cmp.Or(o.ReplaceFor, DefaultReplaceFor)
 	o.Workers = max(cmp.Or(o.Workers, DefaultWorkers), 1)
 	if o.ExcludeNamespaces == nil {
 		o.ExcludeNamespaces = namespaces.System
@@ -145,7 +153,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		visible:     visibility{own: opts.Cluster},
 	}
 	name.report = r.reportAll
-	r.brake = brake{holdFor: opts.HoldWithdrawals, served: exports.served, count: r.abandonedAll, single: r.pass.isDone}
+	r.brake = brake{holdFor: opts.HoldWithdrawals, replaceFor: opts.ReplaceFor, served: exports.served, count: r.abandonedAll}
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
 		Reconciler:              r,

@@ -39,7 +39,7 @@ func (b *bench) auditLog(name string) auditLog {
 }
 
 // describe describes the programs to launch, with or without far. Far's agent only exports, because importing as near's agent does would
-// take processor time from what is measured. It withdraws un-exported services at once (--hold-withdrawals 0); otherwise it would hold
+// take processor time from what is measured. It holds no withdrawals (--hold-withdrawals 0); otherwise it would hold
 // hundreds of withdrawals within seconds as a likely mistake.
 func (b *bench) describe(far bool) {
 	b.hub = &hub{Hub: fleet.NewHub(b.dir, b.bin), audit: b.auditLog("hub")}

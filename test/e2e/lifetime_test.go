@@ -11,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -69,6 +71,35 @@ func TestLifetimeOfAnImport(t *testing.T) {
 		// The ServiceExport exists already, so the Service alone causes the import.
 		a.Apply(service(ns, "web", httpPort))
 		f.Eventually(func(m *fleettest.Member) error { return importedFrom(m, ns, "web", "xicheng") })
+	})
+	t.Run("replacing its only Service or ServiceExport", func(t *testing.T) {
+		f := f.For(t)
+		imports := func() (all []string) {
+			for _, m := range f.Members {
+				var imp mcsv1beta1.ServiceImport
+				if err := m.Get(ns, "web", &imp); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, fmt.Sprint(m.Spec.Name, " ", imp.UID, imp.Spec.IPs))
+			}
+			return all
+		}
+		before := imports()
+		for _, replaced := range []string{service(ns, "web", httpPort), export(ns, "web", ""), exported(ns, "web", httpPort)} {
+			a.Remove(replaced)
+			a.Apply(replaced)
+		}
+		f.Eventually(func(*fleettest.Member) error {
+			svc, record := &corev1.Service{}, &clustersetv1alpha1.ExportedService{}
+			err := errors.Join(a.Get(ns, "web", svc), f.Hub.Get(api.MemberNamespace("xicheng"), "web."+ns, record))
+			if err == nil && !slices.Equal(svc.Spec.ClusterIPs, record.Spec.ClusterIPs) {
+				err = fmt.Errorf("the hub has %v, the Service %v", record.Spec.ClusterIPs, svc.Spec.ClusterIPs)
+			}
+			return err
+		})
+		if after := imports(); !slices.Equal(before, after) {
+			t.Errorf("imports before %v and after %v", before, after)
+		}
 	})
 	t.Run("while the agent that should remove it was away", func(t *testing.T) {
 		f := f.For(t)
