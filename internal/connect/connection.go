@@ -27,10 +27,14 @@ type Connection struct {
 	config *rest.Config
 
 	mu         sync.Mutex
-	kubeconfig []byte // with the token in use
-	read       []byte // as the file was when last read
-	token      string // empty if the kubeconfig authenticates in another way
-	refused    string // the token that the hub rejected, once that has been logged
+	kubeconfig []byte    // with the token in use
+	read       []byte    // as the file was when last read
+	token      string    // empty if the kubeconfig authenticates in another way
+	refused    string    // the token that the hub rejected, once that has been logged
+	since      time.Time // when this process began to use the token
+	ours       bool      // whether it requested the token itself
+	date       time.Time // the hub's clock when it last replied, at
+	at         time.Time // this time of the local clock
 
 	refusals chan struct{} // has an element when the hub has just rejected the token in use
 }
@@ -48,7 +52,10 @@ func Open(path string) (*Connection, error) {
 	if err != nil {
 		return nil, fmt.Errorf("hub kubeconfig %s can't be used: %w; `clusterset join --rejoin` makes one", path, err)
 	}
-	c := &Connection{path: path, config: config, kubeconfig: content, read: content, token: config.BearerToken, refusals: make(chan struct{}, 1)}
+	c := &Connection{
+		path: path, config: config, kubeconfig: content, read: content, token: config.BearerToken, since: time.Now(),
+		refusals: make(chan struct{}, 1),
+	}
 	if c.token != "" && config.BearerTokenFile == "" {
 		config.BearerToken = ""
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &bearer{c, next} })
@@ -81,7 +88,7 @@ func (c *Connection) current() (token string, kubeconfig []byte) {
 func (c *Connection) adopt(token string, kubeconfig []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.token, c.kubeconfig = token, kubeconfig
+	c.token, c.kubeconfig, c.since, c.ours = token, kubeconfig, time.Now(), true
 	metricTokenExpiry.Set(expirySeconds(token))
 }
 
@@ -136,7 +143,7 @@ func (c *Connection) reload(ctx context.Context) error {
 	}
 	if config.BearerToken != c.token {
 		logger.Info("Using the new token of the hub kubeconfig")
-		c.token, c.kubeconfig = config.BearerToken, content
+		c.token, c.kubeconfig, c.since, c.ours = config.BearerToken, content, time.Now(), false
 		metricTokenExpiry.Set(expirySeconds(c.token))
 	}
 	return nil
@@ -159,11 +166,54 @@ func (c *Connection) notAccepted(token string) {
 	}
 	c.refused = token
 	why := "it has been revoked, or belongs to another hub"
-	if is, ok := parseToken(token); ok && !time.Now().Before(is.expires()) {
+	if is, ok := parseToken(token); ok && !c.hubTime().Before(is.expires()) {
 		why = "it expired at " + is.expires().UTC().Format(time.RFC3339)
 	}
 	log.Log.WithName("hub-kubeconfig").Error(errNotAccepted, "Names stay answered as they are. An administrator of the hub makes new credentials with clusterset join --rejoin; no restart is needed",
 		"why", why, "kubeconfig", c.path)
+}
+
+// heard records the hub's clock from a reply's header Date.
+func (c *Connection) heard(header string) {
+	date, err := http.ParseTime(header)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.date, c.at = date, time.Now()
+}
+
+// hubTime returns the time by the hub's clock, or zero before its first reply. The caller has locked c.
+func (c *Connection) hubTime() time.Time {
+	if c.date.IsZero() {
+		return time.Time{}
+	}
+	return c.date.Add(time.Since(c.at))
+}
+
+// due reports whether half of the lifetime of the token in use is over. known is false if that can't be told yet.
+//
+// The token's times are the hub's, so the hub's clock is compared with them, never this cluster's, which may be wrong by more than the
+// lifetime. Only durations are measured here: in case a proxy between replies with a wrong date, a token that this process has used for
+// half of its lifetime is due, and one that it has just requested isn't.
+func (c *Connection) due() (due, known bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	is, ok := parseToken(c.token)
+	if !ok {
+		return false, true
+	}
+	half, used, now := is.lifetime()/2, time.Since(c.since), c.hubTime()
+	switch {
+	case used >= half:
+		return true, true
+	case c.ours && used < half/2:
+		return false, true
+	case now.IsZero():
+		return false, false
+	}
+	return !now.Before(is.issued().Add(half)), true
 }
 
 var errNotAccepted = errors.New("the hub doesn't accept this member's token")
@@ -181,6 +231,9 @@ func (b *bearer) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = r.Clone(r.Context())
 	r.Header.Set("Authorization", "Bearer "+token)
 	reply, err := b.next.RoundTrip(r)
+	if err == nil {
+		b.connection.heard(reply.Header.Get("Date"))
+	}
 	if err == nil && reply.StatusCode == http.StatusUnauthorized {
 		b.connection.notAccepted(token)
 	}

@@ -3,10 +3,12 @@ package connect
 import (
 	"encoding/base64"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/client-go/rest"
@@ -83,4 +85,76 @@ func TestTokens(t *testing.T) {
 			t.Errorf("%q expires at %s", s, got)
 		}
 	}
+}
+
+// hubAt is a hub whose clock is so much ahead of this cluster's. It replies with its date.
+type hubAt time.Duration
+
+// RoundTrip implements http.RoundTripper.
+func (h hubAt) RoundTrip(r *http.Request) (*http.Response, error) {
+	date := time.Now().Add(time.Duration(h)).UTC().Format(http.TimeFormat)
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Date": {date}}, Body: http.NoBody, Request: r}, nil
+}
+
+// A token is due once half of its lifetime is over by the hub's clock, however wrong this cluster's is.
+func TestTokensAreDueByTheHubsClock(t *testing.T) {
+	const half = 30 * time.Minute // see token
+	open := func(t *testing.T, issued time.Time) *Connection {
+		path := filepath.Join(t.TempDir(), "kubeconfig")
+		writeKubeconfig(t, path, "https://hub.example:6443", token(issued.Unix()))
+		c, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return c
+	}
+	expect := func(t *testing.T, c *Connection, when string, wantDue, wantKnown bool) {
+		t.Helper()
+		if due, known := c.due(); due != wantDue || known != wantKnown {
+			t.Errorf("%s: due %v, known %v; want %v, %v", when, due, known, wantDue, wantKnown)
+		}
+	}
+	for _, ahead := range []time.Duration{0, 20 * 365 * 24 * time.Hour, -2 * time.Hour} {
+		for _, age := range []time.Duration{0, half - time.Second, half} {
+			t.Run(fmt.Sprintf("the hub is %s ahead and the token %s old", ahead, age), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					c := open(t, time.Now().Add(ahead-age))
+					expect(t, c, "before the hub has replied", false, false)
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.example:6443", nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					reply, err := (&bearer{c, hubAt(ahead)}).RoundTrip(r)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_ = reply.Body.Close()
+					expect(t, c, "after a reply", age >= half, true)
+					<-time.After(half - age)
+					expect(t, c, "when half is over", true, true)
+				})
+			})
+		}
+	}
+	t.Run("no reply has a date", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := open(t, time.Now())
+			c.heard("")
+			<-time.After(half - time.Second)
+			expect(t, c, "before half is over", false, false)
+			<-time.After(time.Second)
+			expect(t, c, "after half of it in use", true, true)
+		})
+	})
+	t.Run("a proxy's date is ahead", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			c := open(t, time.Now())
+			c.heard(time.Now().Add(24 * time.Hour).UTC().Format(http.TimeFormat))
+			expect(t, c, "a token that was found", true, true)
+			c.adopt(token(time.Now().Unix()), nil)
+			expect(t, c, "one just requested", false, true)
+			<-time.After(half / 2)
+			expect(t, c, "a while later", true, true)
+		})
+	})
 }

@@ -14,4 +14,6 @@ func (r *Renewer) Renew(ctx context.Context, hub client.Client) (bool, error) {
 	return r.renew(ctx, hub)
 }
 
+func (c *Connection) Heard(date string) { c.heard(date) }
+
 func ParseToken(token string) (claims, bool) { return parseToken(token) }

@@ -101,14 +101,12 @@ type Renewer struct {
 	Cluster    string
 	Store      Store
 
-	// Now is the clock. Default if nil: time.Now.
-	Now func() time.Time
-
 	unsaved bool // the token in use isn't in the store yet
 }
 
-// renewEvery is how often the token's age is checked, and a failed renewal retried.
-const renewEvery = time.Minute
+// renewEvery is how often the token's age is checked, and a failed renewal retried; askEvery is how often until the hub has replied, whose
+// clock decides.
+const renewEvery, askEvery = time.Minute, time.Second
 
 // Start renews until ctx ends. It is a manager's Runnable, for the leader only: one renewal is enough. Credentials that aren't
 // a token of the member's account are left to their owner.
@@ -123,9 +121,11 @@ func (r *Renewer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("renew hub token: %w", err)
 	}
-	tick := time.NewTicker(renewEvery)
-	defer tick.Stop()
 	for {
+		wait := renewEvery
+		if _, known := r.Connection.due(); !known {
+			wait = askEvery
+		}
 		renewed, err := r.renew(ctx, hub)
 		switch {
 		case err != nil && ctx.Err() == nil:
@@ -140,19 +140,18 @@ func (r *Renewer) Start(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-tick.C:
+		case <-time.After(wait):
 		}
 	}
 }
 
 // renew exchanges the token if it is due.
 func (r *Renewer) renew(ctx context.Context, hub client.Client) (bool, error) {
-	now := time.Now
-	if r.Now != nil {
-		now = r.Now
-	}
+	ctx, cancel := context.WithTimeout(ctx, renewEvery/2)
+	defer cancel()
 	token, kubeconfig := r.Connection.current()
-	if c, ok := parseToken(token); ok && !now().Before(c.issued().Add(c.lifetime()/2)) {
+	if due, _ := r.Connection.due(); due {
+		c, _ := parseToken(token)
 		fresh, err := RequestToken(ctx, hub, r.Cluster, max(c.lifetime(), MinTokenLifetime))
 		if err != nil {
 			return false, err

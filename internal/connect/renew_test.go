@@ -1,6 +1,7 @@
 package connect_test
 
 import (
+	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
@@ -48,17 +49,20 @@ func TestTokenIsRenewedAtHalfItsLife(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	now := time.Now().Add(29 * time.Minute)
-	r := &connect.Renewer{Connection: connection, Cluster: "beijing", Store: connect.FileStore(path), Now: func() time.Time { return now }}
+	hubSays := func(later time.Duration) {
+		connection.Heard(time.Unix(c.Issued, 0).Add(later).UTC().Format(http.TimeFormat))
+	}
+	hubSays(29 * time.Minute)
+	r := &connect.Renewer{Connection: connection, Cluster: "beijing", Store: connect.FileStore(path)}
 	if renewed, err := r.Renew(ctx, member); renewed || err != nil {
 		t.Errorf("before half its life: renewed %v, %v", renewed, err)
 	}
-	now = time.Now().Add(31 * time.Minute)
+	hubSays(31 * time.Minute)
 	r.Store = connect.FileStore(filepath.Join(path, "can't be")) // the store can't be written
 	if _, err := r.Renew(ctx, member); err == nil {
 		t.Error("no error from a store that is away")
 	}
-	now = time.Now().Add(29 * time.Minute)
+	hubSays(29 * time.Minute)
 	r.Store = connect.FileStore(path)
 	if renewed, err := r.Renew(ctx, member); !renewed || err != nil { // with the member's own credentials
 		t.Fatalf("renewed %v, %v", renewed, err)
