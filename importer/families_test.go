@@ -32,15 +32,21 @@ func TestFamilies(t *testing.T) {
 	}
 	v6 := o.serviceImport.Spec.IPs[0]
 
-	// A second cluster has only IPv4. IPv6 would reach only some of the backends, so it is removed. When the second cluster
-	// leaves, the same IPv6 address comes back.
-	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	// A second cluster has only IPv4. It comes later, so nothing changes for the clients of the first: C15 of
+	// docs/spec/control-plane.md. When the first cluster leaves, IPv6 would lead nowhere.
+	later := strings.ReplaceAll(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"), "2026-01-01", "2026-01-02")
+	w.onHub(later)
 	o = w.imported("shop", "web", 2)
+	if got := o.serviceImport.Spec; len(got.IPs) != 2 || got.IPs[0] != v6 {
+		t.Errorf("ips are %v, families %v", got.IPs, got.IPFamilies)
+	}
+	w.withdraw(dual)
+	o = w.imported("shop", "web", 1)
 	if got := o.serviceImport.Spec; len(got.IPs) != 1 || !slices.Equal(got.IPFamilies, []corev1.IPFamily{"IPv4"}) {
 		t.Errorf("ips are %v, families %v", got.IPs, got.IPFamilies)
 	}
-	w.withdraw(records.Exported("shanghai", "shop", "web", "", ""))
-	o = w.imported("shop", "web", 1)
+	w.onHub(dual)
+	o = w.imported("shop", "web", 2)
 	if got := o.serviceImport.Spec.IPs; len(got) != 2 || got[0] != v6 {
 		t.Errorf("ips are %v, the first was %s", got, v6)
 	}

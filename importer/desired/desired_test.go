@@ -35,7 +35,7 @@ func TestAddresses(t *testing.T) {
 	single, prefer := corev1.IPFamilyPolicySingleStack, corev1.IPFamilyPolicyPreferDualStack
 	for _, tc := range []struct {
 		name     string
-		shared   []corev1.IPFamily
+		stated   []corev1.IPFamily
 		derived  *corev1.Service
 		families []corev1.IPFamily
 		ips      []string
@@ -51,7 +51,7 @@ func TestAddresses(t *testing.T) {
 			mcsv1beta1.ServiceImportReasonReady, prefer,
 		},
 		{
-			"of a family not shared are hidden, and kept",
+			"of a family that the export lacks are hidden, and kept",
 			[]corev1.IPFamily{v4},
 			service(prefer, []corev1.IPFamily{v6, v4}, "fd00::1", "10.96.0.1"),
 			[]corev1.IPFamily{v4},
@@ -83,7 +83,7 @@ func TestAddresses(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			in := records.Input(t, desired.DataPathPods, records.Exported("a", "shop", "web", "10.1.0.1", "10.11.0.1"))
-			in.Services[0].Spec.IPFamilies, in.Derived = tc.shared, tc.derived
+			in.Services[0].Spec.IPFamilies, in.Derived = tc.stated, tc.derived
 			out := desired.Compute(in)
 			spec, cond := out.ServiceImport.Spec, out.ServiceImport.Status.Conditions[0]
 			if !slices.Equal(spec.IPFamilies, tc.families) || !slices.Equal(spec.IPs, tc.ips) || cond.Reason != string(tc.reason) {

@@ -62,7 +62,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 }
 
 // addresses returns the families and, in the same order, the ClusterSetIPs. Both follow the derived Service, whose
-// addresses keep their order. A family that the exports no longer share is left out. The Service keeps its address, so
+// addresses keep their order. A family that the winner no longer has is left out. The Service keeps its address, so
 // it is the same when the family comes back.
 func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
 	if !w.hasVIP() || w.in.Derived == nil {
@@ -79,7 +79,7 @@ func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
 	return families, ips
 }
 
-// families returns the families that the exports share or, if none states any, those of the endpoints.
+// families returns the merged families or, if no export states any, those of the endpoints.
 func (w *work) families() []corev1.IPFamily {
 	if len(w.resolved.IPFamilies) > 0 {
 		return slices.Clone(w.resolved.IPFamilies)
@@ -110,7 +110,7 @@ func (w *work) ready(ips []string) metav1.Condition {
 	case len(ips) > 0:
 	case w.in.Unsupported || w.in.Derived != nil && len(ClusterIPs(w.in.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
-		message = fmt.Sprintf("no ClusterSetIP: the exports share %s, which Services of this cluster can't have",
+		message = fmt.Sprintf("no ClusterSetIP: the oldest export has %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))
 	default:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending

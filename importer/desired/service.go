@@ -47,7 +47,7 @@ func (w *work) derivedService() *corev1.Service {
 	return svc
 }
 
-// widen requests the second family if the exports share one that a single-stack Service lacks. It never narrows: that
+// widen requests the second family if the oldest export has one that a single-stack Service lacks. It never narrows: that
 // would give up an address, and the VIP is kept for the life of the ServiceImport. A single-stack cluster leaves a
 // Service that prefers two families as it is, so this is requested only once.
 func (w *work) widen(s *corev1.ServiceSpec) {

@@ -129,8 +129,8 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 	}
 }
 
-// exportedNames returns the exported names of the ports that have another name here. The exported name is empty for a port that got
-// a name only because there are others (merge.Port). This cluster's own Service has the same information as its record, which may be
+// exportedNames returns the exported names of the ports that have another name here. The exported name is empty for a port that has
+// a generated name (merge.Port), as far as any record still says so. If none does, either name leads to the same objects. This cluster's own Service has the same information as its record, which may be
 // out of reach. A port that one cluster exports with a name and another without keeps the name: only the oldest one's counts.
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
@@ -141,6 +141,13 @@ func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 		if in.Own != nil {
 			for _, p := range in.Own.Ports {
 				if p.Name == "" && p.Port == have.Port && p.Protocol == have.Protocol {
+					names[have.Name] = ""
+				}
+			}
+		}
+		for _, e := range in.Endpoints {
+			for _, p := range e.Spec.Ports {
+				if (p.Name == nil || *p.Name == "") && (p.Protocol == nil || *p.Protocol == have.Protocol) {
 					names[have.Name] = ""
 				}
 			}

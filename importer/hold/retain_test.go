@@ -126,6 +126,22 @@ func TestAllCanBeRetained(t *testing.T) {
 	}
 }
 
+// A part of a record that stays keeps its ports, whatever is missing: a port without a name has a name here only (C14 of
+// docs/spec/control-plane.md).
+func TestRetainKnowsPortsWithoutANameByTheirEndpoints(t *testing.T) {
+	nameless := strings.ReplaceAll(records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), "name: http, ", "")
+	in := records.Input(t, desired.DataPathPods, nameless, records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	was := desired.Compute(in)
+	in.Services = slices.DeleteFunc(slices.Clone(in.Services), func(s *clustersetv1alpha1.ExportedService) bool {
+		return s.Namespace == api.MemberNamespace("beijing")
+	})
+	cur := desired.Current{ServiceImport: was.ServiceImport, Global: was.Global, Slices: was.Slices}
+	Retain(&in, cur, RemovalOf(in, cur, desired.Compute(in)).Missing)
+	if now := desired.Compute(in); !reflect.DeepEqual(was.Slices, now.Slices) {
+		t.Errorf("EndpointSlices were\n%+v\nare\n%+v", was.Slices, now.Slices)
+	}
+}
+
 // ownOf returns a cluster's own objects, equivalent to its records.
 func ownOf(in desired.Input, cluster string) *desired.Own {
 	own := &desired.Own{}

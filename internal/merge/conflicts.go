@@ -179,8 +179,7 @@ func conflicts(byAge []Export) []Conflict {
 }
 
 // sayFamilies ignores the order, which only decides which address comes first. Different families are a conflict even if all exports
-// share one. Only the shared family gets a ClusterSetIP, and for a Headless service, the records of the other family lead to only some
-// of the backends.
+// share one: the addresses of the other family lead to only some of the backends.
 func sayFamilies(_, s *clustersetv1alpha1.ExportedServiceSpec) (string, bool) {
 	families := make([]string, len(s.IPFamilies))
 	for i, f := range s.IPFamilies {

@@ -1,6 +1,7 @@
 package merge_test
 
 import (
+	"cmp"
 	"fmt"
 	"math/rand/v2"
 	"reflect"
@@ -33,6 +34,7 @@ func FuzzResolve(f *testing.F) {
 			t.Errorf("order matters:\n%+v\n%+v", r, again)
 		}
 		checkPorts(t, exports, r)
+		checkOlder(t, exports, r)
 		checkIdempotence(t, exports, r)
 		if (len(r.Conflicts) == 0) != (r.ConflictCondition().Status == "False") {
 			t.Errorf("condition %v with conflicts %v", r.ConflictCondition(), r.Conflicts)
@@ -53,8 +55,8 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 			t.Errorf("two ports of name %q or number %s: %s", p.Name, number, portText(r.Ports))
 		}
 		names[p.Name], numbers[number] = true, true
-		if p.Name == "" && len(r.Ports) > 1 {
-			t.Errorf("a nameless port among several: %s", portText(r.Ports))
+		if p.Name == "" {
+			t.Errorf("a nameless port: %s", portText(r.Ports))
 		}
 		var exposing []string
 		for _, e := range exports {
@@ -71,10 +73,29 @@ func checkPorts(t *testing.T, exports []merge.Export, r merge.Resolved) {
 	for _, e := range exports {
 		for _, o := range e.Service.Spec.Ports {
 			if !slices.ContainsFunc(r.Ports, func(p merge.Port) bool {
-				return p.ExportedName == o.Name || p.Protocol == o.Protocol && p.Port == o.Port
+				return p.ExportedName == o.Name || p.Name == o.Name || p.Protocol == o.Protocol && p.Port == o.Port
 			}) {
 				t.Errorf("port %+v of %s is neither in the union nor in conflict with it: %s", o, e.Cluster, portText(r.Ports))
 			}
+		}
+	}
+}
+
+// checkOlder leaves the youngest export out. It must not have changed anything for the others: rules C14 and C15 of
+// docs/spec/control-plane.md.
+func checkOlder(t *testing.T, exports []merge.Export, r merge.Resolved) {
+	youngest := slices.MaxFunc(exports, func(a, b merge.Export) int {
+		return cmp.Or(a.Service.Spec.ExportedAt.Compare(b.Service.Spec.ExportedAt.Time), cmp.Compare(a.Cluster, b.Cluster))
+	})
+	without := merge.Resolve(slices.DeleteFunc(slices.Clone(exports), func(e merge.Export) bool { return e.Cluster == youngest.Cluster }))
+	if len(without.IPFamilies) > 0 && !slices.Equal(r.IPFamilies, without.IPFamilies) {
+		t.Errorf("%s changes the families from %v to %v", youngest.Cluster, without.IPFamilies, r.IPFamilies)
+	}
+	for i, p := range without.Ports {
+		now := r.Ports[i]
+		now.Clusters = slices.DeleteFunc(slices.Clone(now.Clusters), func(c string) bool { return c == youngest.Cluster })
+		if !reflect.DeepEqual(now, p) {
+			t.Errorf("%s changes the port %+v to %+v", youngest.Cluster, p, r.Ports[i])
 		}
 	}
 }

@@ -15,10 +15,10 @@ import (
 
 // Port is a port of the merged service.
 type Port struct {
-	// Name is unique in the service. It is empty only if this is the only port. Services and ServiceImports with several ports need
-	// names, so a port without a name is then named after its number, such as "tcp-80".
+	// Name is unique in the service and never empty. Services and ServiceImports with several ports need names, so a port without a
+	// name is named after its number, such as "tcp-80", even if it is the only one: otherwise a later export would rename it.
 	Name string
-	// ExportedName is the port's name in the clusters that expose it, and in their endpoints.
+	// ExportedName is the port's name in the clusters that expose it, and in their endpoints. It can be empty.
 	ExportedName string
 
 	Protocol    corev1.Protocol
@@ -43,26 +43,32 @@ type portNumber struct {
 }
 
 // unitePorts returns the union of all ports, the winner's first, then the others' by age of their exports. It omits ports whose name,
-// or whose protocol and number, an earlier port has. Their number is limited to that of a single Service.
+// or whose protocol and number, an earlier port has. Their number is limited to that of a single Service. What an export adds doesn't
+// depend on younger ones.
 func unitePorts(byAge []Export) []Port {
 	var ports []Port
-	names := map[string]int{} // name to index in ports
+	exported := map[string]int{} // exported name to index in ports
+	names := map[string]bool{}
 	numbers := map[portNumber]bool{}
 	for _, e := range byAge {
 		for _, p := range e.Service.Spec.Ports {
 			number := portNumber{p.Protocol, p.Port}
-			if i, ok := names[p.Name]; ok {
+			if i, ok := exported[p.Name]; ok {
 				if ports[i].Protocol == p.Protocol && ports[i].Port == p.Port {
 					ports[i].Clusters = append(ports[i].Clusters, e.Cluster)
 				}
 				continue
 			}
-			if numbers[number] || len(ports) == api.MaxPorts {
+			if names[p.Name] || numbers[number] || len(ports) == api.MaxPorts {
 				continue
 			}
-			names[p.Name], numbers[number] = len(ports), true
+			name := p.Name
+			if name == "" {
+				name = nameFor(number, names)
+			}
+			exported[p.Name], names[name], numbers[number] = len(ports), true, true
 			ports = append(ports, Port{
-				Name: p.Name, ExportedName: p.Name,
+				Name: name, ExportedName: p.Name,
 				Protocol: p.Protocol, Port: p.Port, AppProtocol: p.AppProtocol,
 				Clusters: []string{e.Cluster},
 			})
@@ -70,9 +76,6 @@ func unitePorts(byAge []Export) []Port {
 	}
 	for i := range ports {
 		slices.Sort(ports[i].Clusters)
-	}
-	if i, ok := names[""]; ok && len(ports) > 1 {
-		ports[i].Name = nameFor(ports[i], names)
 	}
 	return ports
 }
@@ -92,15 +95,13 @@ func baseName(protocol corev1.Protocol, port int32) string {
 }
 
 // nameFor returns a name that no other port has.
-func nameFor(p Port, taken map[string]int) string {
-	base := baseName(p.Protocol, p.Port)
+func nameFor(p portNumber, taken map[string]bool) string {
+	base := baseName(p.protocol, p.port)
 	name := base
-	for i := 2; ; i++ {
-		if _, ok := taken[name]; !ok {
-			return name
-		}
+	for i := 2; taken[name]; i++ {
 		name = fmt.Sprintf("%s-%d", base, i)
 	}
+	return name
 }
 
 // portSet describes the ports of a Service for comparison. It ignores the order, and target ports, which may differ between clusters.

@@ -34,8 +34,9 @@ type Resolved struct {
 
 	// Ports are the union of all exports' ports, the winner's first.
 	Ports []Port
-	// IPFamilies are those that all clusters have, in the winner's order. If they have none in common, these are the winner's: then
-	// the service works for some clients instead of none.
+	// IPFamilies are those of the oldest export that states any, in its order. Families that are not the younger exports' lead to some
+	// of the backends only, which is a conflict. But if they were left out, a later export could take the addresses from clients that
+	// use them, and so all of them from a cluster that has no other family.
 	IPFamilies []corev1.IPFamily
 
 	// Conflicts are the fields in which the exports differ, sorted by reason.
@@ -69,7 +70,7 @@ func Resolve(exports []Export) Resolved {
 		Annotations:           nonEmpty(spec.ExportedAnnotations),
 
 		Ports:      unitePorts(exports),
-		IPFamilies: sharedFamilies(exports),
+		IPFamilies: firstFamilies(exports),
 	}
 	stated, _ := policy.FromExport(spec.Policy, nil) // Sanitize has removed invalid values
 	r.Policy = policy.WithTrafficDistribution(stated, spec.TrafficDistribution)
@@ -110,24 +111,15 @@ func clusters(exports []Export) []string {
 	return names
 }
 
-// sharedFamilies returns the families of the oldest export that has any, without those that another export lacks. Exports without
-// families (Services of an API server older than the field) are ignored.
-func sharedFamilies(byAge []Export) []corev1.IPFamily {
-	var first, shared []corev1.IPFamily
+// firstFamilies returns the families of the oldest export that has any. A Headless Service of an API server older than the field has
+// none.
+func firstFamilies(byAge []Export) []corev1.IPFamily {
 	for _, e := range byAge {
-		families := e.Service.Spec.IPFamilies
-		switch {
-		case len(families) == 0:
-		case first == nil:
-			first, shared = families, slices.Clone(families)
-		default:
-			shared = slices.DeleteFunc(shared, func(f corev1.IPFamily) bool { return !slices.Contains(families, f) })
+		if families := e.Service.Spec.IPFamilies; len(families) > 0 {
+			return slices.Clone(families)
 		}
 	}
-	if len(shared) == 0 {
-		return slices.Clone(first)
-	}
-	return shared
+	return nil
 }
 
 func nonEmpty(m map[string]string) map[string]string {

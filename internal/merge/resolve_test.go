@@ -205,6 +205,7 @@ func TestPolicy(t *testing.T) {
 	}
 }
 
+// Rules C13 and C14 of docs/spec/control-plane.md.
 func TestPorts(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -263,27 +264,34 @@ func TestPorts(t *testing.T) {
 			"http:80/TCP=a x:1/TCP=c", true,
 		},
 		{
-			"without a name get one among others",
+			"without a name get one",
+			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2)},
+			"tcp-80:80/TCP=a+b", false,
+		},
+		{
+			"without a name have the same among others",
 			[]*clustersetv1alpha1.ExportedService{
 				record("a", 1, ports(":80")), record("b", 2, ports("metrics:9090")),
 			},
 			"tcp-80:80/TCP=a metrics:9090/TCP=b", true,
 		},
 		{
-			"without a name don't take another's",
+			"without a name keep theirs when a younger export claims it",
 			[]*clustersetv1alpha1.ExportedService{
-				record("a", 1, ports(":80")), record("b", 2, ports("tcp-80:81")),
+				record("a", 1, ports(":80")), record("b", 2, ports("tcp-80:81 extra:82")),
 			},
-			"tcp-80-2:80/TCP=a tcp-80:81/TCP=b", true,
+			"tcp-80:80/TCP=a extra:82/TCP=b", true,
 		},
 		{
-			"without a name stay so where they are alone",
-			[]*clustersetv1alpha1.ExportedService{record("a", 1), record("b", 2)},
-			":80/TCP=a+b", false,
+			"without a name don't take an older one's",
+			[]*clustersetv1alpha1.ExportedService{
+				record("a", 2, ports(":80")), record("b", 1, ports("tcp-80:81")),
+			},
+			"tcp-80:81/TCP=b tcp-80-2:80/TCP=a", true,
 		},
 		{"without a name are of one name", []*clustersetv1alpha1.ExportedService{
 			record("a", 1, ports(":80")), record("b", 2, ports(":81")),
-		}, ":80/TCP=a", true},
+		}, "tcp-80:80/TCP=a", true},
 		{"can be none", []*clustersetv1alpha1.ExportedService{record("a", 1, ports("")), record("b", 2, ports(""))}, "", false},
 		{"the winner doesn't have are kept", []*clustersetv1alpha1.ExportedService{
 			record("a", 1, ports("")), record("b", 2, ports("http:80")),
@@ -309,7 +317,7 @@ func TestPorts(t *testing.T) {
 func TestAppProtocolsConflictButTrafficFlows(t *testing.T) {
 	h2c := "kubernetes.io/h2c"
 	r := resolve(record("a", 1), record("b", 2, func(s *clustersetv1alpha1.ExportedServiceSpec) { s.Ports[0].AppProtocol = &h2c }))
-	if got := portText(r.Ports); got != ":80/TCP=a+b" {
+	if got := portText(r.Ports); got != "tcp-80:80/TCP=a+b" {
 		t.Errorf("ports are %q", got)
 	}
 	if r.Ports[0].AppProtocol != nil {
@@ -334,6 +342,7 @@ func TestPortsAreNoMoreThanAServiceOfOursHas(t *testing.T) {
 	}
 }
 
+// Rule C15 of docs/spec/control-plane.md.
 func TestFamilies(t *testing.T) {
 	for _, tc := range []struct {
 		name     string
@@ -345,13 +354,16 @@ func TestFamilies(t *testing.T) {
 		{"that all share, in the winner's order", []*clustersetv1alpha1.ExportedService{
 			record("a", 1, families(v6, v4)), record("b", 2, families(v4, v6)),
 		}, []corev1.IPFamily{v6, v4}, false},
-		{"that one lacks", []*clustersetv1alpha1.ExportedService{
-			record("a", 1, families(v6, v4)), record("b", 2, families(v4)),
+		{"that a younger export lacks", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, families(v6, v4)), record("b", 2, families(v4)), record("c", 3, families(v6)),
+		}, []corev1.IPFamily{v6, v4}, true},
+		{"that a younger export adds", []*clustersetv1alpha1.ExportedService{
+			record("a", 1, families(v4)), record("b", 2, families(v4, v6)),
 		}, []corev1.IPFamily{v4}, true},
 		{"that nobody shares", []*clustersetv1alpha1.ExportedService{
 			record("a", 2, families(v4)), record("b", 1, families(v6)),
 		}, []corev1.IPFamily{v6}, true},
-		{"that one doesn't state", []*clustersetv1alpha1.ExportedService{
+		{"that the oldest doesn't state", []*clustersetv1alpha1.ExportedService{
 			record("a", 1, families()), record("b", 2, families(v4)),
 		}, []corev1.IPFamily{v4}, false},
 	} {

@@ -122,7 +122,7 @@ func local(members ...clustersetv1alpha1.MemberCluster) *LocalFacts {
 		Imports: []mcsv1beta1.ServiceImport{
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
 			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Status: mcsv1beta1.ServiceImportStatus{
-				Conditions: []metav1.Condition{condition("Ready", metav1.ConditionFalse, "IPFamilyNotSupported", "no ClusterSetIP: the exports share IPv6, which Services of this cluster can't have")},
+				Conditions: []metav1.Condition{condition("Ready", metav1.ConditionFalse, "IPFamilyNotSupported", "no ClusterSetIP: the oldest export has IPv6, which Services of this cluster can't have")},
 			}},
 		},
 		Exports: []mcsv1beta1.ServiceExport{

