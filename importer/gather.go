@@ -115,7 +115,7 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	} else if found {
 		cur.Derived = derived
 	}
-	if !r.options.SkipGlobalServices {
+	if !r.skipGlobal() {
 		global := &fabedgev1alpha1.GlobalService{}
 		if found, err := get(ctx, r.local, key.Namespace, key.Name, global, client.UnsafeDisableDeepCopy); err != nil {
 			return cur, nil, err

@@ -32,7 +32,7 @@ func globalEvery(endpoints int) time.Duration {
 // applyGlobal writes the GlobalService if it differs, or returns when to write it. It may have thousands of endpoints, so it is
 // copied and compared in full only if it differs.
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
-	if r.options.SkipGlobalServices {
+	if out.Global == nil {
 		return 0, nil
 	}
 	want, g := out.Global, cur.Global

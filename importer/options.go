@@ -33,8 +33,8 @@ type Options struct {
 	// skipped until the namespace exists.
 	CreateNamespaces bool
 
-	// SkipGlobalServices writes no GlobalServices, for clusters without FabDNS's CRD, and deletes those written before. It
-	// can't be combined with DataPathNone: no name would have an address.
+	// SkipGlobalServices writes no GlobalServices, for clusters that don't use svc.global, and deletes those written before. It
+	// can't be combined with DataPathNone: no name would have an address. A cluster without FabDNS's CRD doesn't need it.
 	SkipGlobalServices bool
 
 	// MaxServices is how many services are imported from one cluster, in the order in which the hub received their records.

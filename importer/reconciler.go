@@ -35,6 +35,12 @@ type reconciler struct {
 	returning *returning
 	caps      *caps
 	memories  *memories
+	globals   *globalKind // nil: installed
+}
+
+// skipGlobal reports whether no GlobalServices are written.
+func (r *reconciler) skipGlobal() bool {
+	return r.options.SkipGlobalServices || r.globals != nil && r.globals.missing.Load()
 }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
@@ -118,7 +124,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
-		SkipGlobal: r.options.SkipGlobalServices,
+		SkipGlobal: r.skipGlobal(),
 	}
 }
 

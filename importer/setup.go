@@ -91,6 +91,10 @@ func (i *importer) Start(ctx context.Context) error {
 	hub := i.hub.GetCache()
 	records, slices := newOnHub(), newHere()
 	retry(ctx, "Waiting for this cluster's API server", func() error { return slices.Add(ctx, i.mgr.GetCache(), &discoveryv1.EndpointSlice{}) })
+	globals := &globalKind{cache: i.mgr.GetCache(), live: i.mgr.GetAPIReader()}
+	if !i.options.SkipGlobalServices {
+		retry(ctx, "Waiting for this cluster's API server to say whether GlobalService is installed", func() error { return globals.begin(ctx) })
+	}
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
 
 	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
@@ -134,12 +138,16 @@ func (i *importer) Start(ctx context.Context) error {
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back, caps: limits, memories: newMemories(),
+		nodes: nodes, returning: back, caps: limits, memories: newMemories(), globals: globals,
 	}
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err
 	}
-	services, err := i.controller("importer", reconciler, i.options.Concurrency, serviceSources(hub, i.mgr.GetCache(), records, version, i.options.SkipGlobalServices, gone, back, limits, i.options.Cluster, places))
+	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, i.options.Cluster, places)
+	if !reconciler.skipGlobal() {
+		sources = append(sources, globals.source())
+	}
+	services, err := i.controller("importer", reconciler, i.options.Concurrency, sources)
 	if err != nil {
 		return err
 	}
@@ -152,12 +160,14 @@ func (i *importer) Start(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return run(ctx, services) })
 	group.Go(func() error { return run(ctx, members) })
-	if i.options.SkipGlobalServices {
-		group.Go(func() error {
+	group.Go(func() error {
+		if i.options.SkipGlobalServices {
 			retry(ctx, "Removing the GlobalServices written earlier", func() error { return removeGlobalServices(ctx, l) })
-			return nil
-		})
-	}
+		} else {
+			globals.follow(ctx, services, places)
+		}
+		return nil
+	})
 	group.Go(func() error {
 		reportSynced(ctx, i.options.HubWatched)
 		return nil

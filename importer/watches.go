@@ -20,7 +20,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
 	"github.com/clusterset/clusterset/internal/lookup"
@@ -73,17 +72,12 @@ func backedBy(o client.Object) (types.NamespacedName, bool) {
 }
 
 // serviceSources returns the sources that enqueue services: three kinds on the hub, however many clusters there are, and
-// every kind that the importer writes here, so that foreign changes and deletions are corrected.
-func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, skipGlobal bool, departures *hold.Departures, returning *returning, caps *caps,
+// every kind that the importer writes here except GlobalService (see globalKind), so that foreign changes and deletions are corrected.
+func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, departures *hold.Departures, returning *returning, caps *caps,
 	own string, places <-chan event.GenericEvent,
 ) []source.Source {
-	enqueue := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		if key, ok := desired.ServiceOf(o); ok {
-			return []reconcile.Request{{NamespacedName: key}}
-		}
-		return nil
-	})
-	sources := []source.Source{
+	enqueue := enqueueService()
+	return []source.Source{
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedService{}, counting{hold.Noting{EventHandler: enqueue, Departures: departures}, caps}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.ExportedEndpoints{}, hold.Noting{EventHandler: enqueue, Departures: departures}),
 		source.Kind[client.Object](hub, &clustersetv1alpha1.MemberCluster{}, observing{affectedBy(hub, own), returning}, memberChanged()),
@@ -97,10 +91,16 @@ func serviceSources(hub, local cache.Cache, records onHub, version mcs.Version, 
 		})),
 		source.Kind[client.Object](local, &corev1.Namespace{}, exportedInto(records), appearedOrWent()),
 	}
-	if !skipGlobal {
-		sources = append(sources, source.Kind[client.Object](local, &fabedgev1alpha1.GlobalService{}, enqueue))
-	}
-	return sources
+}
+
+// enqueueService enqueues the service that an object belongs to.
+func enqueueService() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
+		if key, ok := desired.ServiceOf(o); ok {
+			return []reconcile.Request{{NamespacedName: key}}
+		}
+		return nil
+	})
 }
 
 // exportedHere enqueues the services of this cluster's objects if it exports them.
