@@ -108,16 +108,17 @@ func (w *world) put(name string, communities ...string) {
 	})
 }
 
-// reads reads the records of one cluster with the credentials of another.
+// reads reads the records and the heartbeat of one cluster with the credentials of another.
 func (w *world) reads(by, of string) error {
 	in := client.InNamespace(api.MemberNamespace(of))
 	return errors.Join(
 		w.agents[by].List(w.Context(), &clustersetv1alpha1.ExportedServiceList{}, in),
 		w.agents[by].List(w.Context(), &clustersetv1alpha1.ExportedEndpointsList{}, in),
+		w.agents[by].Get(w.Context(), client.ObjectKey{Namespace: string(in), Name: api.HeartbeatLease}, &coordinationv1.Lease{}),
 	)
 }
 
-// awaitReads waits until each member can read exactly the records of the clusters listed for it, such as "a: a b, b: a b, c: c".
+// awaitReads waits until each member can read exactly the records and heartbeats of the clusters listed for it, such as "a: a b, b: a b, c: c".
 func (w *world) awaitReads(want string) {
 	w.Helper()
 	var names []string

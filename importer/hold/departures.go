@@ -20,13 +20,9 @@ import (
 )
 
 const (
-	// VanishedGrace is how long the objects of a record are kept after the record is gone, if its exporter didn't withdraw it.
+	// VanishedGrace is how long the objects of a record are kept after the record was seen to go, if its exporter didn't withdraw it.
 	// A running exporter rewrites such a record within a second or two.
 	VanishedGrace = 10 * time.Second
-	// unseenGrace is the same if the importer's watch of the hub was interrupted meanwhile. Then the hub was probably
-	// unreachable for all members, and restored from a backup. An exporter finds that out with its next heartbeat, at most 10 s
-	// later, and writes the missing records.
-	unseenGrace = 20 * time.Second
 	// rememberedFor is how long a departure is remembered. By then the record's objects are deleted, unless the local API
 	// server is unreachable.
 	rememberedFor = time.Minute
@@ -40,16 +36,15 @@ type Part struct {
 	Slice   string
 }
 
-// departure is how a record disappeared.
+// departure is how a record was seen to disappear.
 type departure struct {
 	at time.Time
 	// withdrawn: its own exporter deleted it (api.AnnotationWithdrawn).
 	withdrawn bool
-	// unseen: it was missing when the watch was re-established.
-	unseen bool
 }
 
-// Departures remembers how records disappeared, which only an event shows. Missing an event costs only a delay.
+// Departures remembers how records disappeared, which only an event shows. What isn't in it disappeared unseen, or too long ago: that
+// costs a delay.
 type Departures struct {
 	clock clock.PassiveClock
 
@@ -63,7 +58,8 @@ func NewDepartures(c clock.PassiveClock) *Departures {
 	return &Departures{clock: c, of: map[Part]departure{}}
 }
 
-func (d *Departures) note(p Part, withdrawn, unseen bool) {
+// note records that the part's record is gone, and whether that was seen.
+func (d *Departures) note(p Part, withdrawn, seen bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := d.clock.Now()
@@ -75,25 +71,22 @@ func (d *Departures) note(p Part, withdrawn, unseen bool) {
 			}
 		}
 	}
-	d.of[p] = departure{now, withdrawn, unseen}
+	delete(d.of, p)
+	if withdrawn || seen {
+		d.of[p] = departure{now, withdrawn}
+	}
 }
 
-// grace returns how long the part is to be kept. A part is also withdrawn if its service was.
-func (d *Departures) grace(p Part) time.Duration {
+// how returns whether the part's record, or that of its whole service, was withdrawn, and whether its departure was seen.
+func (d *Departures) how(p Part) (withdrawn, seen bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	grace := VanishedGrace
 	for _, p := range []Part{p, {Service: p.Service, Cluster: p.Cluster}} {
-		left, ok := d.of[p]
-		switch {
-		case !ok || d.clock.Since(left.at) > rememberedFor:
-		case left.withdrawn:
-			return 0
-		case left.unseen:
-			grace = unseenGrace
+		if left, ok := d.of[p]; ok && d.clock.Since(left.at) <= rememberedFor {
+			withdrawn, seen = withdrawn || left.withdrawn, true
 		}
 	}
-	return grace
+	return withdrawn, seen
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -108,7 +101,7 @@ type Noting struct {
 func (n Noting) Delete(ctx context.Context, e event.DeleteEvent, q queue) {
 	if p, ok := PartOf(e.Object); ok {
 		_, withdrawn := e.Object.GetAnnotations()[api.AnnotationWithdrawn]
-		n.Departures.note(p, withdrawn, e.DeleteStateUnknown || hubwatch.Unseen(e.Object))
+		n.Departures.note(p, withdrawn, !e.DeleteStateUnknown && !hubwatch.Unseen(e.Object))
 	}
 	n.EventHandler.Delete(ctx, e, q)
 }

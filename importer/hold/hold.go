@@ -24,6 +24,7 @@ import (
 // Why a part of a service that the hub doesn't have is kept. Each resolves itself.
 var (
 	errVanished = errors.New("its record was deleted without being withdrawn; its exporter is about to write it again")
+	errUnproved = errors.New("its record disappeared while this agent didn't watch the hub, which may have been restored from a backup; the cluster has sent no heartbeat since")
 	errUnheard  = errors.New("the cluster has joined but sent no heartbeat yet, so its exports may not be on the hub")
 	errLeaving  = errors.New("the cluster has just left")
 	errUnread   = errors.New("the cluster's records have not all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
@@ -66,6 +67,8 @@ const vanishedRetry = time.Second
 //   - A cluster whose records can't be read at this moment, though it shares one.
 //   - An un-export: the exporter withdraws a record before it deletes it (departures).
 //   - Records that someone deleted by hand: the exporter gets time to write them again.
+//   - Records that were gone when this importer looked again. The exporter may have withdrawn them, or they may be younger than the backup
+//     that the hub was restored from. The exporter brings that into order before it renews its Lease.
 type Hold struct {
 	Guard       *Guard
 	Hub, Here   client.Reader // caches
@@ -79,9 +82,23 @@ type Hold struct {
 	Clock  clock.PassiveClock
 
 	mu    sync.Mutex
-	since map[types.NamespacedName]map[Part]time.Time // when each was first found missing
-	left  map[types.UID]time.Time                     // when each MemberCluster was first seen to say that its cluster has left
+	since map[types.NamespacedName]map[Part]*missing
+	left  map[types.UID]time.Time // when each MemberCluster was first seen to say that its cluster has left
+	beats beats
 }
+
+// missing is what is remembered of a part without a record.
+type missing struct {
+	at              time.Time // when it was first found missing
+	withdrawn, seen bool      // how it disappeared; see Departures
+	// expired is since when its cluster is Expired, according to the MemberCluster that the hub had soon after that.
+	expired time.Time
+}
+
+// unseenGrace is how long a part is kept at least whose record disappeared unseen. The hub was probably unreachable for all members, and
+// restored from a backup. An exporter finds that out with its next heartbeat, at most 10 s later, and writes the missing records. An
+// importer's watches may have the backup's state one after another.
+const unseenGrace = 20 * time.Second
 
 // Decision is what to keep of a Removal.
 type Decision struct {
@@ -108,19 +125,22 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 		for _, p := range removal.Missing {
 			err := h.keeps(ctx, p, since[p])
 			if err == nil {
-				withdrawn = withdrawn && h.Departures.grace(p) == 0
-				first = min(first, h.Clock.Since(since[p]))
+				withdrawn = withdrawn && since[p].withdrawn
+				first = min(first, h.Clock.Since(since[p].at))
 				continue
 			}
 			again := heldRetry
 			var lost *LostError
-			switch {
+			switch missing := h.Clock.Since(since[p].at); {
 			case errors.Is(err, errVanished):
-				missing := h.Clock.Since(since[p])
 				again, vanished = vanishedRetry, max(vanished, missing)
-				ask = ask || missing < vanishedRetry && h.Departures.grace(p) == unseenGrace
+				ask = ask || missing < vanishedRetry && !since[p].seen
+			case errors.Is(err, errUnproved):
+				if missing < settleFor {
+					again = beatPause
+				}
 			case errors.Is(err, errUnread): // also if the hub has lost the kind
-				if vanished = max(vanished, h.Clock.Since(since[p])); vanished < h.Spread+vanishedRetry {
+				if vanished = max(vanished, missing); vanished < h.Spread+vanishedRetry {
 					again = vanishedRetry
 				}
 			case errors.Is(err, errLeaving):
@@ -152,30 +172,33 @@ func (h *Hold) Decide(ctx context.Context, service types.NamespacedName, removal
 	return d
 }
 
-// noted returns since when each part has been missing. It forgets parts that are back.
-func (h *Hold) noted(service types.NamespacedName, missing []Part) map[Part]time.Time {
+// noted returns what is remembered of each missing part. It forgets parts that are back.
+func (h *Hold) noted(service types.NamespacedName, parts []Part) map[Part]*missing {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.since == nil {
-		h.since = map[types.NamespacedName]map[Part]time.Time{}
+		h.since = map[types.NamespacedName]map[Part]*missing{}
+		h.beats = beats{hub: h.Guard.Live, clock: h.Clock, of: map[string]*beat{}}
 	}
-	was, now := h.since[service], make(map[Part]time.Time, len(missing))
-	for _, p := range missing {
-		at, known := was[p]
-		if !known {
-			at = h.Clock.Now()
+	was, now := h.since[service], make(map[Part]*missing, len(parts))
+	for _, p := range parts {
+		if now[p] = was[p]; now[p] == nil {
+			now[p] = &missing{at: h.Clock.Now()}
 		}
-		now[p] = at
+		withdrawn, seen := h.Departures.how(p)
+		now[p].withdrawn, now[p].seen = now[p].withdrawn || withdrawn, now[p].seen || seen
 	}
 	delete(h.since, service)
 	if len(now) > 0 {
 		h.since[service] = now
+	} else if len(h.since) == 0 {
+		h.beats.forget()
 	}
 	return now
 }
 
 // keeps returns why the part is kept, nil if it isn't.
-func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
+func (h *Hold) keeps(ctx context.Context, p Part, since *missing) error {
 	member := &clustersetv1alpha1.MemberCluster{}
 	err := h.Hub.Get(ctx, client.ObjectKey{Name: p.Cluster}, member)
 	if apierrors.IsNotFound(err) {
@@ -190,18 +213,47 @@ func (h *Hold) keeps(ctx context.Context, p Part, since time.Time) error {
 	if apart, err := h.apart(ctx, member); apart || err != nil {
 		return err
 	}
-	grace := h.Departures.grace(p)
-	switch phase := member.Status.Phase; {
-	case grace > 0 && h.Unread != nil && h.Unread(p.Cluster):
+	switch {
+	case !since.withdrawn && h.Unread != nil && h.Unread(p.Cluster):
 		return errUnread
-	case grace == 0 || phase == clustersetv1alpha1.MemberExpired: // the hub deletes the records of an Expired cluster
+	case since.withdrawn || since.seen && member.Status.Phase == clustersetv1alpha1.MemberExpired: // the hub deletes the records of an Expired cluster
 		return nil
-	case phase == "" && h.Clock.Since(member.CreationTimestamp.Time) < h.AwaitRejoin:
+	case member.Status.Phase == "" && h.Clock.Since(member.CreationTimestamp.Time) < h.AwaitRejoin:
 		return errUnheard
-	case h.Clock.Since(since) < grace:
+	case !since.seen:
+		return h.unproved(ctx, p.Cluster, member, since)
+	case h.Clock.Since(since.at) < VanishedGrace:
 		return errVanished
 	}
 	return nil
+}
+
+// unproved returns nil once a cluster's silence about a record that disappeared unseen proves that it gave it up.
+func (h *Hold) unproved(ctx context.Context, cluster string, member *clustersetv1alpha1.MemberCluster, since *missing) error {
+	missing, expired := h.Clock.Since(since.at), expiredSince(member)
+	// Ask at different times, and not about records that their exporters are just restoring.
+	heard := member.Status.Phase == clustersetv1alpha1.MemberReady && missing >= VanishedGrace+h.Spread && h.beats.since(ctx, cluster, since.at)
+	if missing < unseenGrace || expired.IsZero() {
+		since.expired = expired // until then, the MemberCluster may be the one from before the restore
+	}
+	switch {
+	case missing < unseenGrace:
+		return errVanished
+	case heard || missing >= h.AwaitRejoin || !expired.IsZero() && !expired.Equal(since.expired):
+		return nil
+	}
+	return errUnproved
+}
+
+// expiredSince identifies the moment from which a cluster is Expired, by the hub's clock. It is zero if the cluster isn't.
+func expiredSince(member *clustersetv1alpha1.MemberCluster) time.Time {
+	if member.Status.Phase != clustersetv1alpha1.MemberExpired {
+		return time.Time{}
+	}
+	if c := meta.FindStatusCondition(member.Status.Conditions, clustersetv1alpha1.ConditionReady); c != nil {
+		return c.LastTransitionTime.Time // of Suspect, which comes before
+	}
+	return member.CreationTimestamp.Time
 }
 
 // apart reports whether a cluster shares no community with this one. Then this cluster may not read its records, and doesn't wait for

@@ -3,9 +3,11 @@ package hold
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -54,7 +56,7 @@ func TestHold(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		hub, here []client.Object
-		left      departure
+		gone      string // how its record disappeared: withdrawn, seen, or nobody saw it
 		// held are ages at which the part is held, until is the first age at which it isn't, and why is the reason.
 		held  []time.Duration
 		until time.Duration
@@ -64,17 +66,17 @@ func TestHold(t *testing.T) {
 			"it left",
 			[]client.Object{beijing, left(shanghai(clustersetv1alpha1.MemberReady))},
 			[]client.Object{mirrored},
-			departure{},
+			"",
 			[]time.Duration{0, leaveGrace - time.Millisecond},
 			leaveGrace, errLeaving,
 		},
-		{"all leave", []client.Object{left(beijing), left(shanghai(clustersetv1alpha1.MemberReady))}, []client.Object{mirrored}, departure{}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
-		{"it is lost, and its copy was deleted here", []client.Object{beijing}, nil, departure{}, nil, 0, nil},
+		{"all leave", []client.Object{left(beijing), left(shanghai(clustersetv1alpha1.MemberReady))}, []client.Object{mirrored}, "", []time.Duration{0, 48 * time.Hour}, 0, errAny},
+		{"it is lost, and its copy was deleted here", []client.Object{beijing}, nil, "", nil, 0, nil},
 		{
 			"the hub has just lost it",
 			[]client.Object{beijing},
 			[]client.Object{mirrored},
-			departure{},
+			"",
 			[]time.Duration{0}, // until the local copy records since when
 			-1, errAway,
 		},
@@ -82,17 +84,17 @@ func TestHold(t *testing.T) {
 			"the hub has lost it, and it hasn't joined again",
 			[]client.Object{beijing},
 			[]client.Object{missing},
-			departure{},
+			"",
 			[]time.Duration{0, time.Minute, 59 * time.Minute},
 			time.Hour, errAway,
 		},
-		{"it was only described, and the hub doesn't describe it any more", []client.Object{beijing}, []client.Object{described}, departure{}, nil, 0, nil},
-		{"its MemberCluster is someone else's", []client.Object{beijing}, []client.Object{shanghai("")}, departure{}, nil, 0, nil},
+		{"it was only described, and the hub doesn't describe it any more", []client.Object{beijing}, []client.Object{described}, "", nil, 0, nil},
+		{"its MemberCluster is someone else's", []client.Object{beijing}, []client.Object{shanghai("")}, "", nil, 0, nil},
 		{
 			"it has joined again, and its agent isn't back",
 			[]client.Object{beijing, shanghai("")},
 			[]client.Object{missing},
-			departure{},
+			"",
 			[]time.Duration{0, time.Minute, 59 * time.Minute},
 			time.Hour, errUnheard,
 		},
@@ -100,15 +102,15 @@ func TestHold(t *testing.T) {
 			"it has joined again, and un-exports",
 			[]client.Object{beijing, shanghai("")},
 			[]client.Object{missing},
-			departure{withdrawn: true},
+			"withdrawn",
 			nil, 0, nil,
 		},
-		{"it un-exports", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)}, []client.Object{mirrored}, departure{withdrawn: true}, nil, 0, nil},
+		{"it un-exports", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)}, []client.Object{mirrored}, "withdrawn", nil, 0, nil},
 		{
 			"somebody deletes its record",
 			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberReady)},
 			[]client.Object{mirrored},
-			departure{},
+			"seen",
 			[]time.Duration{0, VanishedGrace - time.Millisecond},
 			VanishedGrace, errVanished,
 		},
@@ -116,22 +118,22 @@ func TestHold(t *testing.T) {
 			"the hub comes back from a backup",
 			[]client.Object{beijing, shanghai(clustersetv1alpha1.MemberSuspect)},
 			[]client.Object{mirrored},
-			departure{unseen: true},
+			"",
 			[]time.Duration{0, unseenGrace - time.Millisecond},
-			unseenGrace, errVanished,
+			-1, errVanished,
 		},
 		{
 			"it is in another community now",
 			[]client.Object{in(beijing, "x"), in(shanghai(clustersetv1alpha1.MemberReady), "y")},
 			[]client.Object{mirrored},
-			departure{unseen: true},
+			"",
 			nil, 0, nil,
 		},
 		{
 			"it is in another community, and lost",
 			[]client.Object{in(beijing, "x")},
 			[]client.Object{in(missing, "y")},
-			departure{unseen: true},
+			"",
 			[]time.Duration{0, 59 * time.Minute},
 			time.Hour, errAway,
 		},
@@ -139,12 +141,12 @@ func TestHold(t *testing.T) {
 			"it is in one of our communities",
 			[]client.Object{in(beijing, "x", "y"), in(shanghai(clustersetv1alpha1.MemberReady), "y")},
 			[]client.Object{mirrored},
-			departure{unseen: true},
+			"",
 			[]time.Duration{0, unseenGrace - time.Millisecond},
-			unseenGrace, errVanished,
+			-1, errVanished,
 		},
-		{"the hub forgets it", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberExpired)}, []client.Object{mirrored}, departure{}, nil, 0, nil},
-		{"the hub doesn't know us", nil, []client.Object{mirrored}, departure{withdrawn: true}, []time.Duration{0, 48 * time.Hour}, 0, errAny},
+		{"the hub forgets it", []client.Object{beijing, shanghai(clustersetv1alpha1.MemberExpired)}, []client.Object{mirrored}, "seen", nil, 0, nil},
+		{"the hub doesn't know us", nil, []client.Object{mirrored}, "withdrawn", []time.Duration{0, 48 * time.Hour}, 0, errAny},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(began)
@@ -155,8 +157,8 @@ func TestHold(t *testing.T) {
 				Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock,
 			}
 			p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
-			if c.left != (departure{}) {
-				h.Departures.note(p, c.left.withdrawn, c.left.unseen)
+			if c.gone != "" {
+				h.Departures.note(p, c.gone == "withdrawn", true)
 			}
 			for _, age := range c.held {
 				clock.SetTime(began.Add(age))
@@ -219,6 +221,12 @@ func (c shortLoss) isNoticed(t *testing.T) {
 	).WithInterceptorFuncs(interceptor.Funcs{Create: func(context.Context, client.WithWatch, client.Object, ...client.CreateOption) error {
 		asked++
 		return refuses
+	}, Get: func(ctx context.Context, hub client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if lease, ok := o.(*coordinationv1.Lease); ok { // its agent is running
+			lease.Spec.RenewTime = new(metav1.NewMicroTime(clock.Now()))
+			return nil
+		}
+		return hub.Get(ctx, key, o, opts...)
 	}}).Build()
 	h := &Hold{
 		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
@@ -226,7 +234,7 @@ func (c shortLoss) isNoticed(t *testing.T) {
 		Unread: func(string) bool { return c.unread && refuses != nil },
 	}
 	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
-	h.Departures.note(p, false, c.grace == unseenGrace)
+	h.Departures.note(p, false, c.grace == VanishedGrace)
 	refuses = apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
 	for at := time.Duration(0); at < c.grace; at += vanishedRetry {
 		if at == c.back {
@@ -287,6 +295,191 @@ func TestHoldKeepsWhatIsUnread(t *testing.T) {
 // errAny stands for any reason of the Guard, errAway for any LostError.
 var errAny, errAway = errors.New("any"), errors.New("away")
 
+// unseenPart is a part of shanghai whose record nobody saw go, and everything that its fate depends on. Rule C47 of
+// docs/spec/control-plane.md.
+type unseenPart struct {
+	*Hold
+	t        *testing.T
+	hub      client.Client
+	clock    *clocktesting.FakePassiveClock
+	began    time.Time
+	part     Part
+	reads    int
+	answers  error
+	shanghai *clustersetv1alpha1.MemberCluster
+	lease    *coordinationv1.Lease
+}
+
+func newUnseenPart(t *testing.T, phase clustersetv1alpha1.MemberClusterPhase) *unseenPart {
+	u := &unseenPart{t: t, began: time.Unix(1_700_000_000, 0), part: Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}}
+	u.clock = clocktesting.NewFakePassiveClock(u.began)
+	u.shanghai = &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", CreationTimestamp: metav1.NewTime(u.began.Add(-time.Hour))}}
+	u.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: api.HeartbeatLease}}
+	u.hub = fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(
+		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, u.shanghai, u.lease,
+	).WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
+		if _, lease := o.(*coordinationv1.Lease); lease {
+			if u.reads++; u.answers != nil {
+				return u.answers
+			}
+		}
+		return c.Get(ctx, key, o, opts...)
+	}}).Build()
+	u.Hold = &Hold{
+		Guard: &Guard{Cache: u.hub, Live: u.hub, Records: u.hub, Cluster: "beijing", Clock: u.clock}, Hub: u.hub, Here: u.hub,
+		Departures: NewDepartures(u.clock), AwaitRejoin: 24 * time.Hour, Clock: u.clock, Spread: 2 * time.Second,
+	}
+	u.becomes(phase, -time.Hour)
+	u.renews(-time.Hour)
+	return u
+}
+
+// becomes gives shanghai a phase since that time.
+func (u *unseenPart) becomes(phase clustersetv1alpha1.MemberClusterPhase, at time.Duration) {
+	ready := metav1.ConditionTrue
+	if phase != clustersetv1alpha1.MemberReady {
+		ready = metav1.ConditionFalse
+	}
+	u.shanghai.Status = clustersetv1alpha1.MemberClusterStatus{Phase: phase, Conditions: []metav1.Condition{{
+		Type: clustersetv1alpha1.ConditionReady, Status: ready, LastTransitionTime: metav1.NewTime(u.began.Add(at)),
+	}}}
+	if err := u.hub.Update(u.t.Context(), u.shanghai); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// renews renews shanghai's Lease, by its own clock.
+func (u *unseenPart) renews(at time.Duration) {
+	u.lease.Spec.RenewTime = new(metav1.NewMicroTime(u.began.Add(at)))
+	if err := u.hub.Update(u.t.Context(), u.lease); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// keptUntil decides whenever it is due, from one age to another, and checks that the part is kept.
+func (u *unseenPart) keptUntil(from, to time.Duration) {
+	u.t.Helper()
+	for at := from; at < to; {
+		u.clock.SetTime(u.began.Add(at))
+		d := u.Decide(u.t.Context(), u.part.Service, Removal{Missing: []Part{u.part}})
+		if len(d.Retained) != 1 || d.Refused || d.Retry <= 0 || d.Retry > heldRetry {
+			u.t.Fatalf("after %s: %+v", at, d)
+		}
+		at += d.Retry
+	}
+}
+
+func (u *unseenPart) goneAfter(at time.Duration) {
+	u.t.Helper()
+	u.clock.SetTime(u.began.Add(at))
+	if d := u.Decide(u.t.Context(), u.part.Service, Removal{Missing: []Part{u.part}}); len(d.Retained) != 0 || d.Why != nil {
+		u.t.Errorf("after %s: %+v", at, d)
+	}
+	if _ = u.Decide(u.t.Context(), u.part.Service, Removal{}); len(u.Hold.since) > 0 || len(u.beats.of) > 0 {
+		u.t.Errorf("it still remembers %v and %v", u.Hold.since, u.beats.of)
+	}
+}
+
+// Rule C47 of docs/spec/control-plane.md: what a restored hub doesn't have stays until its cluster proves that it gave it up.
+func TestUnseenDepartureWaitsForAHeartbeat(t *testing.T) {
+	const ready, suspect, expired = clustersetv1alpha1.MemberReady, clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired
+	for name, run := range map[string]func(u *unseenPart){
+		"its cluster is there": func(u *unseenPart) {
+			u.keptUntil(0, 13*time.Second)
+			u.renews(13 * time.Second)
+			u.keptUntil(13*time.Second, unseenGrace)
+			u.goneAfter(unseenGrace)
+		},
+		"its cluster's clock is two days behind": func(u *unseenPart) {
+			u.renews(-48 * time.Hour) // which the restored hub has
+			u.keptUntil(0, 5*time.Minute)
+			u.renews(-48*time.Hour + time.Second)
+			u.goneAfter(7 * time.Minute)
+		},
+		"it is restored while its cluster is asked about": func(u *unseenPart) {
+			u.keptUntil(0, 13*time.Second)
+			u.renews(-2 * time.Hour) // an earlier one: that's no sign of life
+			u.keptUntil(13*time.Second, 5*time.Minute)
+		},
+		"its cluster comes back later than any deadline, though it counts as Ready": func(u *unseenPart) {
+			u.keptUntil(0, 23*time.Hour)
+			u.renews(23 * time.Hour)
+			u.keptUntil(23*time.Hour, 23*time.Hour+time.Second)
+			u.goneAfter(23*time.Hour + maxBeatPause + heldRetry)
+		},
+		"its cluster is Expired in the backup": func(u *unseenPart) {
+			u.keptUntil(0, 23*time.Hour)
+			u.becomes(ready, 23*time.Hour)
+			u.keptUntil(23*time.Hour, 23*time.Hour+time.Second)
+			u.renews(23*time.Hour + 10*time.Second)
+			u.goneAfter(23*time.Hour + maxBeatPause)
+		},
+		"the MemberCluster of the backup comes a moment later": func(u *unseenPart) {
+			u.keptUntil(0, 5*time.Second)
+			u.becomes(expired, -time.Hour)
+			u.keptUntil(5*time.Second, time.Hour)
+		},
+		"the hub process expires it": func(u *unseenPart) {
+			u.keptUntil(0, 45*time.Second)
+			u.becomes(suspect, 45*time.Second)
+			u.keptUntil(45*time.Second, 5*time.Minute)
+			u.becomes(expired, 45*time.Second)
+			u.goneAfter(5 * time.Minute)
+		},
+		"the hub process expires it again": func(u *unseenPart) {
+			u.becomes(expired, -time.Hour)
+			u.keptUntil(0, time.Minute)
+			u.becomes(suspect, -time.Hour) // the process knows better than the backup
+			u.keptUntil(time.Minute, 5*time.Minute)
+			u.becomes(expired, -time.Hour)
+			u.goneAfter(5 * time.Minute)
+		},
+		"its cluster never comes back": func(u *unseenPart) {
+			u.keptUntil(0, 24*time.Hour)
+			u.goneAfter(24 * time.Hour)
+		},
+		"the hub doesn't say": func(u *unseenPart) {
+			u.answers = apierrors.NewForbidden(schema.GroupResource{Resource: "leases"}, api.HeartbeatLease, nil)
+			u.keptUntil(0, time.Hour)
+			u.answers = nil
+			u.keptUntil(time.Hour, time.Hour+time.Second)
+			u.renews(time.Hour)
+			u.goneAfter(time.Hour + 2*beatPause)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			phase := ready
+			if name == "its cluster is Expired in the backup" {
+				phase = expired
+			}
+			run(newUnseenPart(t, phase))
+		})
+	}
+}
+
+// A hub that has just been restored has enough to do. However many services of a silent cluster are missing, its Lease is read once, and
+// ever less often.
+func TestLeasesAreReadSparingly(t *testing.T) {
+	u := newUnseenPart(t, clustersetv1alpha1.MemberReady)
+	parts := []Part{u.part}
+	for i := range 10 {
+		parts = append(parts, Part{types.NamespacedName{Namespace: "shop", Name: fmt.Sprint("web", i)}, "shanghai", ""})
+	}
+	reads := map[time.Duration]int{}
+	for at := time.Duration(0); at < 20*time.Minute; at += time.Second {
+		u.clock.SetTime(u.began.Add(at))
+		for _, p := range parts {
+			if d := u.Decide(t.Context(), p.Service, Removal{Missing: []Part{p}}); len(d.Retained) != 1 {
+				t.Fatalf("after %s: %+v", at, d)
+			}
+		}
+		reads[at] = u.reads
+	}
+	if early, minute, all := reads[VanishedGrace+u.Spread-time.Second], reads[time.Minute], reads[20*time.Minute-time.Second]; early != 0 || minute > 4 || all > 25 {
+		t.Errorf("it read %d at once, %d in a minute and %d in all", early, minute, all)
+	}
+}
+
 func TestDeparturesAreNotedAndForgotten(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Unix(0, 0))
 	gone := NewDepartures(clock)
@@ -297,28 +490,27 @@ func TestDeparturesAreNotedAndForgotten(t *testing.T) {
 	ofService, _ := PartOf(service)
 	ofEndpoints, _ := PartOf(endpoints)
 
-	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints, DeleteStateUnknown: true}, nil)
-	if got := gone.grace(ofEndpoints); got != unseenGrace {
-		t.Errorf("a deletion that nobody saw: %s", got)
+	type how struct{ withdrawn, seen bool }
+	check := func(p Part, want how) {
+		t.Helper()
+		if withdrawn, seen := gone.how(p); (how{withdrawn, seen}) != want {
+			t.Errorf("withdrawn %v, seen %v, want %+v", withdrawn, seen, want)
+		}
 	}
+	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints}, nil)
+	check(ofEndpoints, how{seen: true})
+	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints, DeleteStateUnknown: true}, nil)
+	check(ofEndpoints, how{})
 	endpoints.Annotations = map[string]string{api.AnnotationWithdrawn: "true"}
 	n.Delete(t.Context(), event.DeleteEvent{Object: endpoints}, nil)
-	if got := gone.grace(ofEndpoints); got != 0 {
-		t.Errorf("a withdrawal: %s", got)
-	}
-	if got := gone.grace(ofService); got != VanishedGrace {
-		t.Errorf("its service, which was not withdrawn: %s", got)
-	}
+	check(ofEndpoints, how{true, true})
+	check(ofService, how{})
 	clock.SetTime(clock.Now().Add(rememberedFor + time.Second))
-	if got := gone.grace(ofEndpoints); got != VanishedGrace {
-		t.Errorf("long after: %s", got)
-	}
+	check(ofEndpoints, how{})
 	service.Annotations = endpoints.Annotations
-	n.Delete(t.Context(), event.DeleteEvent{Object: service}, nil)
-	if got := gone.grace(ofEndpoints); got != 0 {
-		t.Errorf("the endpoints of a service that was withdrawn: %s", got)
-	}
-	if len(gone.of) != 1 || heard != 3 {
+	n.Delete(t.Context(), event.DeleteEvent{Object: service, DeleteStateUnknown: true}, nil) // its mark was seen
+	check(ofEndpoints, how{true, true})
+	if len(gone.of) != 1 || heard != 4 {
 		t.Errorf("it remembers %v, and passed on %d events", gone.of, heard)
 	}
 }

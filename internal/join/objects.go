@@ -109,13 +109,13 @@ func WriterRules() []rbacv1.PolicyRule {
 	}
 }
 
-// ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports.
+// ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports, and heartbeats.
 func ReaderRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{
 		APIGroups: []string{clustersetv1alpha1.GroupName},
 		Resources: []string{"exportedservices", "exportedendpoints", "memberclusters"},
 		Verbs:     []string{"get", "list", "watch"},
-	}}
+	}, heartbeatRule()}
 }
 
 // PeerRules are what members may do in the namespaces of those that they share a community with, where MemberClusters name communities.
@@ -124,7 +124,17 @@ func PeerRules() []rbacv1.PolicyRule {
 		APIGroups: []string{clustersetv1alpha1.GroupName},
 		Resources: []string{"exportedservices", "exportedendpoints"},
 		Verbs:     []string{"get", "list", "watch"},
-	}}
+	}, heartbeatRule()}
+}
+
+// heartbeatRule lets an importer find out whether a cluster has been heard since its record disappeared.
+func heartbeatRule() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		APIGroups:     []string{"coordination.k8s.io"},
+		Resources:     []string{"leases"},
+		ResourceNames: []string{api.HeartbeatLease},
+		Verbs:         []string{"get"},
+	}
 }
 
 // ReaderRole returns the ClusterRole that all members share. Confined, it is without what PeerRules give.
@@ -141,6 +151,7 @@ func Confine(role *rbacv1.ClusterRole, confined bool) {
 		delete(role.Annotations, api.AnnotationConfined)
 		return
 	}
+	role.Rules = role.Rules[:1]
 	role.Rules[0].Resources = []string{"memberclusters"}
 	metav1.SetMetaDataAnnotation(&role.ObjectMeta, api.AnnotationConfined, "by communities")
 }

@@ -94,7 +94,7 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	}{
 		{"clusterset.dev", "v1alpha1", "exportedservices", "ExportedService", theirs, name, reading},
 		{"clusterset.dev", "v1alpha1", "exportedendpoints", "ExportedEndpoints", theirs, name + ".x-0", reading},
-		{"coordination.k8s.io", "v1", "leases", "Lease", theirs, api.HeartbeatLease, nothing},
+		{"coordination.k8s.io", "v1", "leases", "Lease", theirs, api.HeartbeatLease, "get"},
 		{"coordination.k8s.io", "v1", "leases", "Lease", own, "another", "create"}, // the authorizer doesn't know the name of an object to be created
 		{"coordination.k8s.io", "v1", "leases", "Lease", "kube-system", "x", nothing},
 		{"clusterset.dev", "v1alpha1", "memberclusters", "MemberCluster", "", "minhang", reading},

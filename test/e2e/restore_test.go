@@ -192,6 +192,74 @@ func TestHubRestoredFromABackup(t *testing.T) {
 	}
 }
 
+// A service that is younger than the backup keeps its ClusterSetIP in the other members, however late its cluster comes back, and whether
+// their agents ran meanwhile. What a running cluster gave up meanwhile goes. Rule C47 of docs/spec/control-plane.md.
+func TestRestoredHubKeepsWhatIsYoungerThanTheBackup(t *testing.T) {
+	f := outages(t)
+	beijing, tianjin, shanghai := f.Member("beijing"), f.Member("tianjin"), f.Member("shanghai")
+	for _, phase := range []clustersetv1alpha1.MemberClusterPhase{clustersetv1alpha1.MemberReady, clustersetv1alpha1.MemberExpired} {
+		t.Run("and counted as "+string(phase), func(t *testing.T) {
+			if phase == clustersetv1alpha1.MemberExpired && !fleettest.Long {
+				t.Skip("takes a minute: part of make test-long")
+			}
+			f := f.For(t)
+			ns := f.Namespace("younger-" + strings.ToLower(string(phase)))
+			beijing, tianjin, shanghai := beijing.For(t), tianjin.For(t), shanghai.For(t)
+			others := []*fleettest.Member{beijing, tianjin}
+			if phase == clustersetv1alpha1.MemberExpired {
+				f.Hub.Restart("--suspect-after", "4s", "--expire-after", "8s")
+				shanghai.KillAgent()
+			}
+			kube.Eventually(t, fleettest.Soon, func() error { return f.Hub.PhaseIs("shanghai", phase) })
+			restore := backUp(f.Hub)
+			f.Hub.Restart()
+			shanghai.RestartAgent()
+			f.Settle()
+			shanghai.Apply(exported(ns, "younger", httpPort))
+			tianjin.Apply(exported(ns, "brief", httpPort))
+			vips := map[*fleettest.Member]string{}
+			for _, m := range others {
+				kube.Eventually(t, fleettest.Soon, func() error {
+					return errors.Join(importedFrom(m, ns, "younger", "shanghai"), importedFrom(m, ns, "brief", "tianjin"))
+				})
+				vips[m] = m.VIP(ns, "younger", v4)
+			}
+			shanghai.KillAgent()
+			beijing.StopAgent()
+			tianjin.Remove(export(ns, "brief", ""))
+			kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("tianjin", ns, "brief", false) })
+
+			f.Hub.Kill()
+			restore(func() {})
+			f.Hub.Start()
+			kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("shanghai", ns, "younger", false) })
+			began := time.Now()
+			beijing.StartAgent()
+			kube.Eventually(t, fleettest.Soon, func() error { return beijing.Gone(ns, "brief") }) // 20 s at least, as for what isn't kept longer
+			fleettest.Took(t, "what a running cluster gave up while the agent was away to go", began)
+			unchanged := func() {
+				t.Helper()
+				for _, m := range others {
+					if err := importedFrom(m, ns, "younger", "shanghai"); err != nil {
+						t.Error(err)
+					} else if vip := m.VIP(ns, "younger", v4); vip != vips[m] {
+						t.Errorf("%s: the ClusterSetIP is %s, was %s", m.Spec.Name, vip, vips[m])
+					}
+				}
+			}
+			unchanged()
+			shanghai.StartAgent()
+			f.Settle()
+			kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+			unchanged()
+			shanghai.Remove(export(ns, "younger", ""))
+			for _, m := range others {
+				kube.Eventually(t, fleettest.Soon, func() error { return m.Gone(ns, "younger") })
+			}
+		})
+	}
+}
+
 // holds returns nil if the hub has that address, and no other, for a member's service.
 func holds(h *fleettest.Hub, member, ns, name, address string) error {
 	var all clustersetv1alpha1.ExportedEndpointsList

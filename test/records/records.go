@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -24,11 +25,11 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// Scheme knows the kinds of the records, and of the objects that the importer makes from them.
+// Scheme knows the kinds of the records, of the Leases beside them, and of the objects that the importer makes from them.
 var Scheme = func() *runtime.Scheme {
 	s := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		corev1.AddToScheme, discoveryv1.AddToScheme, mcsv1beta1.Install, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme,
+		corev1.AddToScheme, coordinationv1.AddToScheme, discoveryv1.AddToScheme, mcsv1beta1.Install, clustersetv1alpha1.AddToScheme, fabedgev1alpha1.AddToScheme,
 	} {
 		if err := add(s); err != nil {
 			panic(err)
