@@ -37,10 +37,16 @@ type Source struct {
 
 	// Excluded is set if the agent exports nothing from the namespace.
 	Excluded bool
+
+	// Full is how many other services of the namespace are exported, if that is as many as the agent exports; otherwise 0.
+	Full int
 }
 
 // reasonNamespaceExcluded is why a ServiceExport isn't valid in a namespace that the agent doesn't export from.
 const reasonNamespaceExcluded mcsv1beta1.ServiceExportConditionReason = "NamespaceExcluded"
+
+// reasonNamespaceFull is why a ServiceExport isn't valid in a namespace of which as many are exported as may be.
+const reasonNamespaceFull mcsv1beta1.ServiceExportConditionReason = "NamespaceFull"
 
 // Desired is what should be on the hub, and what to report about it.
 type Desired struct {
@@ -104,6 +110,10 @@ func refuse(src Source) *Refusal {
 	case src.Excluded:
 		return &Refusal{reasonNamespaceExcluded, fmt.Sprintf(
 			"this cluster's agent exports nothing from namespace %s; its flags --export-namespaces and --exclude-export-namespaces say so", src.Key.Namespace)}
+	case src.Full > 0:
+		return &Refusal{reasonNamespaceFull, fmt.Sprintf(
+			"this cluster's agent already exports %d services of namespace %s, the most that its flag --max-exports-per-namespace allows; it exports this one once another isn't exported any more",
+			src.Full, src.Key.Namespace)}
 	case svc == nil:
 		return &Refusal{
 			mcsv1beta1.ServiceExportReasonNoService,

@@ -49,6 +49,7 @@ type reconciler struct {
 	failing failures
 	missing failures // Services whose ServiceExports may still exist
 	brake   brake
+	places  places
 	stats   stats
 
 	overwritten *overwritten
@@ -73,16 +74,22 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 	if waiting, err := r.honourMark(ctx, src); waiting || err != nil {
 		return reconcile.Result{}, err
 	}
-	want := desired(src)
 
 	// Before the hub's cache has synced, every record would seem missing. The first pass brings every key back then, so there
 	// is nothing to requeue.
 	out := outcome{err: r.unheard()}
+	var have Records
 	var others []*clustersetv1alpha1.ExportedService
 	var stop stopped
-	if r.synced() {
-		var have Records
+	ready := r.synced() && r.places.seeded()
+	if ready {
 		have, others = r.records(req.NamespacedName)
+		if !r.hasPlace(ctx, src, have) {
+			src.Full = r.places.most
+		}
+	}
+	want := desired(src)
+	if ready {
 		var stay *Desired
 		if stay, stop, err = r.staying(ctx, src, have.Service); err != nil {
 			return reconcile.Result{}, err

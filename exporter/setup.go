@@ -49,6 +49,9 @@ type Options struct {
 	// their kind. 0 means not at all. See brake.
 	HoldWithdrawals time.Duration
 
+	// MaxPerNamespace is how many services of one namespace are exported. Default: DefaultMaxPerNamespace.
+	MaxPerNamespace int
+
 	// ReplaceFor is how long a Service or ServiceExport may be missing before its record is withdrawn. Default: DefaultReplaceFor.
 	ReplaceFor time.Duration
 
@@ -70,6 +73,10 @@ const (
 	DefaultHeartbeatInterval = 10 * time.Second
 	DefaultWorkers           = 8
 
+	// DefaultMaxPerNamespace is a fifth of what the hub and the other members take from one cluster by default (importer.DefaultMaxServices),
+	// so that no namespace crowds out the others. Namespaces with as many Services of their own are rare.
+	DefaultMaxPerNamespace = 1000
+
 	// DefaultReplaceFor is enough to delete and recreate an object (`kubectl replace --force`, `helm --force`), which takes less than a
 	// second, or a few if webhooks are slow. A real deletion costs clients little more than the DNS servers' TTL, which is as long.
 	DefaultReplaceFor = 5 * time.Second
@@ -85,6 +92,9 @@ func (o *Options) complete() error {
 	o.HeartbeatInterval = cmp.Or(o.HeartbeatInterval, DefaultHeartbeatInterval)
 	if o.HeartbeatInterval < time.Second {
 		return fmt.Errorf("heartbeat interval %s must be at least a second", o.HeartbeatInterval)
+	}
+	if o.MaxPerNamespace = cmp.Or(o.MaxPerNamespace, DefaultMaxPerNamespace); o.MaxPerNamespace < 1 {
+		return fmt.Errorf("the most exports of one namespace are %d; it must be at least 1", o.MaxPerNamespace)
 	}
 	o.ReplaceFor = cmp.Or(o.ReplaceFor, DefaultReplaceFor)
 	o.Workers = max(cmp.Or(o.Workers, DefaultWorkers), 1)
@@ -148,6 +158,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		unheard: name.unheard,
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
+		places:  places{most: opts.MaxPerNamespace},
 
 		overwritten: newOverwritten(),
 		visible:     visibility{own: opts.Cluster},

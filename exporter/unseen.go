@@ -24,6 +24,9 @@ func (r *reconciler) keys(ctx context.Context) ([]types.NamespacedName, error) {
 	if err := r.relabel(ctx); err != nil {
 		return nil, err
 	}
+	if err := r.seat(ctx); err != nil {
+		return nil, err
+	}
 	return collect(ctx, r.cluster, r.exports, r.hub)
 }
 

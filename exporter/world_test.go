@@ -35,6 +35,7 @@ type world struct {
 	here        client.Client
 	kubeconfig  []byte
 	replaceFor  time.Duration // 0: the default
+	most        int           // exports of a namespace; 0: the default
 }
 
 func newWorld(t *testing.T, mcsCRDs ...[]byte) *world {
@@ -83,7 +84,7 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, Version: "v1.2.3", Zones: func() ([]string, bool) { return []string{"a", "b"}, true }})
+	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, MaxPerNamespace: w.most, Version: "v1.2.3", Zones: func() ([]string, bool) { return []string{"a", "b"}, true }})
 	if err != nil {
 		w.Fatal(err)
 	}

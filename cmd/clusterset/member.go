@@ -43,6 +43,7 @@ type member struct {
 	workers       int
 
 	holdWithdrawals time.Duration
+	maxPerNamespace int
 	exportFrom      namespaces.Filter
 	imports         importer.Options
 }
@@ -84,6 +85,7 @@ are answered. clusterset join creates the kubeconfig for the hub.`,
 		"how long Services stay exported if most ServiceExports are deleted within seconds, or their CustomResourceDefinition is; 0: not at all")
 	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused and report it")
 	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
+	flags.IntVar(&m.maxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
 	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
 		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
 	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
@@ -140,6 +142,9 @@ func (m *member) complete() error {
 	if m.heartbeat < time.Second {
 		return usagef("--heartbeat-interval is %s; it must be at least 1s", m.heartbeat)
 	}
+	if m.maxPerNamespace < 1 {
+		return usagef("--max-exports-per-namespace is %d; it must be at least 1", m.maxPerNamespace)
+	}
 	if m.imports.MaxServices < 1 {
 		return usagef("--max-services is %d; it must be at least 1", m.imports.MaxServices)
 	}
@@ -177,6 +182,7 @@ func (m *member) run(ctx context.Context) error {
 		HeartbeatInterval: m.heartbeat,
 		Workers:           m.workers,
 		HoldWithdrawals:   m.holdWithdrawals,
+		MaxPerNamespace:   m.maxPerNamespace,
 		IncludeNamespaces: m.exportFrom.Include,
 		ExcludeNamespaces: m.exportFrom.Exclude,
 		Version:           version.String(),

@@ -1,0 +1,132 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// places limits how many services of one namespace are exported, so that a tenant who may write ServiceExports in it can't use up what the
+// hub and the other members take from the whole cluster. Those that are exported keep their places; others get one when it is free. Rule
+// C60 of docs/spec/control-plane.md.
+type places struct {
+	most int
+
+	mu sync.Mutex
+	of map[string]*placesOf // by namespace; nil until it is known what is on the hub
+}
+
+type placesOf struct {
+	taken, waiting map[string]bool
+}
+
+// seed gives places in this order.
+func (p *places) seed(order []types.NamespacedName) {
+	p.mu.Lock()
+	p.of = map[string]*placesOf{}
+	p.mu.Unlock()
+	for _, key := range order {
+		p.take(key)
+	}
+}
+
+func (p *places) seeded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.of != nil
+}
+
+// take reports whether a service has a place, or gets one now.
+func (p *places) take(key types.NamespacedName) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of[key.Namespace]
+	if of == nil {
+		of = &placesOf{map[string]bool{}, map[string]bool{}}
+		p.of[key.Namespace] = of
+	}
+	if !of.taken[key.Name] && len(of.taken) >= p.most {
+		of.waiting[key.Name] = true
+		return false
+	}
+	delete(of.waiting, key.Name)
+	of.taken[key.Name] = true
+	return true
+}
+
+// leave frees the place of a service that isn't exported any more. next is one that can have a place now, if any waits.
+func (p *places) leave(key types.NamespacedName) (next types.NamespacedName, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	of := p.of[key.Namespace]
+	if of == nil {
+		return next, false
+	}
+	delete(of.taken, key.Name)
+	delete(of.waiting, key.Name)
+	if len(of.taken)+len(of.waiting) == 0 {
+		delete(p.of, key.Namespace)
+	}
+	if len(of.taken) < p.most {
+		for name := range of.waiting {
+			return types.NamespacedName{Namespace: key.Namespace, Name: name}, true
+		}
+	}
+	return next, false
+}
+
+// seat gives places to the services that are on the hub, and then to those with the oldest ServiceExports.
+func (r *reconciler) seat(ctx context.Context) error {
+	var records clustersetv1alpha1.ExportedServiceList
+	if err := r.hub.List(ctx, &records, client.InNamespace(api.MemberNamespace(r.cluster)), client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ExportedServices: %w", err)
+	}
+	order := make([]types.NamespacedName, 0, len(records.Items))
+	for i := range records.Items {
+		order = append(order, keyOfService(&records.Items[i]))
+	}
+	list := r.exports.version.NewExportList()
+	if err := r.exports.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
+		return fmt.Errorf("list ServiceExports: %w", err)
+	}
+	var waiting []client.Object
+	_ = meta.EachListItem(list, func(o runtime.Object) error {
+		waiting = append(waiting, o.(client.Object))
+		return nil
+	})
+	slices.SortFunc(waiting, func(a, b client.Object) int {
+		at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
+		if c := at.Compare(bt.Time); c != 0 {
+			return c
+		}
+		return strings.Compare(a.GetName(), b.GetName())
+	})
+	for _, o := range waiting {
+		order = append(order, client.ObjectKeyFromObject(o))
+	}
+	r.places.seed(order)
+	return nil
+}
+
+// hasPlace reports whether a service may be exported, and frees the place of one that isn't.
+func (r *reconciler) hasPlace(ctx context.Context, src Source, have Records) bool {
+	switch {
+	case src.Export != nil && src.Export.DeletionTimestamp == nil && !src.Excluded:
+		return r.places.take(src.Key)
+	case have.Service == nil:
+		if next, ok := r.places.leave(src.Key); ok {
+			r.pass.send(ctx, []types.NamespacedName{next})
+		}
+	}
+	return true
+}
