@@ -144,13 +144,6 @@ const (
 	// known.
 	AnnotationZones = Domain + "/zones"
 
-	// AnnotationFeatures lists, on the heartbeat Lease, what the agent can do that earlier ones can't, separated by commas: the Feature
-	// constants. The hub process waits for a feature before it removes what an agent without that feature needs.
-	AnnotationFeatures = Domain + "/features"
-
-	// FeatureCommunities says that the agent reads the namespaces of its peers one by one if it may not read all.
-	FeatureCommunities = "communities"
-
 	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
 	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"

@@ -147,7 +147,7 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 	namespace := api.MemberNamespace(opts.Cluster)
 	return func(ctx context.Context) error {
 		annotations := map[string]string{
-			api.AnnotationAgentVersion: opts.Version, api.AnnotationFeatures: api.FeatureCommunities, api.AnnotationRun: c.run, api.AnnotationStarted: c.started.UTC().Format(time.RFC3339Nano),
+			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.run, api.AnnotationStarted: c.started.UTC().Format(time.RFC3339Nano),
 		}
 		if own, _ := c.own.Load().(string); own != "" {
 			annotations[api.AnnotationClusterUID] = own

@@ -192,7 +192,6 @@ func (w *world) beat(ctx context.Context) error {
 		}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(other(i))).
 			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: other(i)}).
-			WithAnnotations(map[string]string{api.AnnotationFeatures: api.FeatureCommunities}).
 			WithSpec(coordinationv1ac.LeaseSpec().WithHolderIdentity(other(i)).WithLeaseDurationSeconds(int32(4 * beatEvery / time.Second)).
 				WithRenewTime(metav1.NowMicro()))
 		if err := w.hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil && ctx.Err() == nil {

@@ -92,28 +92,6 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 	t.Logf("%d probes", probed)
 }
 
-// An agent from before communities would receive no more changes, so all members keep their rights until it is updated. Once rights follow
-// communities, an agent doesn't get more rights by reporting an old version.
-func TestRightsWaitForOlderAgents(t *testing.T) {
-	w := newWorld(t)
-	w.join("a")
-	w.join("b")
-	w.says("b", "")
-	w.put("a", "x")
-	w.awaitSaid("a", "False WaitsForAgents")
-	w.awaitSaid("b", "False AgentTooOld")
-	w.awaitReads("a: a b, b: a b")
-
-	w.says("b", "else,"+api.FeatureCommunities)
-	w.awaitSaid("a", "True Enforced")
-	w.awaitSaid("b", "True Enforced")
-	w.awaitReads("a: a, b: b")
-
-	w.says("b", "")
-	w.awaitSaid("b", "True AgentTooOld")
-	w.awaitReads("a: a, b: b")
-}
-
 // An API server doesn't end a watch when the right to it is removed. It ends a watch that has no timeout of its own after one to two times
 // --min-request-timeout, and other watches at their timeout.
 func TestAnOpenWatchOutlivesItsRight(t *testing.T) {

@@ -16,12 +16,12 @@ import (
 
 // say sets the condition CommunitiesEnforced of all members, or removes it in a set without communities.
 func (r *reconciler) say(ctx context.Context, s *state, foreign *foreignError) error {
-	on, wait := s.on(), s.wait()
+	on := s.on()
 	var errs []error
 	for cluster, mc := range s.members {
 		var want *metav1.Condition
 		if on {
-			want = s.condition(cluster, wait, foreign)
+			want = s.condition(cluster, foreign)
 		}
 		errs = append(errs, r.sayOf(ctx, mc, want))
 	}
@@ -30,23 +30,14 @@ func (r *reconciler) say(ctx context.Context, s *state, foreign *foreignError) e
 
 // condition returns the condition CommunitiesEnforced of a member of a set with communities, or nil. Its message depends only on
 // its reason, because all members watch MemberClusters.
-func (s *state) condition(cluster string, wait bool, foreign *foreignError) *metav1.Condition {
+func (s *state) condition(cluster string, foreign *foreignError) *metav1.Condition {
 	c := &metav1.Condition{Type: clustersetv1alpha1.ConditionCommunitiesEnforced, Status: metav1.ConditionFalse}
 	switch {
 	case foreign.name != "":
 		c.Reason, c.Message = clustersetv1alpha1.ReasonNotOurs, foreign.Error()
-	case s.enforced() && s.tooOld(cluster):
-		c.Status, c.Reason = metav1.ConditionTrue, clustersetv1alpha1.ReasonAgentTooOld
-		c.Message = "the cluster's agent is older than communities, so it can't read with its rights: what it imported stays as it is until the agent is updated"
 	case s.enforced():
 		c.Status, c.Reason = metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced
 		c.Message = "the cluster can read the exports of the clusters that it shares a community with, and of no others"
-	case s.tooOld(cluster):
-		c.Reason = clustersetv1alpha1.ReasonAgentTooOld
-		c.Message = "the cluster's agent is older than communities, so all clusters can still read all exports; update it"
-	case wait:
-		c.Reason = clustersetv1alpha1.ReasonWaitsForAgents
-		c.Message = "all clusters can still read all exports, because the agents of some are older than communities: those with the reason AgentTooOld"
 	default: // for a moment
 		return meta.FindStatusCondition(s.members[cluster].Status.Conditions, c.Type)
 	}
@@ -73,7 +64,7 @@ func (r *reconciler) sayOf(ctx context.Context, mc *clustersetv1alpha1.MemberClu
 	if err := r.client.Status().Patch(ctx, said, patch, client.FieldOwner(api.FieldManagerHub)); err != nil {
 		return fmt.Errorf("patch status of MemberCluster %s: %w", mc.Name, err)
 	}
-	if want != nil && (want.Reason == clustersetv1alpha1.ReasonAgentTooOld || want.Reason == clustersetv1alpha1.ReasonNotOurs) {
+	if want != nil && want.Reason == clustersetv1alpha1.ReasonNotOurs {
 		r.events.Eventf(said, nil, corev1.EventTypeWarning, want.Reason, "EnforceCommunities", "%s", want.Message)
 	}
 	return nil

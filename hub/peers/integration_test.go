@@ -58,7 +58,7 @@ func (w *world) join(name string, communities ...string) {
 	if w.agents[name], err = client.NewWithWatch(w.config[name], client.Options{Scheme: connect.NewScheme()}); err != nil {
 		w.Fatal(err)
 	}
-	w.says(name, api.FeatureCommunities)
+	w.beat(name)
 	w.export(name, "web")
 	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	patch := client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Ready"}}`))
@@ -67,19 +67,11 @@ func (w *world) join(name string, communities ...string) {
 	}
 }
 
-// says makes a member's agent list its features on its Lease.
-func (w *world) says(name, features string) {
+// beat makes a member's agent create its Lease, as soon as it has the right to.
+func (w *world) beat(name string) {
 	w.Helper()
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
-	kube.Eventually(w, 30*time.Second, func() error {
-		lease.Annotations = map[string]string{api.AnnotationFeatures: features}
-		err := w.agents[name].Create(w.Context(), lease)
-		if apierrors.IsAlreadyExists(err) {
-			patch := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+api.AnnotationFeatures+`":"`+features+`"}}}`))
-			err = w.agents[name].Patch(w.Context(), lease, patch)
-		}
-		return err
-	})
+	kube.Eventually(w, 30*time.Second, func() error { return client.IgnoreAlreadyExists(w.agents[name].Create(w.Context(), lease.DeepCopy())) })
 }
 
 func (w *world) export(cluster, name string) {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -82,14 +81,10 @@ func sources(c, granted cache.Cache) []source.Source {
 	all := handler.EnqueueRequestsFromMapFunc(func(context.Context, client.Object) []reconcile.Request {
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: "communities"}}} // one key: the rights depend on each other
 	})
-	features := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
-		return knowsCommunities(e.ObjectOld) != knowsCommunities(e.ObjectNew) // ignores heartbeats
-	}}
 	return []source.Source{
 		source.Kind(c, client.Object(&clustersetv1alpha1.MemberCluster{}), all, memberChanged()),
 		source.Kind(c, client.Object(&corev1.ServiceAccount{}), all),
 		source.Kind(c, client.Object(&rbacv1.ClusterRole{}), all),
-		source.Kind(c, client.Object(&coordinationv1.Lease{}), all, predicate.Predicate(features)),
 		source.Kind(granted, client.Object(&rbacv1.RoleBinding{}), all),
 		source.Kind(granted, client.Object(&rbacv1.ClusterRole{}), all),
 	}
@@ -160,9 +155,6 @@ func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, e
 	}
 	if err := r.keepBindings(ctx, s.bindings(), s.accounts); err != nil {
 		return 0, err
-	}
-	if s.wait() {
-		return 0, nil
 	}
 	if since := r.now().Sub(r.wrote); !s.enforced() && since < settle {
 		return settle - since, nil
@@ -300,15 +292,13 @@ func (r *reconciler) clear(ctx context.Context) (again time.Duration, err error)
 // read reads the objects that decide the rights.
 func (r *reconciler) read(ctx context.Context) (*state, error) {
 	s := &state{
-		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, features: map[string]bool{},
-		reader: &rbacv1.ClusterRole{},
+		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, reader: &rbacv1.ClusterRole{},
 	}
 	var (
 		members  clustersetv1alpha1.MemberClusterList
 		accounts corev1.ServiceAccountList
-		leases   coordinationv1.LeaseList
 	)
-	for _, list := range []client.ObjectList{&members, &accounts, &leases} {
+	for _, list := range []client.ObjectList{&members, &accounts} {
 		if err := r.client.List(ctx, list, client.UnsafeDisableDeepCopy); err != nil {
 			return nil, fmt.Errorf("list %T: %w", list, err)
 		}
@@ -321,11 +311,6 @@ func (r *reconciler) read(ctx context.Context) (*state, error) {
 	for i := range accounts.Items {
 		if cluster := accountOf(&accounts.Items[i]); cluster != "" {
 			s.accounts[cluster] = true
-		}
-	}
-	for i := range leases.Items {
-		if cluster, ok := api.ClusterOfNamespace(leases.Items[i].Namespace); ok && knowsCommunities(&leases.Items[i]) {
-			s.features[cluster] = true
 		}
 	}
 	switch err := r.client.Get(ctx, client.ObjectKey{Name: api.MemberClusterRole}, s.reader); {

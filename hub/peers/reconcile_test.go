@@ -76,8 +76,7 @@ func BenchmarkReconcile(b *testing.B) {
 // already right, and the reconciler can't write.
 func settled(tb testing.TB, members, size int) *reconciler {
 	s := &state{
-		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, features: map[string]bool{},
-		reader: join.ReaderRole(size > 0),
+		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, reader: join.ReaderRole(size > 0),
 	}
 	objects := []client.Object{s.reader, peerRole()}
 	for i := range members {
@@ -86,18 +85,15 @@ func settled(tb testing.TB, members, size int) *reconciler {
 		if size > 0 {
 			mc.Spec.Communities = []string{fmt.Sprintf("community-%d", i/size)}
 		}
-		s.members[mc.Name], s.accounts[mc.Name], s.features[mc.Name] = mc, true, true
+		s.members[mc.Name], s.accounts[mc.Name] = mc, true
 		ours := map[string]string{api.LabelManagedBy: api.ManagedByJoin, api.LabelCluster: mc.Name}
 		objects = append(objects, mc,
 			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(mc.Name), Name: api.MemberServiceAccount, Labels: ours}},
-			&coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
-				Namespace: api.MemberNamespace(mc.Name), Name: api.HeartbeatLease, Annotations: map[string]string{api.AnnotationFeatures: api.FeatureCommunities},
-			}},
 		)
 	}
 	for _, mc := range s.members {
 		if size > 0 {
-			mc.Status.Conditions = []metav1.Condition{*s.condition(mc.Name, false, &foreignError{})}
+			mc.Status.Conditions = []metav1.Condition{*s.condition(mc.Name, &foreignError{})}
 		}
 	}
 	for _, binding := range s.bindings() {

@@ -1,13 +1,11 @@
 package peers
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -19,7 +17,6 @@ import (
 type state struct {
 	members  map[string]*clustersetv1alpha1.MemberCluster // members that haven't left
 	accounts map[string]bool                              // members with an account of ours
-	features map[string]bool                              // members whose agents know communities
 	reader   *rbacv1.ClusterRole                          // of all members, or nil
 }
 
@@ -50,26 +47,6 @@ func (s *state) set() communities.Set {
 		set[name] = mc.Spec.Communities
 	}
 	return set
-}
-
-// tooOld reports whether a cluster's running agent doesn't know communities. Without the right to read all records it would
-// receive no more changes.
-func (s *state) tooOld(cluster string) bool {
-	return s.members[cluster].Status.Phase == clustersetv1alpha1.MemberReady && !s.features[cluster]
-}
-
-// wait reports whether the common right must stay for now, because an agent is too old. An old agent never brings the right
-// back: a member that claims to be old must not thereby read others' records.
-func (s *state) wait() bool {
-	if s.enforced() {
-		return false
-	}
-	for cluster := range s.members {
-		if s.tooOld(cluster) {
-			return true
-		}
-	}
-	return false
 }
 
 // bindings returns the wanted RoleBindings by namespace, including those of members whose account is being replaced (join
@@ -131,9 +108,4 @@ func accountOf(account *corev1.ServiceAccount) string {
 		return ""
 	}
 	return cluster
-}
-
-// knowsCommunities reports whether a member's Lease says that its agent can work with the rights of communities.
-func knowsCommunities(lease client.Object) bool {
-	return slices.Contains(strings.Split(lease.GetAnnotations()[api.AnnotationFeatures], ","), api.FeatureCommunities)
 }

@@ -123,40 +123,25 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined); joined != nil && joined.Status == metav1.ConditionFalse {
 		c.NotJoined, c.Message = true, cmp.Or(c.Message, joined.Message)
 	}
-	if said := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced); said != nil && said.Reason == clustersetv1alpha1.ReasonAgentTooOld {
-		c.Outdated, c.Message = said.Status == metav1.ConditionTrue, cmp.Or(c.Message, said.Message)
-	}
 	return c
 }
 
 // NotEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
 func NotEnforced(members []*clustersetv1alpha1.MemberCluster) string {
 	set, said := communities.Set{}, false
-	var old []string
 	for _, m := range members {
 		if m.Left() {
 			continue
 		}
 		set[m.Name] = m.Spec.Communities
 		c := meta.FindStatusCondition(m.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
-		switch {
-		case c == nil:
-			continue
-		case c.Status == metav1.ConditionFalse && c.Reason == clustersetv1alpha1.ReasonNotOurs:
+		if c != nil && c.Status == metav1.ConditionFalse {
 			return c.Message
-		case c.Status == metav1.ConditionFalse && c.Reason == clustersetv1alpha1.ReasonAgentTooOld:
-			old = append(old, m.Name)
 		}
-		said = true
+		said = said || c != nil
 	}
-	switch {
-	case !set.On():
-		return ""
-	case len(old) > 0:
-		slices.Sort(old)
-		return "the agents of these clusters are too old for them: " + several(old, 5)
-	case !said:
-		return "no hub process reports enforcing them: it is down, too old, or lacks the rights"
+	if set.On() && !said {
+		return "no hub process reports enforcing them: it is down, or lacks the rights"
 	}
 	return ""
 }

@@ -143,9 +143,6 @@ func phase(c Cluster) screen.Cell {
 	if c.NotJoined {
 		cell.Text, cell.Colour = cell.Text+", not joined", screen.Bad
 	}
-	if c.Outdated {
-		cell.Text, cell.Colour = cell.Text+", agent too old", screen.Bad
-	}
 	return cell
 }
 

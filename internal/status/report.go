@@ -81,9 +81,7 @@ type Cluster struct {
 	// Cloned is set if two clusters work with its identity, name and credentials. One of them yields.
 	Cloned bool `json:"cloned,omitempty"`
 	// NotJoined says that the hub process can't make it a member.
-	NotJoined bool `json:"notJoined,omitempty"`
-	// Outdated says that its agent can't read with the rights of communities, so that its imports stay as they are.
-	Outdated     bool   `json:"outdated,omitempty"`
+	NotJoined    bool   `json:"notJoined,omitempty"`
 	AgentVersion string `json:"agentVersion,omitempty"`
 	Message      string `json:"message,omitempty"`
 }

@@ -82,10 +82,10 @@ func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.
 }
 
 // inCommunities returns clusters in communities, with the conditions that the hub sets.
-func inCommunities(said, ofLyon *metav1.Condition) []clustersetv1alpha1.MemberCluster {
+func inCommunities(said *metav1.Condition) []clustersetv1alpha1.MemberCluster {
 	return []clustersetv1alpha1.MemberCluster{
 		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
-		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(ofLyon, "payments", "a", "b", "c", "d")),
+		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "a", "b", "c", "d")),
 		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(said)),
 		member("theirs", "", "", nil, in(said), func(mc *clustersetv1alpha1.MemberCluster) {
 			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse,
@@ -171,9 +171,7 @@ func facts() map[string]Facts {
 	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
 	said := clustersetv1alpha1.ConditionCommunitiesEnforced
 	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
-	frozen := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is older than communities, so it can't read with its rights")
-	waits := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonWaitsForAgents, "")
-	tooOld := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonAgentTooOld, "the cluster's agent is older than communities, so all clusters can still read all exports; update it")
+	foreign := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, "ClusterRole clusterset-member-peer exists and isn't clusterset's, so communities can't be enforced; delete it")
 	return map[string]Facts{
 		"last-resort":           {Now: now, Local: worn},
 		"held":                  {Now: now, Local: held},
@@ -185,9 +183,9 @@ func facts() map[string]Facts {
 		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
 		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
 		"cloned":                {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},
-		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced, &frozen)}},
-		"communities-wait":      {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&waits, &tooOld)}},
-		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil, nil)}},
+		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
+		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
+		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},
 		"empty":                 {Now: now, Local: &LocalFacts{}},
 	}
 }

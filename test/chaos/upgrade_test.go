@@ -1,7 +1,6 @@
 package chaos
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"os"
@@ -15,11 +14,8 @@ import (
 	"github.com/clusterset/clusterset/test/random"
 )
 
-const (
-	// previousEnv names the commit of the previous version, if it isn't previous.
-	previousEnv = "CLUSTERSET_PREVIOUS"
-	previous    = "133d18d"
-)
+// previousEnv names the commit of the previous version, if it isn't the last release.
+const previousEnv = "CLUSTERSET_PREVIOUS"
 
 // TestUpgrade runs the previous version and this one side by side (hub process, agents and DNS servers) while every exported
 // name is asked in every cluster. It upgrades the hub first, with its CRDs, then the members. It then downgrades and
@@ -27,20 +23,14 @@ const (
 // step.
 func TestUpgrade(t *testing.T) {
 	skipUnlessAsked(t)
-	present, old := filepath.Dir(fleettest.Binaries().Clusterset), buildPrevious(t, cmp.Or(os.Getenv(previousEnv), previous))
+	present, old := filepath.Dir(fleettest.Binaries().Clusterset), buildPrevious(t)
 	seed, _ := random.Seeds(t)
 	c := newRun(t, seed, func(f *fleettest.Fleet) {
 		for _, p := range programs(f) {
 			p.Path = filepath.Join(old, filepath.Base(p.Path))
 		}
-		for _, m := range f.Members {
-			m.Spec.More, m.Spec.Communities = rightOfPrevious, nil
-		}
 	})
 	c.oldCRDs(&c.Hub.Cluster, old)
-	if os.Getenv("UPDATE") != "" {
-		c.store(previous)
-	}
 	hub := func(bin string, installCRDs bool) func() {
 		return func() {
 			if installCRDs {
@@ -78,21 +68,6 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// rightOfPrevious is an additional right that the previous version's agent needs where the API server checks owner
-// references.
-const rightOfPrevious = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: previous-member}
-rules: [{apiGroups: [""], resources: [services/finalizers], verbs: [update]}]
----
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: previous-member}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: previous-member}
-subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: clusterset-member}]
-`
-
 // replace stops a program gracefully and starts another version of it.
 func (c *run) replace(p *fleet.Program, bin string) {
 	c.Helper()
@@ -125,12 +100,11 @@ func (c *run) oldCRDs(of *fleettest.Cluster, old string) {
 	}
 }
 
-// buildPrevious builds both programs of an earlier version, once on this machine, and returns their folder. It compiles them
-// from the git history, and skips the test if the commit isn't there. TestStoredObjects needs no history: it reads what
-// earlier versions stored.
-func buildPrevious(t *testing.T, commit string) string {
+// buildPrevious builds both programs of the previous version, once on this machine, and returns their folder. It compiles them from the git
+// history, and skips the test if there is no release in it.
+func buildPrevious(t *testing.T) string {
 	t.Helper()
-	dir, err := fleet.BuildPrevious(t.Context(), "../..", commit)
+	dir, err := fleet.BuildPrevious(t.Context(), "../..", os.Getenv(previousEnv))
 	if errors.Is(err, fleet.ErrNoHistory) {
 		t.Skip(err)
 	}

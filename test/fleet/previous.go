@@ -11,15 +11,22 @@ import (
 	"strings"
 )
 
-// ErrNoHistory means that the commit of an earlier version isn't available to build.
-var ErrNoHistory = errors.New("the history lacks the commit")
+// ErrNoHistory means that an earlier version isn't available to build.
+var ErrNoHistory = errors.New("no earlier version")
 
-// BuildPrevious builds both programs of an earlier commit and returns their folder. The folder's subfolder crds has the
-// CRDs of that commit. Each commit is built once on this machine, from the repository's history.
+// BuildPrevious builds both programs of an earlier commit, or of the last release if commit is empty, and returns their folder. The
+// folder's subfolder crds has the CRDs of that commit. Each commit is built once on this machine, from the repository's history.
 func BuildPrevious(ctx context.Context, repository, commit string) (dir string, err error) {
+	if commit == "" {
+		tag, err := exec.CommandContext(ctx, "git", "-C", repository, "describe", "--tags", "--abbrev=0", "--match=v*").Output() //nolint:gosec // of a test
+		if err != nil {
+			return "", fmt.Errorf("%w: the history has no tag of a release: %w", ErrNoHistory, err)
+		}
+		commit = strings.TrimSpace(string(tag))
+	}
 	full, err := exec.CommandContext(ctx, "git", "-C", repository, "rev-parse", "--verify", commit+"^{commit}").Output() //nolint:gosec // of a test
 	if err != nil {
-		return "", fmt.Errorf("%w %s: %w", ErrNoHistory, commit, err)
+		return "", fmt.Errorf("%w: the history lacks %s: %w", ErrNoHistory, commit, err)
 	}
 	cache, err := os.UserCacheDir()
 	if err != nil {

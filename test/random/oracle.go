@@ -36,7 +36,6 @@ type View struct {
 	Drained    bool // or Suspect
 	Expired    bool
 	In         []string // the communities in its MemberCluster
-	tooOld     bool     // its agent's version has no communities
 	namespaces map[string]bool
 	services   map[types.NamespacedName]*corev1.Service
 	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
@@ -62,7 +61,7 @@ func (r *Run) Observe() (*World, error) {
 		if err := r.Hub.Get("", m.Spec.Name, &mc); err != nil {
 			return nil, err
 		}
-		c.Drained, c.In, c.tooOld = mc.Spec.Drain, mc.Spec.Communities, m.Spec.Name == r.TooOld
+		c.Drained, c.In = mc.Spec.Drain, mc.Spec.Communities
 		for _, ns := range r.Script.Namespaces {
 			if err := c.read(m, ns); err != nil {
 				return nil, err

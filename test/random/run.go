@@ -72,8 +72,6 @@ type Run struct {
 	suspects []doubt
 	// Brief leaves out the questions about services that don't exist, which must have no answer.
 	Brief bool
-	// TooOld names a cluster whose agent's version is older than communities, so that the hub doesn't enforce them.
-	TooOld string
 }
 
 func (r *Run) run() {

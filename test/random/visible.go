@@ -139,7 +139,7 @@ func (w *World) conflict(p Part, key types.NamespacedName) string {
 
 // importers returns the expected condition Visible of an export (C19).
 func (w *World) importers(p Part) string {
-	if p.tooOld || !p.only && !w.communities() {
+	if !p.only && !w.communities() {
 		return "none"
 	}
 	var names []string
@@ -169,13 +169,8 @@ func (r *Run) readable(w *World) error {
 		if c := fleettest.Condition(mc.Status.Conditions, "CommunitiesEnforced"); c != nil {
 			said = fmt.Sprint(c.Status, " ", c.Reason)
 		}
-		switch {
-		case limited && r.TooOld == "":
+		if limited {
 			want = "True Enforced"
-		case limited && r.TooOld == m.Spec.Name:
-			want = "False AgentTooOld"
-		case limited:
-			want = "False WaitsForAgents"
 		}
 		if said != want {
 			errs = append(errs, fmt.Errorf("CommunitiesEnforced of %s is %s, want %s", m.Spec.Name, said, want))
@@ -184,7 +179,7 @@ func (r *Run) readable(w *World) error {
 		if err != nil {
 			return err
 		}
-		everybody := !limited || r.TooOld != ""
+		everybody := !limited
 		may := map[string]bool{"": everybody} // by namespace
 		for _, of := range w.Clusters {
 			may["clusterset-member-"+of.Name] = everybody || w.Clusters[i].peer(of)

@@ -231,19 +231,12 @@ const (
 	ReasonNotOurs = "NotOurs"
 
 	// ConditionCommunitiesEnforced says whether the hub limits what the cluster can read to its communities. It exists only while some
-	// cluster of the set is in another community than the default one. If it is missing then, the hub process has an earlier version, or
+	// cluster of the set is in another community than the default one. If it is missing then, the hub process is down or
 	// lacks rights, and nothing is enforced.
 	ConditionCommunitiesEnforced = "CommunitiesEnforced"
 
 	// ReasonEnforced goes with CommunitiesEnforced=True.
 	ReasonEnforced = "Enforced"
-
-	// ReasonAgentTooOld goes with CommunitiesEnforced: this cluster's agent doesn't know communities. With False, the set's communities are
-	// not enforced because of it. With True, they were enforced before, and its imports stay as they are until it is updated.
-	ReasonAgentTooOld = "AgentTooOld"
-
-	// ReasonWaitsForAgents goes with CommunitiesEnforced=False: other clusters have the reason AgentTooOld.
-	ReasonWaitsForAgents = "WaitsForAgents"
 
 	// ConditionLimited is True if the cluster has as many services on the hub as it may have, so that more are rejected. The
 	// condition is absent before that.
