@@ -20,8 +20,15 @@ const (
 	// MaxExportedEndpoints is the most endpoints of one ExportedEndpoints.
 	MaxExportedEndpoints = 100
 
-	// MaxAddresses is the most addresses of one endpoint, as in EndpointSlice.
+	// MaxAddresses is the most addresses of one endpoint of a GlobalService, as in EndpointSlice.
 	MaxAddresses = 100
+
+	// MaxExportedAddresses is the most addresses of one endpoint of ExportedEndpoints. Kubernetes itself writes one, and gives no meaning
+	// to others; each is memory in every member.
+	MaxExportedAddresses = 4
+
+	// MaxEndpointZone is the longest zone of an exported endpoint, in characters: that of a label of a node, which it comes from.
+	MaxEndpointZone = validation.LabelValueMaxLength
 
 	// MaxGlobalServiceEndpoints is the most endpoints of one GlobalService. With targetRefs and hostnames on all of them, the
 	// object stays within etcd's 1.5 MiB.

@@ -9,9 +9,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -84,16 +84,16 @@ func answered(err error) bool {
 }
 
 // exportedMessage lists what was left out, if anything, so that a user sees why a label or a port is missing.
-func exportedMessage(left field.ErrorList) string {
+func exportedMessage(left api.LeftOut) string {
 	const shown = 3
-	if len(left) == 0 {
+	if left.Count == 0 {
 		return "the Service is exported to the hub"
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "the Service is exported to the hub, except for %d of its values: ", len(left))
-	for i, err := range left {
+	fmt.Fprintf(&b, "the Service is exported to the hub, except for %d of its values: ", left.Count)
+	for i, err := range left.Errors {
 		if i == shown {
-			fmt.Fprintf(&b, "; and %d more", len(left)-shown)
+			fmt.Fprintf(&b, "; and %d more", left.Count-shown)
 			break
 		}
 		if i > 0 {

@@ -8,7 +8,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -58,7 +57,7 @@ type Desired struct {
 	Refused *Refusal
 
 	// LeftOut is what can't be exported of the Service, its slices or its ServiceExport, while the rest is.
-	LeftOut field.ErrorList
+	LeftOut api.LeftOut
 }
 
 // Refusal is why a ServiceExport isn't valid.
@@ -86,16 +85,17 @@ func desired(src Source) Desired {
 	service, left := exported.Sanitized()
 	if service == nil {
 		// This can't happen: the API server has checked the names, and the type and the time are ours. If it does, report it.
-		return Desired{Refused: &Refusal{mcsv1beta1.ServiceExportReasonInvalidServiceType, left.ToAggregate().Error()}}
+		return Desired{Refused: &Refusal{mcsv1beta1.ServiceExportReasonInvalidServiceType, left.String()}}
 	}
-	d := Desired{Service: service, LeftOut: append(wrong, left...)}
+	d := Desired{Service: service, LeftOut: api.Left(wrong...)}
+	d.LeftOut.Append(left)
 	for _, slice := range record.Exportable(src.Slices) {
 		for _, part := range record.Endpoints(src.Cluster, src.Key, slice) {
 			if at, ok := api.TriggerTime(part.Annotations); ok && at.Before(src.Export.CreationTimestamp.Time) {
 				part.Annotations = nil // a change from before the export: the time since then isn't a delay
 			}
 			endpoints, left := part.Sanitized()
-			d.LeftOut = append(d.LeftOut, left...)
+			d.LeftOut.Append(left)
 			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {
 				d.Endpoints = append(d.Endpoints, *endpoints)
 			}

@@ -51,7 +51,7 @@ func TestServiceFactsTravel(t *testing.T) {
 	if d.Service.Namespace != "clusterset-member-beijing" || d.Service.Name != "web.shop" {
 		t.Errorf("the record is %s/%s", d.Service.Namespace, d.Service.Name)
 	}
-	if len(d.LeftOut) > 0 || d.Refused != nil {
+	if d.LeftOut.Count > 0 || d.Refused != nil {
 		t.Errorf("left out %v, refused %v", d.LeftOut, d.Refused)
 	}
 }
@@ -123,14 +123,14 @@ func TestEndpointsTravelWithoutWhatIsLocal(t *testing.T) {
 	}
 	zone := "cn-north-1a"
 	yes := true
-	want := []discoveryv1.Endpoint{
+	want := []clustersetv1alpha1.Endpoint{
 		{Addresses: []string{"10.1.0.1"}, Conditions: discoveryv1.EndpointConditions{Ready: &yes}, Hostname: &host, Zone: &zone},
 		{Addresses: []string{"10.1.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: &no, Serving: &no}},
 	}
 	if got := d.Endpoints[0].Spec.Endpoints; !equality.Semantic.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := d.Endpoints[0].Spec.Ports; !equality.Semantic.DeepEqual(got, src.Slices[0].Ports) {
+	if got := d.Endpoints[0].Spec.Ports; !equality.Semantic.DeepEqual(got, clustersetv1alpha1.PortsOf(src.Slices[0].Ports)) {
 		t.Errorf("ports are %+v", got)
 	}
 }
@@ -171,7 +171,7 @@ func TestUnfitValuesAreLeftOutAndSaid(t *testing.T) {
 	src := exported(slice("web-1", 2, func(s *discoveryv1.EndpointSlice) { s.Endpoints[0].Addresses = []string{"127.0.0.1"} }))
 	src.Export.Spec.ExportedLabels = map[string]string{"kubernetes.io/service-name": "kube-dns", "team": "shop"}
 	d := desired(src)
-	if len(d.LeftOut) < 2 {
+	if d.LeftOut.Count < 2 {
 		t.Fatalf("left out %v", d.LeftOut)
 	}
 	if got := d.Service.Spec.ExportedLabels; len(got) != 1 || got["team"] != "shop" {

@@ -22,5 +22,5 @@ func Exported(src Source, now metav1.Time) (Records, field.ErrorList, error) {
 	case d.Service == nil:
 		return Records{}, nil, fmt.Errorf("the ServiceExport %s is being deleted", src.Key)
 	}
-	return Records{d.Service, d.Endpoints}, d.LeftOut, nil
+	return Records{d.Service, d.Endpoints}, d.LeftOut.List(), nil
 }

@@ -115,7 +115,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		if out.err == nil {
 			if lost := pruned(have, &want, steps); len(lost) > 0 {
-				want.LeftOut = append(want.LeftOut, lost...)
+				want.LeftOut.Append(api.Left(lost...))
 				out.pruned = true
 			}
 		}
@@ -273,7 +273,7 @@ func entryOf(src Source, want Desired, out outcome, conflict *metav1.Condition) 
 	if src.Export == nil || src.Export.DeletionTimestamp != nil {
 		return entry{}
 	}
-	e := entry{state: stateExported, leftOut: len(want.LeftOut), conflict: conflict != nil && conflict.Status == metav1.ConditionTrue}
+	e := entry{state: stateExported, leftOut: want.LeftOut.Count, conflict: conflict != nil && conflict.Status == metav1.ConditionTrue}
 	switch {
 	case want.Refused != nil:
 		e.state = stateRefused

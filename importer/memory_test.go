@@ -199,7 +199,7 @@ func (c *changes) endpoints() string {
 		if c.IntN(20) == 0 {
 			address = "127.0.0.1"
 		}
-		endpoint := discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+		endpoint := clustersetv1alpha1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
 		if zone := c.zone(); c.IntN(3) == 0 {
 			endpoint.Zone = &zone
 		}
@@ -210,7 +210,7 @@ func (c *changes) endpoints() string {
 	}
 	if c.IntN(3) == 0 {
 		port, protocol, number := "metrics", corev1.ProtocolTCP, int32(9090)
-		e.Spec.Ports = append(e.Spec.Ports, discoveryv1.EndpointPort{Name: &port, Protocol: &protocol, Port: &number})
+		e.Spec.Ports = append(e.Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &port, Protocol: &protocol, Port: &number})
 	}
 	if c.IntN(10) == 0 {
 		e.Labels = nil

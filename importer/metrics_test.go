@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -59,14 +60,14 @@ func TestWhatHappensIsSaidOnce(t *testing.T) {
 	imp := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
 	drops := []merge.Drop{{
 		Cluster: "beijing", Kind: "ExportedService", Record: "web.shop",
-		Err: field.Invalid(field.NewPath("spec"), 1, "x"),
+		Values: api.LeftOut{Errors: field.ErrorList{field.Invalid(field.NewPath("spec"), 1, "x")}, Count: 7},
 	}}
 	droppedBefore := metric(t, "clusterset_importer_dropped_values_total", "member", "beijing")
 	for range 3 {
 		r.drops(t.Context(), key, imp, drops)
 	}
 	said(1, "a dropped value")
-	if n := metric(t, "clusterset_importer_dropped_values_total", "member", "beijing"); n != droppedBefore+1 {
+	if n := metric(t, "clusterset_importer_dropped_values_total", "member", "beijing"); n != droppedBefore+7 {
 		t.Errorf("counted %v drops", n-droppedBefore)
 	}
 

@@ -172,28 +172,29 @@ func (r *reporter) setForeign(rep *reported, now map[string]types.UID) {
 // drops counts and reports what was left out of a service's records, once until that changes. regarding is the ServiceImport
 // and may be nil.
 func (r *reporter) drops(ctx context.Context, key types.NamespacedName, regarding client.Object, drops []merge.Drop) {
+	h, count := fnv.New64a(), 0
+	for _, d := range drops {
+		_, _ = fmt.Fprintln(h, d) // a hash never fails
+		count += d.Values.Count
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	rep := r.get(key)
-	h := fnv.New64a()
-	for _, d := range drops {
-		_, _ = fmt.Fprintln(h, d) // a hash never fails
-	}
-	sum := h.Sum64()
-	if len(drops) == 0 || sum == rep.drops {
-		if len(drops) == 0 {
-			rep.drops = 0
-		}
+	if len(drops) == 0 {
+		rep.drops = 0
 		return
 	}
-	rep.drops = sum
-	for _, d := range drops {
-		droppedCounter.WithLabelValues(d.Cluster).Inc()
+	if rep.drops == h.Sum64() {
+		return
 	}
-	logf.FromContext(ctx).Info("Left out parts of exported records that can't be imported", "count", len(drops), "first", drops[0].String())
+	rep.drops = h.Sum64()
+	for _, d := range drops {
+		droppedCounter.WithLabelValues(d.Cluster).Add(float64(d.Values.Count))
+	}
+	logf.FromContext(ctx).Info("Left out parts of exported records that can't be imported", "count", count, "first", drops[0].String())
 	if regarding != nil {
 		r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonInvalidExport, "Import",
-			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(len(drops), "part"), text.Truncate(drops[0].String(), maxNote))
+			"%s of the exported records can't be imported and were left out; the first: %s", desired.Counted(count, "part"), text.Truncate(drops[0].String(), maxNote))
 	}
 }
 

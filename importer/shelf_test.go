@@ -241,11 +241,11 @@ func endpointsOf(cluster string, number, n, endpoints int) *clustersetv1alpha1.E
 	name, protocol, port := "http", corev1.ProtocolTCP, int32(8080)
 	e.Spec = clustersetv1alpha1.ExportedEndpointsSpec{
 		ServiceNamespace: "shop", ServiceName: "web", AddressType: discoveryv1.AddressTypeIPv4,
-		Ports: []discoveryv1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
+		Ports: []clustersetv1alpha1.EndpointPort{{Name: &name, Protocol: &protocol, Port: &port}},
 	}
 	for i := range endpoints {
 		ready := true
-		e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{
+		e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{
 			Addresses: []string{fmt.Sprintf("10.%d.%d.%d", number%200, number/200*100+n, i+1)}, Conditions: discoveryv1.EndpointConditions{Ready: &ready},
 		})
 	}

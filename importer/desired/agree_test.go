@@ -286,7 +286,7 @@ func (s *state) input(t *testing.T) desired.Input {
 		}
 		in.Endpoints[i].Spec.Endpoints = nil
 		for _, p := range of.pods {
-			e := discoveryv1.Endpoint{Addresses: []string{p.address}, Conditions: discoveryv1.EndpointConditions{Ready: &p.ready}}
+			e := clustersetv1alpha1.Endpoint{Addresses: []string{p.address}, Conditions: discoveryv1.EndpointConditions{Ready: &p.ready}}
 			if p.zone != "" {
 				e.Zone = &p.zone
 			}

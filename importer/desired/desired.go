@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -226,22 +228,23 @@ func (w *work) exposed(cluster string) []merge.Port {
 
 // confineIPs returns those of a cluster's ClusterIPs that are in the networks an administrator gave the cluster on the hub. It
 // prevents a member from exporting another member's addresses.
-func confineIPs(cluster string, cidrs []string, s *clustersetv1alpha1.ExportedService, drops *[]merge.Drop) []string {
-	beyond := outside(cluster, "ExportedService", s.Name, field.NewPath("spec", "clusterIPs"), cidrs, drops)
-	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond)
+func confineIPs(cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
+	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, &left)
+	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond), left
 }
 
 // confineEndpoints is confineIPs for endpoints, in place: the record is a sanitized copy.
-func confineEndpoints(cluster string, cidrs []string, e *clustersetv1alpha1.ExportedEndpoints, drops *[]merge.Drop) {
-	beyond := outside(cluster, "ExportedEndpoints", e.Name, field.NewPath("spec", "endpoints"), cidrs, drops)
-	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep discoveryv1.Endpoint) bool {
+func confineEndpoints(cidrs []string, e *clustersetv1alpha1.ExportedEndpoints) (left api.LeftOut) {
+	beyond := outside(field.NewPath("spec", "endpoints"), cidrs, &left)
+	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep clustersetv1alpha1.Endpoint) bool {
 		// One bad address is enough to drop the endpoint: its addresses all belong to the same backend.
 		return slices.ContainsFunc(ep.Addresses, beyond)
 	})
+	return left
 }
 
-// outside records and returns the error that an address is in none of a cluster's networks.
-func outside(cluster, kind, record string, path *field.Path, cidrs []string, drops *[]merge.Drop) func(string) bool {
+// outside reports whether an address is in none of a cluster's networks, and counts it.
+func outside(path *field.Path, cidrs []string, left *api.LeftOut) func(string) bool {
 	var networks []netip.Prefix
 	for _, cidr := range cidrs {
 		if p, err := netip.ParsePrefix(cidr); err == nil {
@@ -253,12 +256,20 @@ func outside(cluster, kind, record string, path *field.Path, cidrs []string, dro
 		if err == nil && slices.ContainsFunc(networks, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 			return false
 		}
-		*drops = append(*drops, merge.Drop{
-			Cluster: cluster, Kind: kind, Record: record,
-			Err: field.Invalid(path, s, fmt.Sprintf("must lie in one of the cluster's networks, %v", cidrs)),
+		left.Add(func() *field.Error {
+			return field.Invalid(path, s, "must lie in one of the cluster's networks, "+shortened(cidrs))
 		})
 		return true
 	}
+}
+
+// shortened returns networks for a message: it is kept for each record, and a cluster can have many.
+func shortened(cidrs []string) string {
+	const shown = 4
+	if len(cidrs) <= shown {
+		return strings.Join(cidrs, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(cidrs[:shown], ", "), len(cidrs)-shown)
 }
 
 // isReady reports whether an endpoint is ready. discovery/v1 says that a missing condition means ready.

@@ -121,7 +121,7 @@ func TestGlobalServicesAreCutFairly(t *testing.T) {
 			e.Name = fmt.Sprintf("web.shop.x-%d", i)
 			e.Spec.Endpoints = nil
 			for j := i; j < min(n, i+api.MaxExportedEndpoints); j++ {
-				e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(c), j/250, j%250)}})
+				e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{fmt.Sprintf("10.%d.%d.%d", len(c), j/250, j%250)}})
 			}
 			in.Endpoints = append(in.Endpoints, e)
 		}
@@ -203,13 +203,13 @@ func scribble(rng *rand.Rand, s *clustersetv1alpha1.ExportedService, e *clusters
 	e.Spec.Ports = nil
 	for range rng.IntN(4) {
 		n, p, i := name(), protocol(), number()
-		e.Spec.Ports = append(e.Spec.Ports, discoveryv1.EndpointPort{Name: &n, Protocol: &p, Port: &i})
+		e.Spec.Ports = append(e.Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &n, Protocol: &p, Port: &i})
 	}
 	e.Spec.Endpoints = nil
 	for range rng.IntN(150) {
-		e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{
+		e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{
 			Addresses: addresses(2), Hostname: ptr("web-0", "a.b", ""),
-			Zone: ptr("z", " ", "\x00"), NodeName: ptr("n"), TargetRef: &corev1.ObjectReference{Name: "p"},
+			Zone: ptr("z", " ", "\x00"),
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -71,9 +72,8 @@ func (s scope) equal(o scope) bool {
 type merged struct {
 	of       []mergedOf
 	resolved merge.Resolved
-	offers   []offer // sorted by cluster
-	drops    []merge.Drop
-	confined []merge.Drop // sorted by cluster
+	offers   []offer      // sorted by cluster
+	drops    []merge.Drop // with the first error of each only
 }
 
 // mergedOf is what merging depends on: a record and what is known of its cluster.
@@ -123,15 +123,22 @@ func (m *Memory) merge(in *Input) *merged {
 
 	exports, drops := merge.Sanitize(records, in.joined)
 	exports = slices.DeleteFunc(exports, func(e merge.Export) bool { return in.Capped[e.Cluster] || !visible(e.Cluster, e.Service) })
-	now := &merged{of: of, resolved: merge.Resolve(exports), drops: drops}
+	now := &merged{of: of, resolved: merge.Resolve(exports)}
 	for _, e := range exports {
 		ips := e.Service.Spec.ClusterIPs
 		if member := in.Members[e.Cluster]; member != nil && len(member.Spec.CIDRs) > 0 {
-			ips = confineIPs(e.Cluster, member.Spec.CIDRs, e.Service, &now.confined)
+			var left api.LeftOut
+			if ips, left = confineIPs(member.Spec.CIDRs, e.Service); left.Count > 0 {
+				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
+			}
 		}
 		now.offers = append(now.offers, offer{e.Cluster, ips})
 	}
-	if was := m.merged; was != nil && len(was.drops)+len(was.confined)+len(now.drops)+len(now.confined) == 0 &&
+	for i := range drops {
+		drops[i].Values = drops[i].Values.First()
+	}
+	now.drops = drops
+	if was := m.merged; was != nil && len(was.drops)+len(now.drops) == 0 &&
 		reflect.DeepEqual(was.resolved, now.resolved) && reflect.DeepEqual(was.offers, now.offers) {
 		was.of = of // other objects with the same content
 		return was

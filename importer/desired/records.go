@@ -6,8 +6,8 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/topology"
@@ -20,8 +20,7 @@ type record struct {
 	cluster *cluster // nil if its ExportedService is gone or hasn't arrived yet
 
 	usable bool
-	errs   field.ErrorList // what sanitizing left out
-	drops  []merge.Drop    // what is outside the cluster's networks
+	left   api.LeftOut // with the first error only
 
 	slice     string // the name of the EndpointSlice that it becomes
 	family    discoveryv1.AddressType
@@ -56,29 +55,15 @@ type tally struct {
 
 // admit sets w.records to the importable records of endpoints, ordered by cluster and name, and returns what was left out.
 func (w *work) admit() []merge.Drop {
-	drops := merge.SanitizeEndpoints(w.in.Endpoints, func(name string, e *clustersetv1alpha1.ExportedEndpoints) (bool, field.ErrorList) {
+	drops := merge.SanitizeEndpoints(w.in.Endpoints, func(name string, e *clustersetv1alpha1.ExportedEndpoints) api.LeftOut {
 		r := w.record(find(w.memory.clusters, name), name, e)
 		if r.usable && r.cluster != nil {
 			w.records = append(w.records, r)
 			*r.cluster.ready.of(r.family) += r.ready
 		}
-		return r.usable, r.errs
+		return r.left
 	})
-	drops = append(slices.Clone(w.drops), drops...)
-	confined := w.confined
-	add := func(before string) {
-		for len(confined) > 0 && (before == "" || confined[0].Cluster <= before) {
-			drops, confined = append(drops, confined[0]), confined[1:]
-		}
-	}
-	for _, r := range w.records {
-		if len(r.drops) > 0 {
-			add(r.cluster.name)
-			drops = append(drops, r.drops...)
-		}
-	}
-	add("")
-	return drops
+	return append(slices.Clone(w.drops), drops...)
 }
 
 // record returns the remembered record of endpoints, or builds it.
@@ -88,22 +73,23 @@ func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEnd
 	if r == nil || r.cluster != c || !r.version.Same(VersionOf(e)) {
 		r = &record{version: VersionOf(e), cluster: c}
 		w.memory.records[key] = r
-		clean, errs := e.Sanitized()
-		r.usable, r.errs = clean != nil, errs
+		clean, left := e.Sanitized()
+		r.usable = clean != nil
 		if r.usable && c != nil {
-			w.derive(r, clean)
+			left.Append(w.derive(r, clean))
 			if r.slice = SliceName(name, w.in.Key.Name, e.Name); w.in.Retained[name+"/"+e.Name] != "" {
 				r.slice = w.in.Retained[name+"/"+e.Name]
 			}
 		}
+		r.left = left.First()
 	}
 	r.raw = e
 	return r
 }
 
-func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) {
-	r.drops = w.prepare(r.cluster, clean)
-	r.content = clean.Spec.Endpoints
+// derive fills in the record, and returns what is outside the cluster's networks.
+func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) (left api.LeftOut) {
+	r.content, left = w.prepare(r.cluster, clean)
 	r.family, r.ports = clean.Spec.AddressType, renamed(clean.Spec.Ports, r.cluster.ports)
 	r.endpoints = len(r.content)
 	for i := range r.content {
@@ -114,23 +100,26 @@ func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) {
 	if w.routes(r.cluster) {
 		r.best = w.tallies(w.targets(r))
 	}
+	return left
 }
 
-// prepare reduces a sanitized record in place to what can be imported, and returns what was left out.
-func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (drops []merge.Drop) {
+// prepare returns the endpoints of a sanitized record in the imported form, and what is outside the cluster's networks.
+func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (endpoints []discoveryv1.Endpoint, left api.LeftOut) {
 	if len(c.cidrs) > 0 {
-		confineEndpoints(c.name, c.cidrs, clean, &drops)
+		left = confineEndpoints(c.cidrs, clean)
 	}
-	clean.Spec.Endpoints = w.placed(c, clean.Spec.Endpoints)
-	return drops
+	endpoints = make([]discoveryv1.Endpoint, len(clean.Spec.Endpoints))
+	for i := range clean.Spec.Endpoints {
+		endpoints[i] = clean.Spec.Endpoints[i].InSlice()
+	}
+	return w.placed(c, endpoints), left
 }
 
 // endpointsOf returns a record's endpoints in the imported form.
 func (w *work) endpointsOf(r *record) []discoveryv1.Endpoint {
 	if r.content == nil && r.endpoints > 0 {
 		clean, _ := r.raw.Sanitized()
-		w.prepare(r.cluster, clean)
-		r.content = clean.Spec.Endpoints
+		r.content, _ = w.prepare(r.cluster, clean)
 	}
 	return r.content
 }

@@ -10,6 +10,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/merge"
 )
 
@@ -163,7 +164,7 @@ func SliceName(cluster, service, origin string) string {
 }
 
 // renamed returns those of an exporter's endpoint ports that belong to routed service ports, with their names here.
-func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discoveryv1.EndpointPort {
+func renamed(ports []clustersetv1alpha1.EndpointPort, exposed []merge.Port) []discoveryv1.EndpointPort {
 	kept := []discoveryv1.EndpointPort{}
 	for _, p := range ports {
 		i := slices.IndexFunc(exposed, func(e merge.Port) bool {
@@ -171,7 +172,7 @@ func renamed(ports []discoveryv1.EndpointPort, exposed []merge.Port) []discovery
 		})
 		if i >= 0 {
 			p.Name = &exposed[i].Name
-			kept = append(kept, p)
+			kept = append(kept, discoveryv1.EndpointPort(p))
 		}
 	}
 	return kept

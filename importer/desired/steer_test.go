@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/test/records"
@@ -70,7 +71,7 @@ func endpoints(in *desired.Input, cluster string, of ...string) {
 			text, notReady := strings.CutPrefix(text, "!")
 			ready := !notReady
 			address, zone, _ := strings.Cut(text, "@")
-			endpoint := discoveryv1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+			endpoint := clustersetv1alpha1.Endpoint{Addresses: []string{address}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
 			if zone != "" {
 				endpoint.Zone = &zone
 			}
@@ -220,7 +221,7 @@ func TestSteering(t *testing.T) {
 					if cluster != "a" {
 						in.Services[i].Spec.Ports = append(in.Services[i].Spec.Ports, in.Services[i].Spec.Ports[0])
 						in.Services[i].Spec.Ports[1].Name, in.Services[i].Spec.Ports[1].Port = name, 9000
-						in.Endpoints[i].Spec.Ports = append(in.Endpoints[i].Spec.Ports, discoveryv1.EndpointPort{Name: &name, Port: &port})
+						in.Endpoints[i].Spec.Ports = append(in.Endpoints[i].Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &name, Port: &port})
 					}
 				}
 			}, nil,

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -24,7 +24,7 @@ func TestTriggerTimes(t *testing.T) {
 	}{
 		{"an endpoint more", func(in *desired.Input) {
 			e := &in.Endpoints[0].Spec
-			e.Endpoints = append(e.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.11.0.2"}})
+			e.Endpoints = append(e.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{"10.11.0.2"}})
 		}, nil, stated},
 		{"another address", func(in *desired.Input) { in.Endpoints[0].Spec.Endpoints[0].Addresses[0] = "10.11.0.9" }, nil, stated},
 		{"no longer ready", func(in *desired.Input) {

@@ -288,7 +288,7 @@ func rememberedPorts(cur desired.Current, cluster string) map[string]bool {
 }
 
 // rememberedEndpoints reconstructs the record behind the pieces of one of the importer's slices, as far as possible. The hints
-// and node names in them are the importer's, not the exporter's, and Sanitized drops them.
+// and node names in them are the importer's, not the exporter's, and are left out.
 func rememberedEndpoints(in *desired.Input, whole string, pieces []*discoveryv1.EndpointSlice, names map[string]string) *clustersetv1alpha1.ExportedEndpoints {
 	cluster := pieces[0].Labels[api.LabelSourceCluster]
 	name := api.ExportedServiceName(in.Key.Namespace, in.Key.Name) + "." + whole
@@ -306,13 +306,13 @@ func rememberedEndpoints(in *desired.Input, whole string, pieces []*discoveryv1.
 			p.Name = &port
 			if key := "port/" + port; !seen[key] {
 				seen[key] = true
-				e.Spec.Ports = append(e.Spec.Ports, p)
+				e.Spec.Ports = append(e.Spec.Ports, clustersetv1alpha1.EndpointPort(p))
 			}
 		}
 		for _, endpoint := range s.Endpoints {
 			if !seen[endpoint.Addresses[0]] {
 				seen[endpoint.Addresses[0]] = true
-				e.Spec.Endpoints = append(e.Spec.Endpoints, endpoint)
+				e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.EndpointOf(&endpoint))
 			}
 		}
 	}

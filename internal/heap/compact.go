@@ -26,9 +26,19 @@ func Compact(o any) (any, error) {
 	}
 	switch o := o.(type) {
 	case *discoveryv1.EndpointSlice:
-		o.Endpoints, o.Ports = endpoints(o.Endpoints), slices.Clone(o.Ports)
+		o.Endpoints, o.Ports = slices.Clone(o.Endpoints), slices.Clone(o.Ports)
+		var zone *string
+		for i := range o.Endpoints {
+			e := &o.Endpoints[i]
+			zone = compact(&e.Addresses, &e.Conditions, &e.Zone, zone)
+		}
 	case *clustersetv1alpha1.ExportedEndpoints:
-		o.Spec.Endpoints, o.Spec.Ports = endpoints(o.Spec.Endpoints), slices.Clone(o.Spec.Ports)
+		o.Spec.Endpoints, o.Spec.Ports = slices.Clone(o.Spec.Endpoints), slices.Clone(o.Spec.Ports)
+		var zone *string
+		for i := range o.Spec.Endpoints {
+			e := &o.Spec.Endpoints[i]
+			zone = compact(&e.Addresses, &e.Conditions, &e.Zone, zone)
+		}
 	case *fabedgev1alpha1.GlobalService:
 		o.Spec.Endpoints = slices.Clone(o.Spec.Endpoints)
 		for i := range o.Spec.Endpoints {
@@ -40,18 +50,14 @@ func Compact(o any) (any, error) {
 	return o, nil
 }
 
-func endpoints(all []discoveryv1.Endpoint) []discoveryv1.Endpoint {
-	all = slices.Clone(all)
-	for i := range all {
-		e := &all[i]
-		e.Addresses = slices.Clone(e.Addresses)
-		c := &e.Conditions
-		c.Ready, c.Serving, c.Terminating = sharedBool(c.Ready), sharedBool(c.Serving), sharedBool(c.Terminating)
-		if i > 0 && e.Zone != nil && all[i-1].Zone != nil && *e.Zone == *all[i-1].Zone {
-			e.Zone = all[i-1].Zone
-		}
+// compact does so for the fields of an endpoint. It returns the zone, for the next endpoint.
+func compact(addresses *[]string, c *discoveryv1.EndpointConditions, zone **string, before *string) *string {
+	*addresses = slices.Clone(*addresses)
+	c.Ready, c.Serving, c.Terminating = sharedBool(c.Ready), sharedBool(c.Serving), sharedBool(c.Terminating)
+	if *zone != nil && before != nil && **zone == *before {
+		*zone = before
 	}
-	return all
+	return *zone
 }
 
 func owners(all []metav1.OwnerReference) []metav1.OwnerReference {

@@ -33,7 +33,7 @@ func decoded(t *testing.T, i int) []any {
 		})
 	}
 	exported := &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: of}
-	exported.Spec.Endpoints = slice.Endpoints
+	exported.Spec.Endpoints = clustersetv1alpha1.EndpointsOf(slice.Endpoints)
 	all := []any{&discoveryv1.EndpointSlice{}, &fabedgev1alpha1.GlobalService{}, &clustersetv1alpha1.ExportedEndpoints{}}
 	for k, o := range []any{slice, global, exported} {
 		b, err := json.Marshal(o)

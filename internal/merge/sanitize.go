@@ -41,7 +41,7 @@ func JoinedBy(member func(cluster string) *clustersetv1alpha1.MemberCluster) Joi
 	}
 }
 
-// Drop is a part of a record that was left out because it can't be imported. The rest of the record is imported.
+// Drop is what was left out of a record because it can't be imported. The rest of the record is imported.
 type Drop struct {
 	// Cluster is the cluster of the record. It is empty if the record is in no member's namespace.
 	Cluster string
@@ -49,13 +49,13 @@ type Drop struct {
 	Kind string
 	// Record is the record's name.
 	Record string
-	// Err says which field is wrong, what its value is and what would be right.
-	Err *field.Error
+	// Values are what was left out of it: how much, and the first errors.
+	Values api.LeftOut
 }
 
 // String returns the drop in one line, for a log or an Event.
 func (d Drop) String() string {
-	return fmt.Sprintf("%s %s of cluster %q: %v", d.Kind, d.Record, d.Cluster, d.Err)
+	return fmt.Sprintf("%s %s of cluster %q: %v", d.Kind, d.Record, d.Cluster, d.Values)
 }
 
 // Sanitize returns the exports in the records, ordered by cluster, and what was left out. Only the first record of each cluster
@@ -72,23 +72,20 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]E
 			drops = append(drops, strayRecord("ExportedService", record.Namespace, record.Name))
 			continue
 		}
-		clean, errs := record.Sanitized()
+		clean, left := record.Sanitized()
 		if clean != nil {
 			stated, wrong := policy.FromExport(clean.Spec.Policy, field.NewPath("spec", "policy"))
 			clean.Spec.Policy = policy.Export(stated) // in its canonical form
-			errs = append(errs, wrong...)
+			left.Append(api.Left(wrong...))
 		}
-		for _, err := range errs {
-			drops = append(drops, Drop{cluster, "ExportedService", record.Name, err})
+		second := clean != nil && len(exports) > 0 && exports[len(exports)-1].Cluster == cluster
+		if second {
+			left.Append(api.Left(field.Duplicate(field.NewPath("metadata", "namespace"), record.Namespace)))
 		}
-		if clean == nil {
-			continue
+		if left.Count > 0 {
+			drops = append(drops, Drop{cluster, "ExportedService", record.Name, left})
 		}
-		if len(exports) > 0 && exports[len(exports)-1].Cluster == cluster {
-			drops = append(drops, Drop{
-				cluster, "ExportedService", record.Name,
-				field.Duplicate(field.NewPath("metadata", "namespace"), record.Namespace),
-			})
+		if clean == nil || second {
 			continue
 		}
 		e := Export{Cluster: cluster, Service: clean}
@@ -101,16 +98,15 @@ func Sanitize(records []*clustersetv1alpha1.ExportedService, joined Joined) ([]E
 }
 
 // SanitizeEndpoints calls sanitized for each record that can be imported, ordered by cluster and name, and returns what was left out.
-// sanitized returns the results of the record's Sanitize, which the caller may have computed before: whether anything is left of the
-// record, and what had to be left out. The records are not changed.
+// sanitized returns what had to be left out of a record, which the caller may have computed before. It is called for at most MaxSlices records of a cluster. The records are not changed.
 func SanitizeEndpoints(
 	records []*clustersetv1alpha1.ExportedEndpoints,
-	sanitized func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) (usable bool, errs field.ErrorList),
+	sanitized func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) api.LeftOut,
 ) (drops []Drop) {
 	records = slices.SortedFunc(slices.Values(records), func(a, b *clustersetv1alpha1.ExportedEndpoints) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	of, kept := "", 0
+	of, seen := "", 0
 	for _, record := range records {
 		cluster, ok := record.SourceCluster()
 		if !ok {
@@ -118,27 +114,26 @@ func SanitizeEndpoints(
 			continue
 		}
 		if cluster != of {
-			of, kept = cluster, 0
+			of, seen = cluster, 0
 		}
-		if kept == MaxSlices {
+		switch seen++; {
+		case seen <= MaxSlices:
+			if left := sanitized(cluster, record); left.Count > 0 {
+				drops = append(drops, Drop{cluster, "ExportedEndpoints", record.Name, left})
+			}
+		case seen == MaxSlices+1:
 			drops = append(drops, Drop{
 				cluster, "ExportedEndpoints", record.Name,
-				field.TooMany(field.NewPath("metadata", "name"), MaxSlices+1, MaxSlices),
+				api.Left(field.TooMany(field.NewPath("metadata", "name"), seen, MaxSlices)),
 			})
-			continue
-		}
-		usable, errs := sanitized(cluster, record)
-		for _, err := range errs {
-			drops = append(drops, Drop{cluster, "ExportedEndpoints", record.Name, err})
-		}
-		if usable {
-			kept++
+		default:
+			drops[len(drops)-1].Values.Count++
 		}
 	}
 	return drops
 }
 
 func strayRecord(kind, namespace, name string) Drop {
-	return Drop{"", kind, name, field.Invalid(field.NewPath("metadata", "namespace"), namespace,
-		"must be a member's namespace, "+api.MemberNamespace("<cluster>"))}
+	return Drop{"", kind, name, api.Left(field.Invalid(field.NewPath("metadata", "namespace"), namespace,
+		"must be a member's namespace, "+api.MemberNamespace("<cluster>")))}
 }

@@ -7,7 +7,6 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -25,7 +24,7 @@ func endpoints(cluster string, chunk int, addresses ...string) *clustersetv1alph
 		},
 	}
 	for _, a := range addresses {
-		e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{a}})
+		e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{a}})
 	}
 	return e
 }
@@ -62,7 +61,7 @@ func TestTheRestOfABadRecordIsKept(t *testing.T) {
 			t.Errorf("drops are %v, want one that says %s", drops, want)
 		}
 	}
-	if len(drops) != 5 {
+	if len(drops) != 1 || drops[0].Values.Count != 5 {
 		t.Errorf("drops are %v", drops)
 	}
 	if len(bad.Spec.Ports) != 3 || bad.Spec.Policy.Prefer != "zone near" {
@@ -93,12 +92,12 @@ type admitted struct {
 }
 
 func sanitizeEndpoints(records []*clustersetv1alpha1.ExportedEndpoints) (all []admitted, drops []merge.Drop) {
-	drops = merge.SanitizeEndpoints(records, func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) (bool, field.ErrorList) {
-		clean, errs := record.Sanitized()
+	drops = merge.SanitizeEndpoints(records, func(cluster string, record *clustersetv1alpha1.ExportedEndpoints) api.LeftOut {
+		clean, left := record.Sanitized()
 		if clean != nil {
 			all = append(all, admitted{cluster, clean})
 		}
-		return clean != nil, errs
+		return left
 	})
 	return all, drops
 }
@@ -110,7 +109,7 @@ func TestEndpointsNobodyElseCanReachAreDropped(t *testing.T) {
 	if len(all) != 1 || len(all[0].Endpoints.Spec.Endpoints) != len(good) {
 		t.Errorf("kept %+v", all)
 	}
-	if len(drops) != len(bad) {
+	if len(drops) != 1 || drops[0].Values.Count != len(bad) {
 		t.Errorf("drops are %v", drops)
 	}
 }
@@ -122,8 +121,8 @@ func TestOneClustersSlicesHaveALimit(t *testing.T) {
 	}
 	records = append(records, endpoints("b", 0, "10.9.0.1"))
 	all, drops := sanitizeEndpoints(records)
-	if len(all) != merge.MaxSlices+1 || len(drops) != 5 {
-		t.Errorf("kept %d, dropped %d", len(all), len(drops))
+	if len(all) != merge.MaxSlices+1 || len(drops) != 1 || drops[0].Values.Count != 5 {
+		t.Errorf("kept %d, dropped %v", len(all), drops)
 	}
 	if last := all[len(all)-1]; last.Cluster != "b" {
 		t.Errorf("the last is of %s: another cluster paid for the first's excess", last.Cluster)

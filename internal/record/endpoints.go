@@ -39,19 +39,12 @@ func Endpoints(cluster string, service types.NamespacedName, slice discoveryv1.E
 				ServiceNamespace: service.Namespace,
 				ServiceName:      service.Name,
 				AddressType:      slice.AddressType,
-				Ports:            slice.Ports,
+				Ports:            clustersetv1alpha1.PortsOf(slice.Ports),
+				Endpoints:        clustersetv1alpha1.EndpointsOf(part),
 			},
 		}
 		if at, ok := api.TriggerTime(slice.Annotations); ok {
 			record.Annotations = map[string]string{corev1.EndpointsLastChangeTriggerTime: at.UTC().Format(time.RFC3339Nano)}
-		}
-		for _, e := range part {
-			record.Spec.Endpoints = append(record.Spec.Endpoints, discoveryv1.Endpoint{
-				Addresses:  e.Addresses,
-				Conditions: e.Conditions,
-				Hostname:   e.Hostname,
-				Zone:       e.Zone,
-			})
 		}
 		records = append(records, record)
 	}

@@ -122,7 +122,7 @@ func large() (all []runtime.Object) {
 			meta.Name += ".x-0"
 			all = append(all, &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedEndpointsSpec{
 				ServiceNamespace: ns, ServiceName: svc, AddressType: discoveryv1.AddressTypeIPv4,
-				Endpoints: []discoveryv1.Endpoint{{Addresses: []string{fmt.Sprintf("11.%d.%d.%d", i, s/250, s%250)}}, {Addresses: []string{fmt.Sprintf("12.%d.%d.%d", i, s/250, s%250)}}},
+				Endpoints: []clustersetv1alpha1.Endpoint{{Addresses: []string{fmt.Sprintf("11.%d.%d.%d", i, s/250, s%250)}}, {Addresses: []string{fmt.Sprintf("12.%d.%d.%d", i, s/250, s%250)}}},
 			}})
 		}
 	}

@@ -64,6 +64,7 @@ type ExportedServiceSpec struct {
 	// traffic there, and GlobalServices of type ClusterIP have them as endpoints.
 	// +kubebuilder:validation:MaxItems=2
 	// +kubebuilder:validation:items:MaxLength=45
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]+$`
 	// +listType=atomic
 	// +optional
 	ClusterIPs []string `json:"clusterIPs,omitempty"`
@@ -111,16 +112,22 @@ type ExportedServiceSpec struct {
 
 	// exportedLabels are spec.exportedLabels of the ServiceExport.
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 317 && size(self[k]) <= 63)",message="a label has a key of at most 317 characters and a value of at most 63"
 	// +optional
 	ExportedLabels map[string]string `json:"exportedLabels,omitempty"`
 
-	// exportedAnnotations are spec.exportedAnnotations of the ServiceExport.
+	// exportedAnnotations are spec.exportedAnnotations of the ServiceExport, of at most 16 KiB together.
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.map(k, size(k) + size(self[k])).sum() <= 16384",message="annotations have at most 16384 characters together"
 	// +optional
 	ExportedAnnotations map[string]string `json:"exportedAnnotations,omitempty"`
 
 	// exportedAt is when the ServiceExport was created, to the second, by its own cluster's clock. If exports conflict, the
 	// oldest wins.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:Type=string
+	// +kubebuilder:validation:Format=date-time
+	// +kubebuilder:validation:MaxLength=64
 	ExportedAt metav1.Time `json:"exportedAt"`
 }
 
@@ -163,6 +170,7 @@ type ServicePort struct {
 
 	// appProtocol is the Service's hint at the application protocol of the port.
 	// +kubebuilder:validation:MaxLength=317
+	// +kubebuilder:validation:Pattern=`^[-._/a-zA-Z0-9]*$`
 	// +optional
 	AppProtocol *string `json:"appProtocol,omitempty"`
 
@@ -173,6 +181,9 @@ type ServicePort struct {
 
 	// targetPort is the number or name of the port on the backends, for information only: the ports that they listen on are in
 	// ExportedEndpoints. Defaults to port.
+	// +kubebuilder:validation:Schemaless
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=63
 	// +optional
 	TargetPort *intstr.IntOrString `json:"targetPort,omitempty"`
 }

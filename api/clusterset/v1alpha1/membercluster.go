@@ -178,6 +178,7 @@ type MemberClusterStatus struct {
 	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Left; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=32
 	// +optional
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }

@@ -13,8 +13,8 @@ import (
 
 // Validate returns what is wrong with the record, or nothing if all of it can be imported.
 func (e *ExportedEndpoints) Validate() field.ErrorList {
-	_, errs := e.Sanitized()
-	return errs
+	_, left := e.Sanitized()
+	return left.List()
 }
 
 // Sanitized returns a copy of the record that can be imported, and what had to be left out. The copy is nil if the record's
@@ -23,33 +23,29 @@ func (e *ExportedEndpoints) Validate() field.ErrorList {
 // zones (but not their endpoints), ports without a number or with an earlier one's name, and what exceeds the limits of package
 // api.
 //
-// Of each endpoint the copy has addresses, hostname, conditions and zone. The other fields have a meaning only in the source
-// cluster: kube-proxy would take an endpoint for local if its node had the name of a local one; a mesh would use the identity
-// of a local pod that a targetRef happens to name; hints would steer traffic. Such fields are not errors.
-//
 // A missing protocol is filled in. The copy's own Validate finds nothing. The record itself, which may belong to an informer's
 // cache, is not changed; the copy shares none of its memory.
-func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, field.ErrorList) {
+func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, api.LeftOut) {
 	if errs := e.validateIdentity(); len(errs) > 0 {
-		return nil, errs
+		return nil, api.Left(errs...)
 	}
 	out := e.DeepCopy()
 	spec := field.NewPath("spec")
-	var errs field.ErrorList
+	var left api.LeftOut
 
 	path := spec.Child("endpoints")
-	endpoints := sanitize.Limit(out.Spec.Endpoints, api.MaxExportedEndpoints, path, &errs)
+	endpoints := sanitize.Limit(out.Spec.Endpoints, api.MaxExportedEndpoints, path, &left)
 	kept := endpoints[:0]
 	for i := range endpoints {
 		endpoint, ok := sanitizeEndpoint(&endpoints[i], corev1.IPFamily(e.Spec.AddressType),
-			func(child string) *field.Path { return path.Index(i).Child(child) }, &errs)
+			func(child string) *field.Path { return path.Index(i).Child(child) }, &left)
 		if ok {
 			kept = append(kept, endpoint)
 		}
 	}
 	out.Spec.Endpoints = kept
-	out.Spec.Ports = sanitizeEndpointPorts(out.Spec.Ports, spec.Child("ports"), &errs)
-	return out, errs
+	out.Spec.Ports = sanitizeEndpointPorts(out.Spec.Ports, spec.Child("ports"), &left)
+	return out, left
 }
 
 // validateIdentity returns what is wrong with the fields without which the record is unusable.
@@ -71,25 +67,25 @@ func (e *ExportedEndpoints) validateIdentity() field.ErrorList {
 }
 
 // sanitizeEndpoint returns the valid part of an endpoint. ok is false if there is none.
-func sanitizeEndpoint(e *discoveryv1.Endpoint, family corev1.IPFamily, at sanitize.At, errs *field.ErrorList) (discoveryv1.Endpoint, bool) {
-	out := discoveryv1.Endpoint{
-		Addresses:  sanitize.Addresses(e.Addresses, family, at, errs),
+func sanitizeEndpoint(e *Endpoint, family corev1.IPFamily, at sanitize.At, left *api.LeftOut) (Endpoint, bool) {
+	out := Endpoint{
+		Addresses:  sanitize.Addresses(e.Addresses, family, api.MaxExportedAddresses, at, left),
 		Conditions: e.Conditions,
 	}
 	if len(out.Addresses) == 0 {
 		return out, false
 	}
-	out.Hostname = sanitize.Hostname(e.Hostname, at, errs)
+	out.Hostname = sanitize.Hostname(e.Hostname, at, left)
 	if e.Zone != nil {
-		if zone := sanitize.Location(*e.Zone, at, "zone", errs); zone != "" {
+		if zone := sanitize.Location(*e.Zone, api.MaxEndpointZone, at, "zone", left); zone != "" {
 			out.Zone = &zone
 		}
 	}
 	return out, true
 }
 
-func sanitizeEndpointPorts(ports []discoveryv1.EndpointPort, path *field.Path, errs *field.ErrorList) []discoveryv1.EndpointPort {
-	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
+func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, left *api.LeftOut) []EndpointPort {
+	ports = sanitize.Limit(ports, api.MaxPorts, path, left)
 	set := sanitize.Ports{NumbersRepeat: true, NamesRequired: len(ports) > 1}
 	kept := ports[:0]
 	for i, p := range ports {
@@ -102,14 +98,16 @@ func sanitizeEndpointPorts(ports []discoveryv1.EndpointPort, path *field.Path, e
 			protocol = *p.Protocol
 		}
 		if p.Port == nil {
-			*errs = append(*errs, field.Required(path.Child("port"), "an exported Service's endpoints listen on a port number"))
+			left.Add(func() *field.Error {
+				return field.Required(path.Child("port"), "an exported Service's endpoints listen on a port number")
+			})
 			continue
 		}
-		if !set.Keep(name, protocol, *p.Port, path, errs) {
+		if !set.Keep(name, protocol, *p.Port, path, left) {
 			continue
 		}
 		p.Name, p.Protocol = &name, &protocol
-		p.AppProtocol = sanitize.AppProtocol(p.AppProtocol, path.Child("appProtocol"), errs)
+		p.AppProtocol = sanitize.AppProtocol(p.AppProtocol, path.Child("appProtocol"), left)
 		kept = append(kept, p)
 	}
 	return kept

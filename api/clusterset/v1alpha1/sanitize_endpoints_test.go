@@ -18,11 +18,11 @@ func endpoints(f func(*ExportedEndpoints)) *ExportedEndpoints {
 			ServiceNamespace: "shop",
 			ServiceName:      "web",
 			AddressType:      discoveryv1.AddressTypeIPv4,
-			Endpoints: []discoveryv1.Endpoint{
+			Endpoints: []Endpoint{
 				{Addresses: []string{"10.1.0.1"}, Hostname: ptr("web-0"), Zone: ptr("beijing"), Conditions: discoveryv1.EndpointConditions{Ready: ptr(true)}},
 				{Addresses: []string{"10.1.0.2"}, Conditions: discoveryv1.EndpointConditions{Ready: ptr(false), Terminating: ptr(true)}},
 			},
-			Ports: []discoveryv1.EndpointPort{{Name: ptr("http"), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(8080))}},
+			Ports: []EndpointPort{{Name: ptr("http"), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(8080))}},
 		},
 	}
 	if f != nil {
@@ -52,22 +52,11 @@ func TestExportedEndpointsSanitized(t *testing.T) {
 			[]string{"spec.addressType: Unsupported value: \"FQDN\": supported values: \"IPv4\", \"IPv6\""},
 		},
 		{
-			"what only its own cluster understands",
-			func(e *ExportedEndpoints) {
-				e.Spec.Endpoints[0].NodeName = ptr("node-1")
-				e.Spec.Endpoints[0].TargetRef = &corev1.ObjectReference{Kind: "Pod", Name: "web-0"}
-				e.Spec.Endpoints[0].DeprecatedTopology = map[string]string{"a": "b"}
-				e.Spec.Endpoints[0].Hints = &discoveryv1.EndpointHints{ForZones: []discoveryv1.ForZone{{Name: "x"}}}
-			},
-			func(*ExportedEndpoints) {},
-			nil,
-		},
-		{
 			"bad addresses, and an endpoint without any left",
 			func(e *ExportedEndpoints) {
 				e.Spec.Endpoints[0].Addresses = []string{"fd00::1", "10.1.0.1", "10.1.0.1", "127.0.0.1"}
 				e.Spec.Endpoints = append(e.Spec.Endpoints,
-					discoveryv1.Endpoint{Addresses: []string{"::ffff:127.0.0.1"}}, discoveryv1.Endpoint{})
+					Endpoint{Addresses: []string{"::ffff:127.0.0.1"}}, Endpoint{})
 			},
 			func(*ExportedEndpoints) {},
 			[]string{
@@ -81,11 +70,11 @@ func TestExportedEndpointsSanitized(t *testing.T) {
 			"an IPv4 address written as IPv6 is no IPv6 address",
 			func(e *ExportedEndpoints) {
 				e.Spec.AddressType = discoveryv1.AddressTypeIPv6
-				e.Spec.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"::ffff:10.1.0.1", "FD00::1"}}}
+				e.Spec.Endpoints = []Endpoint{{Addresses: []string{"::ffff:10.1.0.1", "FD00::1"}}}
 			},
 			func(e *ExportedEndpoints) {
 				e.Spec.AddressType = discoveryv1.AddressTypeIPv6
-				e.Spec.Endpoints = []discoveryv1.Endpoint{{Addresses: []string{"fd00::1"}}}
+				e.Spec.Endpoints = []Endpoint{{Addresses: []string{"fd00::1"}}}
 			},
 			[]string{"spec.endpoints[0].addresses[0]: Invalid value: \"::ffff:10.1.0.1\": must be an IPv6 address"},
 		},
@@ -102,14 +91,14 @@ func TestExportedEndpointsSanitized(t *testing.T) {
 			"bad ports",
 			func(e *ExportedEndpoints) {
 				e.Spec.Ports = append(e.Spec.Ports,
-					discoveryv1.EndpointPort{Name: ptr("any")},
-					discoveryv1.EndpointPort{Port: ptr(int32(1))},
-					discoveryv1.EndpointPort{Name: ptr("http"), Port: ptr(int32(2))},
-					discoveryv1.EndpointPort{Name: ptr("alt"), Port: ptr(int32(8080)), AppProtocol: ptr("a b")})
+					EndpointPort{Name: ptr("any")},
+					EndpointPort{Port: ptr(int32(1))},
+					EndpointPort{Name: ptr("http"), Port: ptr(int32(2))},
+					EndpointPort{Name: ptr("alt"), Port: ptr(int32(8080)), AppProtocol: ptr("a b")})
 			},
 			func(e *ExportedEndpoints) {
 				e.Spec.Ports = append(e.Spec.Ports,
-					discoveryv1.EndpointPort{Name: ptr("alt"), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(8080))})
+					EndpointPort{Name: ptr("alt"), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(8080))})
 			},
 			[]string{
 				"spec.ports[1].port: Required value",
@@ -120,9 +109,9 @@ func TestExportedEndpointsSanitized(t *testing.T) {
 		},
 		{
 			"an unnamed port of its own",
-			func(e *ExportedEndpoints) { e.Spec.Ports = []discoveryv1.EndpointPort{{Port: ptr(int32(1))}} },
+			func(e *ExportedEndpoints) { e.Spec.Ports = []EndpointPort{{Port: ptr(int32(1))}} },
 			func(e *ExportedEndpoints) {
-				e.Spec.Ports = []discoveryv1.EndpointPort{{Name: ptr(""), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(1))}}
+				e.Spec.Ports = []EndpointPort{{Name: ptr(""), Protocol: ptr(corev1.ProtocolTCP), Port: ptr(int32(1))}}
 			},
 			nil,
 		},
@@ -130,15 +119,25 @@ func TestExportedEndpointsSanitized(t *testing.T) {
 			"too many endpoints",
 			func(e *ExportedEndpoints) {
 				for range api.MaxExportedEndpoints {
-					e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.3"}})
+					e.Spec.Endpoints = append(e.Spec.Endpoints, Endpoint{Addresses: []string{"10.1.0.3"}})
 				}
 			},
 			func(e *ExportedEndpoints) {
 				for range api.MaxExportedEndpoints - 2 {
-					e.Spec.Endpoints = append(e.Spec.Endpoints, discoveryv1.Endpoint{Addresses: []string{"10.1.0.3"}})
+					e.Spec.Endpoints = append(e.Spec.Endpoints, Endpoint{Addresses: []string{"10.1.0.3"}})
 				}
 			},
 			[]string{"spec.endpoints: Too many: 102: must have at most 100 items"},
+		},
+		{
+			"too many addresses",
+			func(e *ExportedEndpoints) {
+				e.Spec.Endpoints[0].Addresses = []string{"10.1.0.1", "10.1.1.1", "10.1.2.1", "10.1.3.1", "10.1.4.1"}
+			},
+			func(e *ExportedEndpoints) {
+				e.Spec.Endpoints[0].Addresses = []string{"10.1.0.1", "10.1.1.1", "10.1.2.1", "10.1.3.1"}
+			},
+			[]string{"spec.endpoints[0].addresses: Too many: 5: must have at most 4 items"},
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

@@ -16,17 +16,16 @@ import (
 	"github.com/clusterset/clusterset/api/internal/sanitize"
 )
 
-// MaxExportedAnnotationBytes is the most bytes that the keys and values of exportedAnnotations may have in total. It leaves
-// room for the importer's own annotations within the API's limit of 256 KiB per object.
-const MaxExportedAnnotationBytes = 64 << 10
+// MaxExportedAnnotationBytes is the most bytes that the keys and values of exportedAnnotations may have in total. Every member keeps them.
+const MaxExportedAnnotationBytes = 16 << 10
 
 // maxAffinitySeconds is the longest ClientIP affinity a Service can have: a day.
 const maxAffinitySeconds = 86400
 
 // Validate returns what is wrong with the record, or nothing if all of it can be imported.
 func (e *ExportedService) Validate() field.ErrorList {
-	_, errs := e.Sanitized()
-	return errs
+	_, left := e.Sanitized()
+	return left.List()
 }
 
 // Sanitized returns a copy of the record that can be merged and imported, and what had to be left out. The copy is nil if the
@@ -43,20 +42,20 @@ func (e *ExportedService) Validate() field.ErrorList {
 //
 // The copy's own Validate finds nothing. The record itself, which may belong to an informer's cache, is not changed; the copy
 // shares none of its memory.
-func (e *ExportedService) Sanitized() (*ExportedService, field.ErrorList) {
+func (e *ExportedService) Sanitized() (*ExportedService, api.LeftOut) {
 	if errs := e.validateIdentity(); len(errs) > 0 {
-		return nil, errs
+		return nil, api.Left(errs...)
 	}
 	out := e.DeepCopy()
 	path := field.NewPath("spec")
-	var errs field.ErrorList
-	out.Spec.sanitizePorts(path.Child("ports"), &errs)
-	out.Spec.sanitizeAddresses(path, &errs)
-	out.Spec.sanitizeTraffic(path, &errs)
-	out.sanitizeExportTo(path.Child("exportTo"), &errs)
-	sanitizeLabels(out.Spec.ExportedLabels, path.Child("exportedLabels"), &errs)
-	sanitizeAnnotations(out.Spec.ExportedAnnotations, path.Child("exportedAnnotations"), &errs)
-	return out, errs
+	var left api.LeftOut
+	out.Spec.sanitizePorts(path.Child("ports"), &left)
+	out.Spec.sanitizeAddresses(path, &left)
+	out.Spec.sanitizeTraffic(path, &left)
+	out.sanitizeExportTo(path.Child("exportTo"), &left)
+	sanitizeLabels(out.Spec.ExportedLabels, path.Child("exportedLabels"), &left)
+	sanitizeAnnotations(out.Spec.ExportedAnnotations, path.Child("exportedAnnotations"), &left)
+	return out, left
 }
 
 // MaxExportTo is the most clusters and communities that an export can be for.
@@ -64,14 +63,16 @@ const MaxExportTo = 64
 
 // sanitizeExportTo leaves out what can't be the name of a cluster or a community. If nothing is left, only the exporting cluster imports
 // the service: an empty list would mean all clusters.
-func (e *ExportedService) sanitizeExportTo(path *field.Path, errs *field.ErrorList) {
+func (e *ExportedService) sanitizeExportTo(path *field.Path, left *api.LeftOut) {
 	if len(e.Spec.ExportTo) == 0 {
 		return
 	}
 	var kept []string
-	for i, to := range sanitize.Limit(e.Spec.ExportTo, MaxExportTo, path, errs) {
+	for i, to := range sanitize.Limit(e.Spec.ExportTo, MaxExportTo, path, left) {
 		if err := api.CheckLabel(to); err != nil {
-			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(to), "must be the name of a cluster or a community: "+err.Error()))
+			left.Add(func() *field.Error {
+				return field.Invalid(path.Index(i), sanitize.Printable(to), "must be the name of a cluster or a community: "+err.Error())
+			})
 		} else if !slices.Contains(kept, to) {
 			kept = append(kept, to)
 		}
@@ -114,8 +115,8 @@ func validateServiceRef(namespace, name string, path *field.Path) field.ErrorLis
 	return errs
 }
 
-func (s *ExportedServiceSpec) sanitizePorts(path *field.Path, errs *field.ErrorList) {
-	ports := sanitize.Limit(s.Ports, api.MaxPorts, path, errs)
+func (s *ExportedServiceSpec) sanitizePorts(path *field.Path, left *api.LeftOut) {
+	ports := sanitize.Limit(s.Ports, api.MaxPorts, path, left)
 	set := sanitize.Ports{NamesRequired: len(ports) > 1}
 	kept := ports[:0]
 	for i, p := range ports {
@@ -123,13 +124,15 @@ func (s *ExportedServiceSpec) sanitizePorts(path *field.Path, errs *field.ErrorL
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
-		if !set.Keep(p.Name, p.Protocol, p.Port, path, errs) {
+		if !set.Keep(p.Name, p.Protocol, p.Port, path, left) {
 			continue
 		}
-		p.AppProtocol = sanitize.AppProtocol(p.AppProtocol, path.Child("appProtocol"), errs)
+		p.AppProtocol = sanitize.AppProtocol(p.AppProtocol, path.Child("appProtocol"), left)
 		if t := p.TargetPort; t != nil && !validTargetPort(*t) {
-			*errs = append(*errs, field.Invalid(path.Child("targetPort"), sanitize.Printable(t.String()),
-				"must be a port number, 1 to 65535, or a port's name"))
+			left.Add(func() *field.Error {
+				return field.Invalid(path.Child("targetPort"), sanitize.Printable(t.String()),
+					"must be a port number, 1 to 65535, or a port's name")
+			})
 			p.TargetPort = nil
 		}
 		kept = append(kept, p)
@@ -145,10 +148,10 @@ func validTargetPort(port intstr.IntOrString) bool {
 }
 
 // sanitizeAddresses keeps one clusterIP of each family, as in a Service, and each family once.
-func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.ErrorList) {
+func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, left *api.LeftOut) {
 	path := spec.Child("clusterIPs")
 	if s.Type == mcsv1beta1.Headless && len(s.ClusterIPs) > 0 {
-		*errs = append(*errs, field.Forbidden(path, "a Headless service has no clusterIPs"))
+		left.Add(func() *field.Error { return field.Forbidden(path, "a Headless service has no clusterIPs") })
 		s.ClusterIPs = nil
 	}
 	var families []corev1.IPFamily
@@ -156,12 +159,14 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.Er
 	for i, ip := range s.ClusterIPs {
 		addr, err := api.ParseAddress(ip)
 		if err != nil {
-			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(ip), err.Error()))
+			left.Add(func() *field.Error { return field.Invalid(path.Index(i), sanitize.Printable(ip), err.Error()) })
 			continue
 		}
 		family := sanitize.Family(addr)
 		if slices.Contains(families, family) {
-			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(ip), "must be of another family than those before it"))
+			left.Add(func() *field.Error {
+				return field.Invalid(path.Index(i), sanitize.Printable(ip), "must be of another family than those before it")
+			})
 			continue
 		}
 		families = append(families, family)
@@ -174,10 +179,12 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.Er
 	for i, family := range s.IPFamilies {
 		switch {
 		case family != corev1.IPv4Protocol && family != corev1.IPv6Protocol:
-			*errs = append(*errs, field.NotSupported(path.Index(i), corev1.IPFamily(sanitize.Printable(string(family))),
-				[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol}))
+			left.Add(func() *field.Error {
+				return field.NotSupported(path.Index(i), corev1.IPFamily(sanitize.Printable(string(family))),
+					[]corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol})
+			})
 		case slices.Contains(stated, family):
-			*errs = append(*errs, field.Duplicate(path.Index(i), family))
+			left.Add(func() *field.Error { return field.Duplicate(path.Index(i), family) })
 		default:
 			stated = append(stated, family)
 		}
@@ -189,15 +196,17 @@ func (s *ExportedServiceSpec) sanitizeAddresses(spec *field.Path, errs *field.Er
 }
 
 // sanitizeTraffic keeps the traffic fields whose values a Service of the current API can have.
-func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.ErrorList) {
+func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, left *api.LeftOut) {
 	switch s.SessionAffinity {
 	case "":
 		s.SessionAffinity = corev1.ServiceAffinityNone
 	case corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP:
 	default:
-		*errs = append(*errs, field.NotSupported(spec.Child("sessionAffinity"),
-			corev1.ServiceAffinity(sanitize.Printable(string(s.SessionAffinity))),
-			[]corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP}))
+		left.Add(func() *field.Error {
+			return field.NotSupported(spec.Child("sessionAffinity"),
+				corev1.ServiceAffinity(sanitize.Printable(string(s.SessionAffinity))),
+				[]corev1.ServiceAffinity{corev1.ServiceAffinityNone, corev1.ServiceAffinityClientIP})
+		})
 		s.SessionAffinity = corev1.ServiceAffinityNone
 	}
 	if s.SessionAffinity == corev1.ServiceAffinityNone {
@@ -205,8 +214,10 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.Erro
 	}
 	if c := s.SessionAffinityConfig; c != nil && c.ClientIP != nil && c.ClientIP.TimeoutSeconds != nil {
 		if t := *c.ClientIP.TimeoutSeconds; t < 1 || t > maxAffinitySeconds {
-			*errs = append(*errs, field.Invalid(spec.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"), t,
-				"must be 1 to 86400 seconds"))
+			left.Add(func() *field.Error {
+				return field.Invalid(spec.Child("sessionAffinityConfig", "clientIP", "timeoutSeconds"), t,
+					"must be 1 to 86400 seconds")
+			})
 			s.SessionAffinityConfig = nil
 		}
 	}
@@ -216,9 +227,11 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.Erro
 	case s.InternalTrafficPolicy == nil:
 		s.InternalTrafficPolicy = &cluster
 	case *s.InternalTrafficPolicy != cluster && *s.InternalTrafficPolicy != corev1.ServiceInternalTrafficPolicyLocal:
-		*errs = append(*errs, field.NotSupported(spec.Child("internalTrafficPolicy"),
-			corev1.ServiceInternalTrafficPolicy(sanitize.Printable(string(*s.InternalTrafficPolicy))),
-			[]corev1.ServiceInternalTrafficPolicy{cluster, corev1.ServiceInternalTrafficPolicyLocal}))
+		left.Add(func() *field.Error {
+			return field.NotSupported(spec.Child("internalTrafficPolicy"),
+				corev1.ServiceInternalTrafficPolicy(sanitize.Printable(string(*s.InternalTrafficPolicy))),
+				[]corev1.ServiceInternalTrafficPolicy{cluster, corev1.ServiceInternalTrafficPolicyLocal})
+		})
 		s.InternalTrafficPolicy = &cluster
 	}
 
@@ -228,29 +241,35 @@ func (s *ExportedServiceSpec) sanitizeTraffic(spec *field.Path, errs *field.Erro
 		corev1.ServiceTrafficDistributionPreferSameNode,
 	}
 	if d := s.TrafficDistribution; d != nil && !slices.Contains(known, *d) {
-		*errs = append(*errs, field.NotSupported(spec.Child("trafficDistribution"), sanitize.Printable(*d), known))
+		left.Add(func() *field.Error {
+			return field.NotSupported(spec.Child("trafficDistribution"), sanitize.Printable(*d), known)
+		})
 		s.TrafficDistribution = nil
 	}
 }
 
 // sanitizeLabels removes keys from m that can't be, or must not be, a label of ours. It visits keys in order, so that every importer
 // removes the same ones.
-func sanitizeLabels(m map[string]string, path *field.Path, errs *field.ErrorList) {
-	left := api.MaxExportedKeys
+func sanitizeLabels(m map[string]string, path *field.Path, left *api.LeftOut) {
+	room := api.MaxExportedKeys
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := path.Key(sanitize.Printable(key))
 		switch {
 		case len(validation.IsQualifiedName(key)) > 0:
-			*errs = append(*errs, field.Invalid(at, sanitize.Printable(key), "must be a label key, such as team or example.com/team"))
+			left.Add(func() *field.Error {
+				return field.Invalid(at, sanitize.Printable(key), "must be a label key, such as team or example.com/team")
+			})
 		case len(validation.IsValidLabelValue(m[key])) > 0:
-			*errs = append(*errs, field.Invalid(at, sanitize.Printable(m[key]),
-				"must be a label value: at most 63 of a-z, A-Z, 0-9, '-', '_' and '.', with a letter or digit at both ends"))
+			left.Add(func() *field.Error {
+				return field.Invalid(at, sanitize.Printable(m[key]),
+					"must be a label value: at most 63 of a-z, A-Z, 0-9, '-', '_' and '.', with a letter or digit at both ends")
+			})
 		case api.IsReservedKey(key):
-			*errs = append(*errs, field.Forbidden(at, "the key is reserved and can't be exported"))
-		case left == 0:
-			*errs = append(*errs, field.Forbidden(at, tooManyKeys))
+			left.Add(func() *field.Error { return field.Forbidden(at, "the key is reserved and can't be exported") })
+		case room == 0:
+			left.Add(func() *field.Error { return field.Forbidden(at, tooManyKeys) })
 		default:
-			left--
+			room--
 			continue
 		}
 		delete(m, key)
@@ -258,22 +277,24 @@ func sanitizeLabels(m map[string]string, path *field.Path, errs *field.ErrorList
 }
 
 // sanitizeAnnotations removes keys from m that can't be, or must not be, an annotation of ours.
-func sanitizeAnnotations(m map[string]string, path *field.Path, errs *field.ErrorList) {
-	left, bytes := api.MaxExportedKeys, MaxExportedAnnotationBytes
+func sanitizeAnnotations(m map[string]string, path *field.Path, left *api.LeftOut) {
+	room, bytes := api.MaxExportedKeys, MaxExportedAnnotationBytes
 	for _, key := range slices.Sorted(maps.Keys(m)) {
 		at := path.Key(sanitize.Printable(key))
 		size := len(key) + len(m[key])
 		switch {
 		case len(validation.IsQualifiedName(strings.ToLower(key))) > 0:
-			*errs = append(*errs, field.Invalid(at, sanitize.Printable(key), "must be an annotation key, such as note or example.com/note"))
+			left.Add(func() *field.Error {
+				return field.Invalid(at, sanitize.Printable(key), "must be an annotation key, such as note or example.com/note")
+			})
 		case api.IsReservedKey(key):
-			*errs = append(*errs, field.Forbidden(at, "the key is reserved and can't be exported"))
-		case left == 0:
-			*errs = append(*errs, field.Forbidden(at, tooManyKeys))
+			left.Add(func() *field.Error { return field.Forbidden(at, "the key is reserved and can't be exported") })
+		case room == 0:
+			left.Add(func() *field.Error { return field.Forbidden(at, tooManyKeys) })
 		case size > bytes:
-			*errs = append(*errs, field.TooLong(at, "", MaxExportedAnnotationBytes))
+			left.Add(func() *field.Error { return field.TooLong(at, "", MaxExportedAnnotationBytes) })
 		default:
-			left--
+			room--
 			bytes -= size
 			continue
 		}

@@ -211,7 +211,7 @@ func TestExportedServiceSanitizedCutsWhatIsTooLong(t *testing.T) {
 	if len(got.Spec.Ports) != api.MaxPorts || len(got.Spec.ExportedLabels) != api.MaxExportedKeys || len(got.Spec.ExportedAnnotations) != api.MaxExportedKeys {
 		t.Errorf("%d ports, %d labels, %d annotations", len(got.Spec.Ports), len(got.Spec.ExportedLabels), len(got.Spec.ExportedAnnotations))
 	}
-	if len(errs) == 0 {
+	if errs.Count == 0 {
 		t.Error("nothing was said about it")
 	}
 }
@@ -241,11 +241,11 @@ func TestExportToFailsClosed(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			got, errs := service(func(e *ExportedService) { e.Spec.ExportTo = tc.to }).Sanitized()
-			compare(t, errs, tc.errs)
+			compare(t, errs.List(), tc.errs)
 			if !slices.Equal(got.Spec.ExportTo, tc.want) {
 				t.Errorf("exported to %q, want %q", got.Spec.ExportTo, tc.want)
 			}
-			if text := errs.ToAggregate(); text != nil && strings.ContainsRune(text.Error(), '\x1b') {
+			if text := errs.String(); strings.ContainsRune(text, '\x1b') {
 				t.Errorf("the error is not printable: %q", text)
 			}
 		})

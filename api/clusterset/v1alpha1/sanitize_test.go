@@ -8,6 +8,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
 )
 
 func ptr[T any](v T) *T { return &v }
@@ -29,12 +31,12 @@ func compare(t *testing.T, got field.ErrorList, want []string) {
 // unchanged itself.
 func sanitizes[T interface {
 	DeepCopy() T
-	Sanitized() (T, field.ErrorList)
+	Sanitized() (T, api.LeftOut)
 }](t *testing.T, record, want T, errs []string) {
 	t.Helper()
 	before := record.DeepCopy()
 	got, found := record.Sanitized()
-	compare(t, found, errs)
+	compare(t, found.List(), errs)
 	if !equality.Semantic.DeepEqual(record, before) {
 		t.Error("the record itself was changed")
 	}
@@ -69,22 +71,25 @@ func FuzzSanitized(f *testing.F) {
 	})
 }
 
-func check[T any](t *testing.T, in *T, sanitized func(*T) (*T, field.ErrorList)) {
+func check[T any](t *testing.T, in *T, sanitized func(*T) (*T, api.LeftOut)) {
 	t.Helper()
 	before := mustJSON(t, in)
-	out, errs := sanitized(in)
+	out, left := sanitized(in)
 	if !bytes.Equal(before, mustJSON(t, in)) {
 		t.Fatal("the record itself was changed")
 	}
 	if out == nil {
-		if len(errs) == 0 {
+		if left.Count == 0 {
 			t.Fatal("nothing kept and nothing wrong")
 		}
 		return
 	}
-	again, errs := sanitized(out)
-	if len(errs) > 0 {
-		t.Fatalf("the copy is wrong: %v", errs.ToAggregate())
+	if len(left.Errors) > api.MaxErrors || left.Count < len(left.Errors) {
+		t.Fatalf("%d errors for %d values", len(left.Errors), left.Count)
+	}
+	again, left := sanitized(out)
+	if left.Count > 0 {
+		t.Fatalf("the copy is wrong: %v", left)
 	}
 	if !bytes.Equal(mustJSON(t, out), mustJSON(t, again)) {
 		t.Fatal("sanitizing again changes it")

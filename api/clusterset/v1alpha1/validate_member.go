@@ -17,22 +17,21 @@ func (m *MemberCluster) Validate() field.ErrorList {
 		errs = append(errs, field.Invalid(field.NewPath("metadata", "name"), sanitize.Printable(m.Name), err.Error()))
 	}
 	spec := field.NewPath("spec")
-	at := func(child string) *field.Path { return spec.Child(child) }
-	sanitize.Location(m.Spec.Zone, at, "zone", &errs)
+	checkLocation(m.Spec.Zone, spec.Child("zone"), &errs)
 	path := spec.Child("zones")
-	for i, zone := range sanitize.Limit(m.Spec.Zones, MaxZones, path, &errs) {
+	for i, zone := range limited(m.Spec.Zones, MaxZones, path, &errs) {
 		if err := api.CheckLocation(zone); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(zone), err.Error()))
 		} else if zone == "" {
 			errs = append(errs, field.Required(path.Index(i), "must be the name of a zone; leave it out where it is unknown"))
 		}
 	}
-	sanitize.Location(m.Spec.Region, at, "region", &errs)
+	checkLocation(m.Spec.Region, spec.Child("region"), &errs)
 	if w := m.Spec.Weight; w != nil && (*w < 1 || *w > DefaultWeight) {
 		errs = append(errs, field.Invalid(spec.Child("weight"), *w, "must be 1 to 100; to send no traffic, set drain"))
 	}
 	path = spec.Child("cidrs")
-	for i, cidr := range sanitize.Limit(m.Spec.CIDRs, MaxCIDRs, path, &errs) {
+	for i, cidr := range limited(m.Spec.CIDRs, MaxCIDRs, path, &errs) {
 		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
 			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(cidr),
 				"must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"))
@@ -40,7 +39,7 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	}
 	path = spec.Child("communities")
 	seen := map[string]bool{}
-	for i, community := range sanitize.Limit(m.Spec.Communities, MaxCommunities, path, &errs) {
+	for i, community := range limited(m.Spec.Communities, MaxCommunities, path, &errs) {
 		if err := api.CheckLabel(community); err != nil {
 			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(community), err.Error()))
 		} else if seen[community] {
@@ -56,6 +55,20 @@ func (m *MemberCluster) Validate() field.ErrorList {
 			[]MemberClusterPhase{MemberReady, MemberSuspect, MemberExpired}))
 	}
 	return errs
+}
+
+func checkLocation(s string, path *field.Path, errs *field.ErrorList) {
+	if err := api.CheckLocation(s); err != nil {
+		*errs = append(*errs, field.Invalid(path, sanitize.Printable(s), err.Error()))
+	}
+}
+
+// limited cuts a list that is too long at its end.
+func limited(list []string, limit int, path *field.Path, errs *field.ErrorList) []string {
+	var left api.LeftOut
+	list = sanitize.Limit(list, limit, path, &left)
+	*errs = append(*errs, left.Errors...)
+	return list
 }
 
 // MaxZones is the most zones a MemberCluster can list.

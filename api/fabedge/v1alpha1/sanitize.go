@@ -38,21 +38,21 @@ func (g *GlobalService) Sanitized() (*GlobalService, field.ErrorList) {
 	}
 	out := *g
 	spec := field.NewPath("spec")
-	var errs field.ErrorList
+	var left api.LeftOut
 	if out.Spec.Type == "" {
 		out.Spec.Type = ClusterIP
 	}
-	out.Spec.Ports = sanitizePorts(g.Spec.Ports, spec.Child("ports"), &errs)
+	out.Spec.Ports = sanitizePorts(g.Spec.Ports, spec.Child("ports"), &left)
 
 	path := spec.Child("endpoints")
-	endpoints := sanitize.Limit(g.Spec.Endpoints, api.MaxGlobalServiceEndpoints, path, &errs)
+	endpoints := sanitize.Limit(g.Spec.Endpoints, api.MaxGlobalServiceEndpoints, path, &left)
 	out.Spec.Endpoints = make([]Endpoint, 0, len(endpoints))
 	for i, e := range endpoints {
-		if e.sanitize(func(child string) *field.Path { return path.Index(i).Child(child) }, &errs) {
+		if e.sanitize(func(child string) *field.Path { return path.Index(i).Child(child) }, &left) {
 			out.Spec.Endpoints = append(out.Spec.Endpoints, e)
 		}
 	}
-	return &out, errs
+	return &out, left.List()
 }
 
 // validateIdentity returns what is wrong with the name, namespace and type. If any of them is invalid, nothing can be served.
@@ -76,15 +76,15 @@ func (g *GlobalService) validateIdentity() field.ErrorList {
 }
 
 // sanitize corrects the endpoint, without changing what its fields point to, and reports whether it can be kept.
-func (e *Endpoint) sanitize(at sanitize.At, errs *field.ErrorList) bool {
+func (e *Endpoint) sanitize(at sanitize.At, left *api.LeftOut) bool {
 	e.Cluster = strings.ToLower(e.Cluster)
 	if e.Cluster != "" {
 		if err := api.CheckClusterName(e.Cluster); err != nil {
-			*errs = append(*errs, field.Invalid(at("cluster"), sanitize.Printable(e.Cluster), err.Error()))
+			left.Add(func() *field.Error { return field.Invalid(at("cluster"), sanitize.Printable(e.Cluster), err.Error()) })
 			return false
 		}
 	}
-	e.Addresses = sanitize.Addresses(e.Addresses, "", at, errs)
+	e.Addresses = sanitize.Addresses(e.Addresses, "", api.MaxAddresses, at, left)
 	if len(e.Addresses) == 0 {
 		return false
 	}
@@ -92,18 +92,18 @@ func (e *Endpoint) sanitize(at sanitize.At, errs *field.ErrorList) bool {
 		if lower := strings.ToLower(*e.Hostname); lower != *e.Hostname {
 			e.Hostname = &lower
 		}
-		e.Hostname = sanitize.Hostname(e.Hostname, at, errs)
+		e.Hostname = sanitize.Hostname(e.Hostname, at, left)
 	}
-	e.Zone = sanitize.Location(e.Zone, at, "zone", errs)
-	e.Region = sanitize.Location(e.Region, at, "region", errs)
+	e.Zone = sanitize.Location(e.Zone, api.MaxLocation, at, "zone", left)
+	e.Region = sanitize.Location(e.Region, api.MaxLocation, at, "region", left)
 	if e.Ports != nil {
-		e.Ports = sanitizeEndpointPorts(e.Ports, at("ports"), errs)
+		e.Ports = sanitizeEndpointPorts(e.Ports, at("ports"), left)
 	}
 	return true
 }
 
-func sanitizePorts(ports []ServicePort, path *field.Path, errs *field.ErrorList) []ServicePort {
-	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
+func sanitizePorts(ports []ServicePort, path *field.Path, left *api.LeftOut) []ServicePort {
+	ports = sanitize.Limit(ports, api.MaxPorts, path, left)
 	var set sanitize.Ports
 	kept := make([]ServicePort, 0, len(ports))
 	for i, p := range ports {
@@ -111,15 +111,15 @@ func sanitizePorts(ports []ServicePort, path *field.Path, errs *field.ErrorList)
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
-		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), errs) {
+		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), left) {
 			kept = append(kept, p)
 		}
 	}
 	return kept
 }
 
-func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, errs *field.ErrorList) []EndpointPort {
-	ports = sanitize.Limit(ports, api.MaxPorts, path, errs)
+func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, left *api.LeftOut) []EndpointPort {
+	ports = sanitize.Limit(ports, api.MaxPorts, path, left)
 	set := sanitize.Ports{NumbersRepeat: true}
 	kept := make([]EndpointPort, 0, len(ports))
 	for i, p := range ports {
@@ -127,7 +127,7 @@ func sanitizeEndpointPorts(ports []EndpointPort, path *field.Path, errs *field.E
 		if p.Protocol == "" {
 			p.Protocol = corev1.ProtocolTCP
 		}
-		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), errs) {
+		if set.Keep(p.Name, p.Protocol, p.Port, path.Index(i), left) {
 			kept = append(kept, p)
 		}
 	}

@@ -1,5 +1,5 @@
 // Package sanitize has the functions that the Sanitized methods of our API types share. Each keeps the valid part of a list and
-// appends an error, saying what would be valid, for the rest.
+// counts the rest, with errors that say what would be valid.
 package sanitize
 
 import (
@@ -19,15 +19,15 @@ import (
 // endpoint would be most of what an update allocates.
 type At func(child string) *field.Path
 
-// Addresses returns the valid addresses in a new list, in canonical form and without duplicates, and only those of the given
+// Addresses returns the valid ones of the first addresses in a new list, in canonical form and without duplicates, and only those of the given
 // family if it isn't empty. An empty list is an error.
-func Addresses(addresses []string, family corev1.IPFamily, at At, errs *field.ErrorList) []string {
+func Addresses(addresses []string, family corev1.IPFamily, limit int, at At, left *api.LeftOut) []string {
 	if len(addresses) == 0 {
-		*errs = append(*errs, field.Required(at("addresses"), "an endpoint has at least one address"))
+		left.Add(func() *field.Error { return field.Required(at("addresses"), "an endpoint has at least one address") })
 		return nil
 	}
-	if len(addresses) > api.MaxAddresses {
-		addresses = Limit(addresses, api.MaxAddresses, at("addresses"), errs)
+	if len(addresses) > limit {
+		addresses = Limit(addresses, limit, at("addresses"), left)
 	}
 	kept := make([]string, 0, len(addresses))
 	for i, s := range addresses {
@@ -36,7 +36,7 @@ func Addresses(addresses []string, family corev1.IPFamily, at At, errs *field.Er
 			err = errors.New("must be an " + string(family) + " address, as the address type says")
 		}
 		if err != nil {
-			*errs = append(*errs, field.Invalid(at("addresses").Index(i), Printable(s), err.Error()))
+			left.Add(func() *field.Error { return field.Invalid(at("addresses").Index(i), Printable(s), err.Error()) })
 			continue
 		}
 		var buffer [len("ffff:ffff:ffff:ffff:ffff:ffff:255.255.255.255")]byte
@@ -58,42 +58,48 @@ func Family(addr netip.Addr) corev1.IPFamily {
 	return corev1.IPv6Protocol
 }
 
-// Location returns a zone or region unchanged, or "" (unknown) if it is invalid.
-func Location(s string, at At, child string, errs *field.ErrorList) string {
+// Location returns a zone or region unchanged, or "" (unknown) if it is invalid or has more than limit characters.
+func Location(s string, limit int, at At, child string, left *api.LeftOut) string {
 	if err := api.CheckLocation(s); err != nil {
-		*errs = append(*errs, field.Invalid(at(child), Printable(s), err.Error()))
+		left.Add(func() *field.Error { return field.Invalid(at(child), Printable(s), err.Error()) })
+		return ""
+	}
+	if utf8.RuneCountInString(s) > limit {
+		left.Add(func() *field.Error { return field.TooLong(at(child), "", limit) })
 		return ""
 	}
 	return s
 }
 
 // Hostname returns an endpoint's hostname unchanged, or nil if it is empty or not a DNS label.
-func Hostname(s *string, at At, errs *field.ErrorList) *string {
+func Hostname(s *string, at At, left *api.LeftOut) *string {
 	if s == nil || *s == "" {
 		return nil
 	}
 	if err := api.CheckLabel(*s); err != nil {
-		*errs = append(*errs, field.Invalid(at("hostname"), Printable(*s), err.Error()))
+		left.Add(func() *field.Error { return field.Invalid(at("hostname"), Printable(*s), err.Error()) })
 		return nil
 	}
 	return s
 }
 
 // AppProtocol returns a port's application protocol unchanged, or nil if the API server would reject it.
-func AppProtocol(s *string, path *field.Path, errs *field.ErrorList) *string {
+func AppProtocol(s *string, path *field.Path, left *api.LeftOut) *string {
 	if s == nil || len(validation.IsQualifiedName(*s)) == 0 {
 		return s
 	}
-	*errs = append(*errs, field.Invalid(path, Printable(*s), "must be a protocol's name, such as http or example.com/mine"))
+	left.Add(func() *field.Error {
+		return field.Invalid(path, Printable(*s), "must be a protocol's name, such as http or example.com/mine")
+	})
 	return nil
 }
 
 // Limit cuts a list that is too long at its end.
-func Limit[T any](list []T, limit int, path *field.Path, errs *field.ErrorList) []T {
+func Limit[T any](list []T, limit int, path *field.Path, left *api.LeftOut) []T {
 	if len(list) <= limit {
 		return list
 	}
-	*errs = append(*errs, field.TooMany(path, len(list), limit))
+	left.Add(func() *field.Error { return field.TooMany(path, len(list), limit) })
 	return list[:limit]
 }
 
@@ -115,9 +121,9 @@ type portNumber struct {
 
 // Keep checks a port, also against those kept before it, and reports whether it can be kept. Names must be unique, because SRV
 // queries have names.
-func (p *Ports) Keep(name string, protocol corev1.Protocol, port int32, path *field.Path, errs *field.ErrorList) bool {
+func (p *Ports) Keep(name string, protocol corev1.Protocol, port int32, path *field.Path, left *api.LeftOut) bool {
 	if err := p.check(name, protocol, port, path); err != nil {
-		*errs = append(*errs, err)
+		left.Add(func() *field.Error { return err })
 		return false
 	}
 	if p.names == nil {
