@@ -66,7 +66,7 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 				plan.Want(addr, answers)
 				continue
 			}
-			showExpress("dns://"+addr, false)
+			plan.Want(addr, nil)
 			log.Infof("express: off at dns://%s: %s", addr, reason)
 		}
 		return nil
@@ -74,18 +74,9 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	plan.Decorate(config, func(s *dnsserver.Server) dns.DecorateWriter {
 		w := plan.Writer(s, config, others)
 		m, _ := config.Handler("prometheus").(*metrics.Metrics)
-		showExpress(s.Addr, plan.Attach(s.Addr[len("dns://"):], max(config.NumSockets, 1), s, w, m))
+		plan.Serve(s, w, m)
 		return w
 	})
-}
-
-// showExpress sets a server's express_enabled gauge.
-func showExpress(server string, on bool) {
-	value := 0.0
-	if on {
-		value = 1
-	}
-	expressEnabled.WithLabelValues(server).Set(value)
 }
 
 // blockTokens returns the directives of the server block as written in the Corefile. The handlers don't expose all of their options.

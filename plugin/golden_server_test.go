@@ -76,7 +76,7 @@ func startGoldenServer(t *testing.T, dir string, c *goldenCase, source goldenSou
 			t.Errorf("stop CoreDNS: %v", err)
 		}
 	})
-	for _, listener := range instance.Servers() {
+	for _, listener := range listening(instance) {
 		if udp := listener.LocalAddr(); udp != nil {
 			s.udp, s.tcp = udp.String(), listener.Addr().String()
 		} else {

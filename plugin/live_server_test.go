@@ -39,9 +39,19 @@ func startLive(t *testing.T, corefile string) *liveServer {
 			t.Errorf("stop CoreDNS: %v", err)
 		}
 	})
-	listener := instance.Servers()[0]
+	listener := listening(instance)[0]
 	s.udp, s.tcp = listener.LocalAddr().String(), listener.Addr().String()
 	return s
+}
+
+// listening returns the servers that have sockets. That of the express path has none.
+func listening(instance *caddy.Instance) (servers []caddy.ServerListener) {
+	for _, s := range instance.Servers() {
+		if s.Addr() != nil {
+			servers = append(servers, s)
+		}
+	}
+	return servers
 }
 
 // reload does the same as the reload plugin and SIGUSR1.

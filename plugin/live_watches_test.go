@@ -151,7 +151,7 @@ func liveMultisocket(t *testing.T, control *kube.ControlPlane) {
 `, "kubeconfig "+proxy.kubeconfig))
 	// With port 0, each socket has its own port. In a real configuration they share one, and the kernel picks the socket
 	// for each packet.
-	servers := s.instance.Servers()
+	servers := listening(s.instance)
 	if len(servers) != 3 {
 		t.Fatalf("%d servers, want 3", len(servers))
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/topology"
 	"github.com/clusterset/clusterset/internal/version"
+	"github.com/clusterset/clusterset/plugin/express"
 )
 
 var (
@@ -52,11 +53,6 @@ var (
 		Buckets: prometheus.ExponentialBuckets(0.00001, 4, 10), // 10 µs to 2.6 s
 	})
 
-	expressEnabled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
-		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "express_enabled",
-		Help: "1 for a server that answers queries over UDP on the express path where possible, 0 for one that doesn't; the log then says why.",
-	}, []string{"server"})
-
 	staleGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: pluginName, Name: "source_stale",
 		Help: "1 while queries are answered from a state file because the source has not been read since the start.",
@@ -82,10 +78,10 @@ var (
 
 // Collectors are the plugin's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{
+	return append([]prometheus.Collector{
 		answersTotal, objectsGauge, syncedGauge, absentGauge, errorsTotal, invalidTotal, programmingSeconds, applySeconds,
-		expressEnabled, staleGauge, staleAnswers, stateReads, stateWrites, buildInfo,
-	}
+		staleGauge, staleAnswers, stateReads, stateWrites, buildInfo,
+	}, express.Collectors()...)
 }
 
 func init() { prometheus.MustRegister(Collectors()...) }

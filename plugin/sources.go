@@ -9,6 +9,7 @@ import (
 	"github.com/coredns/caddy"
 
 	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/plugin/express"
 )
 
 // sources are the sources of one Corefile. Server blocks that read the same objects share one source and its watches.
@@ -139,9 +140,10 @@ func (ss *sources) replacesOneThatAnswers() bool {
 	})
 }
 
-// closeAbandoned stops the sources of Corefiles that no instance runs. When a reload fails half-way, CoreDNS drops the
+// closeAbandoned stops the sources and closes the sockets of Corefiles that no instance runs. When a reload fails half-way, CoreDNS drops the
 // new instance without calling its OnShutdown functions.
 func closeAbandoned() error {
+	express.CloseAbandoned()
 	running := map[*sources]bool{}
 	for _, instance := range caddy.Instances() {
 		instance.StorageMu.RLock()

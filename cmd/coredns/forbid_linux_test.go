@@ -8,7 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// refusals are filters for what a seccomp profile may refuse the express path: two system calls and an option of another.
+// refusals are filters for what a seccomp profile may refuse the express path, or what a kernel such as gVisor's doesn't have: two system
+// calls and an option of another.
 var refusals = map[string][]unix.SockFilter{
 	"recvmmsg": refuse(unix.SYS_RECVMMSG),
 	"sendmmsg": refuse(unix.SYS_SENDMMSG),

@@ -8,13 +8,13 @@ import (
 	"os"
 	"runtime"
 	"strconv"
-	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
 
 	"github.com/coredns/coredns/plugin/metrics/vars"
 	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sys/unix"
 )
 
@@ -25,17 +25,21 @@ const (
 	oobSize = 40
 )
 
-// conn is a net.PacketConn whose ReadFrom answers the packets it can, and returns the others to a dns.Server.
+// lastBatches bounds how many batches a reader reads when its socket is stopped. They are more than a socket holds.
+const lastBatches = 16
+
+// conn is one of the readers of a socket. It is a net.PacketConn whose ReadFrom answers the packets it can, and returns the others to a
+// dns.Server. Only one reader at a time waits for packets or reads them.
 type conn struct {
 	*net.UDPConn
-	listener *listener
-	raw      syscall.RawConn
-	pktinfo  bool // if the socket is bound to all addresses, a reply must have the query's destination as source
-	stopped  atomic.Bool
+	socket  *socket
+	pktinfo bool // if the socket is bound to all addresses, a reply must have the query's destination as source
+	alone   bool // the socket has no other reader
+	last    int  // how many batches are left to read after the socket was stopped
 
 	responder Responder
-	target    *target // that the counters are for
 	counters  *counters
+	answers   prometheus.Counter
 
 	in, out      [batch]mmsghdr
 	inIov        [batch]unix.Iovec
@@ -45,9 +49,14 @@ type conn struct {
 	packets      [batch][dns.MinMsgSize]byte // the most that a dns.Server reads
 	replies      [batch][MaxReply]byte
 	zones        [batch]int
+	began        time.Time  // when the batch was received
+	received     int        // packets of the batch that aren't answered yet
 	waiting      [batch]int // packets for the chain, by index
 	first, count int        // of those
-	read         func(fd uintptr) bool
+
+	// The methods of these names, so that calls of them don't allocate.
+	readFunc                  func(fd uintptr) bool
+	answerFunc, readAfterFunc func(fd uintptr)
 }
 
 // mmsghdr is struct mmsghdr of recvmmsg(2).
@@ -57,15 +66,13 @@ type mmsghdr struct {
 	_      uint32
 }
 
-// newConn prepares a socket. It fails if the system can't read many packets at once.
-func newConn(l *listener, udp *net.UDPConn) (*conn, error) {
-	raw, err := udp.SyscallConn()
-	if err != nil {
-		return nil, err
-	}
-	c := &conn{UDPConn: udp, listener: l, raw: raw}
-	c.read = c.answerAll
-	if local, ok := udp.LocalAddr().(*net.UDPAddr); ok {
+// newConn prepares a reader. It fails if the system can't read many packets at once.
+func newConn(s *socket) (*conn, error) {
+	c := &conn{UDPConn: s.udp, socket: s, last: lastBatches}
+	c.readFunc, c.answerFunc, c.readAfterFunc = c.read, c.answerBatch, c.readAfter
+	c.counters = newCounters(s.target.server.Addr, s.target.metrics, s.target.answers)
+	c.answers = answersTotal.WithLabelValues(s.target.server.Addr)
+	if local, ok := s.udp.LocalAddr().(*net.UDPAddr); ok {
 		c.pktinfo = local.IP.IsUnspecified()
 	}
 	for i := range c.in {
@@ -75,7 +82,7 @@ func newConn(l *listener, udp *net.UDPConn) (*conn, error) {
 		c.out[i].hdr = unix.Msghdr{Iov: &c.outIov[i], Iovlen: 1}
 	}
 	var setErr error
-	err = raw.Control(func(fd uintptr) { setErr = c.prepare(int(fd)) }) //nolint:gosec // a descriptor
+	err := s.raw.Control(func(fd uintptr) { setErr = c.prepare(int(fd)) }) //nolint:gosec // a descriptor
 	if err == nil {
 		err = setErr
 	}
@@ -116,86 +123,105 @@ func mmsg(trap, fd uintptr, messages []mmsghdr, n int) (int, syscall.Errno) {
 // SetReadDeadline implements net.PacketConn. A dns.Server sets one for each packet, but nothing depends on it.
 func (*conn) SetReadDeadline(time.Time) error { return nil }
 
-// stop makes ReadFrom answer the packets that have arrived and then fail.
-func (c *conn) stop() {
-	c.stopped.Store(true)
-	_ = c.UDPConn.SetReadDeadline(time.Unix(1, 0))
-}
+// Close implements net.PacketConn. The socket is closed when its last reader has ended.
+func (*conn) Close() error { return nil }
 
-// ReadFrom implements net.PacketConn. It answers packets until one is for the plugin chain, and returns that.
+// ReadFrom implements net.PacketConn. It answers packets until one is for the plugin chain, and returns that. After the socket was stopped
+// it answers the packets that have arrived and then fails.
 func (c *conn) ReadFrom(b []byte) (int, net.Addr, error) {
 	for {
-		if c.first == c.count && c.count > 0 {
-			// The packets for the chain have their goroutines by now. Let them run before reading more: under a flood this goroutine would
-			// otherwise keep its processor for as long as the scheduler allows.
-			c.first, c.count = 0, 0
-			runtime.Gosched()
-		}
 		if c.first < c.count {
 			i := c.waiting[c.first]
 			c.first++
 			return copy(b, c.packets[i][:c.in[i].length]), c.remote(i), nil
 		}
-		err := c.raw.Read(c.read)
-		if err == nil {
-			continue
+		if c.count > 0 {
+			// The packets for the chain have their goroutines by now. Let them run before reading more: under a flood this goroutine would
+			// otherwise keep its processor for as long as the scheduler allows.
+			c.first, c.count = 0, 0
+			runtime.Gosched()
 		}
-		if c.stopped.Load() {
-			// The deadline takes precedence over packets that have arrived.
-			if controlErr := c.raw.Control(func(fd uintptr) { c.read(fd) }); controlErr == nil && c.first < c.count {
-				continue
+		err := c.socket.raw.Read(c.readFunc)
+		if err != nil && c.socket.stopped.Load() {
+			if c.last == 0 {
+				return 0, nil, net.ErrClosed
 			}
-			return 0, nil, net.ErrClosed
+			c.last--
+			err = c.socket.raw.Control(c.readAfterFunc)
 		}
-		return 0, nil, err
+		if err == nil && c.received > 0 {
+			err = c.socket.raw.Control(c.answerFunc)
+		}
+		if err != nil {
+			return 0, nil, err
+		}
 	}
 }
 
-// answerAll reads and answers packets. It returns false when nothing is left to read, and true when packets wait for the chain.
-func (c *conn) answerAll(fd uintptr) bool {
+// read reads and answers packets. It returns false when nothing is left to read, and true when packets wait for the chain, or when there
+// may be so many packets that another reader should read while this one answers.
+func (c *conn) read(fd uintptr) bool {
 	for failures := 0; failures < 1000; {
-		for i := range c.in {
-			h := &c.in[i].hdr
-			h.Namelen = unix.SizeofSockaddrInet6
-			if c.pktinfo {
-				h.SetControllen(oobSize)
-			}
-		}
-		n, errno := mmsg(unix.SYS_RECVMMSG, fd, c.in[:], batch)
-		switch {
+		switch errno := c.receive(fd); {
 		case errno == unix.EINTR:
-			continue
 		case errno == unix.EAGAIN:
 			return false
 		case errno != 0:
 			failures++ // such as a pending error of an earlier reply, which reading clears
-			continue
-		}
-		began := time.Now()
-		c.first, c.count = 0, 0
-		t := c.listener.target.Load()
-		if t != c.target {
-			c.target, c.counters = t, newCounters(t.server.Addr, t.metrics, t.answers)
-		}
-		answered := 0
-		for i := range n {
-			size, zone := c.answer(t.answers, i, answered)
-			if size == 0 {
-				c.waiting[c.count] = i
-				c.count++
-				continue
-			}
-			c.zones[answered] = zone
-			c.address(i, answered, size)
-			answered++
-		}
-		c.send(fd, answered)
-		c.counters.took(c.zones[:answered], time.Since(began))
-		if c.count > 0 {
+		case c.received == batch && !c.alone:
 			return true
+		default:
+			c.answerBatch(fd)
+			if c.count > 0 {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// readAfter reads a batch after the socket was stopped, when no reader waits.
+func (c *conn) readAfter(fd uintptr) {
+	if c.receive(fd) == unix.EAGAIN {
+		c.last = 0
+	}
+}
+
+// receive reads a batch.
+func (c *conn) receive(fd uintptr) (errno syscall.Errno) {
+	for i := range c.in {
+		h := &c.in[i].hdr
+		h.Namelen = unix.SizeofSockaddrInet6
+		if c.pktinfo {
+			h.SetControllen(oobSize)
+		}
+	}
+	c.received, errno = mmsg(unix.SYS_RECVMMSG, fd, c.in[:], batch)
+	if errno != 0 {
+		c.received = 0
+	}
+	c.began = time.Now()
+	return errno
+}
+
+// answerBatch answers the packets of a batch.
+func (c *conn) answerBatch(fd uintptr) {
+	answered := 0
+	for i := range c.received {
+		size, zone := c.answer(c.socket.target.answers, i, answered)
+		if size == 0 {
+			c.waiting[c.count] = i
+			c.count++
+			continue
+		}
+		c.zones[answered] = zone
+		c.address(i, answered, size)
+		answered++
+	}
+	c.received = 0
+	c.send(fd, answered)
+	c.answers.Add(float64(answered))
+	c.counters.took(c.zones[:answered], time.Since(c.began))
 }
 
 // answer writes the reply to packet i as reply j. A packet that makes it panic goes to the chain.
@@ -278,9 +304,6 @@ type addr struct {
 	*net.UDPAddr
 	oob []byte
 }
-
-// Unwrap returns the UDP address, for CoreDNS.
-func (a *addr) Unwrap() net.Addr { return a.UDPAddr }
 
 // remote returns the source address of packet i.
 func (c *conn) remote(i int) net.Addr {

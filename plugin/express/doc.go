@@ -4,6 +4,5 @@
 // It has one rule: an express reply is one that the chain, with a cold cache, could have written at that moment. If that isn't certain,
 // Block.Refuse refuses the Corefile, and Answers.Reply leaves the packet to the chain.
 //
-// The package opens its own sockets in the same SO_REUSEPORT group as CoreDNS's, and a BPF program steers all packets to them. This
-// needs Linux; other systems have no express path.
+// The package reads the sockets that CoreDNS has bound, in place of CoreDNS. This needs Linux; other systems have no express path.
 package express
