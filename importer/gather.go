@@ -141,15 +141,18 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, all []discoveryv1.EndpointSlice) (*desired.Own, error) {
 	own := &desired.Own{Nodes: map[string]string{}}
 	svc := &corev1.Service{}
+	memory := r.memories.get(key)
 	if found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy); err != nil || !found || !svc.DeletionTimestamp.IsZero() {
+		memory.globalNow = memory.globalNow || memory.own != nil
+		memory.own, memory.ownOf = nil, nil
 		return own, err
 	}
 	all = record.Exportable(all)
 	slices.SortFunc(all, func(a, b discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
-	memory := r.memories.get(key)
 	if again := memory.ownAgain(svc, all); again != nil {
 		return again, nil
 	}
+	memory.globalNow = true
 	own.ClusterIPs, own.Ports = desired.ClusterIPs(svc), svc.Spec.Ports
 	memory.own, memory.ownOf = own, nil
 	for _, slice := range all {

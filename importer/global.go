@@ -17,32 +17,75 @@ import (
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
-// smallGlobal is how many endpoints a GlobalService may have for each change to be written at once.
-const smallGlobal = 256
+// smallGlobal is how many bytes a GlobalService's endpoints may take for each change to be written at once: 256 usual ones.
+const smallGlobal = 32 << 10
 
-// globalEvery is the least time between two writes of a GlobalService for changed endpoints: a millisecond per endpoint. Each
-// write contains all endpoints, and a rollout changes them one after another.
-func globalEvery(endpoints int) time.Duration {
-	if endpoints <= smallGlobal {
+// globalEvery is the least time between two writes of a GlobalService for changed endpoints: a millisecond per 128 bytes, which is about
+// an endpoint. Each write contains all endpoints, and a rollout changes them one after another.
+func globalEvery(bytes int) time.Duration {
+	if bytes <= smallGlobal {
 		return 0
 	}
-	return time.Duration(endpoints) * time.Millisecond
+	return time.Duration(bytes/128) * time.Millisecond
 }
 
-// applyGlobal writes the GlobalService if it differs, or returns when to write it. It may have thousands of endpoints, so it is
-// copied and compared in full only if it differs.
+// applyGlobal writes the GlobalService if it differs, or returns when to write it. The clusters whose records changed pay for it: if it
+// could have waited, from a budget of its own, so that others who share the service's name can't make them pay with the rest.
 func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
 	if out.Global == nil {
 		return 0, nil
 	}
+	memory := r.memories.get(client.ObjectKeyFromObject(out.Global))
+	spent := &meterOf(ctx).globals
+	before := spent.Load()
+	again, err := r.writeGlobal(ctx, out, cur, memory)
+	budget := r.globalBudget
+	if memory.globalNow {
+		budget = r.budget
+	}
+	bytes := float64(spent.Load() - before)
+	for _, cluster := range memory.globalFor {
+		budget.settle(cluster, bytes/float64(len(memory.globalFor)))
+	}
+	if again == 0 && err == nil {
+		memory.globalFor, memory.globalNow = nil, false
+		r.globalBudget.done(client.ObjectKeyFromObject(out.Global), nil)
+	}
+	return again, err
+}
+
+// globalWait returns how long a GlobalService for which only endpoints changed has to wait: all that changed it is in the next write.
+func (r *reconciler) globalWait(ctx context.Context, want *fabedgev1alpha1.GlobalService, memory *memory) time.Duration {
+	if wait := globalEvery(desired.SizeOfEndpoints(want)) - r.hold.Clock.Since(memory.globalWrote); wait > 0 {
+		return wait
+	}
+	if memory.globalNow {
+		return 0
+	}
+	service := client.ObjectKeyFromObject(want)
+	wait := time.Duration(0)
+	for _, cluster := range memory.globalFor {
+		after := r.globalBudget.admit(ctx, cluster, service, 0)
+		if after == 0 { // one that may is enough
+			return 0
+		}
+		wait = sooner(wait, after)
+	}
+	return wait
+}
+
+// writeGlobal writes the GlobalService if it differs, or returns when to write it. It may have thousands of endpoints, so it is
+// copied and compared in full only if it differs.
+func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur desired.Current, memory *memory) (again time.Duration, _ error) {
 	want, g := out.Global, cur.Global
 	key := client.ObjectKeyFromObject(want)
-	memory := r.memories.get(key)
 	if memory.HasFoundGlobal(want, g) {
 		return 0, nil
 	}
 	if g == nil || !isGlobal(g, want) {
-		if wait := globalEvery(len(want.Spec.Endpoints)) - r.hold.Clock.Since(memory.globalWrote); wait > 0 && g != nil && isButForEndpoints(g, want) {
+		if g == nil || !isButForEndpoints(g, want) {
+			memory.globalNow = true
+		} else if wait := r.globalWait(ctx, want, memory); wait > 0 {
 			return wait, nil
 		}
 		var err error

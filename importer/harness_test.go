@@ -134,6 +134,7 @@ type traffic struct {
 	mu      sync.Mutex
 	asked   []string // requests other than watches
 	bytes   int64    // received in responses about records
+	sent    int64    // in writes
 	writes  []string // except conflicts (409), which any client may get
 	watches map[string]bool
 }
@@ -160,6 +161,7 @@ func (c *traffic) RoundTrip(r *http.Request) (*http.Response, error) {
 	if wrote && (err != nil || response.StatusCode != http.StatusConflict) {
 		c.mu.Lock()
 		c.writes = append(c.writes, r.Method+" "+r.URL.Path)
+		c.sent += max(0, r.ContentLength)
 		c.mu.Unlock()
 	}
 	return response, err
@@ -183,6 +185,12 @@ func (c *traffic) received() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
+}
+
+func (c *traffic) bytesSent() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.sent
 }
 
 func (c *traffic) written() []string {

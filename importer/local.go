@@ -57,7 +57,7 @@ func (l *local) getImport(ctx context.Context, namespace, name string) (*mcsv1be
 func ensure[T client.Object](ctx context.Context, l *local, current *T, fresh T, change func(T)) (T, error) {
 	if current == nil {
 		change(fresh)
-		err := l.write("create", fresh, func(o client.Object) error {
+		err := l.write(ctx, "create", fresh, func(o client.Object) error {
 			return l.client.Create(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 		})
 		if !apierrors.IsAlreadyExists(err) {
@@ -92,7 +92,7 @@ func overwrite[T client.Object](ctx context.Context, l *local, current T, change
 }
 
 func (l *local) update(ctx context.Context, o client.Object) error {
-	return l.write("update", o, func(o client.Object) error {
+	return l.write(ctx, "update", o, func(o client.Object) error {
 		return l.client.Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 	})
 }
@@ -121,7 +121,7 @@ func ensureStatus[T client.Object](ctx context.Context, l *local, current T, cha
 	if equality.Semantic.DeepEqual(current, updated) {
 		return nil
 	}
-	err := l.write("update status of", updated, func(o client.Object) error {
+	err := l.write(ctx, "update status of", updated, func(o client.Object) error {
 		return l.client.Status().Update(ctx, o, client.FieldOwner(api.FieldManagerImporter))
 	})
 	if apierrors.IsNotFound(err) {
@@ -136,7 +136,7 @@ func (l *local) remove(ctx context.Context, o client.Object) error {
 		return nil
 	}
 	uid := o.GetUID()
-	err := l.write("delete", o, func(o client.Object) error {
+	err := l.write(ctx, "delete", o, func(o client.Object) error {
 		return l.client.Delete(ctx, o, client.Preconditions{UID: &uid},
 			client.PropagationPolicy(metav1.DeletePropagationBackground))
 	})
@@ -147,7 +147,7 @@ func (l *local) remove(ctx context.Context, o client.Object) error {
 }
 
 // write makes and counts one write, converting a ServiceImport to the served version and back.
-func (l *local) write(verb string, o client.Object, do func(client.Object) error) error {
+func (l *local) write(ctx context.Context, verb string, o client.Object, do func(client.Object) error) error {
 	wire := o
 	imp, isImport := o.(*mcsv1beta1.ServiceImport)
 	if isImport {
@@ -168,6 +168,7 @@ func (l *local) write(verb string, o client.Object, do func(client.Object) error
 		}
 		*imp = *written
 	}
+	meterOf(ctx).wrote(verb, o)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -43,7 +44,14 @@ type memory struct {
 	own   *desired.Own
 	ownOf []desired.Version // the slices that own was made of
 
+	// services and endpoints are the records that were last admitted, sorted. They are those of the hub's cache, unless a change waits.
+	services  []*clustersetv1alpha1.ExportedService
+	endpoints []*clustersetv1alpha1.ExportedEndpoints
+	owing     []string // clusters that pay for a reconcile that has to be repeated
+
 	globalWrote time.Time // when the GlobalService was last written; zero: not since we remember
+	globalFor   []string  // clusters whose changes of records it doesn't have yet
+	globalNow   bool      // whether something else changed too, which doesn't wait for their write budgets
 }
 
 // ownAgain returns what this cluster's objects gave the last time if they are the same, or else nil.

@@ -13,7 +13,8 @@ var (
 	servicesGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Name: "clusterset_importer_services",
 		Help: "Services exported to the hub that reach this cluster (those of namespaces that it imports, where these are a hundred at most), by what became of them here: imported, foreign (an object of someone else's is in the way), " +
-			"no_namespace, excluded (by the namespace options), capped (its cluster exports more than --max-services), held (in whole or in part, because the hub doesn't have what isn't known to be un-exported), failed.",
+			"no_namespace, excluded (by the namespace options), capped (its cluster exports more than --max-services), held (in whole or in part, because the hub doesn't have what isn't known to be un-exported), " +
+			"late (a change waits for its cluster's write budget), failed.",
 	}, []string{"state"})
 
 	foreignGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
@@ -37,6 +38,11 @@ var (
 		Help: "Clusters that the hub has lost and that have not joined again. Their exports are kept for a while.",
 	})
 
+	lateGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_importer_late_services",
+		Help: "Services with a change that waits because their member's changes have used up its write budget here, by member and by what waits: all of the change, or only the GlobalService.",
+	}, []string{"member", "object"})
+
 	writesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_importer_writes_total",
 		Help: "Writes to the local API server that succeeded, by kind and verb.",
@@ -49,7 +55,7 @@ var (
 )
 
 func init() { // a series that appears only with its first event looks like one whose process is missing
-	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateFailed} {
+	for _, s := range []state{stateImported, stateForeign, stateNoNamespace, stateExcluded, stateCapped, stateHeld, stateLate, stateFailed} {
 		servicesGauge.WithLabelValues(string(s))
 	}
 	for _, kind := range []string{"ServiceImport", "EndpointSlice", "GlobalService", "Service", "MemberCluster"} {
@@ -66,7 +72,7 @@ func init() { // a series that appears only with its first event looks like one 
 
 // Collectors returns the importer's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, awaitedGauge, writesCounter, hubSyncedGauge}
+	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, awaitedGauge, lateGauge, writesCounter, hubSyncedGauge}
 }
 
 // registerMetrics registers the metrics only in a process that imports. The hub process is the same program, and the gauge of a

@@ -41,6 +41,10 @@ type Options struct {
 	// Default: DefaultMaxServices.
 	MaxServices int
 
+	// WriteRate and WriteBurst bound what the changes of one source cluster make this importer write: bytes a second, and bytes at
+	// once. GlobalServices have as much again. What is beyond waits, and is merged. Default: DefaultWriteRate, DefaultWriteBurst.
+	WriteRate, WriteBurst int
+
 	// Concurrency is how many services are reconciled in parallel. Default: DefaultConcurrency.
 	Concurrency int
 
@@ -101,6 +105,12 @@ func (o Options) withDefaults() (Options, error) {
 	errs = append(errs, namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces))
 	if o.MaxServices <= 0 {
 		o.MaxServices = DefaultMaxServices
+	}
+	if o.WriteRate <= 0 {
+		o.WriteRate = DefaultWriteRate
+	}
+	if o.WriteBurst <= 0 {
+		o.WriteBurst = DefaultWriteBurst
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency

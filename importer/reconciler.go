@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,8 @@ type reconciler struct {
 	caps      *caps
 	memories  *memories
 	globals   *globalKind // nil: installed
+	// budget is for all writes but those of GlobalServices that only have other endpoints: these may be large, and have globalBudget.
+	budget, globalBudget *budget
 }
 
 // skipGlobal reports whether no GlobalServices are written.
@@ -44,7 +47,8 @@ func (r *reconciler) skipGlobal() bool {
 }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
-func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (result reconcile.Result, err error) {
+	ctx, spent := metered(ctx)
 	in := r.input(req.NamespacedName)
 	r.gatherHub(ctx, in.Key, &in)
 	cur, own, err := r.gatherLocal(ctx, in.Key)
@@ -54,7 +58,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 	if len(in.Services) > 0 && !r.options.imports(in.Key.Namespace) {
 		// The operator's own setting needs no answer from the hub.
-		r.memories.forget(in.Key)
+		r.forget(in.Key)
 		r.report.outcome(in.Key, stateExcluded)
 		return reconcile.Result{}, r.removeAll(ctx, cur)
 	}
@@ -63,6 +67,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	if in.Own, err = r.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
+	}
+	admitted := r.admit(ctx, &in, cur)
+	finished := false
+	defer func() {
+		r.settle(admitted, spent.others.Load(), finished)
+		result.RequeueAfter = sooner(result.RequeueAfter, admitted.wait)
+	}()
+	gathered := in
+	if len(admitted.kept) > 0 {
+		hold.Retain(&in, cur, admitted.kept)
 	}
 	out, returns, err := r.compute(ctx, &in, cur)
 	if err != nil {
@@ -73,10 +87,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", held.Why.Error())
 		r.report.outcome(in.Key, stateHeld)
 		if len(in.Services) == 0 || errors.Is(held.Why, hold.ErrLost) {
-			r.memories.forget(in.Key)
+			r.forget(in.Key)
 			return reconcile.Result{RequeueAfter: held.Retry}, nil // nothing changes until then
 		}
-		hold.Retain(&in, cur, held.Retained)
+		in = gathered
+		hold.Retain(&in, cur, slices.Concat(held.Retained, admitted.kept))
 		if out, returns, err = r.compute(ctx, &in, cur); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -85,12 +100,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 	}
 	if out.ServiceImport == nil {
-		r.memories.forget(in.Key)
+		r.forget(in.Key)
 		r.report.drops(ctx, in.Key, nil, out.Drops)
 		if err := r.removeAll(ctx, cur); err != nil {
 			return reconcile.Result{}, err
 		}
+		finished = true
 		switch {
+		case admitted.wait > 0:
+			r.report.outcome(in.Key, stateLate)
 		case len(in.Services) == 0:
 			r.report.outcome(in.Key, "")
 		case len(in.Capped) > 0:
@@ -104,12 +122,16 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.report.outcome(in.Key, stateFailed)
 		return reconcile.Result{}, err
 	} else if !ok {
-		r.memories.forget(in.Key)
+		r.forget(in.Key)
 		r.report.outcome(in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
 	}
 	again, err := r.apply(ctx, in, out, cur)
-	result, err := r.finish(ctx, in.Key, err)
+	finished = err == nil
+	result, err = r.finish(ctx, in.Key, err)
+	if err == nil && admitted.wait > 0 {
+		r.report.outcome(in.Key, stateLate)
+	}
 	if err == nil && held.Why != nil {
 		r.report.outcome(in.Key, stateHeld)
 		result.RequeueAfter = sooner(result.RequeueAfter, held.Retry)
@@ -118,6 +140,12 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		result.RequeueAfter = sooner(sooner(result.RequeueAfter, returns), again)
 	}
 	return result, err
+}
+
+// forget forgets the last computation of a service, of which nothing is to be written at this moment.
+func (r *reconciler) forget(service types.NamespacedName) {
+	r.memories.forget(service)
+	r.globalBudget.done(service, nil)
 }
 
 // input returns the part of the input that is the same for all services.

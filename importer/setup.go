@@ -139,6 +139,8 @@ func (i *importer) Start(ctx context.Context) error {
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		nodes: nodes, returning: back, caps: limits, memories: newMemories(), globals: globals,
+		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
+		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}
 	if err := i.awaitHub(ctx, reconciler, places); err != nil || ctx.Err() != nil {
 		return err

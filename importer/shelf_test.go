@@ -40,6 +40,7 @@ type shelf struct {
 	version int
 	kinds   map[reflect.Type]cache.Indexer
 	writes  []string
+	bytes   int64 // that were written
 }
 
 func newShelf() *shelf { return &shelf{version: 1000, kinds: map[reflect.Type]cache.Indexer{}} }
@@ -138,6 +139,7 @@ func (s *shelf) note(verb string, o client.Object) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.writes = append(s.writes, verb+" "+kindOf(o)+" "+o.GetName())
+	s.bytes += int64(sizeOf(o))
 }
 
 func (s *shelf) Update(_ context.Context, o client.Object, _ ...client.UpdateOption) error {
@@ -201,6 +203,7 @@ func newRig(options Options) *rig {
 		hold:   &hold.Hold{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock},
 		report: report, families: newFamilyMemory(g.clock), nodes: newNodes(func() {}), returning: newReturning(g.clock),
 		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(),
+		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),
 	}
 	g.here.put(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}})
 	g.hub.put(memberAt("here", "zone-0"))

@@ -150,6 +150,9 @@ func sizeOfAll(all []fabedgev1alpha1.Endpoint) (size int) {
 	return size
 }
 
+// SizeOfEndpoints returns about how many bytes a GlobalService's endpoints take as JSON, at least.
+func SizeOfEndpoints(g *fabedgev1alpha1.GlobalService) int { return sizeOfAll(g.Spec.Endpoints) }
+
 func unready(e *fabedgev1alpha1.Endpoint) int {
 	if e.IsReady() {
 		return 0

@@ -1,0 +1,390 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	logf "sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/hold"
+)
+
+const (
+	// DefaultWriteRate is the default of Options.WriteRate. etcd keeps each version of an object until it is compacted, after ten
+	// minutes at most: one cluster's changes leave 430 MiB in it, of the 2 GiB that are its default quota.
+	DefaultWriteRate = 256 << 10
+	// DefaultWriteBurst is the default of Options.WriteBurst: twenty changes of each of a thousand services of ten endpoints at once.
+	DefaultWriteBurst = 64 << 20
+
+	// turn is about how many bytes the change of a service takes. Services that wait get their turns that far apart.
+	turn = 8 << 10
+	// soonestTurn is the least wait: a reconcile costs processor time even if it is held back.
+	soonestTurn = 100 * time.Millisecond
+	// removal is about how many bytes a deletion takes.
+	removal = 256
+)
+
+// stateLate: changes of a cluster that has used up its write budget wait.
+const stateLate state = "late"
+
+// reasonLate: a cluster's changes have used up its write budget.
+const reasonLate = "WriteBudgetUsedUp"
+
+// budget limits how many bytes the changes of each source cluster make this importer write, so that a cluster that keeps changing its
+// records can't fill this cluster's etcd. Beyond it, a cluster's changes wait; meanwhile further ones replace them. The bytes count for
+// the cluster whose record changed, not for the one whose endpoints are in the written object. Rule C39 of docs/spec/control-plane.md.
+//
+// It is a token bucket that is paid afterwards: what a change costs is known when it is written. A change is admitted while the account
+// isn't overdrawn.
+type budget struct {
+	clock       clock.PassiveClock
+	rate, burst float64 // bytes per second, bytes
+	object      string  // what waits, for metrics
+	usedUp      func(ctx context.Context, cluster string)
+
+	mu      sync.Mutex
+	of      map[string]*account
+	waiting int // services that wait, of all clusters
+}
+
+type account struct {
+	level float64 // how many bytes may be written, negative if it is overdrawn
+	at    time.Time
+	late  map[types.NamespacedName]time.Time // when services that wait may try again
+	said  bool                               // that it is used up, until half of it is back
+}
+
+func newBudget(c clock.PassiveClock, o Options, object string, usedUp func(context.Context, string)) *budget {
+	return &budget{clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), object: object, usedUp: usedUp, of: map[string]*account{}}
+}
+
+// account returns a cluster's account at this moment. The caller holds the lock.
+func (b *budget) account(cluster string) *account {
+	now := b.clock.Now()
+	a := b.of[cluster]
+	if a == nil {
+		a = &account{level: b.burst, at: now, late: map[types.NamespacedName]time.Time{}}
+		b.of[cluster] = a
+	}
+	a.level = min(b.burst, a.level+b.rate*now.Sub(a.at).Seconds())
+	a.at = now
+	a.said = a.said && (len(a.late) > 0 || a.level < b.burst/2)
+	return a
+}
+
+// admit returns 0 if a cluster's change of a service may be written, and else after how long to try again. It takes an estimate of the
+// bytes, which settle corrects: other workers must not spend the same bytes. Services that wait go before others.
+func (b *budget) admit(ctx context.Context, cluster string, service types.NamespacedName, estimate int) time.Duration {
+	b.mu.Lock()
+	a := b.account(cluster)
+	due, waits := a.late[service]
+	if waits && due.After(a.at) {
+		b.mu.Unlock()
+		return due.Sub(a.at)
+	}
+	if a.level > 0 && (waits || len(a.late) == 0) {
+		a.level -= float64(estimate)
+		b.setLate(cluster, a, service, time.Time{})
+		b.mu.Unlock()
+		return 0
+	}
+	wait := max(soonestTurn, time.Duration((max(0, -a.level)+float64(len(a.late)*turn))/b.rate*float64(time.Second)))
+	b.setLate(cluster, a, service, a.at.Add(wait))
+	first := !a.said
+	a.said = true
+	b.mu.Unlock()
+	if first {
+		b.usedUp(ctx, cluster)
+	}
+	return wait
+}
+
+// settle takes bytes from a cluster's account. A negative number gives back what admit took.
+func (b *budget) settle(cluster string, bytes float64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	a := b.account(cluster)
+	a.level = min(b.burst, a.level-bytes)
+}
+
+// done forgets that changes of a service wait, except those of some clusters.
+func (b *budget) done(service types.NamespacedName, except map[string]bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.waiting == 0 {
+		return
+	}
+	for cluster, a := range b.of {
+		if !except[cluster] {
+			b.setLate(cluster, a, service, time.Time{})
+		}
+	}
+}
+
+// setLate records when a service may try again; zero: it doesn't wait. The caller holds the lock.
+func (b *budget) setLate(cluster string, a *account, service types.NamespacedName, due time.Time) {
+	before := len(a.late)
+	if due.IsZero() {
+		delete(a.late, service)
+	} else {
+		a.late[service] = due
+	}
+	if after := len(a.late); after != before {
+		b.waiting += after - before
+		lateGauge.WithLabelValues(cluster, b.object).Add(float64(after - before))
+	}
+}
+
+// admission is what admit decided about a service's records.
+type admission struct {
+	memory    *memory
+	estimates map[string]int // of the clusters whose changes are applied, in bytes
+	gone      []string       // clusters of records that are gone
+	late      map[string]bool
+	wait      time.Duration // until changes of the late clusters may be applied; 0: none is late
+	kept      []hold.Part   // imported parts of these whose earlier records aren't known
+}
+
+// admit leaves the changes of clusters that have used up their write budgets out of the input, which gets the records that were last
+// admitted instead. If these aren't known, because this process has just started, the caller must retain what is imported. Only records
+// that changed or are new wait: neither those that are gone, nor this cluster's own, nor anything else in the input.
+func (r *reconciler) admit(ctx context.Context, in *desired.Input, cur desired.Current) admission {
+	sortByName(in.Services)
+	sortByName(in.Endpoints)
+	m := r.memories.get(in.Key)
+	a := admission{memory: m, estimates: map[string]int{}}
+	differences(m.services, in.Services, in, &a)
+	differences(m.endpoints, in.Endpoints, in, &a)
+	for _, cluster := range slices.Sorted(maps.Keys(a.estimates)) {
+		if wait := r.budget.admit(ctx, cluster, in.Key, a.estimates[cluster]); wait > 0 {
+			if a.late == nil {
+				a.late = map[string]bool{}
+			}
+			a.late[cluster], a.wait = true, sooner(a.wait, wait)
+			delete(a.estimates, cluster)
+		}
+	}
+	r.budget.done(in.Key, a.late)
+	if len(a.late) > 0 {
+		a.holdBack(in, cur)
+	}
+	m.services, m.endpoints = in.Services, in.Endpoints
+	m.globalNow = m.globalNow || len(a.gone) > 0
+	m.globalFor = union(m.globalFor, a.changed())
+	return a
+}
+
+// changed returns the clusters whose records changed, without those that are late.
+func (a *admission) changed() []string { return union(slices.Collect(maps.Keys(a.estimates)), a.gone) }
+
+// holdBack replaces the records of late clusters.
+func (a *admission) holdBack(in *desired.Input, cur desired.Current) {
+	whole := map[string]bool{} // clusters of which nothing is known but what is imported
+	in.Services = earlier(a.memory.services, in.Services, a.late, func(s *clustersetv1alpha1.ExportedService) {
+		if part, ok := hold.PartOf(s); ok && importedFrom(cur, part.Cluster) {
+			whole[part.Cluster] = true
+			a.kept = append(a.kept, part)
+		}
+	})
+	in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool {
+		cluster, _ := e.SourceCluster()
+		return whole[cluster]
+	})
+	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *clustersetv1alpha1.ExportedEndpoints) {
+		part, ok := hold.PartOf(e)
+		if ok && slices.ContainsFunc(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return desired.WholeSlice(s.Name) == part.Slice }) {
+			a.kept = append(a.kept, part)
+		}
+	})
+}
+
+// settle makes the clusters whose records changed pay for what was written, except for GlobalServices. If that wasn't everything, they
+// pay for the next reconcile too.
+func (r *reconciler) settle(a admission, written int64, finished bool) {
+	m := a.memory
+	payers := union(m.owing, a.changed())
+	for _, cluster := range payers {
+		r.budget.settle(cluster, float64(written)/float64(len(payers))-float64(a.estimates[cluster]))
+	}
+	m.owing = nil
+	if !finished {
+		m.owing = payers
+	}
+}
+
+// differences adds the differences between two sorted lists of records.
+func differences[T hubRecord](was, is []T, in *desired.Input, a *admission) {
+	for len(was)+len(is) > 0 {
+		order := -1 // the first of was is gone
+		switch {
+		case len(was) == 0:
+			order = 1
+		case len(is) > 0:
+			order = byName(was[0], is[0])
+		}
+		switch {
+		case order < 0:
+			if cluster, ok := was[0].SourceCluster(); ok && cluster != in.Cluster {
+				a.gone = union(a.gone, []string{cluster})
+			}
+			was = was[1:]
+			continue
+		case order == 0 && sameRecord(was[0], is[0]):
+		default:
+			if cluster, ok := is[0].SourceCluster(); ok && cluster != in.Cluster && !in.Capped[cluster] {
+				a.estimates[cluster] += sizeOfRecord(is[0])
+			}
+		}
+		if order == 0 {
+			was = was[1:]
+		}
+		is = is[1:]
+	}
+}
+
+// earlier returns the records with those of late clusters replaced by earlier ones. It leaves out those without an earlier one, and calls
+// unknown for each.
+func earlier[T hubRecord](was, is []T, late map[string]bool, unknown func(T)) []T {
+	all := make([]T, 0, len(is))
+	for _, now := range is {
+		if cluster, _ := now.SourceCluster(); late[cluster] {
+			i, known := slices.BinarySearchFunc(was, now, byName)
+			if !known {
+				unknown(now)
+				continue
+			}
+			now = was[i]
+		}
+		all = append(all, now)
+	}
+	return all
+}
+
+// hubRecord is a kind of record on the hub.
+type hubRecord interface {
+	client.Object
+	comparable
+	SourceCluster() (string, bool)
+}
+
+// sameRecord reports whether two objects are the same version of a record. A hub that was restored assigns the same versions again: such a
+// record is applied, but isn't counted.
+func sameRecord[T hubRecord](a, b T) bool {
+	return a == b || a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
+}
+
+func byName[T hubRecord](a, b T) int {
+	return cmp.Or(cmp.Compare(a.GetNamespace(), b.GetNamespace()), cmp.Compare(a.GetName(), b.GetName()))
+}
+
+func sortByName[T hubRecord](all []T) { slices.SortFunc(all, byName[T]) }
+
+// union returns a with the elements of b that it lacks.
+func union(a, b []string) []string {
+	for _, s := range b {
+		if !slices.Contains(a, s) {
+			a = append(a, s)
+		}
+	}
+	return a
+}
+
+// importedFrom reports whether the importer's objects of a service have a part of the cluster.
+func importedFrom(cur desired.Current, cluster string) bool {
+	return cur.ServiceImport != nil && desired.Owned(cur.ServiceImport) &&
+		slices.ContainsFunc(cur.ServiceImport.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == cluster }) ||
+		slices.ContainsFunc(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelSourceCluster] == cluster }) ||
+		cur.Global != nil && desired.Owned(cur.Global) &&
+			slices.ContainsFunc(cur.Global.Spec.Endpoints, func(e fabedgev1alpha1.Endpoint) bool { return e.Cluster == cluster })
+}
+
+// sizeOfRecord returns about how many bytes a record takes here.
+func sizeOfRecord(record client.Object) int {
+	e, ok := record.(*clustersetv1alpha1.ExportedEndpoints)
+	if !ok {
+		return 4 << 10 // a ServiceImport, its status, and a derived Service
+	}
+	size := 1 << 10
+	for i := range e.Spec.Endpoints {
+		size += 64
+		for _, address := range e.Spec.Endpoints[i].Addresses {
+			size += len(address) + 4
+		}
+	}
+	return size
+}
+
+// meter counts the bytes that a reconcile writes.
+type meter struct{ globals, others atomic.Int64 }
+
+type meterKey struct{}
+
+// metered returns a context in which writes are counted.
+func metered(ctx context.Context) (context.Context, *meter) {
+	m := &meter{}
+	return context.WithValue(ctx, meterKey{}, m), m
+}
+
+func meterOf(ctx context.Context) *meter {
+	if m, ok := ctx.Value(meterKey{}).(*meter); ok {
+		return m
+	}
+	return &meter{}
+}
+
+// wrote counts an object that was written.
+func (m *meter) wrote(verb string, o client.Object) {
+	_, global := o.(*fabedgev1alpha1.GlobalService)
+	switch {
+	case verb == "delete":
+		m.others.Add(removal)
+	case global:
+		m.globals.Add(int64(sizeOf(o)))
+	default:
+		m.others.Add(int64(sizeOf(o)))
+	}
+}
+
+// sizeOf returns about how many bytes an object takes in etcd. Kubernetes' own kinds are stored in the form that Size is of.
+func sizeOf(o client.Object) int {
+	if sized, ok := o.(interface{ Size() int }); ok {
+		return sized.Size()
+	}
+	meta := metav1.ObjectMeta{Labels: o.GetLabels(), Annotations: o.GetAnnotations(), ManagedFields: o.GetManagedFields(), OwnerReferences: o.GetOwnerReferences()}
+	size := 512 + meta.Size()
+	switch o := o.(type) {
+	case *fabedgev1alpha1.GlobalService:
+		size += 128*len(o.Spec.Ports) + desired.SizeOfEndpoints(o)
+	case *mcsv1beta1.ServiceImport:
+		size += 128*len(o.Spec.Ports) + 64*(len(o.Spec.IPs)+len(o.Status.Clusters))
+	}
+	return size
+}
+
+// late reports that a cluster has used up its write budget.
+func (r *reporter) late(ctx context.Context, cluster string) {
+	logf.FromContext(ctx).Info("A cluster changes its exports faster than they are imported; its changes wait", "exporter", cluster)
+	regarding := &clustersetv1alpha1.MemberCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+	}
+	r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonLate, "Import",
+		"cluster %s changes its exports faster than this cluster writes them; its changes are merged and applied late, those of other clusters aren't. Check what changes there, and whether its token was stolen",
+		cluster)
+}

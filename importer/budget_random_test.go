@@ -1,0 +1,61 @@
+//go:build !race
+
+// This test uses a single goroutine, and the changes of memory_test.go.
+
+package importer
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// Whatever changes, and however little may be written: nothing that the hub has is removed, and in the end everything is as it is without a
+// budget.
+func TestBudgetsChangeOnlyWhen(t *testing.T) {
+	waited := 0
+	for seed := range uint64(15) {
+		r := rand.New(rand.NewPCG(seed, 23))
+		c := &changes{rig: newRig(Options{WriteRate: 2 << 10, WriteBurst: 8 << 10}), Rand: r}
+		for range 8 {
+			c.exported()
+			c.endpoints()
+		}
+		var log []string
+		for range 60 {
+			log = append(log, c.any())
+			if c.reconcile(t).RequeueAfter > 0 {
+				waited++
+			}
+			in, cur := c.gathered(t)
+			for _, s := range in.Services {
+				cluster, _ := s.SourceCluster()
+				_, known := slices.BinarySearchFunc(c.memories.get(web).services, s, byName)
+				if known && cur.ServiceImport == nil && len(desired.Compute(in).Slices) > 0 {
+					t.Fatalf("seed %d: the import is gone although %s exports, after %v", seed, cluster, log[max(0, len(log)-8):])
+				}
+			}
+		}
+		c.settled(t)
+		c.clock.Step(3 * time.Hour) // what vanished is gone
+		c.settled(t)
+		if _, wrong := c.compare(t); wrong != "" {
+			t.Fatalf("seed %d: %s", seed, wrong)
+		}
+		forgetful := *c.reconciler
+		forgetful.memories, forgetful.budget = newMemories(), newBudget(c.clock, Options{WriteRate: 1, WriteBurst: 1 << 30}, "all", c.report.late)
+		c.here.writes = nil
+		if _, err := forgetful.Reconcile(context.Background(), reconcile.Request{NamespacedName: web}); err != nil || len(c.here.writes) > 0 {
+			t.Fatalf("seed %d: not everything is written: %v, %v", seed, c.here.writes, err)
+		}
+	}
+	if waited < 50 {
+		t.Errorf("only %d changes waited", waited)
+	}
+}
