@@ -33,6 +33,7 @@ type reconciler struct {
 	keepLeft time.Duration
 
 	maxServices int // how many services a member may have on the hub
+	told        told
 
 	mu        sync.Mutex
 	liveness  *liveness.Liveness
@@ -83,10 +84,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	}
 	f := factsOf(lease, exported)
 	f.full = exported >= r.maxServices
+	f, again := r.told.pace(&mc, f, r.now())
 	if err := r.write(ctx, &mc, decision, f); err != nil {
 		return reconcile.Result{}, err
 	}
-	var result reconcile.Result
+	result := reconcile.Result{RequeueAfter: again}
 	switch err := r.keepLimits(ctx, &mc); {
 	case apierrors.IsConflict(err): // the API server or a kube-controller-manager has counted; our cache will have that in a moment
 		result.RequeueAfter = retryConflict
@@ -207,6 +209,7 @@ func (r *reconciler) drop(ctx context.Context, name string) {
 	r.mu.Lock()
 	r.liveness.Drop(name)
 	delete(r.forgotten, name)
+	r.told.forget(name)
 	delete(r.quotas, api.MemberNamespace(name))
 	r.mu.Unlock()
 	r.tick(ctx)

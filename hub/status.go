@@ -56,8 +56,8 @@ func statusOf(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f facts
 	if changed || status.ExportedServices == nil {
 		status.ExportedServices = &f.exported
 	}
-	if f.zones != nil && !slices.Equal(f.zones, status.Zones) {
-		status.Zones = f.zones // at once: endpoints rank by them
+	if f.zones != nil {
+		status.Zones = f.zones
 	}
 	for _, c := range conditions(mc, d, f) {
 		c.ObservedGeneration = mc.Generation
