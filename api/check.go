@@ -20,6 +20,10 @@ const (
 	// MaxExportedEndpoints is the most endpoints of one ExportedEndpoints.
 	MaxExportedEndpoints = 100
 
+	// MaxRecord is the most bytes that the spec of an ExportedService or ExportedEndpoints has as JSON: a ninth of what etcd takes. It
+	// follows from the bounds in the CRDs.
+	MaxRecord = 168 << 10
+
 	// MaxAddresses is the most addresses of one endpoint of a GlobalService, as in EndpointSlice.
 	MaxAddresses = 100
 

@@ -15,9 +15,6 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// maxRecord is the most bytes that the spec of a record may have as JSON: a ninth of what etcd takes.
-const maxRecord = 168 << 10
-
 // Whatever a member writes is copied to the memory of every other one. So every string, list and map of it has a bound in the schema, and
 // so has the whole. GlobalServices have no bounds, because FabDNS's have none; the importer writes them from records.
 //
@@ -31,8 +28,8 @@ func TestEverythingThatAMemberWritesHasABound(t *testing.T) {
 		if len(b.without) > 0 {
 			t.Errorf("without a bound: %v", b.without)
 		}
-		if size > maxRecord {
-			t.Errorf("an %s may have %d bytes; want at most %d", kind, size, maxRecord)
+		if size > api.MaxRecord {
+			t.Errorf("an %s may have %d bytes; want at most %d", kind, size, api.MaxRecord)
 		}
 	}
 	// The hub copies parts of heartbeats into MemberClusters, and every member has a copy of each.

@@ -14,9 +14,18 @@ import (
 
 // Compact reduces the memory of an object in a cache; it is the cache's transform (client-go's TransformFunc). It drops the managed fields,
 // which nothing reads, and memory that decoding wastes: a decoded list has up to twice the capacity it needs, a list of one address has
-// room for four, a zone with ten endpoints is ten strings, and each condition is a bool of its own. Nothing else changes. Compact objects
-// share memory, so they must not be changed in place, like everything in a cache.
+// room for four, a zone with ten endpoints is ten strings, and each condition is a bool of its own. Of a record, which another cluster
+// wrote, it also drops what is beyond the bounds (records.go). Nothing else changes. Compact objects share memory, so they must not be
+// changed in place, like everything in a cache.
 func Compact(o any) (any, error) {
+	switch o := o.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		boundMetadata(o)
+		boundService(o)
+	case *clustersetv1alpha1.ExportedEndpoints:
+		boundMetadata(o)
+		boundEndpoints(o)
+	}
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)
 		m.SetNamespace(shared(m.GetNamespace()))

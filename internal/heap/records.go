@@ -1,0 +1,109 @@
+package heap
+
+import (
+	"maps"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// maxMetadata is the most bytes of labels, annotations, finalizers and owners of a record that are kept as they are. Those that its exporter
+// writes take a tenth of it.
+const maxMetadata = 4096
+
+// readLabels and readAnnotations are what is read of a record's metadata.
+var (
+	readLabels      = []string{api.LabelManagedBy, api.LabelCluster, api.LabelExportedNamespace, api.LabelExportedName}
+	readAnnotations = []string{api.AnnotationWithdrawn, corev1.EndpointsLastChangeTriggerTime}
+)
+
+// boundMetadata drops what isn't read if there is too much of it: a CustomResourceDefinition can't bound metadata.
+func boundMetadata(o metav1.Object) {
+	labels, annotations := o.GetLabels(), o.GetAnnotations()
+	size := sizeOfMap(labels) + sizeOfMap(annotations) + sizeOf(o.GetFinalizers())
+	for _, owner := range o.GetOwnerReferences() {
+		size += perItem + len(owner.APIVersion) + len(owner.Kind) + len(owner.Name) + len(owner.UID)
+	}
+	if size <= maxMetadata {
+		return
+	}
+	maps.DeleteFunc(labels, func(key, _ string) bool { return !slices.Contains(readLabels, key) })
+	maps.DeleteFunc(annotations, func(key, value string) bool {
+		return !slices.Contains(readAnnotations, key) || len(value) > maxMetadata/16
+	})
+	o.SetFinalizers(nil)
+	o.SetOwnerReferences(nil)
+}
+
+// boundService empties a record that is larger than the hub's CustomResourceDefinition permits, so that nothing of it is imported. Such a
+// record exists only if somebody changed the CustomResourceDefinition. Rule C53 of docs/spec/control-plane.md.
+func boundService(e *clustersetv1alpha1.ExportedService) {
+	s := &e.Spec
+	size := sizeOf(s.ClusterIPs) + sizeOf(s.IPFamilies) + sizeOf(s.ExportTo) + sizeOfMap(s.ExportedLabels) + sizeOfMap(s.ExportedAnnotations) +
+		len(s.ServiceNamespace) + len(s.ServiceName) + len(s.Type) + len(s.SessionAffinity) + lengthOf(s.InternalTrafficPolicy) + lengthOf(s.TrafficDistribution)
+	if s.Policy != nil {
+		size += len(s.Policy.Prefer) + len(s.Policy.Boundary)
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		size += perItem + len(p.Name) + len(p.Protocol) + lengthOf(p.AppProtocol)
+		if p.TargetPort != nil {
+			size += len(p.TargetPort.StrVal)
+		}
+	}
+	if size > api.MaxRecord {
+		*s = clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
+	}
+}
+
+func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
+	s := &e.Spec
+	size := len(s.ServiceNamespace) + len(s.ServiceName) + len(s.AddressType)
+	for i := range s.Endpoints {
+		p := &s.Endpoints[i]
+		size += perItem + sizeOf(p.Addresses) + lengthOf(p.Hostname) + lengthOf(p.Zone)
+	}
+	for i := range s.Ports {
+		p := &s.Ports[i]
+		size += perItem + lengthOf(p.Name) + lengthOf(p.Protocol) + lengthOf(p.AppProtocol)
+	}
+	if size > api.MaxRecord {
+		*s = clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
+	}
+}
+
+// nameOf returns a name if it can be one, so that the record is found, and reported, with its service.
+func nameOf(s string) string {
+	if api.CheckLabel(s) != nil {
+		return ""
+	}
+	return s
+}
+
+// perItem is about what an item of a list takes besides its strings, in JSON.
+const perItem = 16
+
+func sizeOf[T ~string](all []T) (size int) {
+	for _, s := range all {
+		size += perItem + len(s)
+	}
+	return size
+}
+
+func sizeOfMap(m map[string]string) (size int) {
+	for key, value := range m {
+		size += perItem + len(key) + len(value)
+	}
+	return size
+}
+
+func lengthOf[T ~string](s *T) int {
+	if s == nil {
+		return 0
+	}
+	return len(*s)
+}

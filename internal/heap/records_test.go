@@ -1,0 +1,160 @@
+package heap
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// largest returns the largest records that the CustomResourceDefinitions permit, about.
+func largest() (*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpoints) {
+	meta := metav1.ObjectMeta{
+		Namespace: "clusterset-member-b", Name: "web.shop",
+		Labels:      map[string]string{api.LabelCluster: "b", api.LabelManagedBy: api.ManagedByExporter, api.LabelExportedName: "web", api.LabelExportedNamespace: "shop", "team": "red"},
+		Annotations: map[string]string{corev1.EndpointsLastChangeTriggerTime: "2026-01-31T00:00:00Z", "note": "by a human"},
+	}
+	s := &clustersetv1alpha1.ExportedService{ObjectMeta: *meta.DeepCopy(), Spec: clustersetv1alpha1.ExportedServiceSpec{
+		ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(time.Unix(1.7e9, 0)),
+		ExportedLabels: map[string]string{}, ExportedAnnotations: map[string]string{},
+	}}
+	e := &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: *meta.DeepCopy(), Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+		ServiceNamespace: "shop", ServiceName: "web", AddressType: discoveryv1.AddressTypeIPv6,
+	}}
+	e.Name += ".x-0"
+	protocol, zone, host := strings.Repeat("a", 317), strings.Repeat("华", 63), strings.Repeat("h", 63)
+	for i := range api.MaxPorts {
+		name, number, target := fmt.Sprintf("%s%03d", host[:60], i), int32(i+1), intstr.FromString(host) //nolint:gosec // small
+		s.Spec.Ports = append(s.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name, Port: number, AppProtocol: &protocol, TargetPort: &target})
+		e.Spec.Ports = append(e.Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &name, Port: &number, AppProtocol: &protocol})
+	}
+	for i := range api.MaxExportedKeys {
+		s.Spec.ExportedLabels[fmt.Sprintf("%s%03d", protocol[:314], i)] = host
+		s.Spec.ExportedAnnotations[fmt.Sprintf("%03d", i)] = strings.Repeat("x", clustersetv1alpha1.MaxExportedAnnotationBytes/api.MaxExportedKeys-3)
+		s.Spec.ExportTo = append(s.Spec.ExportTo, host)
+	}
+	for i := range api.MaxExportedEndpoints {
+		endpoint := clustersetv1alpha1.Endpoint{Hostname: &host, Zone: &zone}
+		for j := range api.MaxExportedAddresses {
+			endpoint.Addresses = append(endpoint.Addresses, fmt.Sprintf("fd00:1111:2222:3333:4444:5555:6666:%02x%02x", i, j))
+		}
+		e.Spec.Endpoints = append(e.Spec.Endpoints, endpoint)
+	}
+	return s, e
+}
+
+func TestRecordsWithinTheBoundsAreKept(t *testing.T) {
+	s, e := largest()
+	for _, o := range []client.Object{s, e} {
+		got, err := Compact(o.DeepCopyObject())
+		if err != nil || !equality.Semantic.DeepEqual(got, o) {
+			t.Errorf("%T is changed: %v", o, err)
+		}
+	}
+}
+
+// Whatever is in a record, a cache keeps little of it; and always who wrote it, whether it is withdrawn, and of which service it is. Rule
+// C53 of docs/spec/control-plane.md.
+func TestNobodysRecordsFillACache(t *testing.T) {
+	long := strings.Repeat("x", 1200<<10)
+	many := map[string]string{}
+	for i := range 5000 {
+		many[fmt.Sprint("example.com/", i)] = "x"
+	}
+	for name, change := range map[string]func(*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpoints){
+		"exported annotations": func(s *clustersetv1alpha1.ExportedService, _ *clustersetv1alpha1.ExportedEndpoints) {
+			s.Spec.ExportedAnnotations["a"] = long
+		},
+		"texts of endpoints": func(s *clustersetv1alpha1.ExportedService, e *clustersetv1alpha1.ExportedEndpoints) {
+			s.Spec.Ports[0].AppProtocol, e.Spec.Endpoints[0].Zone, e.Spec.Ports[0].Name = &long, &long, &long
+		},
+		"many addresses": func(_ *clustersetv1alpha1.ExportedService, e *clustersetv1alpha1.ExportedEndpoints) {
+			for i := range e.Spec.Endpoints {
+				e.Spec.Endpoints[i].Addresses = strings.Fields(strings.Repeat("fd00::1 ", 500))
+			}
+		},
+		"labels, annotations, owners and finalizers": func(s *clustersetv1alpha1.ExportedService, e *clustersetv1alpha1.ExportedEndpoints) {
+			for _, o := range []client.Object{s, e} {
+				maps.Copy(o.GetLabels(), many)
+				maps.Copy(o.GetAnnotations(), map[string]string{"a": long, corev1.EndpointsLastChangeTriggerTime: long})
+				o.SetFinalizers(strings.Fields(strings.Repeat("example.com/x ", 5000)))
+				o.SetOwnerReferences([]metav1.OwnerReference{{Name: long}})
+			}
+		},
+		"who manages what": func(s *clustersetv1alpha1.ExportedService, e *clustersetv1alpha1.ExportedEndpoints) {
+			s.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "x", FieldsV1: metav1.NewFieldsV1(`{"f:` + long + `":{}}`)}}
+			e.ManagedFields = s.ManagedFields
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const n = 4
+			kept := make([]client.Object, 0, 2*n)
+			before := live()
+			for range n {
+				for _, o := range hostile(t, change) {
+					got, err := Compact(o)
+					if err != nil {
+						t.Fatal(err)
+					}
+					kept = append(kept, got.(client.Object))
+				}
+			}
+			size := (live() - before) / n
+			t.Logf("the two records take %d kB", size/1000)
+			if size > 2*api.MaxRecord {
+				t.Errorf("the two records take %d kB", size/1000)
+			}
+			for _, o := range kept {
+				_, withdrawn := o.GetAnnotations()[api.AnnotationWithdrawn]
+				if o.GetLabels()[api.LabelCluster] != "b" || o.GetLabels()[api.LabelExportedName] != "web" || !withdrawn {
+					t.Fatalf("what is read is gone: %v, %d annotations", o.GetLabels(), len(o.GetAnnotations()))
+				}
+				if s, ok := o.(*clustersetv1alpha1.ExportedService); ok && (s.Spec.ServiceName != "web" || s.Spec.ServiceNamespace != "shop") {
+					t.Fatal("nobody could tell of which service it is")
+				}
+			}
+			runtime.KeepAlive(kept)
+		})
+	}
+}
+
+// hostile returns the records as they are decoded.
+func hostile(t *testing.T, change func(*clustersetv1alpha1.ExportedService, *clustersetv1alpha1.ExportedEndpoints)) []client.Object {
+	t.Helper()
+	s, e := largest()
+	s.Annotations[api.AnnotationWithdrawn], e.Annotations[api.AnnotationWithdrawn] = "true", "true"
+	change(s, e)
+	all := []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}}
+	for i, o := range []client.Object{s, e} {
+		content, err := json.Marshal(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(content, all[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return all
+}
+
+func live() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc) //nolint:gosec // no heap is that large
+}
