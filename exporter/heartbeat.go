@@ -141,6 +141,9 @@ func (h *heartbeat) upToDate(ctx context.Context) error {
 	return nil
 }
 
+// maxZones is how many zones a heartbeat states, as many as a MemberCluster's status has room for.
+const maxZones = 64
+
 // renewLease returns a function that renews a member's Lease and creates it if it doesn't exist: one server-side apply does
 // both, without reading first.
 func renewLease(hub client.Client, c *claim, opts Options) func(context.Context) error {
@@ -156,7 +159,7 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 			// If they are unknown, leave them out, so that the hub keeps what it knows: an agent that was restarted, or lost
 			// the right to read nodes, hasn't moved its cluster.
 			if zones, known := opts.Zones(); known {
-				annotations[api.AnnotationZones] = strings.Join(zones, ",")
+				annotations[api.AnnotationZones] = strings.Join(zones[:min(len(zones), maxZones)], ",")
 			}
 		}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).

@@ -6,11 +6,13 @@ import (
 	"strings"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -26,18 +28,28 @@ const (
 
 	countServices  = corev1.ResourceName("count/exportedservices." + clustersetv1alpha1.GroupName)
 	countEndpoints = corev1.ResourceName("count/exportedendpoints." + clustersetv1alpha1.GroupName)
+	countLeases    = corev1.ResourceName("count/leases." + coordinationv1.GroupName)
 )
 
-// keepLimits writes the limits that the hub's API server enforces into a member's namespace: how many records there may be, and,
-// for the chart's admission policy, the networks that their addresses must be in. The member can write neither.
-func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
+// counted are the kinds that a member's quota limits.
+var counted = map[corev1.ResourceName]schema.GroupVersionKind{
+	countServices:  clustersetv1alpha1.GroupVersion.WithKind("ExportedServiceList"),
+	countEndpoints: clustersetv1alpha1.GroupVersion.WithKind("ExportedEndpointsList"),
+	countLeases:    coordinationv1.SchemeGroupVersion.WithKind("LeaseList"),
+}
+
+// keepLimits writes the limits that the hub's API server enforces into a member's namespace: how many records and Leases there may
+// be, and, for the chart's admission policy, the networks that the records' addresses must be in. The member can write neither. beats
+// is whether its Lease exists. It returns when to look again, 0 for never.
+func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.MemberCluster, beats bool) (time.Duration, error) {
 	if !isMember(mc.Name) {
-		return nil
+		return 0, nil
 	}
-	if err := r.keepQuota(ctx, mc.Name); err != nil {
-		return err
+	again, err := r.keepQuota(ctx, mc.Name, beats)
+	if err != nil {
+		return 0, err
 	}
-	return r.keepNetworks(ctx, mc)
+	return again, r.keepNetworks(ctx, mc)
 }
 
 // keepQuota maintains a ResourceQuota, which the API server enforces when it admits a record, whether or not this process runs.
@@ -46,53 +58,67 @@ func (r *reconciler) keepLimits(ctx context.Context, mc *clustersetv1alpha1.Memb
 //
 // A kube-controller-manager sets the quota's status.hard at once, but it can't count our kinds in its first minutes, and leaves
 // them out of status.used. Until they are in there, the API server rejects every record.
-func (r *reconciler) keepQuota(ctx context.Context, cluster string) error {
+func (r *reconciler) keepQuota(ctx context.Context, cluster string, beats bool) (again time.Duration, err error) {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}
 	hard := corev1.ResourceList{
 		countServices:  *resource.NewQuantity(int64(r.maxServices), resource.DecimalSI),
 		countEndpoints: *resource.NewQuantity(int64(r.maxServices)*endpointsPerService, resource.DecimalSI),
+		countLeases:    *resource.NewQuantity(1, resource.DecimalSI),
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	switch err := r.client.Get(ctx, key, quota); {
 	case apierrors.IsNotFound(err):
 		quota.Spec.Hard = hard
 		if err := r.client.Create(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return notThere(err, "create ResourceQuota %s", key)
+			return 0, notThere(err, "create ResourceQuota %s", key)
 		}
 	case err != nil:
-		return fmt.Errorf("get ResourceQuota %s: %w", key, err)
+		return 0, fmt.Errorf("get ResourceQuota %s: %w", key, err)
 	case !equality.Semantic.DeepEqual(quota.Spec.Hard, hard):
 		quota.Spec.Hard = hard
 		if err := r.client.Update(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return notThere(err, "update ResourceQuota %s", key)
+			return 0, notThere(err, "update ResourceQuota %s", key)
 		}
 	}
 
-	used, counted := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
+	used, complete := quota.Status.Used.DeepCopy(), equality.Semantic.DeepEqual(quota.Status.Hard, hard)
 	settled := r.settled(quota)
-	for name, kind := range map[corev1.ResourceName]string{countServices: "ExportedServiceList", countEndpoints: "ExportedEndpointsList"} {
-		// The API server adds what it admits. That it doesn't subtract matters only once half of the quota is used up.
+	for name, kind := range counted {
 		is, known := used[name]
-		if most := hard[name]; counted && known && (2*is.Value() < most.Value() || !settled) {
+		most := hard[name]
+		switch good := complete && known; {
+		case good && !refuses(name, is.Value(), most.Value(), beats):
+			continue
+		case good && !settled:
+			again = settles
 			continue
 		}
 		n, err := r.count(ctx, cluster, kind)
 		if err != nil {
-			return err
+			return 0, err
 		}
 		if used == nil {
 			used = corev1.ResourceList{}
 		}
 		used[name] = *resource.NewQuantity(n, resource.DecimalSI)
 	}
-	if counted && equality.Semantic.DeepEqual(quota.Status.Used, used) {
-		return nil
+	if complete && equality.Semantic.DeepEqual(quota.Status.Used, used) {
+		return again, nil
 	}
 	quota.Status = corev1.ResourceQuotaStatus{Hard: hard, Used: used}
 	if err := r.client.Status().Update(ctx, quota, client.FieldOwner(api.FieldManagerHub)); err != nil {
-		return notThere(err, "update status of ResourceQuota %s", key)
+		return 0, notThere(err, "update status of ResourceQuota %s", key)
 	}
-	return nil
+	return again, nil
+}
+
+// refuses reports whether a count may be so wrong that the quota refuses what the member may write. The API server adds what it admits
+// and subtracts nothing, which matters once half of the records are used up, and for the Lease once it is gone.
+func refuses(name corev1.ResourceName, is, most int64, beats bool) bool {
+	if name == countLeases {
+		return is > 0 && !beats
+	}
+	return 2*is >= most
 }
 
 // settles is how long a quota must stay unchanged before it is corrected. By then every record that it admitted has been stored
@@ -118,12 +144,12 @@ type quotaSeen struct {
 	since   time.Time
 }
 
-// count counts a member's records on the API server.
-func (r *reconciler) count(ctx context.Context, cluster, kind string) (int64, error) {
+// count counts a member's objects of a kind on the API server.
+func (r *reconciler) count(ctx context.Context, cluster string, kind schema.GroupVersionKind) (int64, error) {
 	var list metav1.PartialObjectMetadataList
-	list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind))
+	list.SetGroupVersionKind(kind)
 	if err := r.live.List(ctx, &list, client.InNamespace(api.MemberNamespace(cluster)), client.Limit(1)); err != nil {
-		return 0, fmt.Errorf("count records of %s (%s): %w", cluster, kind, err)
+		return 0, fmt.Errorf("count what %s has on the hub (%s): %w", cluster, kind.Kind, err)
 	}
 	n := int64(len(list.Items))
 	if list.RemainingItemCount != nil {

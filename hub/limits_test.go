@@ -2,11 +2,14 @@ package hub_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -27,7 +30,7 @@ import (
 const tellEvery = time.Minute
 
 // The API server runs alone, without a controller that counts quotas. What a member's credentials can write is bounded nevertheless. The
-// API server's response tells the writer, and the hub process reports it to everyone.
+// API server's response tells the writer, and the hub process reports it to everyone. Rule C50 of docs/spec/control-plane.md.
 func TestMemberCannotFillTheHub(t *testing.T) {
 	w := newWorld(t, "a")
 	w.maxServices = 3
@@ -48,7 +51,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("thief"), Name: api.RecordsQuota}}
 	counts := func() error {
 		err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
-		if err == nil && len(quota.Status.Used) != 2 {
+		if err == nil && len(quota.Status.Used) != 3 {
 			err = fmt.Errorf("the quota counts %v", quota.Status)
 		}
 		return err
@@ -116,6 +119,21 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	kube.Eventually(t, tellEvery+30*time.Second, limited(metav1.ConditionFalse)) // rule C29 of docs/spec/control-plane.md
 	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
 
+	// Its Role allows one Lease, by name. The quota holds even if an older `clusterset join` or a person made a Role that allows any.
+	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: api.MemberRole}}
+	any := []byte(`[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}}]`)
+	if err := w.admin.Patch(t.Context(), role, client.RawPatch(types.JSONPatchType, any)); err != nil {
+		t.Fatal(err)
+	}
+	storage := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: "storage"}}
+	kube.Eventually(t, 30*time.Second, func() error {
+		err := thief.Create(t.Context(), storage.DeepCopy(), client.DryRunAll)
+		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
+			return fmt.Errorf("another Lease: %w", err)
+		}
+		return nil
+	})
+
 	// The member can't raise its own limits.
 	raised := quota.DeepCopy()
 	raised.Spec.Hard = nil
@@ -127,6 +145,34 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	}
 }
 
+// The quota has room for one Lease, and the API server doesn't notice that it is gone. A member whose Lease was deleted can write it
+// again all the same, even if the hub process has just started, and so has just seen the quota change.
+func TestADeletedHeartbeatReturns(t *testing.T) {
+	w := newWorld(t, "a")
+	stop := w.run()
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.RecordsQuota}}
+	counts := func(leases int64) func() error {
+		return func() error {
+			err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
+			if used, ok := quota.Status.Used["count/leases.coordination.k8s.io"]; err != nil || !ok || used.Value() != leases {
+				return fmt.Errorf("the quota counts %v, want %d Leases, %w", quota.Status.Used, leases, err)
+			}
+			return nil
+		}
+	}
+	kube.Eventually(t, 30*time.Second, counts(1))
+	stop()
+	w.beating <- nil
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.HeartbeatLease}}
+	if err := w.admin.Delete(t.Context(), lease); err != nil {
+		t.Fatal(err)
+	}
+	w.run()
+	kube.Eventually(t, 30*time.Second, counts(0))
+	w.beating <- []string{"a"} // fails the test if it is refused
+	kube.Eventually(t, 30*time.Second, counts(1))
+}
+
 // A kube-controller-manager, which most hubs have, fills in the quota's limits at once and counts only minutes later. Until
 // someone has counted, the API server refuses all records.
 func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
@@ -136,13 +182,14 @@ func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.RecordsQuota}}
 	quota.Spec.Hard = corev1.ResourceList{
 		"count/exportedservices.clusterset.dev": resource.MustParse("5k"), "count/exportedendpoints.clusterset.dev": resource.MustParse("50k"),
+		"count/leases.coordination.k8s.io": resource.MustParse("1"),
 	}
 	if err := w.admin.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
 	kube.Eventually(t, time.Minute, func() error {
 		err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
-		if err == nil && len(quota.Status.Hard) != 2 {
+		if err == nil && len(quota.Status.Hard) != 3 {
 			err = fmt.Errorf("the quota's status is %v", quota.Status)
 		}
 		return err

@@ -88,14 +88,17 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err := r.write(ctx, &mc, decision, f); err != nil {
 		return reconcile.Result{}, err
 	}
-	result := reconcile.Result{RequeueAfter: again}
-	switch err := r.keepLimits(ctx, &mc); {
+	settled, err := r.keepLimits(ctx, &mc, lease != nil)
+	switch {
 	case apierrors.IsConflict(err): // the API server or a kube-controller-manager has counted; our cache will have that in a moment
-		result.RequeueAfter = retryConflict
+		settled = retryConflict
 	case err != nil:
 		return reconcile.Result{}, err
 	}
-	return result, r.forget(ctx, &mc, decision.Forget, exported)
+	if again == 0 || settled != 0 && settled < again {
+		again = settled
+	}
+	return reconcile.Result{RequeueAfter: again}, r.forget(ctx, &mc, decision.Forget, exported)
 }
 
 // lease reads a member's heartbeat. It returns nil if there is none: not yet, or because the cluster isn't a member of this hub

@@ -7,12 +7,12 @@ import (
 	"testing"
 	"time"
 
-	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -85,16 +85,9 @@ func (w *world) credentials(name string) client.Client {
 // beat renews a member's Lease, as its agent would.
 func (w *world) beat(name string, agent client.Client) {
 	w.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
-	err := agent.Get(w.Context(), client.ObjectKeyFromObject(lease), lease)
-	now := metav1.NowMicro()
-	lease.Spec.RenewTime = &now
-	if apierrors.IsNotFound(err) {
-		err = agent.Create(w.Context(), lease)
-	} else if err == nil {
-		err = agent.Update(w.Context(), lease)
-	}
-	if err != nil {
+	lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(name)).
+		WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NowMicro()))
+	if err := agent.Apply(w.Context(), lease, client.FieldOwner(api.FieldManagerExporter)); err != nil {
 		w.Fatalf("heartbeat of %s: %v", name, err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -70,8 +71,10 @@ func (w *world) join(name string, communities ...string) {
 // beat makes a member's agent create its Lease, as soon as it has the right to.
 func (w *world) beat(name string) {
 	w.Helper()
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(name), Name: api.HeartbeatLease}}
-	kube.Eventually(w, 30*time.Second, func() error { return client.IgnoreAlreadyExists(w.agents[name].Create(w.Context(), lease.DeepCopy())) })
+	kube.Eventually(w, 30*time.Second, func() error {
+		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(name))
+		return w.agents[name].Apply(w.Context(), lease, client.FieldOwner(api.FieldManagerExporter))
+	})
 }
 
 func (w *world) export(cluster, name string) {
@@ -164,7 +167,7 @@ func (w *world) access(name string, places map[string]string) []string {
 	w.Helper()
 	return slices.DeleteFunc(w.plane.Access(w, w.config[name], places), func(a string) bool {
 		return strings.HasPrefix(a, "create selfsubject") || strings.HasPrefix(a, "create ") && strings.HasSuffix(a, ".clusterset.dev own") ||
-			a == "create leases.coordination.k8s.io own" || strings.HasSuffix(a, " own") && !strings.HasPrefix(a, "get ") && !strings.HasPrefix(a, "list ") && !strings.HasPrefix(a, "watch ")
+			strings.HasSuffix(a, " own") && !strings.HasPrefix(a, "get ") && !strings.HasPrefix(a, "list ") && !strings.HasPrefix(a, "watch ")
 	})
 }
 

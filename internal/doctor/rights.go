@@ -103,8 +103,7 @@ var hubRoles = map[string][]rbacv1.PolicyRule{
 		named(rbacv1.GroupName, "clusterrolebindings", api.MembersBinding, "get", "list", "watch", "update"),
 		named("", "serviceaccounts/token", api.MemberServiceAccount, "create"),
 		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"create", "update", "patch", "delete"}),
-		rule("coordination.k8s.io", []string{"leases"}, []string{"create"}),
-		named("coordination.k8s.io", "leases", api.HeartbeatLease, "update", "patch"),
+		named("coordination.k8s.io", "leases", api.HeartbeatLease, "create", "update", "patch"),
 	},
 }
 

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	coordinationv1ac "k8s.io/client-go/applyconfigurations/coordination/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -22,7 +23,6 @@ import (
 var allowed = []string{
 	"create exportedendpoints.clusterset.dev own",
 	"create exportedservices.clusterset.dev own",
-	"create leases.coordination.k8s.io own",
 	"create selfsubjectaccessreviews.authorization.k8s.io all",
 	"create selfsubjectaccessreviews.authorization.k8s.io hub",
 	"create selfsubjectaccessreviews.authorization.k8s.io other",
@@ -82,6 +82,8 @@ func TestMemberCredentialsCanDoNothingElse(t *testing.T) {
 		want                                        bool
 	}{
 		{"get", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
+		{"create", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
+		{"create", "coordination.k8s.io", "leases", "", own, "another", false},
 		{"update", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
 		{"patch", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, true},
 		{"delete", "coordination.k8s.io", "leases", "", own, api.HeartbeatLease, false},
@@ -113,7 +115,8 @@ func can(t *testing.T, member client.Client, verb, group, resource, sub, namespa
 	return review.Status.Allowed
 }
 
-// TestMembersCannotTouchEachOther sends real requests, while TestMemberCredentialsCanDoNothingElse only asks the authorizer.
+// TestMembersCannotTouchEachOther sends real requests, while TestMemberCredentialsCanDoNothingElse only asks the authorizer. Rule C50 of
+// docs/spec/control-plane.md.
 func TestMembersCannotTouchEachOther(t *testing.T) {
 	hub, admin := newHub(t)
 	ctx := t.Context()
@@ -131,7 +134,18 @@ func TestMembersCannotTouchEachOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("lyon"), Name: api.HeartbeatLease}}
+	apply := func(name string) error {
+		return member.Apply(ctx, coordinationv1ac.Lease(name, api.MemberNamespace("beijing")), client.FieldOwner(api.FieldManagerExporter))
+	}
+	if err := apply(api.HeartbeatLease); err != nil {
+		t.Errorf("a member can't send its first heartbeat: %v", err)
+	}
+	another := lease.DeepCopy()
+	another.Namespace, another.Name = api.MemberNamespace("beijing"), "another"
 	for what, try := range map[string]func() error{
+		"create another Lease": func() error { return member.Create(ctx, another.DeepCopy()) },
+		"apply another Lease":  func() error { return apply("another") },
+		"update another Lease": func() error { return member.Update(ctx, another.DeepCopy()) }, // creates it if it doesn't exist
 		"create a record": func() error {
 			r := record("lyon")
 			r.Name = "db.shop"

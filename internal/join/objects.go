@@ -92,13 +92,9 @@ func WriterRules() []rbacv1.PolicyRule {
 			APIGroups:     []string{"coordination.k8s.io"},
 			Resources:     []string{"leases"},
 			ResourceNames: []string{api.HeartbeatLease},
-			Verbs:         []string{"get", "update", "patch"},
-		},
-		{
-			// A create is authorized before the object has a name, so it can't be limited to one.
-			APIGroups: []string{"coordination.k8s.io"},
-			Resources: []string{"leases"},
-			Verbs:     []string{"create"},
+			// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by
+			// server-side apply, whose request has the name.
+			Verbs: []string{"get", "create", "update", "patch"},
 		},
 		{
 			APIGroups:     []string{""},

@@ -126,6 +126,11 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: clusterset-member-shanghai}
 ---
+apiVersion: v1
+kind: ConfigMap
+metadata: {namespace: clusterset-member-shanghai, name: clusterset-networks}
+data: {cidrs: ""}
+---
 apiVersion: clusterset.dev/v1alpha1
 kind: ExportedService
 metadata: {namespace: clusterset-member-shanghai, name: web.shop, labels: {clusterset.dev/service-namespace: shop}}

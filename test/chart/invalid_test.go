@@ -51,7 +51,7 @@ func TestInvalidValues(t *testing.T) {
 		{"cluster DNS in the wrong namespace", "dns: {mode: clusterDNS, service: {create: false}}", "", "", `finds its pods in kube-system only, not in clusterset-system; install with --namespace kube-system`},
 		{"cluster DNS that hides the cluster", "dns: {mode: clusterDNS, zones: [cluster.local], service: {create: false}}", "kube-system", "", `dns.zones has cluster.local, which is dns.clusterDNS.domain`},
 		{"thresholds the wrong way round", "hub: {enabled: true, suspectAfter: 10m}", "", "", `hub.suspectAfter (10m), hub.expireAfter (5m) and hub.forgetAfter (24h) must increase in this order`},
-		{"admission policies of an older cluster", "hub: {enabled: true, admissionPolicy: {enabled: true}}", "", "v1.30.4", `hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is v1.30.4`},
+		{"admission policies of an older cluster", "hub: {enabled: true}", "", "v1.30.4", `hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is v1.30.4`},
 		{"members without an address", "hub: {enabled: true, manageMembers: true}", "", "", `needs hub.server, the URL at which members reach the hub's API server`},
 		{"members with half an address", "hub: {enabled: true, manageMembers: true, server: hub.example.com}", "", "", `https://hub.example.com:6443; it is "hub.example.com"`},
 		{"members that nobody makes", "hub: {enabled: true, members: [{name: beijing}]}", "", "", `hub.members requires hub.manageMembers`},
@@ -61,7 +61,7 @@ func TestInvalidValues(t *testing.T) {
 		{"a member's community", "hub: {enabled: true, members: [{name: a, communities: [payments, 'Edge Asia']}]}", "", "", `at '/hub/members/0/communities/1': 'Edge Asia' does not match pattern`},
 		{"a member's community twice", "hub: {enabled: true, members: [{name: a, communities: [a, a]}]}", "", "", `at '/hub/members/0/communities': items at 0 and 1 are equal`},
 		{"a member of what isn't known", "hub: {enabled: true, members: [{name: a, community: x}]}", "", "", `at '/hub/members/0': additional properties 'community' not allowed`},
-		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs requires hub.admissionPolicy.enabled`},
+		{"a stricter policy that is off", "hub: {enabled: true, admissionPolicy: {enabled: false, requireCIDRs: true}}", "", "", `hub.admissionPolicy.requireCIDRs requires hub.admissionPolicy.enabled`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := Options{"clusterset", "clusterset-system", c.values, newest}

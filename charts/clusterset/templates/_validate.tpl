@@ -121,7 +121,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- end }}
 {{- /* Policies can use a CEL library one version after its introduction, and the one for IP addresses came with 1.30. */}}
 {{- if and .admissionPolicy.enabled (semverCompare "<1.31.0-0" $.Capabilities.KubeVersion.Version) }}
-{{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is %s. Disable it: importers still drop addresses outside a member's networks" $.Capabilities.KubeVersion.Version) }}
+{{- fail (printf "hub.admissionPolicy.enabled needs Kubernetes 1.31, whose policies can check networks; this is %s. Upgrade the hub's cluster, or set it to false: importers still drop addresses outside a member's networks, but nothing limits the size of what a member writes" $.Capabilities.KubeVersion.Version) }}
 {{- end }}
 {{- if and .manageMembers (not (regexMatch "^https://[^/ ]+" .server)) }}
 {{- fail (printf "hub.manageMembers needs hub.server, the URL at which members reach the hub's API server, such as https://hub.example.com:6443; it is %q" .server) }}

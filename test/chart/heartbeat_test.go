@@ -1,0 +1,112 @@
+package chart
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// boundsHeartbeats makes a member's heartbeat larger in every way that a Lease can be. Rule C51 of docs/spec/control-plane.md.
+func boundsHeartbeats(t *testing.T, lyon *policyMember) {
+	zones := make([]string, 64)
+	for i := range zones {
+		zones[i] = fmt.Sprintf("%02d%s", i, strings.Repeat("z", 61))
+	}
+	full := lease("lyon", api.HeartbeatLease) + "spec: {holderIdentity: " + strings.Repeat("h", 253) + ", leaseDurationSeconds: 40, renewTime: '2026-01-01T00:00:00.000000Z'}\n"
+	full = strings.Replace(full, "metadata: {", "metadata: {labels: {clusterset.dev/managed-by: exporter, clusterset.dev/cluster: lyon}, annotations: "+inline(t, map[string]string{
+		api.AnnotationZones: strings.Join(zones, ","), api.AnnotationAgentVersion: strings.Repeat("v", 128), api.AnnotationFeatures: api.FeatureCommunities,
+		api.AnnotationClusterUID: strings.Repeat("u", 36), api.AnnotationRun: strings.Repeat("r", 36),
+		api.AnnotationStarted: "2026-01-01T00:00:00.000000000Z", api.AnnotationYields: "2026-01-01T00:00:00.000000000Z",
+	})+", ", 1)
+	if err := lyon.keep(full); err != nil {
+		t.Fatalf("the largest heartbeat of an agent: %v", err)
+	}
+
+	long := strings.Repeat("x", 1<<20)
+	many := func(key func(int) string, value any) map[string]any {
+		all := map[string]any{}
+		for i := range 1000 {
+			all[key(i)] = value
+		}
+		return all
+	}
+	metadata := func(field string, value any) map[string]any {
+		return map[string]any{"metadata": map[string]any{field: value}}
+	}
+	manager := func(name string, fields map[string]any) map[string]any {
+		return map[string]any{"manager": name, "operation": "Apply", "apiVersion": "coordination.k8s.io/v1", "fieldsType": "FieldsV1", "fieldsV1": fields}
+	}
+	var managers []any
+	for i := range 1000 {
+		managers = append(managers, manager(fmt.Sprintf("m%d", i), map[string]any{"f:spec": map[string]any{"f:holderIdentity": map[string]any{}}}))
+	}
+	deep := map[string]any{}
+	for range 1000 {
+		deep = map[string]any{"f:metadata": deep}
+	}
+	key := func(i int) string { return fmt.Sprintf("example.com/k%d", i) }
+	owner := map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "u"}
+	const fields = "at most 8 managers of its fields"
+	tries := map[string]struct {
+		patch map[string]any
+		says  string // part of the refusal, "" if it is accepted
+	}{
+		"a holder of 1 MiB": {map[string]any{"spec": map[string]any{"holderIdentity": long}}, "names of at most 253"},
+		// API servers without CoordinatedLeaderElection drop these.
+		"a preferred holder of 1 MiB":   {map[string]any{"spec": map[string]any{"preferredHolder": long, "strategy": "example.com/" + long}}, ""},
+		"a large annotation":            {metadata("annotations", map[string]any{"x": long[:200<<10]}), "16 annotations, of 256 characters"},
+		"many annotations":              {metadata("annotations", many(key, "x")), "16 annotations, of 256 characters"},
+		"zones without end":             {metadata("annotations", map[string]any{api.AnnotationZones: strings.Repeat("z,", 4000)}), "4096 for clusterset.dev/zones"},
+		"many labels":                   {metadata("labels", many(key, "x")), "at most 8 labels"},
+		"many owners":                   {metadata("ownerReferences", slices.Repeat([]any{owner}, 1000)), "no owners"},
+		"a finalizer":                   {metadata("finalizers", []any{"example.com/a"}), "no finalizers"},
+		"many managers of fields":       {metadata("managedFields", managers), fields},
+		"a manager of many fields":      {metadata("managedFields", []any{manager("m", map[string]any{"f:spec": many(func(i int) string { return fmt.Sprintf("f:x%d", i) }, map[string]any{})})}), fields},
+		"a manager of a field of 1 MiB": {metadata("managedFields", []any{manager("m", map[string]any{"f:" + long: map[string]any{}})}), fields},
+		"a manager of fields of fields": {metadata("managedFields", []any{manager("m", deep)}), fields},
+		"many renewals":                 {map[string]any{"spec": map[string]any{"leaseTransitions": 1 << 30}}, ""},
+	}
+	leases := lyon.resource("leases", api.MemberNamespace("lyon"))
+	for _, what := range slices.Sorted(maps.Keys(tries)) {
+		try := tries[what]
+		patch, err := json.Marshal(try.patch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = leases.Patch(t.Context(), api.HeartbeatLease, types.MergePatchType, patch, metav1.PatchOptions{})
+		if try.says == "" && err != nil || try.says != "" && (!apierrors.IsForbidden(err) || !strings.Contains(err.Error(), try.says)) {
+			t.Errorf("%s: %.300v, want %q", what, err, try.says)
+		}
+	}
+	kept, err := leases.Get(t.Context(), api.HeartbeatLease, metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := kept.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if most := 16 << 10; len(content) > most {
+		t.Errorf("the heartbeat has %d bytes", len(content))
+	}
+	t.Logf("the largest heartbeat has %d bytes", len(content))
+}
+
+// inline returns a map as a flow mapping.
+func inline(t *testing.T, m map[string]string) string {
+	t.Helper()
+	all, err := json.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(all)
+}
