@@ -25,6 +25,11 @@
 {{ include "clusterset.componentName" . }}:{{ (index . 0).Release.Namespace }}
 {{- end }}
 
+{{- /* What the API server calls the account of a component's pods. */}}
+{{- define "clusterset.username" -}}
+system:serviceaccount:{{ (index . 0).Release.Namespace }}:{{ include "clusterset.componentName" . }}
+{{- end }}
+
 {{- /* An admission policy's, called with (list $ "hub" "addresses"). It has to be a DNS name, unlike the others that are cluster-scoped. */}}
 {{- define "clusterset.policyName" -}}
 {{ include "clusterset.componentName" (list (index . 0) (index . 1)) }}-{{ index . 2 }}.{{ (index . 0).Release.Namespace }}
