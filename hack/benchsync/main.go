@@ -10,6 +10,7 @@
 //	go run ./hack/benchsync -slices 20000 -clusters 12 -only restart
 //	CLUSTERS=25 SERVICES=40 go run ./hack/benchsync -only scale
 //	go run ./hack/benchsync -only communities
+//	go run ./hack/benchsync -only storm
 package main
 
 import (
@@ -71,6 +72,7 @@ var (
 	communities = part{"communities", (*bench).communities, &sizes{
 		clusters: 50, services: 20, endpoints: 4, sharing: 1, idle: time.Minute, communities: []int{0, 5, 10, 50},
 	}}
+	storm = part{"storm", (*bench).storm, &sizes{clusters: 250, services: 20, endpoints: 1, time: time.Minute, rolled: 10, idle: 30 * time.Second}}
 )
 
 func (b *bench) flags() (only *string) {
@@ -83,7 +85,7 @@ func (b *bench) flags() (only *string) {
 	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
 	flag.IntVar(&b.drained, "drained", 1000, "how many services a cluster that is drained exports beside another")
 	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
-	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain; or one of scale and communities")
+	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain; or one of scale, communities and storm")
 	flag.Parse()
 	return only
 }
@@ -110,7 +112,7 @@ func run(ctx context.Context) error {
 		chosen = slices.DeleteFunc(slices.Clone(parts), func(p part) bool { return !slices.Contains(strings.Split(*only, ","), p.name) })
 	}
 	var err error
-	for _, p := range []part{scale, communities} {
+	for _, p := range []part{scale, communities, storm} {
 		if *only != p.name {
 			continue
 		}

@@ -44,6 +44,24 @@ func TestCommunities(t *testing.T) {
 	}
 }
 
+// A small cluster set goes through -only storm: all is well again after the hub was away, was restored and was full, and the requests are
+// bounded (rules C50 and C51 of docs/spec/control-plane.md). The times are not checked.
+func TestStorm(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts three control planes")
+	}
+	log.SetLogger(logr.Discard())
+	b := &bench{dir: t.TempDir(), limit: 2 * time.Minute, sizes: sizes{
+		clusters: 6, services: 20, endpoints: 1, time: 20 * time.Second, rolled: 20, idle: time.Second,
+	}}
+	if err := b.build(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.measure(t.Context(), []part{storm}, t.Output()); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func TestSizesFrom(t *testing.T) {
 	env := func(of map[string]string) func(string) string { return func(name string) string { return of[name] } }
 	if s, err := sizesFrom(env(map[string]string{"CLUSTERS": "25", "TIME": "90s"}), *scale.sizes); err != nil || s.clusters != 25 || s.time != 90*time.Second || s.services != 100 {

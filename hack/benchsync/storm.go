@@ -1,0 +1,501 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/hubwatch"
+	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/narrow"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// storms is a hub whose members all come back at once. Their exporters run in this process, each with credentials, a connection, caches and
+// a transport of its own, as in an agent. In place of their own API servers they share one, far's, in which each sees a namespace.
+type storms struct {
+	*bench
+	agents    []*exporting
+	addresses map[client.ObjectKey]string // the current one of each service
+	next      int
+	sent      requests
+	quiet     tally
+	wrong     []error
+}
+
+// answeredOf is how many of the clusters near imports: their changes must be answered by its CoreDNS. Those of the others must be on the hub.
+const answeredOf = 10
+
+// exporting is the exporting half of an agent.
+type exporting struct {
+	cluster, namespace string
+	hub                *rest.Config
+	stop               func() error
+}
+
+// storm measures how many requests the hub gets, and how soon all is well again, after it was away, was restored from a backup, and was full.
+func (b *bench) storm(ctx context.Context) error {
+	s := &storms{bench: b, addresses: map[client.ObjectKey]string{}}
+	s.sent.clear()
+	if err := s.setUp(ctx); err != nil {
+		return err
+	}
+	defer s.stopAgents()
+	for _, step := range []func(context.Context) error{s.starts, s.away, s.restored, s.full} {
+		if err := step(ctx); err != nil {
+			return err
+		}
+	}
+	return errors.Join(s.wrong...)
+}
+
+func (s *storms) setUp(ctx context.Context) error {
+	s.far = s.newMember("far")
+	s.members = append(s.members, s.far)
+	if err := s.far.Launch(ctx, kube.WithServiceCIDRs("10.98.0.0/16")); err != nil {
+		return err
+	}
+	if err := s.far.Plane.ApplyContext(ctx, kube.MCSCRDs()...); err != nil {
+		return err
+	}
+	s.say("making %d services in each of %d clusters", s.sizes.services, s.sizes.clusters)
+	group, inGroup := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range s.sizes.clusters {
+		a := &exporting{cluster: other(i), namespace: fmt.Sprintf("of-%d", i)}
+		s.agents = append(s.agents, a)
+		for n := range s.sizes.services {
+			s.addresses[s.key(a, n)] = s.address()
+		}
+		group.Go(func() error { return s.make(inGroup, a) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	imported := make([]string, 0, answeredOf)
+	for _, a := range s.agents[:min(answeredOf, len(s.agents))] {
+		imported = append(imported, a.namespace)
+		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}
+		if err := s.near.Client.Create(ctx, ns); err != nil {
+			return err
+		}
+	}
+	s.near.AgentFlags = []string{"--import-namespaces", strings.Join(imported, ",")}
+	return s.near.restartAgent(ctx)
+}
+
+func (s *storms) key(a *exporting, n int) client.ObjectKey {
+	return client.ObjectKey{Namespace: a.namespace, Name: fmt.Sprintf("svc-%d", n)}
+}
+
+// address returns an address that no endpoint has had.
+func (s *storms) address() string {
+	s.next++
+	n := 100<<16 + s.next
+	return fmt.Sprintf("10.%d.%d.%d", n>>16&255, n>>8&255, n&255)
+}
+
+// make joins a cluster, and makes what it exports.
+func (s *storms) make(ctx context.Context, a *exporting) error {
+	kubeconfig, err := join.Join(ctx, s.hub.Plane.Config(), join.Options{Cluster: a.cluster, Zone: a.cluster})
+	if err != nil {
+		return err
+	}
+	if a.hub, err = clientcmd.RESTConfigFromKubeConfig(kubeconfig); err != nil {
+		return err
+	}
+	objects := []client.Object{&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: a.namespace}}}
+	for n := range s.sizes.services {
+		key := s.key(a, n)
+		meta := metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}
+		endpoints := slice(key.Name, s.addresses[key])
+		endpoints.Namespace = key.Namespace
+		objects = append(objects, endpoints, &mcsv1beta1.ServiceExport{ObjectMeta: meta}, &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+			ClusterIP: corev1.ClusterIPNone, Ports: []corev1.ServicePort{{Name: "http", Port: 8080}},
+		}})
+	}
+	for _, o := range objects {
+		if err := s.far.Client.Create(ctx, o); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// start starts a cluster's exporter as cmd/clusterset does. It reads only its own namespace's records from the hub: 250 caches of everything
+// wouldn't fit into one process. The number of requests is the same.
+func (s *storms) start(ctx context.Context, a *exporting) error {
+	scheme := connect.NewScheme()
+	if err := mcs.AddToScheme(scheme); err != nil {
+		return err
+	}
+	mgr, err := manager.New(s.far.Plane.Config(), manager.Options{
+		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Cache: cache.Options{
+			DefaultNamespaces: map[string]cache.Config{a.namespace: {}},
+			ByObject:          map[client.Object]cache.ByObject{&corev1.Namespace{}: {Field: fields.OneTermEqualSelector("metadata.name", a.namespace)}},
+		},
+	})
+	if err != nil {
+		return err
+	}
+	config := rest.CopyConfig(a.hub)
+	config.QPS = -1
+	config.Dial = (&net.Dialer{}).DialContext // so that each cluster has its own connections
+	config.Wrap(s.sent.through)
+	selection := narrow.NewSelection()
+	selection.Set([]string{a.namespace})
+	selection.See(nil)
+	config.Wrap(selection.Wrap)
+	watches := hubwatch.New()
+	config.Wrap(watches.Wrap)
+	hub, err := connect.NewHub(config)
+	if err != nil {
+		return err
+	}
+	_, err = exporter.Setup(mgr, hub, exporter.Options{
+		Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery, HubBack: watches.Back(), Relist: watches.Relist,
+	})
+	if err != nil {
+		return err
+	}
+	if err := mgr.Add(manager.RunnableFunc(hub.Start)); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(ctx) }()
+	a.stop = func() error { cancel(); return <-ended }
+	return nil
+}
+
+func (s *storms) startAgents(ctx context.Context) error {
+	group := errgroup.Group{}
+	for _, a := range s.agents {
+		group.Go(func() error { return s.start(ctx, a) })
+	}
+	return group.Wait()
+}
+
+func (s *storms) stopAgents() {
+	group := errgroup.Group{}
+	for _, a := range s.agents {
+		if a.stop != nil {
+			group.Go(a.stop)
+		}
+		defer func() { a.stop = nil }()
+	}
+	_ = group.Wait() // some end while the hub is away
+}
+
+// starts measures all agents' start, first on an empty hub, and then on one that has everything.
+func (s *storms) starts(ctx context.Context) error {
+	for _, what := range []string{"agents start on an empty hub", "agents start, nothing to write (quiet start)"} {
+		s.stopAgents()
+		s.say("%s", what)
+		s.sent.clear()
+		began := time.Now()
+		if err := s.startAgents(ctx); err != nil {
+			return err
+		}
+		well, err := s.well(ctx, began)
+		if err != nil {
+			return err
+		}
+		s.quiet = s.sent.clear()
+		s.result(what, s.quiet, well)
+	}
+	return s.idle(ctx)
+}
+
+// idle measures a time without changes.
+func (s *storms) idle(ctx context.Context) error {
+	if err := pause(ctx, s.sizes.idle); err != nil {
+		return err
+	}
+	s.result(fmt.Sprintf("nothing happens for %s", s.sizes.idle), s.sent.clear(), "")
+	return nil
+}
+
+// away stops the hub for a while, and takes a backup of it. Changes are made meanwhile.
+func (s *storms) away(ctx context.Context) error {
+	s.say("the hub is away for %s", s.sizes.time)
+	s.hub.Plane.StopAPIServer()
+	s.hub.Plane.StopEtcd()
+	if err := os.CopyFS(s.backup(), os.DirFS(s.data())); err != nil {
+		return err
+	}
+	if err := errors.Join(s.change(ctx), pause(ctx, s.sizes.time)); err != nil {
+		return err
+	}
+	return s.returns(ctx, fmt.Sprintf("the hub is back after %s, with %d changes in each cluster", s.sizes.time, s.sizes.rolled))
+}
+
+func (s *storms) data() string   { return filepath.Join(s.hub.Dir, "etcd") }
+func (s *storms) backup() string { return filepath.Join(s.dir, "backup") }
+
+// restored restores the hub from the backup, which lacks the last changes.
+func (s *storms) restored(ctx context.Context) error {
+	s.say("the hub is restored from a backup")
+	s.hub.Plane.StopAPIServer()
+	s.hub.Plane.StopEtcd()
+	if err := os.RemoveAll(s.data()); err != nil {
+		return err
+	}
+	if err := os.Rename(s.backup(), s.data()); err != nil {
+		return err
+	}
+	return s.returns(ctx, fmt.Sprintf("the hub is restored, without the last %d changes of each cluster", s.sizes.rolled))
+}
+
+// returns starts the hub again.
+func (s *storms) returns(ctx context.Context, what string) error {
+	s.sent.clear()
+	if err := s.hub.Plane.StartEtcd(ctx); err != nil {
+		return err
+	}
+	if err := s.hub.Plane.StartAPIServer(ctx); err != nil {
+		return err
+	}
+	well, err := s.well(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	s.compare(what, s.sent.clear(), well)
+	return s.idle(ctx)
+}
+
+// full makes the hub's etcd refuse all writes for a while, as when its quota is used up. Changes are made meanwhile.
+func (s *storms) full(ctx context.Context) error {
+	s.say("the hub is full for %s", s.sizes.time)
+	s.sent.clear()
+	if err := s.alarm(ctx, "ACTIVATE"); err != nil {
+		return err
+	}
+	if err := errors.Join(s.change(ctx), pause(ctx, s.sizes.time)); err != nil {
+		return err
+	}
+	s.compare(fmt.Sprintf("the hub is full for %s, with %d changes in each cluster", s.sizes.time, s.sizes.rolled), s.sent.clear(), "")
+	if err := s.alarm(ctx, "DEACTIVATE"); err != nil {
+		return err
+	}
+	well, err := s.well(ctx, time.Now())
+	if err != nil {
+		return err
+	}
+	s.compare("and then has room again", s.sent.clear(), well)
+	return nil
+}
+
+// alarm raises or ends etcd's alarm about a full disk.
+func (s *storms) alarm(ctx context.Context, action string) error {
+	content, err := s.hub.Plane.CallEtcd(ctx, "/v3/maintenance/status", struct{}{})
+	if err != nil {
+		return err
+	}
+	var status struct {
+		Header struct {
+			Member string `json:"member_id"`
+		}
+	}
+	if err := json.Unmarshal(content, &status); err != nil {
+		return err
+	}
+	_, err = s.hub.Plane.CallEtcd(ctx, "/v3/maintenance/alarm", map[string]any{"action": action, "memberID": status.Header.Member, "alarm": "NOSPACE"})
+	return err
+}
+
+// change gives services of every cluster new addresses.
+func (s *storms) change(ctx context.Context) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for _, a := range s.agents {
+		for n := range min(s.sizes.rolled, s.sizes.services) {
+			key, address := s.key(a, n), s.address()
+			s.addresses[key] = address
+			group.Go(func() error {
+				patch := fmt.Appendf(nil, `{"endpoints": [{"addresses": [%q]}]}`, address)
+				o := slice(key.Name, address)
+				o.Namespace = key.Namespace
+				return s.far.Client.Patch(ctx, o, client.RawPatch("application/merge-patch+json", patch))
+			})
+		}
+	}
+	return group.Wait()
+}
+
+// well waits until every cluster has renewed its Lease since a time and is Ready, and every change is answered. It returns how long each took.
+func (s *storms) well(ctx context.Context, since time.Time) (string, error) {
+	all := ctx
+	ctx, cancel := context.WithTimeout(ctx, s.limit)
+	defer cancel()
+	var readyAfter, answeredAfter time.Duration
+	var last error
+	for readyAfter == 0 || answeredAfter == 0 {
+		ready, err := s.ready(ctx, since)
+		if readyAfter == 0 && ready {
+			readyAfter = time.Since(since)
+		}
+		answered, err2 := s.answered(ctx)
+		if answeredAfter == 0 && answered {
+			answeredAfter = time.Since(since)
+		}
+		last = errors.Join(err, err2)
+		if ctx.Err() == nil && pause(ctx, pollEvery) == nil {
+			continue
+		}
+		if stopped := context.Cause(all); stopped != nil {
+			return "", stopped
+		}
+		s.wrong = append(s.wrong, fmt.Errorf("not all is well after %s: Ready %v, answered %v (%w)", s.limit, readyAfter > 0, answeredAfter > 0, last))
+		return fmt.Sprintf("not well after %s: %s", s.limit, s.missing(all, since)), nil
+	}
+	return fmt.Sprintf("all Ready after %s, all answered after %s", round(readyAfter), round(answeredAfter)), nil
+}
+
+func (s *storms) ready(ctx context.Context, since time.Time) (bool, error) {
+	silent, unready, err := s.notReady(ctx, since)
+	return silent+unready == 0, err
+}
+
+// notReady returns how many clusters, near included, haven't renewed their Leases since a time, and how many aren't Ready.
+func (s *storms) notReady(ctx context.Context, since time.Time) (silent, unready int, err error) {
+	silent, unready = len(s.agents)+1, len(s.agents)+1
+	var leases coordinationv1.LeaseList
+	var members clustersetv1alpha1.MemberClusterList
+	if err := errors.Join(s.hub.Client.List(ctx, &leases, client.HasLabels{api.LabelCluster}), s.hub.Client.List(ctx, &members)); err != nil {
+		return silent, unready, err
+	}
+	for i := range leases.Items {
+		if at := leases.Items[i].Spec.RenewTime; at != nil && at.After(since) {
+			silent--
+		}
+	}
+	for i := range members.Items {
+		if members.Items[i].Status.Phase == clustersetv1alpha1.MemberReady {
+			unready--
+		}
+	}
+	return silent, unready, nil
+}
+
+func (s *storms) missing(ctx context.Context, since time.Time) string {
+	silent, unready, err := s.notReady(ctx, since)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprintf("%d clusters silent, %d not Ready", silent, unready)
+}
+
+// answered reports whether the records on the hub are right, and whether near answers those of the first clusters.
+func (s *storms) answered(ctx context.Context) (bool, error) {
+	var records clustersetv1alpha1.ExportedEndpointsList
+	if err := s.hub.Client.List(ctx, &records); err != nil {
+		return false, err
+	}
+	right := 0
+	for i := range records.Items {
+		r := &records.Items[i].Spec
+		if s.addresses[client.ObjectKey{Namespace: r.ServiceNamespace, Name: r.ServiceName}] == r.Endpoints[0].Addresses[0] {
+			right++
+		}
+	}
+	if right < len(s.addresses) {
+		return false, nil
+	}
+	for _, a := range s.agents[:min(answeredOf, len(s.agents))] {
+		for n := range s.sizes.services {
+			key := s.key(a, n)
+			answer, err := s.dig(key.Name + "." + key.Namespace + ".svc.clusterset.local.")
+			if err != nil || answer != s.addresses[key] {
+				return false, err
+			}
+		}
+	}
+	return true, nil
+}
+
+func (s *storms) result(what string, t tally, well string) {
+	s.row(what, "", "", "", strings.TrimSuffix(t.String()+"; "+well, "; "))
+}
+
+// compare adds a row that says how many times the requests of a quiet start these are.
+func (s *storms) compare(what string, t tally, well string) {
+	s.result(what, t, strings.TrimPrefix(fmt.Sprintf("%s; %.1f times the requests of a quiet start, busiest second %.1f times",
+		well, float64(t.total())/float64(max(1, s.quiet.total())), float64(t.busiest())/float64(max(1, s.quiet.busiest()))), "; "))
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// tally is how many requests of each kind the hub has answered in each second.
+type tally []map[string]int
+
+func (t tally) total() (n int) {
+	for _, second := range t {
+		n += sum(second)
+	}
+	return n
+}
+
+// busiest returns the most requests in a second.
+func (t tally) busiest() (n int) {
+	for _, second := range t {
+		n = max(n, sum(second))
+	}
+	return n
+}
+
+func sum(of map[string]int) (n int) {
+	for _, k := range of {
+		n += k
+	}
+	return n
+}
+
+func (t tally) String() string {
+	all, most := map[string]int{}, map[string]int{}
+	for _, second := range t {
+		for kind, n := range second {
+			all[kind] += n
+			most[kind] = max(most[kind], n)
+		}
+	}
+	var kinds []string
+	for _, kind := range slices.Sorted(maps.Keys(all)) {
+		kinds = append(kinds, fmt.Sprintf("%s: %d, %d/s", kind, all[kind], most[kind]))
+	}
+	return fmt.Sprintf("%d requests in %d s, at most %d/s: %s", t.total(), len(t), t.busiest(), strings.Join(kinds, "; "))
+}
