@@ -22,7 +22,7 @@ import (
 
 const (
 	// retryAfter is the pause before a watch is retried, plus up to half of it at random, so that a hub that comes back doesn't get all
-	// watches of all members at once.
+	// watches of all members at once. Of an agent's watches that fail, one at a time is retried; once it is open, the others follow at once.
 	retryAfter = time.Second
 	// starting is how long errors are attributed to an API server that is still starting and doesn't know roles, kinds or tokens yet.
 	// After that the informer reports the error.
@@ -40,9 +40,11 @@ const (
 type Watches struct {
 	back chan struct{}
 
-	mu   sync.Mutex
-	past int // number of calls of Relist
-	of   map[string]*watched
+	mu    sync.Mutex
+	past  int // number of calls of Relist
+	of    map[string]*watched
+	retry time.Time     // when the next watch that failed may be retried
+	up    chan struct{} // closed when one could be opened
 }
 
 // watched is the state of the watches of the same objects.
@@ -61,7 +63,7 @@ func (of *watched) fresh(s *stream) bool {
 
 // New returns a Watches without any watch.
 func New() *Watches {
-	return &Watches{back: make(chan struct{}, 1), of: map[string]*watched{}}
+	return &Watches{back: make(chan struct{}, 1), of: map[string]*watched{}, up: make(chan struct{})}
 }
 
 // Wrap puts the Watches into a transport; it is for rest.Config.Wrap.
@@ -189,7 +191,7 @@ func (t *transport) open(r *http.Request, key string, past int, goesOn bool) (*h
 		if err == nil {
 			_ = reply.Body.Close()
 		}
-		if stopped := sleep(r.Context(), retryAfter+rand.N(retryAfter/2)); stopped != nil {
+		if stopped := t.watches.turn(r.Context()); stopped != nil {
 			s.end()
 			return nil, errors.Join(stopped, err)
 		}
@@ -255,8 +257,45 @@ func (w *Watches) failed(key string) {
 	}
 }
 
+// turn returns when a watch that failed may be retried.
+func (w *Watches) turn(ctx context.Context) error {
+	w.mu.Lock()
+	up, at := w.up, w.retry
+	if now := time.Now(); at.Before(now) {
+		at = now.Add(retryAfter + rand.N(retryAfter/2))
+		w.retry = at
+	}
+	w.mu.Unlock()
+	for {
+		timer := time.NewTimer(time.Until(at))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		case <-up:
+			timer.Stop()
+			return nil
+		case <-timer.C:
+		}
+		w.mu.Lock()
+		mine := w.retry.Equal(at)
+		if now := time.Now(); mine {
+			w.retry = now.Add(retryAfter + rand.N(retryAfter/2))
+		}
+		at = w.retry
+		w.mu.Unlock()
+		if mine {
+			return nil
+		}
+	}
+}
+
 // isBack signals that the hub answers again.
 func (w *Watches) isBack() {
+	w.mu.Lock()
+	close(w.up)
+	w.up = make(chan struct{})
+	w.mu.Unlock()
 	select {
 	case w.back <- struct{}{}:
 	default:

@@ -4,8 +4,10 @@ package hubwatch
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -74,6 +76,38 @@ func TestWaitsForTheHub(t *testing.T) {
 		time.Sleep(time.Second) //nolint:forbidigo // synctest's clock
 		if w.Open() {
 			t.Error("a watch that ended and wasn't opened again counts as open")
+		}
+	})
+}
+
+// An agent's watches don't each ask a hub that is away: one at a time does, and once it is open, the others are at once. Rule C50 of
+// docs/spec/control-plane.md.
+func TestOneWatchAsksForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const watches = 20
+		var mu sync.Mutex
+		up := time.Now().Add(time.Minute)
+		asked, opened := 0, []time.Duration{}
+		rt := New().Wrap(server(func(*http.Request) (*http.Response, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if time.Now().Before(up) {
+				asked++
+				return nil, errors.New("connection refused")
+			}
+			opened = append(opened, time.Since(up))
+			return reply(http.StatusOK), nil
+		}))
+		var all sync.WaitGroup
+		for i := range watches {
+			all.Go(func() { get(t, rt, fmt.Sprint("watch=true&resourceVersion=7&labelSelector=", i)) })
+		}
+		all.Wait()
+		if asked > watches+60 {
+			t.Errorf("the hub was asked %d times in a minute", asked)
+		}
+		if last := opened[len(opened)-1]; last > retryAfter*3/2 || last > opened[0] {
+			t.Errorf("the watches were open %s to %s after the hub was back", opened[0], last)
 		}
 	})
 }
