@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// trustFor is how long a good answer of the hub is valid, so that a thousand un-exports at once don't cause a thousand
+	// trustFor is how long an answer of the hub is valid, good or bad, so that a thousand un-exports at once don't cause a thousand
 	// requests from each member. It is too short for an API server to come back with an empty etcd.
 	trustFor = time.Second
 	// askTimeout bounds the request.
@@ -73,7 +73,8 @@ type Guard struct {
 	Changed func(context.Context, error)
 
 	mu     sync.Mutex
-	goodAt time.Time
+	asked  time.Time
+	answer error // at that time
 	lostAt time.Time // when a hub that lost something was last seen incomplete or not at all; zero once the members had their time
 	held   bool
 }
@@ -139,16 +140,16 @@ func (g *Guard) complete(ctx context.Context) error {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.goodAt.IsZero() && g.Clock.Since(g.goodAt) < trustFor {
-		return nil
+	if !g.asked.IsZero() && g.Clock.Since(g.asked) < trustFor {
+		return g.answer
 	}
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	if err := errors.Join(g.knowsUs(ctx, g.Live), g.takesRecords(ctx)); err != nil {
-		return err
+	err := errors.Join(g.knowsUs(asking, g.Live), g.takesRecords(asking))
+	if ctx.Err() == nil {
+		g.asked, g.answer = g.Clock.Now(), err
 	}
-	g.goodAt = g.Clock.Now()
-	return nil
+	return err
 }
 
 func (g *Guard) knowsUs(ctx context.Context, hub client.Reader) error {

@@ -68,22 +68,26 @@ func TestMayDelete(t *testing.T) {
 			t.Errorf("%s: asked %d times, want %d", what, asked, asks)
 		}
 	}
+	later := func() { now.SetTime(now.Now().Add(2 * trustFor)) }
 	check("our own exports are on their way", "not on the hub yet", 0)
 	close(exported)
 	check("it knows us", "", 1)
 	check("it did just now", "", 0)
-	now.SetTime(now.Now().Add(2 * trustFor))
+	later()
 	down = errors.New("connection refused")
 	check("it is down", "connection refused", 1)
-	check("it is still down", "connection refused", 1)
+	check("it is still down", "connection refused", 0)
+	later()
+	check("and still", "connection refused", 1)
 	down = nil
+	later()
 	check("it is back", "", 1)
 	for _, harmless := range []error{
 		apierrors.NewForbidden(schema.GroupResource{}, "probe", errors.New("exceeded quota")),
 		apierrors.NewInvalid(schema.GroupKind{}, "probe", nil),
 	} {
 		refuses = harmless
-		now.SetTime(now.Now().Add(2 * trustFor))
+		later()
 		check("it has rules of its own", "", 1)
 	}
 	for _, lost := range []error{
@@ -91,9 +95,10 @@ func TestMayDelete(t *testing.T) {
 		apierrors.NewGenericServerResponse(http.StatusNotFound, "post", schema.GroupResource{}, "", "404 page not found", 0, true),
 	} {
 		refuses = lost
-		now.SetTime(now.Now().Add(2 * trustFor))
+		later()
 		check("it takes no endpoints", "accepts no ExportedEndpoints", 1)
 		refuses = nil
+		later()
 		check("it does again", "other members may not have restored theirs", 1)
 		now.SetTime(now.Now().Add(30 * time.Second))
 		down = errors.New("connection refused")
@@ -101,21 +106,23 @@ func TestMayDelete(t *testing.T) {
 		now.SetTime(now.Now().Add(time.Hour))
 		check("for long", "connection refused", 1)
 		down = nil
+		later()
 		check("its caches may not have caught up", "other members may not have restored theirs", 1)
-		now.SetTime(now.Now().Add(59 * time.Second))
+		now.SetTime(now.Now().Add(57 * time.Second))
 		check("most of a minute later", "counts as un-exported", 1)
 		now.SetTime(now.Now().Add(time.Second))
 		check("a minute later", "", 1)
-		now.SetTime(now.Now().Add(2 * trustFor))
+		later()
 		down = errors.New("connection refused")
 		check("it is down again", "connection refused", 1)
 		down = nil
+		later()
 		check("that was no loss", "", 1)
 	}
 	if err := hub.Delete(t.Context(), member); err != nil {
 		t.Fatal(err)
 	}
-	now.SetTime(now.Now().Add(2 * trustFor))
+	later()
 	check("it came back empty, which the cache hasn't heard of", "has no MemberCluster beijing", 1)
 	if err := cached.Delete(t.Context(), member.DeepCopy()); err != nil {
 		t.Fatal(err)
