@@ -12,6 +12,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -36,9 +37,22 @@ func NewClient(config *rest.Config) (client.Client, error) {
 	return client.New(config, client.Options{Scheme: NewScheme()})
 }
 
+const (
+	// hubQPS and hubBurst limit the requests of an agent to its hub to what only an agent that goes round in circles reaches (rule C52 of
+	// docs/spec/control-plane.md). Requests come in bursts when an agent exports for the first time, or writes everything again to a hub
+	// that lost it: for the most services that a hub accepts from one cluster, a record of each kind. After that they are as many as
+	// changes here.
+	hubQPS, hubBurst = 100, 12_000
+)
+
 // NewHub returns the hub as its members use it: a cache of our kinds and a client that reads from it. This doesn't contact the
-// hub, which may be down; the cache fills once the hub is up.
+// hub, which may be down; the cache fills once the hub is up. All that is read and written through it counts towards one limit, unless the
+// configuration has a RateLimiter.
 func NewHub(config *rest.Config) (cluster.Cluster, error) {
+	config = rest.CopyConfig(config)
+	if config.RateLimiter == nil {
+		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(hubQPS, hubBurst)
+	}
 	return cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = NewScheme()
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return hubMapper(), nil }
