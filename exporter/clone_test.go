@@ -90,7 +90,7 @@ func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	ready := make(chan struct{})
 	a := &agent{}
 	a.heartbeat = &heartbeat{
-		interval: c.interval, after: ready, claim: c, catchUp: nothing,
+		interval: c.interval, after: ready, claim: c, current: nothing, catchUp: nothing, hurry: func() {},
 		relist: func() { a.relists.Add(1) },
 		renew: func(context.Context) error {
 			h.write(func() {

@@ -2,6 +2,8 @@ package exporter
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,28 +21,37 @@ import (
 // wrong.
 type heartbeat struct {
 	interval time.Duration
+	phase    float64         // from 0 to 1: when this cluster's turn is among all that do the same
 	after    <-chan struct{} // the first pass; see pass
 	claim    *claim
 	renew    func(context.Context) error
 	back     <-chan struct{} // the hub may be back
 	relist   func()          // makes the hub's caches read everything again
 	changed  <-chan struct{} // someone else keeps changing our records; see overwritten
-	// catchUp writes what couldn't be written while the hub was unreachable, and what the hub has lost meanwhile. If that takes
-	// longer, its error is errBehind.
-	catchUp func(context.Context) error
+	// current returns once the cache has what the hub has, which may have lost something while it was unreachable, and catchUp writes
+	// what couldn't be written meanwhile. If that takes longer, their error is errBehind.
+	current, catchUp func(context.Context) error
+	hurry            func() // tries at once whether the hub takes records
 
+	known  bool      // the cache has had what the hub has, and nothing says that the hub was away or restored since
 	behind time.Time // since when heartbeats are held back for records; zero: they aren't
 	heard  time.Time // when the hub was last back
+	again  int       // how many heartbeats in a row were retried before their time
 	atOdds bool      // whether changed caused the current heartbeat
 }
 
 // maxHeldBack is for how many intervals heartbeats wait for records. A record that the hub never accepts must not make the
-// whole cluster expire.
-const maxHeldBack = 6
+// whole cluster expire. The attempt that is under way then still ends.
+const maxHeldBack = 5
 
 // returning is for how many intervals after the hub is back a failed heartbeat is retried after only a moment: the sooner this
-// cluster sees the hub's state, the sooner all answers are right. An API server that is starting may reject the first one.
+// cluster sees the hub's state, the sooner all answers are right. An API server that is starting may reject the first one. The moment is a
+// tenth of an interval, and each time twice as long.
 const returning = 3
+
+// spread is the part of an interval over which the clusters spread what they ask of a hub that is back (rule C70 of
+// docs/spec/control-plane.md).
+const spread = 5
 
 // run renews the Lease until ctx ends, first after the first pass. Failures are only counted and logged: the next beat is the
 // retry.
@@ -74,23 +85,44 @@ func (h *heartbeat) run(ctx context.Context) error {
 		}
 		failing, h.atOdds = err != nil, false
 		if failing && (errors.Is(err, errBehind) || time.Since(h.heard) < returning*h.interval) {
-			tick.Reset(h.interval / 10)
+			tick.Reset(min(h.interval/10<<h.again, h.interval))
+			h.again = min(h.again+1, 4)
+		} else {
+			h.again = 0
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-tick.C:
 		case <-h.back:
-			h.heard = time.Now()
+			// All clusters hear that at the same time.
+			if sleep(ctx, time.Duration(h.phase*float64(h.interval/spread))) != nil {
+				return nil //nolint:nilerr // it was stopped
+			}
+			h.heard, h.again, h.known = time.Now(), 0, false
+			h.hurry()
 		case <-h.changed:
 			// Wait only a moment: while we find out who that is, the Lease should show that we are running.
 			h.atOdds = true
-			select {
-			case <-ctx.Done():
-				return nil
-			case <-time.After(h.interval / 10):
+			if sleep(ctx, h.interval/10) != nil {
+				return nil //nolint:nilerr // it was stopped
 			}
 		}
+	}
+}
+
+// phaseOf returns a cluster's phase, which spreads clusters evenly.
+func phaseOf(cluster string) float64 {
+	sum := sha256.Sum256([]byte(cluster))
+	return float64(binary.BigEndian.Uint32(sum[:])) / (1 << 32)
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
 	}
 }
 
@@ -101,6 +133,7 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	ctx, cancel := context.WithTimeout(ctx, h.interval)
 	defer cancel()
 	setBack, err := h.claim.check(ctx)
+	h.known = h.known && err == nil && !setBack
 	if setBack {
 		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been restored from a backup: this cluster's Lease isn't what was last written. Reading everything again")
 		h.relist()
@@ -116,19 +149,33 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		metricHeartbeats.WithLabelValues("error").Inc()
 		return err
 	}
+	h.known = false // until it is needed again
 	metricHeartbeats.WithLabelValues("ok").Inc()
 	metricLastHeartbeat.SetToCurrentTime()
 	return nil
 }
 
+// readAndWrite brings the cache, and then the hub, up to date. A hub that only refuses writes needn't be read again each time.
+func (h *heartbeat) readAndWrite(ctx context.Context) error {
+	if !h.known {
+		if err := h.current(ctx); err != nil {
+			return err
+		}
+		h.known = true
+	}
+	return h.catchUp(ctx)
+}
+
 // upToDate returns nil once the heartbeat needn't wait any longer.
 func (h *heartbeat) upToDate(ctx context.Context) error {
-	if _, err := h.claim.lease(ctx); err != nil {
-		return err // the hub is still away, and there is nothing to try
+	if !h.claim.confirmed { // otherwise the hub has just been asked for it
+		if _, err := h.claim.lease(ctx); err != nil {
+			return err // the hub is still away, and there is nothing to try
+		}
 	}
 	half, cancel := context.WithTimeout(ctx, h.interval/2)
 	defer cancel()
-	err := h.catchUp(half)
+	err := h.readAndWrite(half)
 	switch {
 	case err == nil:
 	case h.behind.IsZero():

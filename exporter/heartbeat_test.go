@@ -28,7 +28,7 @@ func TestNoHeartbeatBeforeTheFirstPass(t *testing.T) {
 		p := newPass()
 		var beats []time.Duration
 		began := time.Now()
-		h := &heartbeat{interval: 10 * time.Second, after: p.finished, claim: unclaimed(), catchUp: nothing, renew: func(context.Context) error {
+		h := &heartbeat{interval: 10 * time.Second, after: p.finished, claim: unclaimed(), current: nothing, catchUp: nothing, hurry: func() {}, renew: func(context.Context) error {
 			beats = append(beats, time.Since(began))
 			return errors.New("the hub is away") // a failure doesn't stop the next heartbeat
 		}}
@@ -84,6 +84,7 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 				}
 				return noRoute
 			},
+			current: nothing, hurry: func() {},
 			catchUp: func(ctx context.Context) error {
 				mu.Lock()
 				keys := map[bool][]types.NamespacedName{true: {web}}[changed]
@@ -145,18 +146,18 @@ func TestHeartbeatWaitsForWhatChangedMeanwhile(t *testing.T) {
 		elapse(10 * time.Second) // 60
 		expect("nothing to catch up with", 3, 2)
 
-		// A record that is never written holds heartbeats back for no longer than maxHeldBack. Each attempt lasts five seconds, and the
-		// next one follows a second later.
+		// A record that is never written holds heartbeats back for no longer than maxHeldBack. Each attempt lasts five seconds. The next one
+		// follows a second later, then two, four and eight, and then ten.
 		become(true, false)
 		mu.Lock()
 		changed = true
 		mu.Unlock()
 		elapse(10 * time.Second) // 70
 		become(false, false)
-		elapse(maxHeldBack * 10 * time.Second)
-		expect("held back", 3, 2+10)
-		elapse(10 * time.Second)
-		expect("held back for long enough", 4, 3+10)
+		elapse(54 * time.Second)
+		expect("held back", 3, 2+6)
+		elapse(5 * time.Second)
+		expect("held back for long enough", 4, 2+6)
 		cancel()
 		<-stopped
 	})
@@ -179,7 +180,7 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		}}
 		name.mine()
 		h := &heartbeat{
-			interval: 10 * time.Second, after: ready, claim: name, back: back, catchUp: nothing, relist: func() { relists++ },
+			interval: 10 * time.Second, after: ready, claim: name, back: back, current: nothing, catchUp: nothing, hurry: func() {}, relist: func() { relists++ },
 			renew: func(context.Context) error {
 				renewed = append(renewed, time.Since(began))
 				name.renewing(metav1.NowMicro())
@@ -285,7 +286,7 @@ func TestHangingHeartbeatIsGivenUpInTimeForTheNext(t *testing.T) {
 		began, ready := time.Now(), make(chan struct{})
 		close(ready)
 		var beats []time.Duration
-		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: unclaimed(), catchUp: nothing, renew: func(ctx context.Context) error {
+		h := &heartbeat{interval: 10 * time.Second, after: ready, claim: unclaimed(), current: nothing, catchUp: nothing, hurry: func() {}, renew: func(ctx context.Context) error {
 			beats = append(beats, time.Since(began))
 			<-ctx.Done()
 			return ctx.Err()

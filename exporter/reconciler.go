@@ -46,8 +46,10 @@ type reconciler struct {
 	events  events.EventRecorder
 	pass    *pass
 	kept    kept
+	unread  unread
 	failing failures
 	missing failures // Services whose ServiceExports may still exist
+	gate    *gate
 	brake   brake
 	places  places
 	stats   stats
@@ -106,11 +108,14 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		var othersDid bool
 		if len(steps) > 0 {
 			var wait time.Duration
-			if othersDid, wait = r.overwritten.ask(src, want, r.pass.isDone()); wait > 0 {
+			if othersDid, wait = r.overwritten.ask(src, want, r.pass.isDone()); wait == 0 {
+				wait = r.unread.wait(steps)
+			}
+			if wait > 0 {
 				return reconcile.Result{RequeueAfter: wait}, nil
 			}
 		}
-		if out = r.write(ctx, steps); out.err == nil && len(steps) > 0 {
+		if out = r.writeInTurn(ctx, req.NamespacedName, steps); out.err == nil && len(steps) > 0 {
 			r.overwritten.note(src, want, othersDid)
 		}
 		if out.err == nil {

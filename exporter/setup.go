@@ -159,6 +159,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		events:  mgr.GetEventRecorder("clusterset-exporter"),
 		pass:    newPass(),
 		places:  places{most: opts.MaxPerNamespace},
+		gate:    newGate(),
 
 		overwritten: newOverwritten(),
 		visible:     visibility{own: opts.Cluster},
@@ -183,13 +184,16 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	}
 	beat := &heartbeat{
 		interval: opts.HeartbeatInterval,
+		phase:    phaseOf(opts.Cluster),
 		after:    r.pass.finished,
 		claim:    name,
 		renew:    renewLease(hub.GetClient(), name, opts),
 		back:     opts.HubBack,
 		relist:   opts.Relist,
 		changed:  r.overwritten.seen,
-		catchUp:  func(ctx context.Context) error { return r.catchUp(ctx, hub.GetAPIReader()) },
+		current:  r.current,
+		catchUp:  r.catchUp,
+		hurry:    r.gate.hurry,
 	}
 	for _, run := range []manager.RunnableFunc{
 		name.take,
@@ -197,6 +201,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 			return r.pass.run(ctx, r.synced, r.keys)
 		},
 		beat.run,
+		func(ctx context.Context) error { return r.gate.run(ctx, r.pass.send) },
 		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportAll) },
 	} {
 		if err := mgr.Add(run); err != nil {

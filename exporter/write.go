@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,25 @@ import (
 	"github.com/clusterset/clusterset/internal/text"
 )
 
+// writeInTurn writes a service's records unless the hub fails and it isn't the service's turn.
+func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, steps []step) outcome {
+	if len(steps) == 0 {
+		r.gate.forget(key)
+		return outcome{}
+	}
+	if err := r.gate.ask(key); err != nil {
+		return outcome{err: err}
+	}
+	out := r.write(ctx, steps)
+	switch err := out.transient(); {
+	case err == nil || apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err):
+		r.gate.answered(key)
+	default:
+		r.gate.failed(key, err)
+	}
+	return out
+}
+
 // write executes a plan's steps in order. It continues after a step that the hub rejects: a single record too many or too large
 // must not keep the others from being updated.
 func (r *reconciler) write(ctx context.Context, steps []step) outcome {
@@ -28,8 +48,10 @@ func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 			switch s.verb {
 			case verbCreate, verbUpdate:
 				r.kept.note(s.kind, s.object.GetName(), wrote, specHash(s.object)) // this is now what the hub has
+				r.unread.note(s.kind, s.object)
 			case verbDelete:
 				r.kept.forget(s.kind, s.object.GetName())
+				r.unread.forget(s.kind, s.object.GetName())
 			}
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "ok").Inc()
 			continue
@@ -84,9 +106,9 @@ var withdrawal = client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"ann
 
 // refused reports whether the hub understood and rejected the record: it is invalid or too large, over a quota, against a
 // policy, or in a namespace that doesn't exist, for example after a leave. Everything else is temporary: no connection, an expired
-// token, a hub that is starting, or one that has lost our CustomResourceDefinitions, whose response is a bare 404 without a Status.
+// token, a hub that is starting, which says so with a 403, or one that has lost our CustomResourceDefinitions, whose response is a bare 404 without a Status.
 func refused(err error) bool {
-	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) {
+	if apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse) || strings.Contains(err.Error(), "not yet ready to handle request") {
 		return false
 	}
 	return apierrors.IsInvalid(err) || apierrors.IsForbidden(err) || apierrors.IsBadRequest(err) ||

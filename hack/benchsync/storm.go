@@ -52,6 +52,9 @@ type storms struct {
 // answeredOf is how many of the clusters near imports: their changes must be answered by its CoreDNS. Those of the others must be on the hub.
 const answeredOf = 10
 
+// strikes is how many services an agent writes to a hub that fails before the others wait for their turns, and how many it writes at a time.
+const strikes = 8
+
 // exporting is the exporting half of an agent.
 type exporting struct {
 	cluster, namespace string
@@ -301,7 +304,13 @@ func (s *storms) full(ctx context.Context) error {
 	if err := errors.Join(s.change(ctx), pause(ctx, s.sizes.time)); err != nil {
 		return err
 	}
-	s.compare(fmt.Sprintf("the hub is full for %s, with %d changes in each cluster", s.sizes.time, s.sizes.rolled), s.sent.clear(), "")
+	while := s.sent.clear()
+	s.compare(fmt.Sprintf("the hub is full for %s, with %d changes in each cluster", s.sizes.time, s.sizes.rolled), while, "")
+	// For each agent: its changes once, or eight of them, a turn for each of its workers that is under way, and then less than one in two seconds
+	// of each kind: turns, and heartbeats with what they read.
+	if most := len(s.agents) * (2*strikes + 2*int(s.sizes.time/time.Second)); while.total() > most {
+		s.wrong = append(s.wrong, fmt.Errorf("%d requests while the hub was full, want at most %d", while.total(), most))
+	}
 	if err := s.alarm(ctx, "DEACTIVATE"); err != nil {
 		return err
 	}
@@ -373,7 +382,7 @@ func (s *storms) well(ctx context.Context, since time.Time) (string, error) {
 		if stopped := context.Cause(all); stopped != nil {
 			return "", stopped
 		}
-		s.wrong = append(s.wrong, fmt.Errorf("not all is well after %s: Ready %v, answered %v (%w)", s.limit, readyAfter > 0, answeredAfter > 0, last))
+		s.wrong = append(s.wrong, fmt.Errorf("not all is well after %s: Ready %v, answered %v (%v)", s.limit, readyAfter > 0, answeredAfter > 0, last)) //nolint:errorlint // it may be nil
 		return fmt.Sprintf("not well after %s: %s", s.limit, s.missing(all, since)), nil
 	}
 	return fmt.Sprintf("all Ready after %s, all answered after %s", round(readyAfter), round(answeredAfter)), nil

@@ -74,7 +74,7 @@ type Guard struct {
 
 	mu     sync.Mutex
 	asked  time.Time
-	answer error // at that time
+	answer error     // at that time
 	lostAt time.Time // when a hub that lost something was last seen incomplete or not at all; zero once the members had their time
 	held   bool
 }

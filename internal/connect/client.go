@@ -38,7 +38,7 @@ func NewClient(config *rest.Config) (client.Client, error) {
 }
 
 const (
-	// hubQPS and hubBurst limit the requests of an agent to its hub to what only an agent that goes round in circles reaches (rule C52 of
+	// hubQPS and hubBurst limit the requests of an agent to its hub to what only an agent that goes round in circles reaches (rule C72 of
 	// docs/spec/control-plane.md). Requests come in bursts when an agent exports for the first time, or writes everything again to a hub
 	// that lost it: for the most services that a hub accepts from one cluster, a record of each kind. After that they are as many as
 	// changes here.

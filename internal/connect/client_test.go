@@ -17,7 +17,7 @@ type offline struct{}
 
 func (offline) RoundTrip(*http.Request) (*http.Response, error) { return nil, errors.New("offline") }
 
-// Rule C52 of docs/spec/control-plane.md: what an agent has to write at most isn't delayed, and requests without end are.
+// Rule C72 of docs/spec/control-plane.md: what an agent has to write at most isn't delayed, and requests without end are.
 func TestHubIsAskedLessOftenThanAStormWould(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, err := NewHub(&rest.Config{Host: "https://hub.example", Transport: offline{}, QPS: -1})

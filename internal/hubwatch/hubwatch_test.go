@@ -80,7 +80,7 @@ func TestWaitsForTheHub(t *testing.T) {
 	})
 }
 
-// An agent's watches don't each ask a hub that is away: one at a time does, and once it is open, the others are at once. Rule C50 of
+// An agent's watches don't each ask a hub that is away: one at a time does, and once it is open, the others are at once. Rule C70 of
 // docs/spec/control-plane.md.
 func TestOneWatchAsksForAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
