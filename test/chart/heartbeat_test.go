@@ -23,7 +23,7 @@ func boundsHeartbeats(t *testing.T, lyon *policyMember) {
 	}
 	full := lease("lyon", api.HeartbeatLease) + "spec: {holderIdentity: " + strings.Repeat("h", 253) + ", leaseDurationSeconds: 40, renewTime: '2026-01-01T00:00:00.000000Z'}\n"
 	full = strings.Replace(full, "metadata: {", "metadata: {labels: {clusterset.dev/managed-by: exporter, clusterset.dev/cluster: lyon}, annotations: "+inline(t, map[string]string{
-		api.AnnotationZones: strings.Join(zones, ","), api.AnnotationAgentVersion: strings.Repeat("v", 128), api.AnnotationFeatures: api.FeatureCommunities,
+		api.AnnotationZones: strings.Join(zones, ","), api.AnnotationAgentVersion: strings.Repeat("v", 128),
 		api.AnnotationClusterUID: strings.Repeat("u", 36), api.AnnotationRun: strings.Repeat("r", 36),
 		api.AnnotationStarted: "2026-01-01T00:00:00.000000000Z", api.AnnotationYields: "2026-01-01T00:00:00.000000000Z",
 	})+", ", 1)
