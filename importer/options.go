@@ -33,6 +33,9 @@ type Options struct {
 	// skipped until the namespace exists.
 	CreateNamespaces bool
 
+	// MaxNamespaces is how many namespaces CreateNamespaces creates for the services of one cluster. Default: DefaultMaxNamespaces.
+	MaxNamespaces int
+
 	// SkipGlobalServices writes no GlobalServices, for clusters that don't use svc.global, and deletes those written before. It
 	// can't be combined with DataPathNone: no name would have an address. A cluster without FabDNS's CRD doesn't need it.
 	SkipGlobalServices bool
@@ -82,6 +85,10 @@ const DefaultConcurrency = 8
 // DefaultMaxServices is the default of Options.MaxServices.
 const DefaultMaxServices = 5000
 
+// DefaultMaxNamespaces is the default of Options.MaxNamespaces: a hundredth of the namespaces that Kubernetes is tested with
+// (https://github.com/kubernetes/community/blob/master/sig-scalability/configs-and-limits/thresholds.md), and more than most clusters have.
+const DefaultMaxNamespaces = 100
+
 // DefaultAwaitRejoin is the default of Options.AwaitRejoin.
 const DefaultAwaitRejoin = 24 * time.Hour
 
@@ -111,6 +118,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.WriteBurst <= 0 {
 		o.WriteBurst = DefaultWriteBurst
+	}
+	if o.MaxNamespaces <= 0 {
+		o.MaxNamespaces = DefaultMaxNamespaces
 	}
 	if o.Concurrency <= 0 {
 		o.Concurrency = DefaultConcurrency

@@ -6,9 +6,7 @@ import (
 	"slices"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
@@ -35,6 +33,7 @@ type reconciler struct {
 	nodes     *nodes
 	returning *returning
 	caps      *caps
+	made      *made
 	memories  *memories
 	globals   *globalKind // nil: installed
 	// budget is for all writes but those of GlobalServices that only have other endpoints: these may be large, and have globalBudget.
@@ -118,10 +117,15 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		}
 		return reconcile.Result{}, nil
 	}
-	if ok, err := r.ensureNamespace(ctx, in.Key.Namespace); err != nil {
+	switch ok, err := r.ensureNamespace(ctx, in.Key.Namespace, out.Resolved.Clusters); {
+	case errors.Is(err, errTooManyNamespaces):
+		r.forget(in.Key)
+		r.report.outcome(in.Key, stateCapped)
+		return reconcile.Result{RequeueAfter: namespaceRetry}, nil
+	case err != nil:
 		r.report.outcome(in.Key, stateFailed)
 		return reconcile.Result{}, err
-	} else if !ok {
+	case !ok:
 		r.forget(in.Key)
 		r.report.outcome(in.Key, stateNoNamespace)
 		return reconcile.Result{}, nil // the namespace's event brings us back
@@ -227,28 +231,4 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 		errs = append(errs, r.local.remove(ctx, cur.ServiceImport))
 	}
 	return errors.Join(errs...)
-}
-
-// ensureNamespace reports whether objects can be created in the namespace.
-func (r *reconciler) ensureNamespace(ctx context.Context, name string) (bool, error) {
-	ns := &corev1.Namespace{}
-	found, err := get(ctx, r.local, "", name, ns, client.UnsafeDisableDeepCopy)
-	if err != nil {
-		return false, err
-	}
-	if found && ns.DeletionTimestamp.IsZero() {
-		r.report.namespaceFound(name)
-		return true, nil
-	}
-	if !found && r.options.CreateNamespaces {
-		fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: desired.Labels()}}
-		_, err := ensure(ctx, r.local, nil, fresh, func(*corev1.Namespace) {})
-		var foreign *foreignError
-		if errors.As(err, &foreign) {
-			return false, nil // someone else created it first; its event follows
-		}
-		return err == nil, err
-	}
-	r.report.namespaceMissing(ctx, name)
-	return false, nil
 }

@@ -50,6 +50,8 @@ const (
 	reasonRefused = "ImportRefused"
 	// reasonCapped: a cluster exports more services than are imported from one cluster.
 	reasonCapped = "TooManyServices"
+	// reasonTooManyNamespaces: as many namespaces have been created for a cluster's services as may be.
+	reasonTooManyNamespaces = "TooManyNamespaces"
 	// reasonInvalidExport: parts of the clusters' exports can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -252,13 +254,26 @@ func (r *reporter) capped(ctx context.Context, cluster string, exports, limit in
 		return
 	}
 	logf.FromContext(ctx).Info("A cluster exports more services than are imported from one cluster; later ones are left out", "exporter", cluster, "limit", limit)
-	regarding := &clustersetv1alpha1.MemberCluster{
+	r.events.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonCapped, "Import",
+		"cluster %s exports more than %d services; the first %d are imported, in the order in which they reached the hub. Check whether its token was stolen, or raise --max-services in all members",
+		cluster, limit, limit)
+}
+
+// namespacesFull reports that no more namespaces are created for a cluster's services.
+func (r *reporter) namespacesFull(ctx context.Context, cluster, missing string, limit int) {
+	logf.FromContext(ctx).Info("Skipped the services of a namespace that doesn't exist here, because as many were created for their cluster as may be",
+		"exporter", cluster, "missing", missing, "limit", limit)
+	r.events.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonTooManyNamespaces, "Import",
+		"%d namespaces have been created here for services of cluster %s; those of further namespaces, such as %s, are imported once somebody creates these. "+
+			"Check whether its token was stolen, delete namespaces that aren't needed, or raise --max-namespaces",
+		limit, cluster, missing)
+}
+
+func memberNamed(cluster string) *clustersetv1alpha1.MemberCluster {
+	return &clustersetv1alpha1.MemberCluster{
 		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
 		ObjectMeta: metav1.ObjectMeta{Name: cluster},
 	}
-	r.events.Eventf(regarding, nil, corev1.EventTypeWarning, reasonCapped, "Import",
-		"cluster %s exports more than %d services; the first %d are imported, in the order in which they reached the hub. Check whether its token was stolen, or raise --max-services in all members",
-		cluster, limit, limit)
 }
 
 // awaited counts the clusters that the hub has lost and that haven't rejoined.

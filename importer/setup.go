@@ -138,7 +138,7 @@ func (i *importer) Start(ctx context.Context) error {
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
 		options: i.options, hub: hub, records: records, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
-		nodes: nodes, returning: back, caps: limits, memories: newMemories(), globals: globals,
+		nodes: nodes, returning: back, caps: limits, memories: newMemories(), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
 	}

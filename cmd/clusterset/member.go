@@ -94,6 +94,7 @@ are answered. clusterset join creates the kubeconfig for the hub.`,
 	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
 	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", namespaces.System, "`namespaces` not to import into; overrides --import-namespaces")
 	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
+	flags.IntVar(&m.imports.MaxNamespaces, "max-namespaces", importer.DefaultMaxNamespaces, "how many namespaces --create-namespaces creates for the services of one cluster, so that a stolen token can't fill this cluster. They are never deleted; those that you delete or create yourself don't count")
 	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import from one cluster, in the order in which the hub received them, so that a stolen token can't fill this cluster. Use the same value in all members")
 	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep the exports of clusters that the hub has lost, for example because it was restored from a backup, and that haven't rejoined")
 	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
@@ -147,6 +148,9 @@ func (m *member) complete() error {
 	}
 	if m.imports.MaxServices < 1 {
 		return usagef("--max-services is %d; it must be at least 1", m.imports.MaxServices)
+	}
+	if m.imports.MaxNamespaces < 1 {
+		return usagef("--max-namespaces is %d; it must be at least 1", m.imports.MaxNamespaces)
 	}
 	if m.imports.Concurrency < 1 {
 		return usagef("--import-workers is %d; it must be at least 1", m.imports.Concurrency)
