@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -36,8 +38,10 @@ type step struct {
 // plan returns the steps that turn the records on the hub into the wanted ones. It is empty if they say the same: every write
 // there wakes every member.
 //
-// The order ensures that importers never see a service without endpoints: endpoints are written before their service and stay
+// The order ensures that importers never see a service without endpoints: endpoints are written before their new service and stay
 // until it is gone, and new ones are written before old ones are deleted, as when an endpoint moves from one slice to another.
+// A changed service is written before its endpoints: importers know from it how its ports were called before, and from endpoints
+// alone they don't know which port a new name means.
 // Records are withdrawn before they are deleted; otherwise importers would wait a moment.
 //
 // The time of the change that led to a record's endpoints is written with them, and alone is no reason to write.
@@ -90,7 +94,11 @@ func plan(have Records, want Desired, kept *kept) []step {
 		u := h.DeepCopy()
 		u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
 		delete(u.Annotations, api.AnnotationWithdrawn)
-		before = append(before, step{verbUpdate, kindService, u})
+		if update := (step{verbUpdate, kindService, u}); withdrawn(h) {
+			before = append(before, update)
+		} else {
+			before = slices.Insert(before, 0, update)
+		}
 	}
 	return append(before, after...)
 }

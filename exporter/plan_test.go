@@ -37,7 +37,7 @@ func inWords(steps []step) string {
 	return strings.Join(words, ", ")
 }
 
-// Rule C6 of docs/spec/control-plane.md.
+// Rules C5 and C6 of docs/spec/control-plane.md.
 func TestPlan(t *testing.T) {
 	one, two := exported(slice("web-1", 1)), exported(slice("web-1", 1), slice("web-2", 1))
 	none := exported()
@@ -45,6 +45,8 @@ func TestPlan(t *testing.T) {
 	moved := exported(slice("web-9", 1))
 	port := exported(slice("web-1", 1))
 	port.Service.Spec.Ports[0].Port = 81
+	renamed := exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) { s.Ports[0].Name = &[]string{"web"}[0] }))
+	renamed.Service.Spec.Ports[0].Name = "web"
 	unready := exported(slice("web-1", 1, func(s *discoveryv1.EndpointSlice) {
 		no := false
 		s.Endpoints[0].Conditions.Ready = &no
@@ -60,6 +62,7 @@ func TestPlan(t *testing.T) {
 		{"nothing exported, nothing there", none, none, ""},
 		{"new endpoints before old ones go", one, moved, "create ExportedEndpoints, withdraw ExportedEndpoints, delete ExportedEndpoints"},
 		{"a port changed", one, port, "update ExportedService"},
+		{"a port renamed: from the service importers know which", one, renamed, "update ExportedService, update ExportedEndpoints"},
 		{"readiness changed", one, unready, "update ExportedEndpoints"},
 		{"a slice more", one, two, "create ExportedEndpoints"},
 	} {
