@@ -108,7 +108,12 @@ func fromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelSe
 // own objects, so that these parts stay as they are, while changes of other clusters are applied.
 func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 	in.Retained, in.Remembered = map[string]string{}, map[string]bool{}
-	names := exportedNames(in, cur)
+	names, there := exportedNames(in, cur), map[string]bool{}
+	for _, e := range in.Endpoints {
+		if cluster, ok := e.SourceCluster(); ok {
+			there[desired.SliceName(cluster, in.Key.Name, e.Name)] = true
+		}
+	}
 	for _, p := range kept {
 		if p.Slice == "" {
 			if s := remembered(in, cur, p.Cluster, names); s != nil {
@@ -119,7 +124,7 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 		pieces := map[string][]*discoveryv1.EndpointSlice{}
 		for _, s := range cur.Slices {
 			whole := desired.WholeSlice(s.Name)
-			if fromRecord(s) && s.Labels[api.LabelSourceCluster] == p.Cluster && (p.Slice == "" || p.Slice == whole) {
+			if fromRecord(s) && s.Labels[api.LabelSourceCluster] == p.Cluster && (p.Slice == "" && !there[whole] || p.Slice == whole) {
 				pieces[whole] = append(pieces[whole], s)
 			}
 		}
@@ -130,8 +135,9 @@ func Retain(in *desired.Input, cur desired.Current, kept []Part) {
 }
 
 // exportedNames returns the exported names of the ports that have another name here. The exported name is empty for a port that has
-// a generated name (merge.Port), as far as any record still says so. If none does, either name leads to the same objects. This cluster's own Service has the same information as its record, which may be
-// out of reach. A port that one cluster exports with a name and another without keeps the name: only the oldest one's counts.
+// a generated name (merge.Port), as far as any record still says so. If none does, either name leads to the same objects. This cluster's
+// own Service has the same information as its record, which may be out of reach. A port that one cluster exports with a name and another
+// without keeps the name: only the oldest one's counts.
 func exportedNames(in *desired.Input, cur desired.Current) map[string]string {
 	names := map[string]string{}
 	for _, have := range portsOf(cur) {
