@@ -31,7 +31,7 @@ const staleRetry = 200 * time.Millisecond
 // sliceWriters is how many slices of one service are written in parallel.
 const sliceWriters = 8
 
-// apply writes what differs. The derived Service comes first, because the API server chooses its addresses and the
+// apply writes what differs. The derived Service comes first (see prepareSlices for the exception), because the API server chooses its addresses and the
 // ServiceImport is then written once, with them; then the slices, which the ServiceImport owns; then status and reports. An
 // object is still written if one it doesn't depend on fails. again is when to reconcile again, 0 for never.
 func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) (again time.Duration, _ error) {
@@ -42,11 +42,19 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
 	}
 	var errs []error
-	derived, unsupported, err := r.applyDerived(ctx, in, out, cur)
-	errs = append(errs, err)
-	in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(err)
+	if wait, err := r.prepareSlices(ctx, in.Key, out, cur); wait > 0 {
+		again, globalErr := r.applyGlobal(ctx, out, cur)
+		return sooner(again, wait), errors.Join(err, globalErr)
+	}
+	derived, unsupported, derivedErr := r.applyDerived(ctx, in, out, cur)
+	errs = append(errs, derivedErr)
+	in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(derivedErr)
+	in.Former = r.noteRenamed(in.Key, cur.Derived, derived)
 	if derived != cur.Derived || unsupported || in.Refused != "" {
 		out = r.memories.get(in.Key).Compute(in, cur)
+	}
+	if derivedErr != nil && derived != nil {
+		out.Slices = desired.Expanded(out, cur)
 	}
 	imp, err := r.applyImport(ctx, cur.ServiceImport, out.ServiceImport)
 	if err != nil {
@@ -114,6 +122,14 @@ func (r *reconciler) applyImportStatus(ctx context.Context, current, want *mcsv1
 
 // applySlices creates, updates and deletes slices until they match what is wanted.
 func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
+	return errors.Join(
+		r.writeSlices(ctx, key, out, cur, owner),
+		sideBySide(cur.StaleSlices(out), func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }),
+	)
+}
+
+// writeSlices creates and updates slices.
+func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, out desired.Output, cur desired.Current, owner []metav1.OwnerReference) error {
 	var mu sync.Mutex
 	memory := r.memories.get(key)
 	times := desired.TriggerTimes(cur, out, time.Now())
@@ -160,10 +176,7 @@ func (r *reconciler) applySlices(ctx context.Context, key types.NamespacedName, 
 			there = append(there, want)
 		}
 	}
-	return errors.Join(
-		sideBySide(fresh, write), sideBySide(there, write),
-		sideBySide(cur.StaleSlices(out), func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) }),
-	)
+	return errors.Join(sideBySide(fresh, write), sideBySide(there, write))
 }
 
 // sliceLabels are those that a slice of ours has only if it should.

@@ -49,6 +49,12 @@ type memory struct {
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
 	owing     []string // clusters that pay for a reconcile that has to be repeated
 
+	// prepared is when slices first had the ports that the derived Service is about to get; zero: it gets none.
+	prepared time.Time
+	// former are the names that ports of the derived Service had before they were renamed. They count until formerUntil.
+	former      []desired.PortName
+	formerUntil time.Time
+
 	globalWrote time.Time // when the GlobalService was last written; zero: not since we remember
 	globalFor   []string  // clusters whose changes of records it doesn't have yet
 	globalNow   bool      // whether something else changed too, which doesn't wait for their write budgets

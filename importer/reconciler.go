@@ -141,7 +141,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		result.RequeueAfter = sooner(result.RequeueAfter, held.Retry)
 	}
 	if err == nil {
-		result.RequeueAfter = sooner(sooner(result.RequeueAfter, returns), again)
+		result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, returns), again), r.formerFor(in.Key))
 	}
 	return result, err
 }
@@ -156,7 +156,7 @@ func (r *reconciler) forget(service types.NamespacedName) {
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
-		SkipGlobal: r.skipGlobal(),
+		SkipGlobal: r.skipGlobal(), Former: r.former(key),
 	}
 }
 

@@ -60,6 +60,8 @@ type Input struct {
 
 	// Derived is the current derived Service, nil if it doesn't exist yet. The API server chose its addresses.
 	Derived *corev1.Service
+	// Former are names that ports of the derived Service had until recently.
+	Former []PortName
 	// Unsupported is set if this cluster has no addresses of the service's families.
 	Unsupported bool
 	// Refused is the API server's message if it refused the derived Service, or else empty.

@@ -150,6 +150,7 @@ func (m *Memory) merge(in *Input) *merged {
 type cluster struct {
 	name   string
 	ports  []merge.Port // that it exposes exactly
+	former []merge.Port // those of them that have a new name, under the former one
 	member topology.Member
 	cidrs  []string
 	own    *Own // of this cluster
@@ -168,10 +169,11 @@ func (r *readyEndpoints) of(family discoveryv1.AddressType) *int {
 }
 
 func (c *cluster) equal(o *cluster) bool {
+	same := func(a, b merge.Port) bool {
+		return a.Name == b.Name && a.ExportedName == b.ExportedName && a.Protocol == b.Protocol && a.Port == b.Port
+	}
 	return c.name == o.name && c.own == o.own && c.member.Equal(o.member) && slices.Equal(c.cidrs, o.cidrs) &&
-		slices.EqualFunc(c.ports, o.ports, func(a, b merge.Port) bool {
-			return a.Name == b.Name && a.ExportedName == b.ExportedName && a.Protocol == b.Protocol && a.Port == b.Port
-		})
+		slices.EqualFunc(c.ports, o.ports, same) && slices.EqualFunc(c.former, o.former, same)
 }
 
 // anyReady reports whether the cluster has a ready endpoint.
@@ -189,8 +191,14 @@ func find(clusters []*cluster, name string) *cluster {
 func (m *Memory) begin(w *work) {
 	m.merged, m.built = w.merged, nil
 	now := make([]*cluster, len(w.resolved.Clusters))
+	former := w.formerPorts()
 	for i, name := range w.resolved.Clusters {
 		c := cluster{name: name, ports: w.exposed(name), member: w.in.member(name)}
+		for _, p := range former {
+			if p.ExposedBy(name) {
+				c.former = append(c.former, p)
+			}
+		}
 		if member := w.in.Members[name]; member != nil {
 			c.cidrs = member.Spec.CIDRs
 		}

@@ -90,7 +90,7 @@ func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEnd
 // derive fills in the record, and returns what is outside the cluster's networks.
 func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) (left api.LeftOut) {
 	r.content, left = w.prepare(r.cluster, clean)
-	r.family, r.ports = clean.Spec.AddressType, renamed(clean.Spec.Ports, r.cluster.ports)
+	r.family, r.ports = clean.Spec.AddressType, renamed(clean.Spec.Ports, r.cluster.ports, r.cluster.former)
 	r.endpoints = len(r.content)
 	for i := range r.content {
 		if isReady(&r.content[i]) {

@@ -10,8 +10,6 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	"github.com/clusterset/clusterset/api"
-	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/merge"
 )
 
 // endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one cluster's slice
@@ -144,7 +142,7 @@ func (w *work) clusterIPs() (all []*record) {
 				clusterIP: true, behind: *c.ready.of(family),
 				content: w.placed(c, []discoveryv1.Endpoint{{Addresses: []string{ip}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}}),
 			}
-			for _, p := range c.ports {
+			for _, p := range slices.Concat(c.ports, c.former) {
 				r.ports = append(r.ports, discoveryv1.EndpointPort{
 					Name: &p.Name, Protocol: &p.Protocol, Port: &p.Port, AppProtocol: p.AppProtocol,
 				})
@@ -161,21 +159,6 @@ func SliceName(cluster, service, origin string) string {
 	// The hash has cluster and service too: where a name has dashes, "a-b-c" doesn't say which ends where.
 	sum := sha256.Sum256([]byte(cluster + "/" + service + "/" + origin))
 	return api.ImportedSlicePrefix + cluster + "-" + service + "-" + hex.EncodeToString(sum[:8])
-}
-
-// renamed returns those of an exporter's endpoint ports that belong to routed service ports, with their names here.
-func renamed(ports []clustersetv1alpha1.EndpointPort, exposed []merge.Port) []discoveryv1.EndpointPort {
-	kept := []discoveryv1.EndpointPort{}
-	for _, p := range ports {
-		i := slices.IndexFunc(exposed, func(e merge.Port) bool {
-			return e.ExportedName == *p.Name && e.Protocol == *p.Protocol // Sanitized fills both in
-		})
-		if i >= 0 {
-			p.Name = &exposed[i].Name
-			kept = append(kept, discoveryv1.EndpointPort(p))
-		}
-	}
-	return kept
 }
 
 // without reports whether the cluster has no ready endpoint while another cluster with a usable ClusterIP has one: then traffic to
