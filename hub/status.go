@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -131,7 +133,32 @@ func conditions(mc *clustersetv1alpha1.MemberCluster, d liveness.Decision, f fac
 			Message: "no second cluster works under this one's name any more",
 		})
 	}
+	switch errs := mc.Validate(); {
+	case len(errs) > 0:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionValid, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonInvalid,
+			Message: "not used as it is: " + several(errs),
+		})
+	case meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid) != nil:
+		all = append(all, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionValid, Status: metav1.ConditionTrue, Reason: clustersetv1alpha1.ReasonValid,
+			Message: "all of it is used",
+		})
+	}
 	return all
+}
+
+// several names the first few errors.
+func several(errs field.ErrorList) string {
+	const most = 5
+	var all []string
+	for _, err := range errs[:min(len(errs), most)] {
+		all = append(all, err.Error())
+	}
+	if more := len(errs) - most; more > 0 {
+		all = append(all, fmt.Sprintf("and %d more", more))
+	}
+	return strings.Join(all, "; ")
 }
 
 // news is an Event about a MemberCluster.
@@ -152,6 +179,7 @@ func transitions(was, now []metav1.Condition) []news {
 		bad := c.Type == clustersetv1alpha1.ConditionReady && c.Status == metav1.ConditionFalse ||
 			c.Type == clustersetv1alpha1.ConditionLimited && c.Status == metav1.ConditionTrue ||
 			c.Type == clustersetv1alpha1.ConditionCloned && c.Status == metav1.ConditionTrue ||
+			c.Type == clustersetv1alpha1.ConditionValid && c.Status == metav1.ConditionFalse ||
 			c.Type == clustersetv1alpha1.ConditionExpiryPaused && c.Status == metav1.ConditionTrue
 		kind := corev1.EventTypeNormal
 		if bad {

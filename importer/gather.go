@@ -94,11 +94,11 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 	return again, nil
 }
 
-// usable is desired.Usable with logging.
+// usable is MemberCluster.Sanitized with logging.
 func usable(ctx context.Context, member *clustersetv1alpha1.MemberCluster) *clustersetv1alpha1.MemberCluster {
-	usable, errs := desired.Usable(member)
+	usable, errs := member.Sanitized()
 	if len(errs) > 0 {
-		logf.FromContext(ctx).V(1).Info("Took only networks and health of an invalid MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate())
+		logf.FromContext(ctx).V(1).Info("Left out what is invalid in a MemberCluster", "cluster", member.Name, "errors", errs.ToAggregate().Error())
 	}
 	return usable
 }

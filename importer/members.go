@@ -87,8 +87,8 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	case there.Left(), here != nil && here.UID == there.UID:
 		return reconcile.Result{}, nil // there is no copy here, or this cluster is the hub
 	}
-	if errs := there.Validate(); len(errs) > 0 {
-		logf.FromContext(ctx).Info("Skipped an invalid MemberCluster of the hub", "errors", errs.ToAggregate().Error())
+	if err := api.CheckClusterName(there.Name); err != nil {
+		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
 	if here == nil && req.Name != m.hold.Guard.Cluster {
@@ -123,8 +123,8 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
 	err = m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, there)
-	if apierrors.IsNotFound(err) || err == nil && len(there.Validate()) > 0 {
-		return false, true, nil // it isn't copied, so there is nothing to wait for
+	if apierrors.IsNotFound(err) {
+		return false, true, nil // there is nothing to wait for
 	}
 	if err != nil {
 		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.hold.Guard.Cluster, err)
@@ -177,23 +177,50 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 	return reconcile.Result{RequeueAfter: lost.Retry(m.hold.Clock.Now())}, err
 }
 
+// copy makes our copy like the hub's MemberCluster, without what is invalid. Whatever this API server still refuses, because its
+// CustomResourceDefinition is of another version, takes neither drain nor phase with it (C48).
 func (m *mirror) copy(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) error {
+	there = usable(ctx, there)
+	mine, refused := m.copySpec(ctx, here, there)
+	if apierrors.IsInvalid(refused) {
+		least := there.DeepCopy()
+		least.Spec = clustersetv1alpha1.MemberClusterSpec{}
+		if here != nil {
+			here.Spec.DeepCopyInto(&least.Spec)
+		}
+		least.Spec.Drain = there.Spec.Drain
+		var err error
+		if mine, err = m.copySpec(ctx, here, least); err != nil {
+			return err
+		}
+	} else if refused != nil {
+		return refused
+	}
+	err := m.copyStatus(ctx, mine, there.Status)
+	if apierrors.IsInvalid(err) {
+		refused = errors.Join(refused, err)
+		err = m.copyStatus(ctx, mine, clustersetv1alpha1.MemberClusterStatus{Phase: there.Status.Phase, LastHeartbeatTime: there.Status.LastHeartbeatTime})
+	}
+	return errors.Join(refused, err)
+}
+
+func (m *mirror) copySpec(ctx context.Context, here, there *clustersetv1alpha1.MemberCluster) (*clustersetv1alpha1.MemberCluster, error) {
 	var joined map[string]string
 	if controllerutil.ContainsFinalizer(there, api.MemberFinalizer) || there.Annotations[api.AnnotationJoined] != "" { // otherwise it is only described
 		joined = map[string]string{api.AnnotationJoined: there.JoinedAt().UTC().Format(time.RFC3339)}
 	}
 	fresh := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: there.Name}}
-	mine, err := ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
+	return ensure(ctx, m.local, existing(here), fresh, func(c *clustersetv1alpha1.MemberCluster) {
 		c.Labels = labels.Merge(c.Labels, desired.Labels(), nil)
 		c.Annotations = labels.Merge(c.Annotations, joined, nil)
 		there.Spec.DeepCopyInto(&c.Spec)
 	})
-	if err != nil {
-		return err
-	}
+}
+
+func (m *mirror) copyStatus(ctx context.Context, mine *clustersetv1alpha1.MemberCluster, status clustersetv1alpha1.MemberClusterStatus) error {
 	return ensureStatus(ctx, m.local, mine, func(c *clustersetv1alpha1.MemberCluster) {
 		said := c.Status.Conditions
-		there.Status.DeepCopyInto(&c.Status)
+		status.DeepCopyInto(&c.Status)
 		keepReach(said, &c.Status.Conditions)
 		c.Status.ExportedServices = nil // it changes without affecting anything here; `clusterset status` asks the hub
 		if c.Status.Phase == clustersetv1alpha1.MemberReady {

@@ -1,17 +1,22 @@
 package importer
 
 import (
+	"context"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/hold"
 )
 
@@ -49,6 +54,95 @@ func TestWhatLeftTheHubIsNotMadeAgain(t *testing.T) {
 			err = here.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, &clustersetv1alpha1.MemberCluster{})
 			if client.IgnoreNotFound(err) != nil || apierrors.IsNotFound(err) == c.made {
 				t.Errorf("made: %v, %v", !apierrors.IsNotFound(err), err)
+			}
+		})
+	}
+}
+
+// A MemberCluster that can't be copied as it is takes neither health nor drain with it. Rule C48 of docs/spec/control-plane.md.
+func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
+	there := &clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "3"},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.1/16", "10.3.0.0/99"}, Drain: true},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberExpired, AgentVersion: "v9"},
+	}
+	copied := &clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "shanghai", UID: "4", Labels: desired.Labels()},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: clustersetv1alpha1.MemberReady},
+	}
+	for _, c := range []struct {
+		name    string
+		here    []client.Object
+		refuses func(*clustersetv1alpha1.MemberCluster) bool // whether the local API server refuses to store it
+		spec    clustersetv1alpha1.MemberClusterSpec
+		version string
+	}{
+		{
+			"what is valid", nil, nil,
+			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true}, "v9",
+		},
+		{
+			"what is valid, over an earlier copy", []client.Object{copied}, nil,
+			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true}, "v9",
+		},
+		{
+			"what another CustomResourceDefinition takes", nil,
+			func(m *clustersetv1alpha1.MemberCluster) bool {
+				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
+			},
+			clustersetv1alpha1.MemberClusterSpec{Drain: true}, "",
+		},
+		{
+			"what another CustomResourceDefinition takes, over an earlier copy", []client.Object{copied},
+			func(m *clustersetv1alpha1.MemberCluster) bool {
+				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
+			},
+			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true}, "",
+		},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			check := func(o client.Object) error {
+				if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok && c.refuses != nil && c.refuses(m) {
+					return apierrors.NewInvalid(schema.GroupKind{Kind: "MemberCluster"}, m.Name, nil)
+				}
+				return nil
+			}
+			hub := fake.NewClientBuilder().WithScheme(testScheme).WithObjects(there, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "1"}}).Build()
+			here := fake.NewClientBuilder().WithScheme(testScheme).WithStatusSubresource(&clustersetv1alpha1.MemberCluster{}).
+				WithObjects(append(c.here, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing", UID: "2"}})...).
+				WithInterceptorFuncs(interceptor.Funcs{
+					Create: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.CreateOption) error {
+						if err := check(o); err != nil {
+							return err
+						}
+						return to.Create(ctx, o, opts...)
+					},
+					Update: func(ctx context.Context, to client.WithWatch, o client.Object, opts ...client.UpdateOption) error {
+						if err := check(o); err != nil {
+							return err
+						}
+						return to.Update(ctx, o, opts...)
+					},
+					SubResourceUpdate: func(ctx context.Context, to client.Client, sub string, o client.Object, opts ...client.SubResourceUpdateOption) error {
+						if err := check(o); err != nil {
+							return err
+						}
+						return to.SubResource(sub).Update(ctx, o, opts...)
+					},
+				}).Build()
+			m := &mirror{
+				hub: hub, hold: &hold.Hold{Guard: &hold.Guard{Cluster: "beijing"}}, local: &local{cache: here, live: here, client: here}, report: newReporter(events.NewFakeRecorder(10)),
+			}
+			if _, err := m.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Name: "shanghai"}}); (err != nil) != (c.refuses != nil) {
+				t.Errorf("refused: %v", err)
+			}
+			got := &clustersetv1alpha1.MemberCluster{}
+			if err := here.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, got); err != nil {
+				t.Fatal(err)
+			}
+			if !equality.Semantic.DeepEqual(got.Spec, c.spec) || got.Status.Phase != clustersetv1alpha1.MemberExpired || got.Status.AgentVersion != c.version {
+				t.Errorf("the copy has %+v and %+v, want %+v", got.Spec, got.Status, c.spec)
 			}
 		})
 	}

@@ -99,13 +99,10 @@ func (s *State) known() *State {
 	s.kinds = make(map[string]string, len(s.members))
 	s.views = merge.NewViews(s.members)
 	for name, m := range s.members {
-		usable, errs := desired.Usable(m)
+		usable, _ := m.Sanitized()
 		s.usable[name] = usable
 		s.kinds[name] = fmt.Sprintf("%q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region)
-		if len(errs) > 0 {
-			continue // no importer copies it
-		}
-		if c, _ := index.FromMemberCluster(m); c != nil {
+		if c, _ := index.FromMemberCluster(usable); c != nil {
 			s.ranked[name] = c
 		}
 	}

@@ -120,6 +120,9 @@ func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	if cloned := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); cloned != nil && cloned.Status == metav1.ConditionTrue {
 		c.Cloned, c.Message = true, cmp.Or(c.Message, cloned.Message)
 	}
+	if valid := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid); valid != nil && valid.Status == metav1.ConditionFalse {
+		c.Invalid, c.Message = true, cmp.Or(c.Message, valid.Message)
+	}
 	if joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined); joined != nil && joined.Status == metav1.ConditionFalse {
 		c.NotJoined, c.Message = true, cmp.Or(c.Message, joined.Message)
 	}

@@ -140,6 +140,9 @@ func phase(c Cluster) screen.Cell {
 	if c.Cloned {
 		cell.Text, cell.Colour = cell.Text+", cloned", screen.Bad
 	}
+	if c.Invalid {
+		cell.Text, cell.Colour = cell.Text+", invalid", screen.Bad
+	}
 	if c.NotJoined {
 		cell.Text, cell.Colour = cell.Text+", not joined", screen.Bad
 	}

@@ -80,6 +80,8 @@ type Cluster struct {
 	Limited bool `json:"limited,omitempty"`
 	// Cloned is set if two clusters work with its identity, name and credentials. One of them yields.
 	Cloned bool `json:"cloned,omitempty"`
+	// Invalid is set if something in its MemberCluster can't be used.
+	Invalid bool `json:"invalid,omitempty"`
 	// NotJoined says that the hub process can't make it a member.
 	NotJoined    bool   `json:"notJoined,omitempty"`
 	AgentVersion string `json:"agentVersion,omitempty"`

@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/internal/cli/screen"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -288,5 +289,16 @@ func TestConflictsOfWhoSeesBoth(t *testing.T) {
 	hub.Members = append(hub.Members, member("c", "z/r", clustersetv1alpha1.MemberReady, nil, in("x", "y")))
 	if n := conflicts(); n != 1 {
 		t.Errorf("%d conflicts, want the one that c sees", n)
+	}
+}
+
+// A MemberCluster with an invalid value stands out, and the message of the hub says which.
+func TestInvalidMemberClusterIsNamed(t *testing.T) {
+	mc := member("lyon", "", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, clustersetv1alpha1.ReasonInvalid, "not used as it is: spec.cidrs[0]"))
+	})
+	c := clusterOf(&mc, time.Now())
+	if cell := phase(c); cell.Text != "Ready, invalid" || cell.Colour != screen.Bad || c.Message != "not used as it is: spec.cidrs[0]" {
+		t.Errorf("%+v, %q", cell, c.Message)
 	}
 }

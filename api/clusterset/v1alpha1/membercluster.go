@@ -83,11 +83,15 @@ type MemberClusterSpec struct {
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
 
+	// The rule for cidrs does without CEL's cidr(), which CustomResourceDefinitions can use only since Kubernetes 1.31. It is exact for IPv4. Of
+	// IPv6 it refuses what most mistakes look like: a last group other than 0, or more groups than the network has. Validate finds the rest.
+
 	// cidrs are the networks of the cluster's endpoint and service addresses, such as 10.1.0.0/16. Addresses outside them can't
 	// be exported, which keeps a member from exporting another's. Empty means no limit.
 	// +kubebuilder:validation:MaxItems=64
 	// +kubebuilder:validation:items:MaxLength=43
-	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]+/[0-9]{1,3}$`
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]+/(0|[1-9][0-9]{0,2})$`
+	// +kubebuilder:validation:items:XValidation:rule="self.contains(':') ? int(self.split('/')[1]) <= 128 && (int(self.split('/')[1]) > 112 || self.matches('(::|:0+)/') && self.split(':').filter(g, !g.matches('^0*(/.*)?$')).size() <= (int(self.split('/')[1]) + 15) / 16) : self.matches('^((0|[1-9][0-9]{0,2})([.]|/)){4}') && int(self.split('/')[1]) <= 32 && [0, 1, 2, 3].all(i, int(self.split('/')[0].split('.')[i]) <= 255 && int(self.split('/')[0].split('.')[i]) % [1, 2, 4, 8, 16, 32, 64, 128, 256][int(self.split('/')[1]) >= 8 * i + 8 ? 0 : int(self.split('/')[1]) <= 8 * i ? 8 : 8 * i + 8 - int(self.split('/')[1])] == 0)",message="must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"
 	// +listType=set
 	// +optional
 	CIDRs []string `json:"cidrs,omitempty"`
@@ -175,7 +179,7 @@ type MemberClusterStatus struct {
 	// +optional
 	ExportedServices *int32 `json:"exportedServices,omitempty"`
 
-	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Left; on a member's copy also OnHub.
+	// conditions: Ready, ExpiryPaused, Joined, CommunitiesEnforced, Limited, Cloned, Valid, Left; on a member's copy also OnHub.
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=32
@@ -255,6 +259,16 @@ const (
 
 	// ReasonCloneYields goes with Cloned=True.
 	ReasonCloneYields = "CloneYields"
+
+	// ConditionValid is False if something in spec can't be used, and its message names it. Everything else counts: health, drain, and what
+	// is valid of the rest. The condition is absent before that.
+	ConditionValid = "Valid"
+
+	// ReasonInvalid goes with Valid=False.
+	ReasonInvalid = "Invalid"
+
+	// ReasonValid goes with Valid=True.
+	ReasonValid = "Valid"
 
 	// ReasonCloneGone goes with Cloned=False.
 	ReasonCloneGone = "CloneGone"

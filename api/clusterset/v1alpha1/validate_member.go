@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"net/netip"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
@@ -9,8 +10,7 @@ import (
 	"github.com/clusterset/clusterset/api/internal/sanitize"
 )
 
-// Validate returns what is wrong with the object, or nothing if all of it can be used. People and the hub write MemberClusters,
-// so there is nothing to salvage: report an invalid one and don't use it.
+// Validate returns what is wrong with the object, or nothing if all of it can be used.
 func (m *MemberCluster) Validate() field.ErrorList {
 	var errs field.ErrorList
 	if err := api.CheckClusterName(m.Name); err != nil {
@@ -69,6 +69,63 @@ func limited(list []string, limit int, path *field.Path, errs *field.ErrorList) 
 	list = sanitize.Limit(list, limit, path, &left)
 	*errs = append(*errs, left.Errors...)
 	return list
+}
+
+// Sanitized returns the object, or if something is wrong with it, a copy of what can be used, and the errors. People write MemberClusters: a
+// typo must not take anything else with it, least of all health and drain. An invalid location or weight counts as not set; of lists, what is
+// invalid is left out, and a network with host bits counts without these. If no network or no community is left, the list stays as it is: an
+// empty one would let the cluster export any address, or to others. Only an invalid name remains.
+func (m *MemberCluster) Sanitized() (*MemberCluster, field.ErrorList) {
+	errs := m.Validate()
+	if len(errs) == 0 {
+		return m, nil
+	}
+	out := m.DeepCopy()
+	spec, status := &out.Spec, &out.Status
+	if api.CheckLocation(spec.Zone) != nil {
+		spec.Zone = ""
+	}
+	if api.CheckLocation(spec.Region) != nil {
+		spec.Region = ""
+	}
+	if w := spec.Weight; w != nil && (*w < 1 || *w > DefaultWeight) {
+		spec.Weight = nil
+	}
+	spec.Zones = usable(spec.Zones, MaxZones, func(zone string) (string, bool) { return zone, zone != "" && api.CheckLocation(zone) == nil })
+	if networks := usable(spec.CIDRs, MaxCIDRs, masked); len(networks) > 0 {
+		spec.CIDRs = networks
+	}
+	if all := usable(spec.Communities, MaxCommunities, func(c string) (string, bool) { return c, api.CheckLabel(c) == nil }); len(all) > 0 {
+		spec.Communities = all
+	}
+	switch status.Phase {
+	case MemberReady, MemberSuspect, MemberExpired:
+	default:
+		status.Phase = "" // of a newer hub; it can't remove a cluster's names by that
+	}
+	return out, errs
+}
+
+// usable returns the usable items of a list, each once, and at most so many.
+func usable(list []string, most int, use func(string) (string, bool)) (out []string) {
+	for _, item := range list {
+		if item, ok := use(item); ok && len(out) < most && !slices.Contains(out, item) {
+			out = append(out, item)
+		}
+	}
+	return out
+}
+
+// masked returns a network without host bits, if it is one.
+func masked(cidr string) (string, bool) {
+	prefix, err := netip.ParsePrefix(cidr)
+	if err != nil {
+		return "", false
+	}
+	if prefix == prefix.Masked() {
+		return cidr, true
+	}
+	return prefix.Masked().String(), true
 }
 
 // MaxZones is the most zones a MemberCluster can list.

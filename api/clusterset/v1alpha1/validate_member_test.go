@@ -2,6 +2,7 @@ package v1alpha1
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -59,6 +60,72 @@ func TestMemberClusterValidate(t *testing.T) {
 		},
 	} {
 		t.Run(tc.name, func(t *testing.T) { compare(t, tc.member.Validate(), tc.errs) })
+	}
+}
+
+// Rule C48 of docs/spec/control-plane.md: whatever is invalid, everything else stays as it is.
+func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
+	whole := MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"clusterset.dev/joined": "2026-01-01T00:00:00Z"}},
+		Spec: MemberClusterSpec{
+			Zone: "z", Zones: []string{"y", "x"}, Region: "r", Drain: true, Weight: ptr(int32(7)), CIDRs: []string{"10.1.0.0/16", "fd00:1::/48"},
+			Communities: []string{"payments", "edge"},
+		},
+		Status: MemberClusterStatus{Phase: MemberExpired, LastHeartbeatTime: &metav1.Time{}, AgentVersion: "v1", Zones: []string{"z"}, ExportedServices: ptr(int32(3)), Conditions: []metav1.Condition{{Type: "Ready"}}},
+	}
+	if out, errs := whole.Sanitized(); len(errs) > 0 || out != &whole {
+		t.Fatalf("%v", errs)
+	}
+	type change struct {
+		name      string
+		spoil, to func(*MemberCluster) // to makes whole what is left
+	}
+	nothing := func(*MemberCluster) {}
+	changes := map[string][]change{
+		"Zone":   {{"blank", func(m *MemberCluster) { m.Spec.Zone = " z" }, func(m *MemberCluster) { m.Spec.Zone = "" }}},
+		"Region": {{"control character", func(m *MemberCluster) { m.Spec.Region = "a\tb" }, func(m *MemberCluster) { m.Spec.Region = "" }}},
+		"Zones": {
+			{"one", func(m *MemberCluster) { m.Spec.Zones = []string{"y", "", "x"} }, nothing},
+			{"too many", func(m *MemberCluster) { m.Spec.Zones = labels(MaxZones + 1) }, func(m *MemberCluster) { m.Spec.Zones = labels(MaxZones) }},
+		},
+		"Weight": {{"zero", func(m *MemberCluster) { m.Spec.Weight = ptr(int32(0)) }, func(m *MemberCluster) { m.Spec.Weight = nil }}},
+		"CIDRs": {
+			{"host bits", func(m *MemberCluster) { m.Spec.CIDRs = []string{"10.1.0.1/16", "10.1.0.0/16", "fd00:1::2/48"} }, nothing},
+			{"one", func(m *MemberCluster) { m.Spec.CIDRs = []string{"10.1.0.0/16", "10.1.0.0/33", "fd00:1::/48"} }, nothing},
+			{
+				"all, which must not mean any network", func(m *MemberCluster) { m.Spec.CIDRs = []string{"10.1.0.0"} },
+				func(m *MemberCluster) { m.Spec.CIDRs = []string{"10.1.0.0"} },
+			},
+		},
+		"Communities": {
+			{"one", func(m *MemberCluster) { m.Spec.Communities = []string{"payments", "A", "edge", "edge"} }, nothing},
+			{
+				"all, which must not mean the default", func(m *MemberCluster) { m.Spec.Communities = []string{"A"} },
+				func(m *MemberCluster) { m.Spec.Communities = []string{"A"} },
+			},
+		},
+		"Drain": nil, // true and false
+		"Phase": {{"unknown", func(m *MemberCluster) { m.Status.Phase = "Fine" }, func(m *MemberCluster) { m.Status.Phase = "" }}},
+	}
+	for _, field := range reflect.VisibleFields(reflect.TypeFor[MemberClusterSpec]()) {
+		if _, known := changes[field.Name]; !known {
+			t.Errorf("say what an invalid %s takes with it", field.Name)
+		}
+	}
+	for field, all := range changes {
+		for _, c := range all {
+			in, want := whole.DeepCopy(), whole.DeepCopy()
+			c.spoil(in)
+			c.to(want)
+			was := in.DeepCopy()
+			out, errs := in.Sanitized()
+			if len(errs) == 0 || !reflect.DeepEqual(out, want) {
+				t.Errorf("%s, %s: %v\n%+v, want\n%+v", field, c.name, errs, out, want)
+			}
+			if !reflect.DeepEqual(in, was) {
+				t.Errorf("%s, %s: the object itself was changed, which may belong to a cache", field, c.name)
+			}
+		}
 	}
 }
 
