@@ -6,6 +6,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -14,7 +15,7 @@ import (
 
 // What a clone reports in the Lease becomes a condition and an Event: one when the clone appears, one when it is gone.
 func TestClonedClusterIsSaid(t *testing.T) {
-	mc := &clustersetv1alpha1.MemberCluster{}
+	mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "lyon"}}
 	for _, c := range []struct{ yields, kind, reason string }{
 		{"", "", ""},
 		{"2026-01-01T00:00:00Z", corev1.EventTypeWarning, clustersetv1alpha1.ReasonCloneYields},
