@@ -55,20 +55,30 @@ var linkFaults = []fault{
 	{group: "link", name: "flapping: cut and mended every second or so", promise: noChange, does: func(c *run) {
 		at := c.anyPlace()
 		w := at.wire(c)
-		for range 5 + c.IntN(5) {
+		before := w.Disturbed()
+		for left := 5 + c.IntN(5); left > 0; left-- {
 			w.Set(c.anyCut(at))
 			c.churn(1)
 			c.watch(c.between(100*time.Millisecond, 2*time.Second))
+			if left == 1 {
+				c.feels(w, before)
+			}
 			w.Set(good)
 			c.watch(c.between(100*time.Millisecond, time.Second))
 		}
 	}},
 	{group: "link", name: "all links lossy and slow at once", promise: noChange, does: func(c *run) {
-		for _, p := range places {
-			p.wire(c).Set(faultproxy.Condition{Stalls: 50, Resets: 5, Delay: c.between(10*time.Millisecond, 300*time.Millisecond)})
+		before := make([]int, len(places))
+		for i, p := range places {
+			w := p.wire(c)
+			before[i] = w.Disturbed()
+			w.Set(faultproxy.Condition{Stalls: 50, Resets: 5, Delay: c.between(10*time.Millisecond, 300*time.Millisecond)})
 		}
 		c.churn(10)
 		c.watch(c.between(5*time.Second, 15*time.Second))
+		for i, p := range places {
+			c.feels(p.wire(c), before[i])
+		}
 	}},
 }
 
@@ -89,13 +99,19 @@ func (c *run) disturb(w *wire, condition faultproxy.Condition) {
 	w.Set(condition)
 	c.churn(5)
 	c.watch(c.between(4*time.Second, 15*time.Second))
+	c.feels(w, before)
+	w.Set(good)
+}
+
+// feels makes traffic on a link until its condition has made a difference more often than before.
+func (c *run) feels(w *wire, before int) {
+	c.Helper()
 	c.until(func() error {
 		if w.Disturbed() > before {
 			return nil
 		}
 		return errors.Join(stir(context.Background(), w.of), fmt.Errorf("nothing that %s sent or was sent felt the link's condition", w.client))
 	})
-	w.Set(good)
 }
 
 // anyCut returns a random way to cut a link that its traffic feels.
