@@ -30,11 +30,11 @@ FLEET_TESTS := ./test/e2e ./test/random
 
 # Packages whose tests only start our programs. They run uncached and without the race detector, for the same reasons. The programs are
 # built once: tests use the ones in CLUSTERSET_BINARIES, if it is set. The longest packages come first.
-PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./test/chaos
+PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./test/chaos ./test/hostile
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
-OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(chaos|console|datapath|docs|e2e|load|random))$$')
+OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(chaos|console|datapath|docs|e2e|hostile|load|random))$$')
 
 # Tests wait more than they compute, so two packages don't keep two processors busy. But the programs' tests start dozens of control
 # planes: with four packages at a time, even kube-proxy gave up waiting for its API server.
@@ -137,6 +137,10 @@ chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, 
 	  CLUSTERSET_CHAOS_TABLE=$(if $(UPDATE),$(CURDIR)/docs/reliability.md) \
 	  $(GO) test -timeout 4h -count=1 -v -run '$(if $(FAULT),TestChaos$$$$,TestChaos$$$$|TestUpgrade)' ./test/chaos
 	$(if $(FAULT),,CLUSTERSET_CHAOS=$(or $(TIME),20m) $(GO) test -timeout 30m -count=1 -v -run 'TestUpgrade$$' ./test/datapath)
+
+.PHONY: hostile
+hostile: kube ## Measure what one stolen member credential costs the others: 600 MiB of hostile records
+	CLUSTERSET_LONG=1 $(GO) test -timeout 2h -count=1 -v ./test/hostile
 
 .PHONY: kube
 kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)

@@ -128,7 +128,7 @@ func (c *run) selected() []fault {
 }
 
 func allFaults() []fault {
-	return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults, communityFaults)
+	return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults, communityFaults, userFaults)
 }
 
 // newRun starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it

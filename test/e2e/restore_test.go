@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -20,35 +18,6 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
-
-// backUp stops the hub's etcd, copies it, starts it again, and returns a function that restores the copy. prepare may change
-// the copy before the API server starts on it.
-func backUp(h *fleettest.Hub) (restore func(prepare func())) {
-	h.Helper()
-	data, copied := filepath.Join(h.Dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
-	stopped := func(do, prepare func()) {
-		h.Helper()
-		h.Plane.StopAPIServer()
-		h.Plane.StopEtcd()
-		do()
-		if err := h.Plane.StartEtcd(context.Background()); err != nil {
-			h.Fatal(err)
-		}
-		prepare()
-		h.StartAPIServer()
-	}
-	check := func(err error) {
-		h.Helper()
-		if err != nil {
-			h.Fatal(err)
-		}
-	}
-	stopped(func() { check(os.CopyFS(copied, os.DirFS(data))) }, func() {})
-	return func(prepare func()) {
-		h.Helper()
-		stopped(func() { check(errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(copied)))) }, prepare)
-	}
-}
 
 // revision returns etcd's current revision.
 func revision(h *fleettest.Hub) int {
@@ -129,7 +98,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 				t.Fatal(err)
 			}
 			f.Hub.Start()
-			restore := backUp(f.Hub)
+			restore := f.Hub.BackUp()
 
 			if err := shanghai.Join(t.Context(), f.Hub); err != nil {
 				t.Fatal(err)
@@ -211,7 +180,7 @@ func TestRestoredHubKeepsWhatIsYoungerThanTheBackup(t *testing.T) {
 				shanghai.KillAgent()
 			}
 			kube.Eventually(t, fleettest.Soon, func() error { return f.Hub.PhaseIs("shanghai", phase) })
-			restore := backUp(f.Hub)
+			restore := f.Hub.BackUp()
 			f.Hub.Restart()
 			shanghai.RestartAgent()
 			f.Settle()

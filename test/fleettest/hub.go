@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -75,6 +76,35 @@ func (h *Hub) Start(flags ...string) {
 	h.Base.Flags = flags
 	if err := h.Process.Start(context.Background()); err != nil {
 		h.Fatal(err)
+	}
+}
+
+// BackUp stops the hub's etcd, copies it, starts it again, and returns a function that restores the copy. prepare may change
+// the copy before the API server starts on it.
+func (h *Hub) BackUp() (restore func(prepare func())) {
+	h.Helper()
+	data, copied := filepath.Join(h.Dir, "etcd"), filepath.Join(h.TempDir(), "etcd")
+	stopped := func(do, prepare func()) {
+		h.Helper()
+		h.Plane.StopAPIServer()
+		h.Plane.StopEtcd()
+		do()
+		if err := h.Plane.StartEtcd(context.Background()); err != nil {
+			h.Fatal(err)
+		}
+		prepare()
+		h.StartAPIServer()
+	}
+	check := func(err error) {
+		h.Helper()
+		if err != nil {
+			h.Fatal(err)
+		}
+	}
+	stopped(func() { check(os.CopyFS(copied, os.DirFS(data))) }, func() {})
+	return func(prepare func()) {
+		h.Helper()
+		stopped(func() { check(errors.Join(os.RemoveAll(data), os.CopyFS(data, os.DirFS(copied)))) }, prepare)
 	}
 }
 

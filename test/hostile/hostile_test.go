@@ -1,0 +1,163 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/poll"
+)
+
+const (
+	thief, worker, reader = "thief", "worker", "reader"
+
+	// maxMemory is how much more memory the processes of others may need at their peak, at length.
+	maxMemory = 1.5
+	// maxLate is how late another cluster's changes may arrive. It is checked only at length, on a machine without other work.
+	maxLate = 5 * time.Second
+)
+
+// One stolen credential costs the other members nothing that they would notice.
+func TestWhatAStolenCredentialCosts(t *testing.T) {
+	f := fleettest.New(t, fleettest.Spec{Name: thief}, fleettest.Spec{Name: worker}, fleettest.Spec{Name: reader})
+	f.Hub.Apply(Policies(t)...)
+	w := newWitness(t, f)
+	f.Member(thief).KillAgent()
+	c, err := client.New(f.Member(thief).OnHub(), client.Options{Scheme: fleet.Scheme})
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &Attacker{TB: t, Hub: c, Cluster: thief, Namespace: w.ns, Share: 1 << 20, Turns: 200}
+	if fleettest.Long {
+		a.Share, a.Turns = 600<<20/7, 3000
+	}
+	table := &table{before: w.peaks()}
+	for _, s := range Shapes {
+		w.begin()
+		a.Attack(s)
+		table.add(s, a, w.end())
+	}
+	table.print(t)
+	table.check(t)
+}
+
+// witness is what others notice: the peaks of their memory, what is written in another member, and how late another cluster's service
+// follows.
+type witness struct {
+	testing.TB
+	ns             string
+	hub            *fleettest.Hub
+	worker, reader *fleettest.Member
+
+	change  int
+	writes  int // when the shape began
+	stop    chan struct{}
+	stopped chan time.Duration
+}
+
+// seen is what a shape did to others.
+type seen struct {
+	peaks  []int // of the processes, in MiB
+	writes int
+	late   time.Duration
+}
+
+// legitimate is how many services the set has besides the thief's.
+const legitimate = 200
+
+func newWitness(t *testing.T, f *fleettest.Fleet) *witness {
+	w := &witness{TB: t, ns: f.Namespace("hostile"), hub: f.Hub, worker: f.Member(worker), reader: f.Member(reader)}
+	for i := range legitimate {
+		name := fmt.Sprintf("web%d", i)
+		w.worker.Apply(fmt.Sprintf(`
+{apiVersion: v1, kind: Service, metadata: {namespace: %[1]s, name: %[2]s}, spec: {ports: [{name: http, port: 80, targetPort: 8080}]}}
+---
+{apiVersion: multicluster.x-k8s.io/v1beta1, kind: ServiceExport, metadata: {namespace: %[1]s, name: %[2]s}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: %[1]s, name: %[2]s-1, labels: {kubernetes.io/service-name: %[2]s}}
+addressType: IPv4
+ports: [{name: http, port: 8080}]
+endpoints: [{addresses: ["10.50.0.%[3]d"]}, {addresses: ["10.50.1.%[3]d"]}, {addresses: ["10.50.2.%[3]d"]}]
+`, w.ns, name, i+1))
+	}
+	w.follows()
+	return w
+}
+
+// follows changes the worker's service, and returns how long the reader took to have the change.
+func (w *witness) follows() time.Duration {
+	w.change++
+	address := fmt.Sprintf("10.51.%d.%d", w.change/250, w.change%250+1)
+	began := time.Now()
+	patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/endpoints/0/addresses/0", "value": %q}]`, address)
+	slice := &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: w.ns, Name: "web0-1"}}
+	if err := w.worker.Client.Patch(context.Background(), slice, client.RawPatch(types.JSONPatchType, patch)); err != nil {
+		w.Error(err)
+		return 0
+	}
+	of := client.MatchingLabels{api.LabelSourceCluster: worker, api.LabelServiceName: "web0"}
+	if err := poll.Within(context.Background(), fleettest.Soon, func(context.Context) error {
+		var imported discoveryv1.EndpointSliceList
+		if err := w.reader.List(&imported, client.InNamespace(w.ns), of); err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(imported.Items, func(s discoveryv1.EndpointSlice) bool { return has(&s, address) }) {
+			return fmt.Errorf("the reader hasn't got %s yet", address)
+		}
+		return nil
+	}); err != nil {
+		w.Error(err)
+	}
+	return time.Since(began)
+}
+
+func has(s *discoveryv1.EndpointSlice, address string) bool {
+	for i := range s.Endpoints {
+		if s.Endpoints[i].Addresses[0] == address {
+			return true
+		}
+	}
+	return false
+}
+
+// begin starts to look at what a shape does.
+func (w *witness) begin() {
+	for _, p := range w.processes() {
+		resetPeak(w, p.pid)
+	}
+	w.writes = w.written()
+	w.stop, w.stopped = make(chan struct{}), make(chan time.Duration, 1)
+	go func() {
+		var latest time.Duration
+		for {
+			latest = max(latest, w.follows())
+			select {
+			case <-w.stop:
+				w.stopped <- latest
+				return
+			case <-time.After(100 * time.Millisecond):
+			}
+		}
+	}()
+}
+
+// end returns what was seen since begin. It first waits until a change that is made now has arrived: what the thief wrote is then
+// through the queues too.
+func (w *witness) end() seen {
+	close(w.stop)
+	late := <-w.stopped
+	late = max(late, w.follows())
+	return seen{peaks: w.peaks(), writes: w.written() - w.writes, late: late}
+}
