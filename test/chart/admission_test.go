@@ -93,9 +93,6 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 			{"a finalizer", strings.Replace(endpoints, "metadata: {", "metadata: {finalizers: [example.com/stay], ", 1), "no finalizers"},
 			{"a large annotation", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 5000)+"}, ", 1), "32 annotations of 4096 characters"},
 			// The CustomResourceDefinitions reject these, even without policies.
-			{"a long zone", strings.Replace(endpoints, "addresses: [", "zone: "+strings.Repeat("z", 300)+", addresses: [", 1), "Too long"},
-			{"no address at all", exportedEndpoints("lyon", "example.org"), "should match"},
-			{"an address with a line break", exportedEndpoints("lyon", `10.2.0.1\nfield is fine`), "should match"},
 			{"a name that isn't the service's", strings.Replace(exportedService("lyon"), "web.shop", "other.shop", 1), "the name must be <serviceName>.<serviceNamespace>"},
 			{"a name that is another service's", strings.Replace(endpoints, "web.shop.x-0", "other.shop.x-0", 1), "the name must begin with <serviceName>.<serviceNamespace>"},
 			{"no address at all", exportedEndpoints("lyon", "example.org"), "spec.endpoints[0].addresses[0]: Invalid value"},
