@@ -91,7 +91,10 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 			{"its heartbeat", lease("lyon", api.HeartbeatLease), ""},
 			{"another Lease", lease("lyon", "storage"), "cannot patch resource"}, // its Role; the policy refuses administrators
 			{"a finalizer", strings.Replace(endpoints, "metadata: {", "metadata: {finalizers: [example.com/stay], ", 1), "no finalizers"},
-			{"a large annotation", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 5000)+"}, ", 1), "32 annotations of 4096 characters"},
+			{"a large annotation", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 5000)+"}, ", 1), "32 annotations with 4096 characters together"},
+			{"annotations that are large together", strings.Replace(endpoints, "metadata: {", "metadata: {annotations: {x: "+strings.Repeat("x", 2100)+", y: "+strings.Repeat("x", 2100)+"}, ", 1), "32 annotations with 4096 characters together"},
+			{"an owner", strings.Replace(endpoints, "metadata: {", "metadata: {ownerReferences: [{apiVersion: v1, kind: Pod, name: a, uid: b}], ", 1), "no owners"},
+			{"a manager of a field of 1 KB", strings.Replace(endpoints, "metadata: {", "metadata: {managedFields: [{manager: m, operation: Update, apiVersion: clusterset.dev/v1alpha1, fieldsType: FieldsV1, fieldsV1: {f:"+strings.Repeat("x", 1000)+": {}}}], ", 1), "at most 8 managers of its fields"},
 			// The CustomResourceDefinitions reject these, even without policies.
 			{"a name that isn't the service's", strings.Replace(exportedService("lyon"), "web.shop", "other.shop", 1), "the name must be <serviceName>.<serviceNamespace>"},
 			{"a name that is another service's", strings.Replace(endpoints, "web.shop.x-0", "other.shop.x-0", 1), "the name must begin with <serviceName>.<serviceNamespace>"},
