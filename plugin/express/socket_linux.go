@@ -91,6 +91,7 @@ func (s *socket) read(c *conn) {
 			ctx = context.WithValue(ctx, dnsserver.LoopKey{}, 0)
 			s.target.server.ServeDNS(ctx, w, r)
 		}),
+		MsgAcceptFunc: accepts(s.target.server),
 	}
 	if s.target.decorate != nil {
 		server.DecorateWriter = func(w dns.Writer) dns.Writer { return &entering{s.target.decorate(&leaving{w, s}), s} }
