@@ -30,7 +30,7 @@ import (
 const tellEvery = time.Minute
 
 // The API server runs alone, without a controller that counts quotas. What a member's credentials can write is bounded nevertheless. The
-// API server's response tells the writer, and the hub process reports it to everyone. Rule C50 of docs/spec/control-plane.md.
+// API server's response tells the writer, and the hub process reports it to everyone. Rule C54 of docs/spec/control-plane.md.
 func TestMemberCannotFillTheHub(t *testing.T) {
 	w := newWorld(t, "a")
 	w.maxServices = 3

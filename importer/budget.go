@@ -71,6 +71,7 @@ type account struct {
 }
 
 func newBudget(c clock.PassiveClock, o Options, object string, usedUp func(context.Context, string)) *budget {
+	lateGauge.WithLabelValues(o.Cluster, object) // so that the metric exists from the start; a cluster's own changes never wait
 	return &budget{clock: c, rate: float64(o.WriteRate), burst: float64(o.WriteBurst), object: object, usedUp: usedUp, of: map[string]*account{}}
 }
 

@@ -33,7 +33,7 @@ var errTooManyNamespaces = errors.New("too many namespaces have been created for
 
 // ensureNamespace reports whether objects can be created in the namespace. With --create-namespaces it creates a missing one, for the
 // first of the exporting clusters that has room: namespaces are never deleted, so a stolen token could leave one for each service that it
-// exports and withdraws. Rule C53 of docs/spec/control-plane.md.
+// exports and withdraws. Rule C57 of docs/spec/control-plane.md.
 func (r *reconciler) ensureNamespace(ctx context.Context, name string, exporters []string) (bool, error) {
 	ns := &corev1.Namespace{}
 	found, err := get(ctx, r.local, "", name, ns, client.UnsafeDisableDeepCopy)

@@ -15,7 +15,7 @@ import (
 )
 
 // With --create-namespaces, a thief exports services from ever new namespaces. It gets as many namespaces as the limit allows, even one
-// service at a time; others still get theirs. Rule C53 of docs/spec/control-plane.md.
+// service at a time; others still get theirs. Rule C57 of docs/spec/control-plane.md.
 func TestOneMemberCannotCreateNamespacesWithoutEnd(t *testing.T) {
 	w := newWorld(t)
 	w.member.InstallMCS(t)

@@ -115,7 +115,7 @@ func can(t *testing.T, member client.Client, verb, group, resource, sub, namespa
 	return review.Status.Allowed
 }
 
-// TestMembersCannotTouchEachOther sends real requests, while TestMemberCredentialsCanDoNothingElse only asks the authorizer. Rule C50 of
+// TestMembersCannotTouchEachOther sends real requests, while TestMemberCredentialsCanDoNothingElse only asks the authorizer. Rule C54 of
 // docs/spec/control-plane.md.
 func TestMembersCannotTouchEachOther(t *testing.T) {
 	hub, admin := newHub(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// boundsHeartbeats makes a member's heartbeat larger in every way that a Lease can be. Rule C51 of docs/spec/control-plane.md.
+// boundsHeartbeats makes a member's heartbeat larger in every way that a Lease can be. Rule C55 of docs/spec/control-plane.md.
 func boundsHeartbeats(t *testing.T, lyon *policyMember) {
 	zones := make([]string, 64)
 	for i := range zones {

@@ -313,7 +313,7 @@ var writes = []write{
 	{"another's", "patch", "secrets", "{metadata: {namespace: clusterset-system, name: theirs}, stringData: {kubeconfig: x}}", role},
 }
 
-// confinesAgents makes every write that the role of the agent's account allows. Rule C52 of docs/spec/control-plane.md.
+// confinesAgents makes every write that the role of the agent's account allows. Rule C56 of docs/spec/control-plane.md.
 func (c *cluster) confinesAgents(t *testing.T) {
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "{member: {createNamespaces: true}}", newest}).Manifests)
 	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
