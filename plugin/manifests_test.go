@@ -293,12 +293,12 @@ func TestAReloadKeepsTheLastGoodStateOfABrokenFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		for question, want := range map[string]string{nameOf("a"): "10.0.0.1", nameOf("b"): "10.0.1.1"} {
-			if got, err := askAt(d.instance.Servers()[0].LocalAddr().String(), question); err != nil || got != want {
+			if got, err := askAt(listening(d.instance)[0].LocalAddr().String(), question); err != nil || got != want {
 				t.Errorf("after reload %d: dig %s: got %s, %v, want %s", ttl, question, got, err, want)
 			}
 		}
 	}
-	d.udp = d.instance.Servers()[0].LocalAddr().String()
+	d.udp = listening(d.instance)[0].LocalAddr().String()
 	d.write(t, "a.yaml", vipYAML("a", "10.0.0.2"))
 	d.expect(t, map[string]string{nameOf("a"): "10.0.0.2"})
 	d.remove(t, "b.yaml")

@@ -21,7 +21,7 @@ a.b.clusterset.local:0 {
 }
 `, t.TempDir()))
 	want := map[string]string{"127.0.0.1": "NXDOMAIN", "127.0.0.2": "NODATA"}
-	for _, listener := range s.instance.Servers() {
+	for _, listener := range listening(s.instance) {
 		addr := listener.LocalAddr().String()
 		host := addr[:len("127.0.0.1")]
 		got, err := askAt(addr, "A b.clusterset.local")
