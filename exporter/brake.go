@@ -208,7 +208,7 @@ func (b *brake) forget(key types.NamespacedName) {
 	delete(b.released, key)
 }
 
-func put[V any](m *map[types.NamespacedName]V, key types.NamespacedName, value V) {
+func put[V any](m *map[types.NamespacedName]V, key types.NamespacedName, value V) { //nolint:gocritic // it creates the map
 	if *m == nil {
 		*m = map[types.NamespacedName]V{}
 	}

@@ -36,7 +36,7 @@ func TestExportTo(t *testing.T) {
 		src.Cluster = "beijing"
 		src.Export.Annotations = map[string]string{api.AnnotationExportTo: c.text}
 		d := desired(src)
-		said := fmt.Sprint(d.LeftOut)
+		said := d.LeftOut.String()
 		if d.Service == nil || !slices.Equal(d.Service.Spec.ExportTo, c.want) || (c.wrong == "") != (d.LeftOut.Count == 0) || !strings.Contains(said, c.wrong) || len(said) > 2000 {
 			t.Errorf("%.40q: %+v, %s", c.text, d.Service, said)
 		}

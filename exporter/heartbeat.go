@@ -97,7 +97,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 		case <-h.back:
 			// All clusters hear that at the same time.
 			if sleep(ctx, time.Duration(h.phase*float64(h.interval/spread))) != nil {
-				return nil //nolint:nilerr // it was stopped
+				return nil // it was stopped
 			}
 			h.heard, h.again, h.known = time.Now(), 0, false
 			h.hurry()
@@ -105,7 +105,7 @@ func (h *heartbeat) run(ctx context.Context) error {
 			// Wait only a moment: while we find out who that is, the Lease should show that we are running.
 			h.atOdds = true
 			if sleep(ctx, h.interval/10) != nil {
-				return nil //nolint:nilerr // it was stopped
+				return nil // it was stopped
 			}
 		}
 	}

@@ -63,17 +63,17 @@ func nameAlone(src Source, onHub *clustersetv1alpha1.ExportedService) *Desired {
 }
 
 // keptExport returns a ServiceExport that leads to the same record.
-func keptExport(record *clustersetv1alpha1.ExportedService, key types.NamespacedName) *mcsv1beta1.ServiceExport {
-	stated, _ := policy.FromExport(record.Spec.Policy, nil)
+func keptExport(onHub *clustersetv1alpha1.ExportedService, key types.NamespacedName) *mcsv1beta1.ServiceExport {
+	stated, _ := policy.FromExport(onHub.Spec.Policy, nil)
 	annotations := policy.Annotations(stated)
-	if len(record.Spec.ExportTo) > 0 {
-		annotations[api.AnnotationExportTo] = strings.Join(record.Spec.ExportTo, ",")
+	if len(onHub.Spec.ExportTo) > 0 {
+		annotations[api.AnnotationExportTo] = strings.Join(onHub.Spec.ExportTo, ",")
 	}
 	return &mcsv1beta1.ServiceExport{
 		ObjectMeta: metav1.ObjectMeta{
-			Namespace: key.Namespace, Name: key.Name, CreationTimestamp: record.Spec.ExportedAt, Annotations: annotations,
+			Namespace: key.Namespace, Name: key.Name, CreationTimestamp: onHub.Spec.ExportedAt, Annotations: annotations,
 		},
-		Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: record.Spec.ExportedLabels, ExportedAnnotations: record.Spec.ExportedAnnotations},
+		Spec: mcsv1beta1.ServiceExportSpec{ExportedLabels: onHub.Spec.ExportedLabels, ExportedAnnotations: onHub.Spec.ExportedAnnotations},
 	}
 }
 

@@ -232,8 +232,8 @@ endpoints: [{addresses: [10.9.0.1]}]
 				}
 				return nil
 			})
-			record := &clustersetv1alpha1.ExportedService{}
-			if err := w.onHub.Get(ctx, types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: name + ".kube-apps"}, record); !apierrors.IsNotFound(err) {
+			found := &clustersetv1alpha1.ExportedService{}
+			if err := w.onHub.Get(ctx, types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: name + ".kube-apps"}, found); !apierrors.IsNotFound(err) {
 				t.Errorf("%s is on the hub: %v", name, err)
 			}
 		}

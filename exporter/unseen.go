@@ -49,8 +49,8 @@ func (r *reconciler) relabel(ctx context.Context) error {
 		var list metav1.PartialObjectMetadataList
 		list.SetGroupVersionKind(clustersetv1alpha1.GroupVersion.WithKind(kind + "List"))
 		// Version 0: whatever the API server has in memory. A record that is labelled later is found by the next process.
-		any := &client.ListOptions{Namespace: api.MemberNamespace(r.cluster), Raw: &metav1.ListOptions{ResourceVersion: "0"}}
-		if err := r.live.List(ctx, &list, any); err != nil {
+		inMemory := &client.ListOptions{Namespace: api.MemberNamespace(r.cluster), Raw: &metav1.ListOptions{ResourceVersion: "0"}}
+		if err := r.live.List(ctx, &list, inMemory); err != nil {
 			return fmt.Errorf("list %s: %w", kind, err)
 		}
 		for i := range list.Items {

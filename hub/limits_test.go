@@ -121,8 +121,8 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 
 	// Its Role allows one Lease, by name. The quota holds even if an older `clusterset join` or a person made a Role that allows any.
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: api.MemberRole}}
-	any := []byte(`[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}}]`)
-	if err := w.admin.Patch(t.Context(), role, client.RawPatch(types.JSONPatchType, any)); err != nil {
+	more := []byte(`[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}}]`)
+	if err := w.admin.Patch(t.Context(), role, client.RawPatch(types.JSONPatchType, more)); err != nil {
 		t.Fatal(err)
 	}
 	storage := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: "storage"}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -76,7 +77,8 @@ func (w *world) beat(ctx context.Context) {
 				WithAnnotations(map[string]string{api.AnnotationAgentVersion: "v1.2.3"}).
 				WithSpec(coordinationv1ac.LeaseSpec().WithRenewTime(metav1.NowMicro()).WithHolderIdentity(name))
 			err := w.admin.Apply(ctx, lease, client.FieldOwner("test"), client.ForceOwnership)
-			if err != nil && ctx.Err() == nil {
+			// A Lease that was deleted, as that of a member that left, is counted for some seconds more. An agent tries again, too.
+			if err != nil && ctx.Err() == nil && !strings.Contains(err.Error(), "exceeded quota") {
 				w.Errorf("heartbeat of %s: %v", name, err)
 			}
 		}

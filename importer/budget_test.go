@@ -68,13 +68,13 @@ func (g *rig) ownEndpoint(address string) {
 func here(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
 
 // has returns how many endpoints of a cluster are imported and ready, in its slices and in the GlobalService.
-func (g *rig) has(t *testing.T, cluster string) (slices, global int) {
+func (g *rig) has(t *testing.T, cluster string) (routed, global int) {
 	t.Helper()
 	_, cur := g.gathered(t)
 	for _, s := range cur.Slices {
 		for _, e := range s.Endpoints {
 			if s.Labels[api.LabelSourceCluster] == cluster && *e.Conditions.Ready {
-				slices++
+				routed++
 			}
 		}
 	}
@@ -83,13 +83,13 @@ func (g *rig) has(t *testing.T, cluster string) (slices, global int) {
 			global++
 		}
 	}
-	return slices, global
+	return routed, global
 }
 
 func (g *rig) want(t *testing.T, what, cluster string, endpoints int) {
 	t.Helper()
-	if slices, global := g.has(t, cluster); slices != endpoints || global != endpoints {
-		t.Errorf("%s: %s has %d ready endpoints in slices and %d in the GlobalService, want %d", what, cluster, slices, global, endpoints)
+	if routed, global := g.has(t, cluster); routed != endpoints || global != endpoints {
+		t.Errorf("%s: %s has %d ready endpoints in slices and %d in the GlobalService, want %d", what, cluster, routed, global, endpoints)
 	}
 }
 
@@ -256,12 +256,12 @@ func TestARolloutStaysWithinTheBudget(t *testing.T) {
 	clock := clocktesting.NewFakeClock(g.clock.Now())
 	options, _ := Options{Cluster: "here"}.withDefaults()
 	budget, globals := newBudget(clock, options, "all", g.report.late), newBudget(clock, options, "GlobalService", g.report.late)
-	slice, global := 0, 0
+	slice := 0
 	_, cur := g.gathered(t)
 	for _, s := range cur.Slices {
 		slice = max(slice, sizeOf(s))
 	}
-	global = sizeOf(cur.Global)
+	global := sizeOf(cur.Global)
 	t.Logf("a change writes %d and %d bytes", slice, global)
 	const managedFields = 1000
 	for range 20 {

@@ -33,9 +33,9 @@ type globalKind struct {
 
 // look returns whether the kind is installed.
 func (k *globalKind) look(ctx context.Context) (bool, error) {
-	var any metav1.PartialObjectMetadataList
-	any.SetGroupVersionKind(fabedgev1alpha1.GroupVersion.WithKind("GlobalServiceList"))
-	switch err := k.live.List(ctx, &any, client.Limit(1)); {
+	var list metav1.PartialObjectMetadataList
+	list.SetGroupVersionKind(fabedgev1alpha1.GroupVersion.WithKind("GlobalServiceList"))
+	switch err := k.live.List(ctx, &list, client.Limit(1)); {
 	case err == nil:
 		return true, nil
 	case meta.IsNoMatchError(err) || apierrors.IsNotFound(err):
@@ -57,7 +57,8 @@ func (k *globalKind) begin(ctx context.Context) error {
 		defer cancel()
 		_, err = k.cache.GetInformer(sync, &fabedgev1alpha1.GlobalService{})
 	}
-	if k.missing.Store(!installed || err != nil); k.missing.Load() {
+	k.missing.Store(!installed || err != nil)
+	if k.missing.Load() {
 		logf.FromContext(ctx).Info("GlobalService isn't installed. Everything else is imported")
 	}
 	return nil

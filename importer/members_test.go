@@ -80,25 +80,32 @@ func TestInvalidMemberClusterIsCopiedAsFarAsPossible(t *testing.T) {
 	}{
 		{
 			"what is valid", nil, nil,
-			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true}, "v9",
+			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true},
+			"v9",
 		},
 		{
-			"what is valid, over an earlier copy", []client.Object{copied}, nil,
-			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true}, "v9",
+			"what is valid, over an earlier copy",
+			[]client.Object{copied},
+			nil,
+			clustersetv1alpha1.MemberClusterSpec{Region: "south", CIDRs: []string{"10.1.0.0/16", "10.2.0.0/16"}, Drain: true},
+			"v9",
 		},
 		{
 			"what another CustomResourceDefinition takes", nil,
 			func(m *clustersetv1alpha1.MemberCluster) bool {
 				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
 			},
-			clustersetv1alpha1.MemberClusterSpec{Drain: true}, "",
+			clustersetv1alpha1.MemberClusterSpec{Drain: true},
+			"",
 		},
 		{
-			"what another CustomResourceDefinition takes, over an earlier copy", []client.Object{copied},
+			"what another CustomResourceDefinition takes, over an earlier copy",
+			[]client.Object{copied},
 			func(m *clustersetv1alpha1.MemberCluster) bool {
 				return m.Spec.Region == "south" || m.Status.AgentVersion != ""
 			},
-			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true}, "",
+			clustersetv1alpha1.MemberClusterSpec{Region: "north", CIDRs: []string{"10.1.0.0/16"}, Drain: true},
+			"",
 		},
 	} {
 		t.Run(c.name, func(t *testing.T) {

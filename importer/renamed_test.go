@@ -189,7 +189,7 @@ func TestNoPortIsEverWithoutEndpoints(t *testing.T) {
 }
 
 // portsAre returns a condition: the derived Service's and the ServiceImport's ports, and the number of slices.
-func (w *world) portsAre(want string, slices int) func() error {
+func (w *world) portsAre(want string, n int) func() error {
 	return func() error {
 		o := w.objects("shop", "web")
 		if o.derived == nil || o.serviceImport == nil {
@@ -202,8 +202,8 @@ func (w *world) portsAre(want string, slices int) func() error {
 		for _, p := range o.serviceImport.Spec.Ports {
 			imported = append(imported, fmt.Sprint(p.Name, ":", p.Port))
 		}
-		if got := strings.Join(derived, " "); got != want || strings.Join(imported, " ") != want || len(o.slices) != slices {
-			return fmt.Errorf("ports are %s, the ServiceImport's %v, %d slices", got, imported, len(o.slices))
+		if got := strings.Join(derived, " "); got != want || strings.Join(imported, " ") != want || len(o.slices) != n {
+			return fmt.Errorf("ports are %s, the ServiceImport's %v, %d n", got, imported, len(o.slices))
 		}
 		return nil
 	}

@@ -58,7 +58,8 @@ func TestAFieldWithoutABoundIsFound(t *testing.T) {
 				var without apiextensionsv1.JSONSchemaProps
 				decode(t, tree, &without)
 				var b bounds
-				if b.of(kind, without); len(b.without) != 1 {
+				b.of(kind, without)
+				if len(b.without) != 1 {
 					t.Errorf("%s: found %v without the %s of %.60v", kind, b.without, bound, children["description"])
 				}
 				children[bound] = was

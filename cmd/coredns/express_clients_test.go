@@ -220,7 +220,7 @@ func (r *tap) receive(conn net.Conn) {
 		return
 	}
 	binary.BigEndian.PutUint32(ready, 1) // ACCEPT, with the content type of READY
-	if _, err := conn.Write(append(header, ready...)); err != nil {
+	if _, err := conn.Write(slices.Concat(header, ready)); err != nil {
 		return
 	}
 	for b := make([]byte, 4096); ; {

@@ -144,7 +144,6 @@ func TestExpressOfTwoProcesses(t *testing.T) {
 type shaped struct {
 	*coreDNS
 	port, metrics, objects string
-	loaded                 int
 }
 
 func newShaped(t *testing.T, port, corefile string) *shaped {

@@ -212,9 +212,11 @@ func (s *storms) stopAgents() {
 		if a.stop != nil {
 			group.Go(a.stop)
 		}
-		defer func() { a.stop = nil }()
 	}
 	_ = group.Wait() // some end while the hub is away
+	for _, a := range s.agents {
+		a.stop = nil
+	}
 }
 
 // starts measures all agents' start, first on an empty hub, and then on one that has everything.

@@ -166,7 +166,7 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 			m.phase = clustersetv1alpha1.MemberSuspect
 		}
 	}
-	l.brake(now)
+	l.brake()
 	l.cutOff = silent && now.Sub(l.heard) >= l.thresholds.Suspect
 
 	decisions := make(map[string]Decision, len(l.members))
@@ -190,7 +190,7 @@ func (l *Liveness) Decide(now time.Time) map[string]Decision {
 
 // brake decides whether the silence is the hub's fault. It considers the members that were alive until now, not those that expired
 // long ago. More than half of them are unlikely to have died together; more likely the hub is cut off from the rest.
-func (l *Liveness) brake(now time.Time) {
+func (l *Liveness) brake() {
 	var silent, there int
 	for _, m := range l.members {
 		if m.there() {

@@ -164,7 +164,7 @@ func (g *generator) value(s apiextensionsv1.JSONSchemaProps) any {
 	case s.Type == "array":
 		list := make([]any, g.next(int(*s.MaxItems)+1))
 		if s.MinItems != nil {
-			list = append(list, make([]any, max(0, int(*s.MinItems)-len(list)))...)
+			list = slices.Grow(list, int(*s.MinItems))[:max(len(list), int(*s.MinItems))]
 		}
 		for i := range list {
 			list[i] = g.value(*s.Items.Schema)

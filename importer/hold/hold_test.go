@@ -319,7 +319,8 @@ func newUnseenPart(t *testing.T, phase clustersetv1alpha1.MemberClusterPhase) *u
 		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, u.shanghai, u.lease,
 	).WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if _, lease := o.(*coordinationv1.Lease); lease {
-			if u.reads++; u.answers != nil {
+			u.reads++
+			if u.answers != nil {
 				return u.answers
 			}
 		}

@@ -120,7 +120,7 @@ func TestTokensAreDueByTheHubsClock(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c := open(t, time.Now().Add(ahead-age))
 					expect(t, c, "before the hub has replied", false, false)
-					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.example:6443", nil)
+					r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.example:6443", http.NoBody)
 					if err != nil {
 						t.Fatal(err)
 					}

@@ -116,7 +116,8 @@ func SanitizeEndpoints(
 		if cluster != of {
 			of, seen = cluster, 0
 		}
-		switch seen++; {
+		seen++
+		switch {
 		case seen <= MaxSlices:
 			if left := sanitized(cluster, record); left.Count > 0 {
 				drops = append(drops, Drop{cluster, "ExportedEndpoints", record.Name, left})

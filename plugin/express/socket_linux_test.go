@@ -83,7 +83,7 @@ func TestAPanicIsCountedAndItsPacketGoesToTheChain(t *testing.T) {
 // A socket that is stopped answers what has arrived. It is closed when the queries in the chain have their replies, and when the replies
 // that the server's writer keeps are written.
 func TestASocketThatIsStoppedAnswersWhatHasArrived(t *testing.T) {
-	var inChain, release = make(chan struct{}, 1), make(chan struct{})
+	inChain, release := make(chan struct{}, 1), make(chan struct{})
 	tt := testTarget(t, nil)
 	tt.answers.Snapshot = func() *index.Snapshot { // no snapshot: the chain answers
 		inChain <- struct{}{}
@@ -99,7 +99,7 @@ func TestASocketThatIsStoppedAnswersWhatHasArrived(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		packet, err := new(dns.Msg).SetQuestion(testZone, dns.TypeA).Pack()
 		if err != nil {
 			t.Fatal(err)
