@@ -203,7 +203,7 @@ func (w *world) portsAre(want string, n int) func() error {
 			imported = append(imported, fmt.Sprint(p.Name, ":", p.Port))
 		}
 		if got := strings.Join(derived, " "); got != want || strings.Join(imported, " ") != want || len(o.slices) != n {
-			return fmt.Errorf("ports are %s, the ServiceImport's %v, %d n", got, imported, len(o.slices))
+			return fmt.Errorf("ports are %s, the ServiceImport's %v, %d slices", got, imported, len(o.slices))
 		}
 		return nil
 	}
