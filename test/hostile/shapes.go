@@ -13,25 +13,27 @@ import (
 type Shape struct {
 	// What is written, and what limits it, in the words of the table.
 	What, Bound string
+	// Useless means that nothing of it can be imported, so that it may cost next to nothing.
+	Useless bool
 	// Run writes until the attacker's share of bytes is used up, or the hub doesn't let it.
 	Run func(a *Attacker)
 }
 
 // Shapes are in the order in which they are written. What was written stays on the hub, so that the last one meets all of it.
 var Shapes = []Shape{
-	{"IPv4 addresses in records of IPv6", "addresses of an endpoint and endpoints of a record in the CRD; a few errors are kept of a record", func(a *Attacker) {
+	{"IPv4 addresses in records of IPv6", "addresses of an endpoint and endpoints of a record in the CRD; a few errors are kept of a record", true, func(a *Attacker) {
 		a.fill("v6", []int{100, 16, 8, 4, 2, 1}, func(name string, perEndpoint int) map[string]any {
 			return a.endpoints(name, "IPv6", 100, func(i int) map[string]any {
 				return map[string]any{"addresses": repeat(perEndpoint, func(j int) any { return fmt.Sprintf("10.%d.%d.%d", j, i/250, i%250+1) })}
 			})
 		})
 	}},
-	{"exported annotations", "their size in the CRD and the admission policy", func(a *Attacker) {
+	{"exported annotations", "their size in the CRD and the admission policy", false, func(a *Attacker) {
 		a.fill("notes", []int{1200 << 10, 250 << 10, 60 << 10, 30 << 10, 15 << 10, 4 << 10, 1 << 10}, func(name string, size int) map[string]any {
 			return a.service(name, map[string]any{"exportedAnnotations": map[string]any{"example.com/note": strings.Repeat("x", size)}})
 		})
 	}},
-	{"exported labels", "their number in the CRD", func(a *Attacker) {
+	{"exported labels", "their number in the CRD", false, func(a *Attacker) {
 		a.fill("labels", []int{10000, 1000, 256, 64, 16, 4}, func(name string, n int) map[string]any {
 			labels := map[string]any{}
 			for i := range n {
@@ -40,37 +42,37 @@ var Shapes = []Shape{
 			return a.service(name, map[string]any{"exportedLabels": labels})
 		})
 	}},
-	{"labels and annotations of the records themselves", "the admission policy; importers don't keep them", func(a *Attacker) {
+	{"labels and annotations of the records themselves", "the admission policy; importers don't keep them", false, func(a *Attacker) {
 		a.fill("meta", []int{250 << 10, 60 << 10, 15 << 10, 4 << 10, 1 << 10, 200}, func(name string, size int) map[string]any {
 			o := a.service(name, nil)
 			o["metadata"].(map[string]any)["annotations"] = map[string]any{"example.com/note": strings.Repeat("x", size)}
 			return o
 		})
 	}},
-	{"ports", "their number and names in the CRD", func(a *Attacker) {
+	{"ports", "their number and names in the CRD", false, func(a *Attacker) {
 		a.fill("ports", []int{60000, 5000, 1000, 256, 100, 64, 16}, func(name string, n int) map[string]any {
 			return a.service(name, map[string]any{"ports": repeat(n, func(i int) any {
 				return map[string]any{"name": fmt.Sprintf("p%062d", i), "port": int64(i%65535 + 1), "protocol": "TCP"}
 			})})
 		})
 	}},
-	{"host names, node zones and strings of any length", "their lengths in the CRD", func(a *Attacker) {
+	{"host names, node zones and strings of any length", "their lengths in the CRD", false, func(a *Attacker) {
 		a.fill("strings", []int{10000, 1000, 253, 63}, func(name string, n int) map[string]any {
 			return a.endpoints(name, "IPv4", 100, func(i int) map[string]any {
 				return map[string]any{"addresses": []any{fmt.Sprintf("10.66.0.%d", i+1)}, "hostname": strings.Repeat("h", n), "zone": strings.Repeat("z", n)}
 			})
 		})
 	}},
-	{"valid endpoints", "1,000 records of a service and 5,000 services of a cluster are imported; the write budget of a cluster", func(a *Attacker) {
+	{"valid endpoints", "1,000 records of a service and 5,000 services of a cluster are imported; the write budget of a cluster", false, func(a *Attacker) {
 		a.fill("valid", []int{100}, func(name string, n int) map[string]any {
 			return a.endpoints(name, "IPv4", n, func(i int) map[string]any {
 				return map[string]any{"addresses": []any{fmt.Sprintf("10.%d.%d.%d", a.Written%200+1, a.Written/200%250, i+1)}}
 			})
 		})
 	}},
-	{"one endpoint of a large service, changed again and again", "the write budget of a cluster", func(a *Attacker) { a.flap() }},
-	{"heartbeats that say something else each time", "facts of a heartbeat are copied once a minute", func(a *Attacker) { a.flip() }},
-	{"other Leases, and a heartbeat of a mebibyte", "the quota and the admission policy", func(a *Attacker) { a.leases() }},
+	{"one endpoint of a large service, changed again and again", "the write budget of a cluster", false, func(a *Attacker) { a.flap() }},
+	{"heartbeats that say something else each time", "facts of a heartbeat are copied once a minute", false, func(a *Attacker) { a.flip() }},
+	{"other Leases, and a heartbeat of a mebibyte", "the quota and the admission policy", false, func(a *Attacker) { a.leases() }},
 }
 
 // service returns an ExportedService with additional fields in its spec.
