@@ -34,7 +34,7 @@ PROGRAM_TESTS := $(FLEET_TESTS) ./test/datapath ./test/docs ./test/console ./tes
 # More such packages, for tools that are run by hand. They and test/load run nightly.
 TOOL_TESTS := ./hack/benchsync ./hack/demo
 # The others. Here, too, the longest come first.
-OTHER_TESTS = ./importer ./plugin ./cmd/clusterset ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|internal/(explain|statefile)|test/(chaos|console|datapath|docs|e2e|hostile|load|random))$$')
+OTHER_TESTS = ./importer ./plugin ./cli ./hub/peers $$($(GO) list ./... | grep -vE '/(hack/(benchsync|demo)|cli/explain|internal/statefile|test/(chaos|console|datapath|docs|e2e|hostile|load|random))$$')
 
 # Tests wait more than they compute, so two packages don't keep two processors busy. But the programs' tests start dozens of control
 # planes: with four packages at a time, even kube-proxy gave up waiting for its API server.
@@ -46,6 +46,8 @@ PARALLEL := -p 2
 
 .PHONY: run
 run: build-coredns ## Serve examples/ from files on port 1053 (PORT=…), no Kubernetes needed
+	@! bash -c 'exec 3<>/dev/tcp/127.0.0.1/$(PORT)' 2>/dev/null || \
+	  { echo "Something serves port $(PORT) already, perhaps another make run, and would get a part of the queries; PORT=1054 takes another" >&2; exit 1; }
 	@echo
 	@echo "Answering as Xicheng, in zone beijing of region north. Try, in another terminal:"
 	@echo
@@ -94,7 +96,8 @@ test-others:
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
 # itself and makes it take minutes. These packages' tests with control planes are left to the others.
 test-bounds:
-	$(GO) test -short ./importer ./internal/console ./internal/explain ./internal/statefile
+	$(GO) test -short ./importer ./cli/console ./cli/explain ./internal/statefile
+	$(GO) test -run AllocatesNothing ./plugin
 
 test-image:
 	$(GO) -C image test -timeout 30m -count=1 ./...
@@ -117,7 +120,7 @@ BASIC_E2E := TestAnnotatedService|TestServiceExportAnswers|TestFabDNSFourCities|
 .PHONY: test-oldest
 test-oldest: ## Run what matters most on the oldest Kubernetes that is supported, and on a hub and members of different minors
 	CLUSTERSET_KUBE_RELEASE=oldest $(GO) run ./test/kube/build >/dev/null
-	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 ./test/kube ./internal/join ./hub
+	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 ./test/kube ./cli/join ./hub
 	CLUSTERSET_KUBE_RELEASE=oldest $(GO) -C test/chart test -timeout 20m -count=1 -run 'TestOnARealCluster/(CRDs|agents|members|heartbeats)' .
 	CLUSTERSET_KUBE_RELEASE=oldest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
 	CLUSTERSET_HUB_RELEASE=oldest $(GO) test -timeout 60m -count=1 -run '$(BASIC_E2E)' ./test/e2e
@@ -222,7 +225,7 @@ test-chart: kube ## Run the chart's tests: goldens, a real API server, the rende
 generate: ## Regenerate deepcopy functions and CRDs, the chart's copies, the tests' roles, and docs/api.md, flags.md and metrics.md
 	$(GO) tool -modfile=tools/go.mod controller-gen object crd paths=./api/... output:crd:dir=api/crds
 	$(GO) -C test/chart generate ./...
-	UPDATE=1 $(GO) test -count=1 -run 'PageIsFresh' ./api/crds ./cmd/clusterset ./test/metrics
+	UPDATE=1 $(GO) test -count=1 -run 'PageIsFresh' ./api/crds ./cli ./test/metrics
 
 .PHONY: help
 help: ## Show this

@@ -144,6 +144,16 @@ const (
 	// known.
 	AnnotationZones = Domain + "/zones"
 
+	// AnnotationBeacons lists, on the heartbeat Lease, the addresses at which the cluster's agents answer others that measure whether they
+	// can reach it, separated by commas; AnnotationBeaconServices lists ClusterIPs in front of them. They are absent if these aren't known.
+	AnnotationBeacons        = Domain + "/beacons"
+	AnnotationBeaconServices = Domain + "/beacon-services"
+
+	// AnnotationUnreachable and AnnotationUnmeasured list, on the heartbeat Lease, the other clusters that the cluster can't reach, and
+	// those of which it doesn't know, separated by commas. They are absent until something has been measured.
+	AnnotationUnreachable = Domain + "/unreachable"
+	AnnotationUnmeasured  = Domain + "/unmeasured"
+
 	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
 	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"
@@ -165,6 +175,14 @@ const (
 	// separated by commas. With them the importer can remove keys that are no longer exported without touching keys that someone else set.
 	AnnotationExportedLabels      = Domain + "/exported-labels"
 	AnnotationExportedAnnotations = Domain + "/exported-annotations"
+
+	// AnnotationRecord holds, on an imported EndpointSlice, the name of the ExportedEndpoints that it was made of, in the namespace of its
+	// source cluster on the hub.
+	AnnotationRecord = Domain + "/record"
+
+	// AnnotationExport holds, on the first EndpointSlice that was imported from a cluster, the spec of the cluster's ExportedService, as JSON.
+	// While the hub has lost that, the importer uses this.
+	AnnotationExport = Domain + "/export"
 
 	// AnnotationDerivedService holds the derived Service's name, on a ServiceImport.
 	AnnotationDerivedService = Domain + "/derived-service"

@@ -7,22 +7,22 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/explain"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/explain"
 	"github.com/clusterset/clusterset/internal/manifests"
-	"github.com/clusterset/clusterset/internal/status"
 )
 
 // If communities and export-to hide exports, the condition Conflict of a ServiceExport matches what explain reports in its cluster. status
 // lists a service if any cluster sees a conflict: here, only a cluster that exports neither of the two conflicting Services.
 func TestConflictConditionsAgreeWithExplainAndStatus(t *testing.T) {
-	objects, _, err := manifests.Objects("../internal/console/testdata/communities.yaml", connect.NewScheme())
+	objects, _, err := manifests.Objects("../cli/console/testdata/communities.yaml", connect.NewScheme())
 	if err != nil {
 		t.Fatal(err)
 	}
 	members := map[string]*clustersetv1alpha1.MemberCluster{}
 	services := map[types.NamespacedName][]*clustersetv1alpha1.ExportedService{}
-	var hub status.HubFacts
+	var hub view.HubFacts
 	for _, o := range objects {
 		switch o := o.(type) {
 		case *clustersetv1alpha1.MemberCluster:
@@ -53,7 +53,7 @@ func TestConflictConditionsAgreeWithExplainAndStatus(t *testing.T) {
 			}
 		}
 		listed := 0
-		for _, p := range status.Build(status.Facts{Hub: &hub}).Services.Conflicts {
+		for _, p := range view.Build(view.Facts{Hub: &hub}).Services.Conflicts {
 			if p.Namespace == key.Namespace && p.Name == key.Name {
 				listed++
 			}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -13,195 +12,185 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/exporter/membership"
 )
 
-// errNameTaken is why an exporter stops: another cluster uses the same name and credentials.
-var errNameTaken = errors.New("another cluster is working under this cluster's name on the hub; join each cluster under a name of its own")
+// errLost is why a heartbeat isn't sent: another agent works under this cluster's name. claim.parked says which.
+var errLost = errors.New("another agent works under this cluster's name")
 
-// claim prevents two clusters from working under one name. `join` refuses a name in use, but credentials can be copied together
-// with a cluster's manifests. Each of the two would then remove the other's records as orphans, forever, and neither's names
-// would be right.
-//
-// Before anything is written, the Lease must be ours, or not exist, or belong to a cluster that has stopped renewing it.
+// claim keeps two agents from working under one name. membership decides; claim reads the Lease, writes what it says about clones, and stops
+// and starts the exports. Before anything is written, the name must be ours.
 type claim struct {
-	uid      func(context.Context) (string, error)
-	lease    func(context.Context) (*coordinationv1.Lease, error) // nil if there is none
-	interval time.Duration                                        // of heartbeats
-	run      string                                               // identifies this process
-	started  time.Time
-	yields   func(ctx context.Context, at string) error // see say
-	tell     func(ctx context.Context, kind, reason, message string)
-	report   func(context.Context) // makes every ServiceExport report the state
+	uid    func(context.Context) (string, error)
+	lease  func(context.Context) (*coordinationv1.Lease, error) // nil if there is none
+	yields func(ctx context.Context, at string) error           // see sayYields
+	tell   func(ctx context.Context, kind, reason, message string)
+	report func(context.Context) // makes every ServiceExport report the state
 
 	held   atomic.Bool
-	own    atomic.Value           // string, set before held
+	own    atomic.Value           // our identity, a string; set before held
 	parked atomic.Pointer[parked] // why it isn't held; nil if it hasn't been checked yet
 
-	// Only the heartbeat uses these.
-	confirmed bool       // whether the Lease has ever been renewed
-	wrote     []sighting // the last renewal that the hub has confirmed, if any, and later ones that it may have received
-	setBack   *sighting  // the unexpected Lease that was last found
-
-	other      other     // who else renews it
-	contested  bool      // whether that agent is running at the same time as this one
-	clone      string    // what a yielding clone last wrote, and when that changed
-	cloneHeard time.Time // by our clock
+	name  membership.Name  // used by one goroutine at a time: until the name is ours, then by the heartbeat
+	state membership.State // of the last look
 }
-
-// sighting identifies one renewal of the Lease. It is zero if there is no Lease.
-type sighting struct {
-	run     string
-	renewed int64 // in microseconds, by the clock of the agent that did
-}
-
-func sightingOf(lease *coordinationv1.Lease) sighting {
-	if lease == nil {
-		return sighting{}
-	}
-	s := sighting{run: lease.Annotations[api.AnnotationRun]}
-	if t := lease.Spec.RenewTime; t != nil {
-		s.renewed = t.UnixMicro()
-	}
-	return s
-}
-
-// maxUnconfirmed is how many renewals without an answer are remembered.
-const maxUnconfirmed = 32
 
 // renewing records that the Lease is about to be renewed.
 func (c *claim) renewing(at metav1.MicroTime) metav1.MicroTime {
-	if len(c.wrote) == maxUnconfirmed {
-		c.wrote = slices.Delete(c.wrote, 1, 2)
-	}
-	c.wrote = append(c.wrote, sighting{c.run, at.UnixMicro()})
+	c.name.Renewing(at.UnixMicro())
 	return at
-}
-
-// renewed records that it was.
-func (c *claim) renewed() {
-	c.wrote, c.confirmed, c.setBack = c.wrote[len(c.wrote)-1:], true, nil
 }
 
 // take returns once the name is ours.
 func (c *claim) take(ctx context.Context) error {
-	c.await(ctx, rival{})
-	return nil
-}
-
-// await returns once the name is ours. by is what is known of who has it.
-func (c *claim) await(ctx context.Context, by rival) {
-	logger := log.FromContext(ctx).WithName("claim")
-	tick := time.NewTicker(c.interval)
+	tick := time.NewTicker(c.name.Interval)
 	defer tick.Stop()
-	var beat string
-	var since time.Time
-	for looks := 0; ; looks++ {
-		lease, twin, err := c.look(ctx)
-		// If a clone has been seen, we may be either of the two: the earlier one, restarted, or the later one.
-		by.clone = by.clone || twin && lease != nil && lease.Annotations[api.AnnotationYields] != ""
-		switch {
-		case err != nil:
-			if ctx.Err() == nil {
-				logger.V(1).Info("Can't tell yet whether this cluster's name is free", "reason", err.Error())
-			}
-		case lease == nil || twin && !by.clone:
-			c.mine()
-			return
-		case beat == "":
-			logger.Info("Another cluster has used this name, waiting to see whether it still does", "its kube-system UID", holder(lease))
-			beat, since = renewal(lease), time.Now()
-		case beat != renewal(lease):
-			beat, since, by.alive = renewal(lease), time.Now(), true
-			c.park(ctx, by.clone)
-		case time.Since(since) >= time.Duration(patience[by])*c.interval:
-			logger.Info("The other cluster is silent, taking over its name")
-			if by == (rival{clone: true, alive: true}) {
-				c.say(ctx, "null")
-			}
-			c.mine()
-			return
+	for {
+		err := c.see(ctx)
+		if c.held.Load() {
+			return nil
 		}
-		if err == nil && by == (rival{clone: true, alive: true}) && looks%sayEvery == 0 {
-			c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
+		if err != nil && !errors.Is(err, errLost) && ctx.Err() == nil {
+			log.FromContext(ctx).WithName("claim").V(1).Info("Can't tell yet whether this cluster's name is free", "reason", err.Error())
 		}
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-tick.C:
 		}
 	}
 }
 
-// look reads the Lease and reports whether it belongs to a cluster with our identity. If either identity is unknown, it counts
-// as ours.
-func (c *claim) look(ctx context.Context) (lease *coordinationv1.Lease, twin bool, err error) {
-	own, err := c.uid(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	c.own.Store(own)
-	if lease, err = c.lease(ctx); err != nil {
-		return nil, false, err
-	}
-	other := holder(lease)
-	return lease, own == "" || other == "" || other == own, nil
-}
-
-// check reads the Lease before it is renewed. It returns errNameTaken if another cluster has renewed it since we last did, as
-// can happen to a cluster that was cut off from the hub for a while, and errCloned if a cluster with our identity renews it all
-// the time and started earlier.
-//
-// setBack means that the Lease isn't the one we last wrote: the hub was restored from a backup. Resource versions don't show
-// that, because the restored hub may already have passed the earlier one. It is reported once. It isn't noticed if the backup
-// was taken and restored between two of our renewals.
-//
-// After any other error, nothing is known about the hub. The Lease must not be renewed then, or a restore would go unnoticed.
+// check reads the Lease before it is renewed. It returns errLost if the name isn't ours any more. After any other error, nothing is known
+// about the hub, and the Lease must not be renewed, or a restore would go unnoticed.
 func (c *claim) check(ctx context.Context) (setBack bool, err error) {
-	if !c.held.Load() || !c.confirmed {
+	if !c.held.Load() || !c.name.Confirmed() {
 		return false, nil
 	}
+	err = c.see(ctx)
+	return err == nil && c.state == membership.Restored, err
+}
+
+// see looks at the Lease once, and does what follows.
+func (c *claim) see(ctx context.Context) error {
+	if !c.held.Load() {
+		own, err := c.uid(ctx)
+		if err != nil {
+			return err
+		}
+		c.own.Store(own)
+	}
+	c.name.Cluster, _ = c.own.Load().(string)
 	lease, err := c.lease(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
-	own, _ := c.own.Load().(string)
-	if other := holder(lease); own != "" && other != "" && other != own {
-		return false, errNameTaken
+	was := c.state
+	d := c.name.See(shown(lease), time.Now())
+	c.state = d.State
+	switch d.Write {
+	case membership.Yields:
+		c.say(ctx, strconv.Quote(time.Now().UTC().Format(time.RFC3339)))
+	case membership.NoClone:
+		c.say(ctx, "null")
 	}
-	c.hear(ctx, lease)
-	now := sightingOf(lease)
-	if c.contested = false; slices.Contains(c.wrote, now) {
-		return false, nil
+	switch d.Clone {
+	case 1:
+		c.tell(ctx, corev1.EventTypeWarning, api.ReasonClusterCloned, "another cluster uses this cluster's identity, name and credentials, probably because it "+
+			"was restored from this one's backup. Its agent started later and exports nothing; join it under a name of its own")
+	case -1:
+		c.tell(ctx, corev1.EventTypeNormal, "CloneGone", "no other cluster works under this cluster's name any more")
 	}
-	if now.run != "" && now.run != c.run {
-		c.contested = c.other.saw(now)
-		if c.other.renewals >= cloneRenewals && c.startedAfter(lease) {
-			return false, errCloned
+	switch {
+	case d.State.Held() && !c.held.Load():
+		if was != membership.Unclaimed {
+			log.FromContext(ctx).WithName("claim").Info("The other agent is silent, taking over this cluster's name")
 		}
+		c.parked.Store(nil)
+		c.held.Store(true)
+		metricNameTaken.Set(0)
+	case d.State == membership.Taken:
+		c.park(ctx, parkedByOther)
+	case d.State == membership.Cloned:
+		c.park(ctx, parkedByClone)
 	}
-	if c.contested || c.setBack != nil && *c.setBack == now {
-		return false, nil
+	if !d.State.Held() {
+		return errLost
 	}
-	c.setBack = &now
-	return true, nil
+	return nil
 }
 
-func holder(lease *coordinationv1.Lease) string {
+// park stops all exports, and makes the ServiceExports report why.
+func (c *claim) park(ctx context.Context, why *parked) {
+	if c.parked.Swap(why) == why {
+		return
+	}
+	c.held.Store(false)
+	metricNameTaken.Set(1)
+	c.tell(ctx, corev1.EventTypeWarning, why.reason, why.message)
+	c.report(ctx)
+}
+
+// unheard returns why the hub isn't read: it hasn't been read yet, or another agent works under this cluster's name.
+func (c *claim) unheard() error {
+	if why := c.parked.Load(); why != nil {
+		return why
+	}
+	return errNotSynced
+}
+
+// shown returns what a Lease shows of who renews it.
+func shown(lease *coordinationv1.Lease) membership.Lease {
 	if lease == nil {
-		return ""
+		return membership.Lease{}
 	}
-	return lease.Annotations[api.AnnotationClusterUID]
+	of := lease.Annotations
+	l := membership.Lease{Found: true, Cluster: of[api.AnnotationClusterUID], Run: of[api.AnnotationRun], Yields: of[api.AnnotationYields]}
+	l.Started, _ = time.Parse(time.RFC3339Nano, of[api.AnnotationStarted])
+	if t := lease.Spec.RenewTime; t != nil {
+		l.Renewed = t.UnixMicro()
+	}
+	return l
 }
 
-func renewal(lease *coordinationv1.Lease) string {
-	if lease.Spec.RenewTime == nil {
-		return "never"
+// say records in the Lease that we yield, without changing what its holder writes. at is a time as JSON, or null.
+func (c *claim) say(ctx context.Context, at string) {
+	if err := c.yields(ctx, at); err != nil && ctx.Err() == nil {
+		log.FromContext(ctx).WithName("claim").Info("Can't report on the hub that this cluster has a clone, trying again", "reason", err.Error())
 	}
-	return lease.Spec.RenewTime.UTC().Format(time.RFC3339Nano)
+}
+
+// sayYields returns a function that writes it on the hub.
+func sayYields(hub client.Client, cluster string) func(context.Context, string) error {
+	return func(ctx context.Context, at string) error {
+		ctx, cancel := context.WithTimeout(ctx, hubTimeout)
+		defer cancel()
+		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
+		patch := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"annotations":{"`+api.AnnotationYields+`":`+at+`}}}`))
+		if err := hub.Patch(ctx, lease, patch, client.FieldOwner(api.FieldManagerExporter)); err != nil {
+			return fmt.Errorf("patch Lease %s: %w", client.ObjectKeyFromObject(lease), err)
+		}
+		return nil
+	}
+}
+
+// tellOf returns a function that logs news about this cluster's name and records it as an Event of its local MemberCluster.
+func tellOf(recorder events.EventRecorder, cluster string) func(ctx context.Context, kind, reason, message string) {
+	regarding := &clustersetv1alpha1.MemberCluster{
+		TypeMeta:   metav1.TypeMeta{APIVersion: clustersetv1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
+		ObjectMeta: metav1.ObjectMeta{Name: cluster},
+	}
+	return func(ctx context.Context, kind, reason, message string) {
+		log.FromContext(ctx).WithName("claim").Info("About this cluster's name on the hub: " + message)
+		recorder.Eventf(regarding, nil, kind, reason, "Claim", "%s", message)
+	}
 }
 
 // clusterUID returns a function that reads the member's identity. It is empty if it can't be read, which turns the check off.

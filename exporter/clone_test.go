@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/exporter/membership"
 )
 
 // leaseHub is a hub with a single Lease, for agents in a synctest bubble.
@@ -72,8 +73,8 @@ type agent struct {
 func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	t.Helper()
 	c := &claim{
-		uid: func(context.Context) (string, error) { return "cluster", nil }, lease: h.read, interval: 10 * time.Second,
-		run: run, started: time.Now().Add(skew),
+		uid: func(context.Context) (string, error) { return "cluster", nil }, lease: h.read,
+		name: membership.Name{Run: run, Started: time.Now().Add(skew), Interval: 10 * time.Second},
 		tell: func(_ context.Context, _, reason, _ string) {
 			h.write(func() { h.events = append(h.events, run+" "+reason) })
 		},
@@ -90,21 +91,21 @@ func (h *leaseHub) start(t *testing.T, run string, skew time.Duration) *agent {
 	ready := make(chan struct{})
 	a := &agent{}
 	a.heartbeat = &heartbeat{
-		interval: c.interval, after: ready, claim: c, current: nothing, catchUp: nothing, hurry: func() {},
+		interval: c.name.Interval, after: ready, claim: c, current: nothing, catchUp: nothing, hurry: func() {},
 		relist: func() { a.relists.Add(1) },
 		renew: func(context.Context) error {
 			h.write(func() {
 				at := c.renewing(metav1.NewMicroTime(time.Now().Add(skew)))
 				lease := leaseOf("cluster", at.Time)
 				lease.Annotations[api.AnnotationRun] = run
-				lease.Annotations[api.AnnotationStarted] = c.started.Format(time.RFC3339Nano)
+				lease.Annotations[api.AnnotationStarted] = c.name.Started.Format(time.RFC3339Nano)
 				if h.lease != nil && h.lease.Annotations[api.AnnotationYields] != "" {
 					lease.Annotations[api.AnnotationYields] = h.lease.Annotations[api.AnnotationYields]
 				}
 				h.lease = lease
 				h.renews[run]++
 			})
-			c.renewed()
+			c.name.Renewed()
 			return nil
 		},
 	}
@@ -145,7 +146,7 @@ func TestOfTwoClonesTheLaterYields(t *testing.T) {
 				agents["b"] = h.start(t, "b", c.skew)
 				elapse(2*time.Minute + time.Second/2) // between two ticks of either
 				before := h.counts(c.ends)
-				if before > 370 || h.counts("b") > 0 && c.ends == "b" && before > cloneRenewals+1 {
+				if before > 370 || h.counts("b") > 0 && c.ends == "b" && before > membership.Renewals+1 {
 					t.Errorf("%s renewed the Lease %d times", c.ends, before)
 				}
 				was := h.counts(c.goes)
@@ -200,7 +201,7 @@ func TestRestartsBesideAClone(t *testing.T) {
 			t.Errorf("a clone that is restarted: %d renewals, %d Events", n, h.said())
 		}
 		a2.stop()
-		elapse((yieldFor-2)*10*time.Second - time.Second)
+		elapse((membership.YieldFor-2)*10*time.Second - time.Second)
 		if b2.claim.held.Load() {
 			t.Error("the clone takes over too early")
 		}
@@ -269,12 +270,33 @@ func TestNoClones(t *testing.T) {
 			inClonesHub(t, func(t *testing.T, h *leaseHub) {
 				last := happens(t, h)
 				elapse(time.Minute + time.Second/2) // between two ticks
-				before := h.counts(last.claim.run)
+				before := h.counts(last.claim.name.Run)
 				elapse(10 * time.Minute)
-				if n := h.counts(last.claim.run) - before; n != 60 || !last.claim.held.Load() || h.said() > 0 {
+				if n := h.counts(last.claim.name.Run) - before; n != 60 || !last.claim.held.Load() || h.said() > 0 {
 					t.Errorf("%d renewals in ten minutes, %d Events", n, h.said())
 				}
 			})
 		})
 	}
+}
+
+// A clone that yielded takes over once the other has been silent, and goes on: what it saw of the other before is forgotten.
+// Rule C26 of docs/spec/control-plane.md.
+func TestACloneThatYieldedGoesOnOnceTheOtherIsGone(t *testing.T) {
+	inClonesHub(t, func(t *testing.T, h *leaseHub) {
+		a := h.start(t, "a", 0)
+		elapse(time.Minute)
+		b := h.start(t, "b", 0)
+		elapse(5 * time.Minute)
+		if b.claim.held.Load() || h.counts("b") == 0 {
+			t.Fatalf("it doesn't yield after %d renewals", h.counts("b"))
+		}
+		a.stop()
+		elapse(membership.YieldFor*10*time.Second + 11*time.Second)
+		before := h.counts("b")
+		elapse(time.Hour)
+		if n := h.counts("b") - before; !b.claim.held.Load() || n != 360 || h.told("b ClusterCloned") != 1 {
+			t.Errorf("in an hour it renews %d times, and reports %d times that it has to yield", n, h.told("b ClusterCloned"))
+		}
+	})
 }

@@ -26,9 +26,6 @@ type outcome struct {
 
 	// failing is how long it has been failing, if it isn't refused.
 	failing time.Duration
-
-	// pruned is set if the hub dropped a field that it doesn't know.
-	pruned bool
 }
 
 // conditions returns the ServiceExport's wanted conditions: Valid, Ready and Conflict. Without a conflict condition, because

@@ -99,19 +99,3 @@ func TestKeptExportLeadsToTheSameRecord(t *testing.T) {
 		t.Errorf("the record was\n%+v\nand is now\n%+v", record, again)
 	}
 }
-
-// A hub with older CustomResourceDefinitions drops the field, and the ServiceExport reports that.
-func TestExportToOnAnOlderHub(t *testing.T) {
-	src := exported()
-	src.Export.Annotations = map[string]string{api.AnnotationExportTo: "shanghai"}
-	want := desired(src)
-	there := want.Service.DeepCopy()
-	there.Spec.ExportTo = nil
-	if lost := pruned(Records{Service: there}, &want, nil); len(lost) != 1 || !strings.Contains(lost[0].Error(), "spec.exportTo") || want.Service.Spec.ExportTo != nil {
-		t.Errorf("it lost %v, and wants %v", lost, want.Service.Spec.ExportTo)
-	}
-	want = desired(src)
-	if lost := pruned(Records{Service: want.Service.DeepCopy()}, &want, nil); len(lost) != 0 {
-		t.Errorf("it lost %v", lost)
-	}
-}

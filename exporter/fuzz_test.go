@@ -71,7 +71,7 @@ func FuzzMemberRecords(f *testing.F) {
 			}
 			have.Endpoints = append(have.Endpoints, *e.DeepCopy())
 		}
-		if again := plan(have, desired(src), nil); len(again) > 0 {
+		if again := plan(have, desired(src)); len(again) > 0 {
 			t.Errorf("written over and over: %v", again)
 		}
 	})

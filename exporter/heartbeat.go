@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -15,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/exporter/membership"
 )
 
 // heartbeat renews the member's Lease on the hub. The hub only checks whether the Lease changes, so this cluster's clock may be
@@ -72,10 +74,8 @@ func (h *heartbeat) run(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
-		case errors.Is(err, errNameTaken):
-			return err // ends the process; the next waits its turn, see claim
-		case errors.Is(err, errCloned):
-			h.claim.yield(ctx)
+		case errors.Is(err, errLost):
+			_ = h.claim.take(ctx) // writes nothing to the hub meanwhile, except that it yields to a clone
 			failing, h.atOdds = true, false
 			continue
 		case err != nil && !failing:
@@ -139,7 +139,7 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		h.relist()
 	}
 	// Records that two agents keep changing are never up to date.
-	if err == nil && (late || setBack) && !h.claim.contested && !h.atOdds {
+	if err == nil && (late || setBack) && h.claim.state != membership.Contested && !h.atOdds {
 		err = h.upToDate(ctx)
 	}
 	if err == nil {
@@ -168,7 +168,7 @@ func (h *heartbeat) readAndWrite(ctx context.Context) error {
 
 // upToDate returns nil once the heartbeat needn't wait any longer.
 func (h *heartbeat) upToDate(ctx context.Context) error {
-	if !h.claim.confirmed { // otherwise the hub has just been asked for it
+	if !h.claim.name.Confirmed() { // otherwise the hub has just been asked for it
 		if _, err := h.claim.lease(ctx); err != nil {
 			return err // the hub is still away, and there is nothing to try
 		}
@@ -197,7 +197,7 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 	namespace := api.MemberNamespace(opts.Cluster)
 	return func(ctx context.Context) error {
 		annotations := map[string]string{
-			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.run, api.AnnotationStarted: c.started.UTC().Format(time.RFC3339Nano),
+			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.name.Run, api.AnnotationStarted: c.name.Started.UTC().Format(time.RFC3339Nano),
 		}
 		if own, _ := c.own.Load().(string); own != "" {
 			annotations[api.AnnotationClusterUID] = own
@@ -209,6 +209,9 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 				annotations[api.AnnotationZones] = strings.Join(zones[:min(len(zones), maxZones)], ",")
 			}
 		}
+		if opts.Notes != nil {
+			maps.Copy(annotations, opts.Notes(ctx))
+		}
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, namespace).
 			WithLabels(map[string]string{api.LabelManagedBy: api.ManagedByExporter, api.LabelCluster: opts.Cluster}).
 			WithAnnotations(annotations).
@@ -219,7 +222,7 @@ func renewLease(hub client.Client, c *claim, opts Options) func(context.Context)
 		if err := hub.Apply(ctx, lease, client.FieldOwner(api.FieldManagerExporter), client.ForceOwnership); err != nil {
 			return fmt.Errorf("apply Lease %s/%s: %w", namespace, api.HeartbeatLease, err)
 		}
-		c.renewed()
+		c.name.Renewed()
 		return nil
 	}
 }

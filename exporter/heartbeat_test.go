@@ -12,6 +12,8 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/exporter/membership"
 )
 
 // unclaimed returns a claim on a name that no other agent uses, on a hub that answers.
@@ -172,19 +174,19 @@ func TestReturningHubIsAskedAgainSoon(t *testing.T) {
 		var starting atomic.Bool
 		relists, renewed := 0, []time.Duration{}
 		ctx, cancel := context.WithCancel(t.Context())
-		name := &claim{run: "run", lease: func(context.Context) (*coordinationv1.Lease, error) {
+		name := &claim{uid: func(context.Context) (string, error) { return "", nil }, name: membership.Name{Run: "run", Interval: 10 * time.Second}, lease: func(context.Context) (*coordinationv1.Lease, error) {
 			if starting.Load() {
 				return nil, errors.New("it starts")
 			}
 			return nil, nil // the earlier Lease is gone
 		}}
-		name.mine()
+		_ = name.take(ctx)
 		h := &heartbeat{
 			interval: 10 * time.Second, after: ready, claim: name, back: back, current: nothing, catchUp: nothing, hurry: func() {}, relist: func() { relists++ },
 			renew: func(context.Context) error {
 				renewed = append(renewed, time.Since(began))
 				name.renewing(metav1.NowMicro())
-				name.renewed()
+				name.name.Renewed()
 				return nil
 			},
 		}

@@ -15,7 +15,7 @@ const rewriteEvery = time.Second
 
 // overwritten distinguishes records that must be written because something changed here from records that someone else has
 // changed on the hub. The latter are restored at once the first time. If they are changed again, most likely a clone does it
-// (see clone.go), and each of our writes would cause one of its own, as fast as the hub allows. So from then on they are
+// (see package membership), and each of our writes would cause one of its own, as fast as the hub allows. So from then on they are
 // restored once a second, and the Lease is checked.
 type overwritten struct {
 	mu    sync.Mutex

@@ -45,7 +45,7 @@ type step struct {
 // Records are withdrawn before they are deleted; otherwise importers would wait a moment.
 //
 // The time of the change that led to a record's endpoints is written with them, and alone is no reason to write.
-func plan(have Records, want Desired, kept *kept) []step {
+func plan(have Records, want Desired) []step {
 	var before, after []step
 	wanted := make(map[string]bool, len(want.Endpoints))
 	current := make(map[string]*clustersetv1alpha1.ExportedEndpoints, len(have.Endpoints))
@@ -59,7 +59,7 @@ func plan(have Records, want Desired, kept *kept) []step {
 		case nil:
 			before = append(before, step{verbCreate, kindEndpoints, w.DeepCopy()})
 		default:
-			same := equality.Semantic.DeepEqual(h.Spec, w.Spec) || kept.same(kindEndpoints, h, w)
+			same := equality.Semantic.DeepEqual(h.Spec, w.Spec)
 			if same && labelled(h, w) && !withdrawn(h) {
 				continue
 			}
@@ -90,7 +90,7 @@ func plan(have Records, want Desired, kept *kept) []step {
 		before = append(before, step{verbCreate, kindService, w.DeepCopy()})
 	case w == nil:
 		before = append(before, step{verbWithdraw, kindService, h.DeepCopy()}, step{verbDelete, kindService, h.DeepCopy()})
-	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) && !kept.same(kindService, h, w) || !labelled(h, w) || withdrawn(h):
+	case !equality.Semantic.DeepEqual(h.Spec, w.Spec) || !labelled(h, w) || withdrawn(h):
 		u := h.DeepCopy()
 		u.Labels, u.Spec = labels.Merge(h.Labels, w.Labels, nil), *w.Spec.DeepCopy()
 		delete(u.Annotations, api.AnnotationWithdrawn)

@@ -67,7 +67,7 @@ func TestPlan(t *testing.T) {
 		{"a slice more", one, two, "create ExportedEndpoints"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := inWords(plan(stored(t, desired(c.have)), desired(c.want), nil)); got != c.steps {
+			if got := inWords(plan(stored(t, desired(c.have)), desired(c.want))); got != c.steps {
 				t.Errorf("got %q, want %q", got, c.steps)
 			}
 		})
@@ -78,11 +78,11 @@ func TestPlanMendsOurLabelsAndLeavesOthers(t *testing.T) {
 	src := exported(slice("web-1", 1))
 	have := stored(t, desired(src))
 	have.Service.Labels["note"] = "an operator's"
-	if got := inWords(plan(have, desired(src), nil)); got != "" {
+	if got := inWords(plan(have, desired(src))); got != "" {
 		t.Errorf("a foreign label leads to %q", got)
 	}
 	delete(have.Service.Labels, "clusterset.dev/cluster")
-	steps := plan(have, desired(src), nil)
+	steps := plan(have, desired(src))
 	if inWords(steps) != "update ExportedService" || steps[0].object.GetLabels()["note"] == "" {
 		t.Errorf("got %q with labels %v", inWords(steps), steps[0].object.GetLabels())
 	}
@@ -95,7 +95,7 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 	for _, o := range []client.Object{have.Service, &have.Endpoints[0]} {
 		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true", "note": "an operator's"})
 	}
-	steps := plan(have, desired(src), nil)
+	steps := plan(have, desired(src))
 	if inWords(steps) != "update ExportedEndpoints, update ExportedService" {
 		t.Fatalf("got %q", inWords(steps))
 	}
@@ -109,7 +109,7 @@ func TestPlanTakesAWithdrawalBack(t *testing.T) {
 func TestPlanRemovesRecordsThatAreNobodys(t *testing.T) {
 	have := stored(t, desired(exported(slice("web-1", 1))))
 	have.Service = nil // a process died and left only an endpoint record
-	got := plan(have, Desired{}, nil)
+	got := plan(have, Desired{})
 	if inWords(got) != "delete ExportedEndpoints" {
 		t.Errorf("got %q", inWords(got))
 	}
@@ -150,7 +150,7 @@ func TestPlanCarriesTheTimeOfAChange(t *testing.T) {
 			if c.note != "" {
 				have.Endpoints[0].Annotations = labels.Merge(have.Endpoints[0].Annotations, map[string]string{c.note: "true"}, nil)
 			}
-			steps := plan(have, desired(c.want), nil)
+			steps := plan(have, desired(c.want))
 			if inWords(steps) != c.steps {
 				t.Fatalf("got %q, want %q", inWords(steps), c.steps)
 			}

@@ -111,27 +111,3 @@ func unknownKeys(src Source) (errs field.ErrorList) {
 
 // maxUnknownKeys bounds how many unknown keys are reported.
 const maxUnknownKeys = 3
-
-// pruned returns the fields that the hub dropped from our record, and removes them from the wanted record: other clusters
-// don't see them, and conflicts are judged by what every cluster sees.
-func pruned(have Records, want *Desired, steps []step) (lost field.ErrorList) {
-	there := have.Service
-	for _, s := range steps {
-		if s.kind == kindService && (s.verb == verbCreate || s.verb == verbUpdate) {
-			there = s.object.(*clustersetv1alpha1.ExportedService)
-		}
-	}
-	if want.Service == nil || there == nil {
-		return nil
-	}
-	spec := field.NewPath("spec")
-	if want.Service.Spec.Policy != nil && there.Spec.Policy == nil {
-		lost = append(lost, field.Forbidden(spec.Child("policy"), "the hub has an older version and drops it; upgrade the hub"))
-		want.Service.Spec.Policy = nil
-	}
-	if len(want.Service.Spec.ExportTo) > 0 && len(there.Spec.ExportTo) == 0 {
-		lost = append(lost, field.Forbidden(spec.Child("exportTo"), "the hub has an older version and drops it, so every cluster that can read the service imports it; upgrade the hub"))
-		want.Service.Spec.ExportTo = nil
-	}
-	return lost
-}

@@ -26,9 +26,6 @@ import (
 // retryRefused is when to retry a record that the hub rejected: we aren't notified when a quota is raised.
 const retryRefused = time.Minute
 
-// retryPruned is when to send a field again that the hub dropped: we aren't notified when the hub is upgraded.
-const retryPruned = 10 * time.Minute
-
 // retryConflict is how long to wait for our cache to catch up with a write, most likely our own.
 const retryConflict = 200 * time.Millisecond
 
@@ -45,7 +42,6 @@ type reconciler struct {
 	unheard func() error // why it can't or isn't
 	events  events.EventRecorder
 	pass    *pass
-	kept    kept
 	unread  unread
 	failing failures
 	missing failures // Services whose ServiceExports may still exist
@@ -104,7 +100,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 			r.events.Eventf(src.Service, nil, corev1.EventTypeWarning, "WithdrawalHeld", "Export",
 				"The ServiceExport was deleted, with many others or with its kind, and the Service stays exported for now. Create it again; or, to confirm, delete the Service or start the agent with --hold-withdrawals=0")
 		}
-		steps := plan(have, want, &r.kept)
+		steps := plan(have, want)
 		var othersDid bool
 		if len(steps) > 0 {
 			var wait time.Duration
@@ -117,12 +113,6 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		}
 		if out = r.writeInTurn(ctx, req.NamespacedName, steps); out.err == nil && len(steps) > 0 {
 			r.overwritten.note(src, want, othersDid)
-		}
-		if out.err == nil {
-			if lost := pruned(have, &want, steps); len(lost) > 0 {
-				want.LeftOut.Append(api.Left(lost...))
-				out.pruned = true
-			}
 		}
 	}
 	var conflict *metav1.Condition
@@ -154,8 +144,6 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		return reconcile.Result{RequeueAfter: stop.retry, Priority: &low}, nil
 	case out.refused:
 		return reconcile.Result{RequeueAfter: retryRefused}, nil
-	case out.pruned:
-		return reconcile.Result{RequeueAfter: retryPruned}, nil
 	case apierrors.IsConflict(out.err) || apierrors.IsAlreadyExists(out.err):
 		log.FromContext(ctx).V(1).Info("The hub has changes that our cache doesn't have yet, trying again")
 		return reconcile.Result{RequeueAfter: retryConflict}, nil

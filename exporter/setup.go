@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/exporter/membership"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/namespaces"
 )
@@ -66,6 +67,9 @@ type Options struct {
 	// Zones returns the zones of this cluster's nodes, for the Lease. known is false until they are known. Nil means that they
 	// never are.
 	Zones func() (zones []string, known bool)
+
+	// Notes returns further annotations for the Lease. Nil means none.
+	Notes func(context.Context) map[string]string
 }
 
 // Defaults of Options.
@@ -137,13 +141,11 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
 	name := &claim{
-		uid:      clusterUID(mgr.GetAPIReader()),
-		lease:    readLease(hub.GetAPIReader(), opts.Cluster),
-		interval: opts.HeartbeatInterval,
-		run:      string(uuid.NewUUID()),
-		started:  time.Now(),
-		yields:   sayYields(hub.GetClient(), opts.Cluster),
-		tell:     tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
+		uid:    clusterUID(mgr.GetAPIReader()),
+		lease:  readLease(hub.GetAPIReader(), opts.Cluster),
+		name:   membership.Name{Run: string(uuid.NewUUID()), Started: time.Now(), Interval: opts.HeartbeatInterval},
+		yields: sayYields(hub.GetClient(), opts.Cluster),
+		tell:   tellOf(mgr.GetEventRecorder("clusterset-exporter"), opts.Cluster),
 	}
 	synced := syncedFunc(hub.GetCache())
 	r := &reconciler{
@@ -177,7 +179,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 	if err != nil {
 		return nil, fmt.Errorf("set up exporter: %w", err)
 	}
-	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.version.NewExport(), opts.Cluster, r.pass) {
+	for _, s := range sources(mgr.GetCache(), hub.GetCache(), exports.version.NewExport(), opts.Cluster, r.pass, sayInvalidMarks(r.events, r.from)) {
 		if err := ctrl.Watch(s); err != nil {
 			return nil, fmt.Errorf("set up exporter: watch: %w", err)
 		}

@@ -65,12 +65,14 @@ func addIndexes(member, hub cluster.Cluster, name string) (indexes, error) {
 //
 // The member's own sources are waited for before any key is reconciled; the hub's are not: while the hub is unreachable, an
 // export should still report that, and a mark should still get its ServiceExport.
-func sources(member, hub cache.Cache, export client.Object, name string, p *pass) []source.Source {
+func sources(member, hub cache.Cache, export client.Object, name string, p *pass, invalidMarks handler.EventHandler) []source.Source {
 	own := api.MemberNamespace(name)
 	return []source.Source{
 		source.Kind(member, export, keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Service{}), keyed(client.ObjectKeyFromObject)),
 		source.Kind(member, client.Object(&corev1.Namespace{}), servicesIn(member), markChanged()),
+		source.Kind(member, client.Object(&corev1.Service{}), invalidMarks),
+		source.Kind(member, client.Object(&corev1.Namespace{}), invalidMarks),
 		source.Kind(member, client.Object(&discoveryv1.EndpointSlice{}), keyed(func(o client.Object) types.NamespacedName {
 			return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetLabels()[discoveryv1.LabelServiceName]}
 		})),
@@ -152,7 +154,7 @@ func keyOfEndpoints(e *clustersetv1alpha1.ExportedEndpoints) types.NamespacedNam
 // so asking for them costs nothing.
 func syncedFunc(hub cache.Cache) func() bool {
 	return func() bool {
-		for _, o := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
+		for _, o := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}, &clustersetv1alpha1.MemberCluster{}} {
 			informer, err := hub.GetInformer(context.Background(), o, cache.BlockUntilSynced(false))
 			if err != nil || !informer.HasSynced() {
 				return false

@@ -19,11 +19,10 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/mcs"
-	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -76,14 +75,12 @@ func (w *world) run() (stop func()) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	selection := narrow.NewSelection()
-	selection.Set([]string{"shop", "kube-apps"})
-	selection.See(nil)
-	config.Wrap(selection.Wrap)
 	hub, err := connect.NewHub(config)
 	if err != nil {
 		w.Fatal(err)
 	}
+	hub.Cache.SetNamespaces([]string{"shop", "kube-apps"})
+	hub.Cache.SetPeers(nil)
 	_, err = exporter.Setup(mgr, hub, exporter.Options{Cluster: "beijing", HeartbeatInterval: time.Second, ReplaceFor: w.replaceFor, MaxPerNamespace: w.most, Version: "v1.2.3", Zones: func() ([]string, bool) { return []string{"a", "b"}, true }})
 	if err != nil {
 		w.Fatal(err)

@@ -42,15 +42,12 @@ func (r *reconciler) writeInTurn(ctx context.Context, key types.NamespacedName, 
 func (r *reconciler) write(ctx context.Context, steps []step) outcome {
 	var refusals []error
 	for _, s := range steps {
-		wrote := specHash(s.object)
 		err := r.take(ctx, s)
 		if err == nil {
 			switch s.verb {
 			case verbCreate, verbUpdate:
-				r.kept.note(s.kind, s.object.GetName(), wrote, specHash(s.object)) // this is now what the hub has
 				r.unread.note(s.kind, s.object)
 			case verbDelete:
-				r.kept.forget(s.kind, s.object.GetName())
 				r.unread.forget(s.kind, s.object.GetName())
 			}
 			metricWrites.WithLabelValues(s.kind, string(s.verb), "ok").Inc()

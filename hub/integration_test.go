@@ -3,7 +3,6 @@ package hub_test
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"testing"
 	"time"
 
@@ -15,13 +14,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -240,28 +238,6 @@ func TestMembersDontLeaveWithTheirKind(t *testing.T) {
 			t.Error(err)
 		}
 	}
-}
-
-// A MemberCluster that was joined by a version without the finalizer gets it. A MemberCluster that only describes a cluster doesn't.
-func TestMembersOfBeforeAreHeld(t *testing.T) {
-	w := newWorld(t, "a")
-	none := client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`))
-	if err := w.admin.Patch(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "a"}}, none); err != nil {
-		t.Fatal(err)
-	}
-	if err := w.admin.Create(t.Context(), &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "described"}}); err != nil {
-		t.Fatal(err)
-	}
-	w.run()
-	kube.Eventually(t, 20*time.Second, func() error {
-		a, err := w.member("a")
-		described, err2 := w.member("described")
-		if err := errors.Join(err, err2); err != nil || !slices.Equal(a.Finalizers, []string{api.MemberFinalizer}) ||
-			len(described.Status.Conditions) == 0 || len(described.Finalizers) > 0 {
-			return fmt.Errorf("finalizers %v and %v, %w", a.Finalizers, described.Finalizers, err)
-		}
-		return nil
-	})
 }
 
 func record(of string) *clustersetv1alpha1.ExportedService {

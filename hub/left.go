@@ -19,7 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/hub/access"
 )
 
 // stuckRetry is how often the deletion of a MemberCluster is retried while something of its cluster is left.
@@ -27,20 +27,6 @@ const stuckRetry = time.Hour
 
 // memberCRD is the CustomResourceDefinition of MemberCluster.
 const memberCRD = "memberclusters." + clustersetv1alpha1.GroupName
-
-// hold adds our finalizer to a MemberCluster that an older join created without one.
-func (r *reconciler) hold(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
-	if mc.Labels[api.LabelManagedBy] != api.ManagedByJoin || controllerutil.ContainsFinalizer(mc, api.MemberFinalizer) {
-		return nil
-	}
-	held := mc.DeepCopy()
-	controllerutil.AddFinalizer(held, api.MemberFinalizer)
-	if err := r.patch(ctx, mc, held); err != nil {
-		return fmt.Errorf("add finalizer to MemberCluster %s: %w", mc.Name, err)
-	}
-	mc.Finalizers, mc.ResourceVersion = held.Finalizers, held.ResourceVersion
-	return nil
-}
 
 // leave finishes the deletion of a MemberCluster: it deletes the member's rights and records, sets the status to Left, and
 // after a while removes the finalizer. `clusterset leave` does the same and more, and may be running.
@@ -100,7 +86,7 @@ func (r *reconciler) takeAway(ctx context.Context, cluster string) error {
 	switch err := r.live.Get(ctx, client.ObjectKeyFromObject(account), account); {
 	case client.IgnoreNotFound(err) != nil:
 		return fmt.Errorf("get the account of %s: %w", cluster, err)
-	case err == nil && join.Ours(account): // not one that someone else has created since
+	case err == nil && access.Ours(account): // not one that someone else has created since
 		mine = append(mine, account)
 	}
 	for _, o := range mine {

@@ -21,8 +21,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -119,7 +119,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	kube.Eventually(t, tellEvery+30*time.Second, limited(metav1.ConditionFalse)) // rule C29 of docs/spec/control-plane.md
 	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
 
-	// Its Role allows one Lease, by name. The quota holds even if an older `clusterset join` or a person made a Role that allows any.
+	// Its Role allows one Lease, by name. The quota holds even if someone made a Role that allows any.
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: api.MemberRole}}
 	more := []byte(`[{"op": "add", "path": "/rules/-", "value": {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["create"]}}]`)
 	if err := w.admin.Patch(t.Context(), role, client.RawPatch(types.JSONPatchType, more)); err != nil {

@@ -59,9 +59,6 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 		r.drop(ctx, mc.Name) // not a member's silence
 		return r.leave(ctx, &mc)
 	}
-	if err := r.hold(ctx, &mc); err != nil {
-		return reconcile.Result{}, err
-	}
 	if err := r.knowAll(ctx); err != nil {
 		return reconcile.Result{}, err
 	}

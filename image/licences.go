@@ -30,7 +30,7 @@ const recognized = 75
 
 // The libraries of the console's page, and the program that contains them.
 const (
-	libDir  = root + "/internal/console/web/lib"
+	libDir  = root + "/cli/console/web/lib"
 	console = "clusterset"
 )
 

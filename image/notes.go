@@ -30,7 +30,7 @@ func notes(o options, image, chart v1.Hash) ([]byte, error) {
 
 - Image: `+"`%s@%s`"+`
 - Chart: version %s, `+"`%s`"+`; as an archive `+"`clusterset-%s.tgz`"+`
-- Command line: `+"`clusterset-<os>-<arch>`"+`, or `+"`go install %s/cmd/clusterset@%s`"+`
+- Command line: `+"`clusterset-<os>-<arch>.tar.gz`"+`; for Homebrew `+"`clusterset.rb`"+`, for krew `+"`clusterset.yaml`"+`; or `+"`go install %s/cmd/clusterset@%s`"+`
 - `+"`clusterset-sbom.cdx.json`"+` lists the parts of both programs with their licences, whose texts are in `+"`THIRD_PARTY_NOTICES.txt`"+`. `+"`sha256sum -c SHA256SUMS`"+` checks what was downloaded.
 
 `+"`SOURCE_DATE_EPOCH=%d make release VERSION=%s`"+` with %s makes the same files again.

@@ -39,15 +39,9 @@ func writeRelease(all image, parts programParts, o options, log io.Writer) error
 }
 
 func writeFiles(dir string, all image, parts programParts, o options) error {
-	for _, p := range o.platforms {
-		content, err := os.ReadFile(o.binary(p, "clusterset"))
-		if err != nil {
-			return err
-		}
-		path := filepath.Join(dir, "clusterset-"+p.os+"-"+p.arch)
-		if err := errors.Join(os.WriteFile(path, content, 0o755), os.Chmod(path, 0o755)); err != nil {
-			return err
-		}
+	licences := notices(parts)
+	if err := writeCommandLine(dir, licences, o); err != nil {
+		return err
 	}
 	if err := writeImage(filepath.Join(dir, "clusterset-image.tar"), all, o); err != nil {
 		return err
@@ -82,7 +76,7 @@ func writeFiles(dir string, all image, parts programParts, o options) error {
 	return errors.Join(
 		os.WriteFile(filepath.Join(dir, chart.file(o)), chart.archive, 0o644),
 		os.WriteFile(filepath.Join(dir, "clusterset-sbom.cdx.json"), list, 0o644),
-		os.WriteFile(filepath.Join(dir, noticesFile), notices(parts), 0o644),
+		os.WriteFile(filepath.Join(dir, noticesFile), licences, 0o644),
 		os.WriteFile(filepath.Join(dir, "RELEASE_NOTES.md"), text, 0o644),
 	)
 }

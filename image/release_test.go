@@ -5,7 +5,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/sha256"
 	"debug/buildinfo"
+	"fmt"
 	"io"
 	"io/fs"
 	"log"
@@ -44,10 +46,11 @@ func TestRelease(t *testing.T) {
 	t.Run("chart", func(t *testing.T) { stamped(t, dir) })
 	t.Run("SBOM", func(t *testing.T) { listsModules(t, dir) })
 	t.Run("notes", func(t *testing.T) {
-		if text := string(read(t, filepath.Join(dir, "RELEASE_NOTES.md"))); !strings.HasPrefix(text, "# clusterset "+testVersion+"\n\n- [") || !strings.Contains(text, "clusterset:"+testVersion+"@sha256:") {
+		if text := string(read(t, filepath.Join(dir, "RELEASE_NOTES.md"))); !strings.HasPrefix(text, "# clusterset "+testVersion+"\n\n") || !strings.Contains(text, "\n- [FEATURE] ") || !strings.Contains(text, "clusterset:"+testVersion+"@sha256:") {
 			t.Errorf("RELEASE_NOTES.md begins %.200q", text)
 		}
 	})
+	t.Run("package managers", func(t *testing.T) { installable(t, dir) })
 	t.Run("push", func(t *testing.T) { push(t, dist) })
 	t.Run("reproducible", func(t *testing.T) {
 		if os.Getenv("CLUSTERSET_LONG") == "" {
@@ -80,7 +83,7 @@ func verifySums(t *testing.T, dir string) {
 	var want []string
 	for _, name := range []string{
 		"RELEASE_NOTES.md", "SHA256SUMS", noticesFile, "clusterset-0.0.0-test.tgz", "clusterset-chart.tar", "clusterset-image.tar",
-		"clusterset-linux-" + runtime.GOARCH, "clusterset-sbom.cdx.json",
+		"clusterset-linux-" + runtime.GOARCH + ".tar.gz", "clusterset-sbom.cdx.json", "clusterset.rb", "clusterset.yaml",
 	} {
 		want = append(want, name)
 		if name != "SHA256SUMS" && !strings.Contains(string(out), name+": OK") {
@@ -111,7 +114,7 @@ func sayTheirVersion(t *testing.T, dir string) {
 		{filepath.Join(root, "coredns"), "-version", "clusterset-" + testVersion},
 		{filepath.Join(root, "coredns"), "-plugins", "\nclusterset\n"},
 		{filepath.Join(root, "clusterset"), "version", "clusterset " + testVersion + " "},
-		{filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH), "version", "clusterset " + testVersion + " "},
+		{commandLineIn(t, filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH+".tar.gz")), "version", "clusterset " + testVersion + " "},
 	} {
 		wantStatic(t, c.path)
 		cmd := exec.CommandContext(t.Context(), c.path, c.arg)
@@ -127,6 +130,60 @@ func sayTheirVersion(t *testing.T, dir string) {
 		t.Errorf("the image and the release have different %s", noticesFile)
 	}
 	read(t, filepath.Join(root, "licenses", "LICENSE"))
+}
+
+// commandLineIn unpacks the archive of the command line and returns the program's path.
+func commandLineIn(t *testing.T, archive string) string {
+	t.Helper()
+	zip, err := gzip.NewReader(bytes.NewReader(read(t, archive)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	to := t.TempDir()
+	var names []string
+	eachFile(t, zip, func(h *tar.Header, content []byte) {
+		names = append(names, h.Name)
+		if err := os.WriteFile(filepath.Join(to, h.Name), content, h.FileInfo().Mode()); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if want := []string{"LICENSE", noticesFile, "clusterset"}; !slices.Equal(names, want) {
+		t.Errorf("%s holds %q, want %q", filepath.Base(archive), names, want)
+	}
+	return filepath.Join(to, "clusterset")
+}
+
+// installable checks that krew's manifest and Homebrew's formula name the archive, with its checksum, and the program in it.
+func installable(t *testing.T, dir string) {
+	var plugin struct {
+		APIVersion, Kind string
+		Metadata         struct{ Name string }
+		Spec             struct {
+			Version   string
+			Platforms []struct {
+				Selector         struct{ MatchLabels map[string]string }
+				URI, SHA256, Bin string
+			}
+		}
+	}
+	if err := yaml.Unmarshal(read(t, filepath.Join(dir, "clusterset.yaml")), &plugin); err != nil {
+		t.Fatal(err)
+	}
+	if plugin.APIVersion != "krew.googlecontainertools.github.com/v1alpha2" || plugin.Kind != "Plugin" || plugin.Metadata.Name != "clusterset" || plugin.Spec.Version != testVersion || len(plugin.Spec.Platforms) != 1 {
+		t.Fatalf("clusterset.yaml: %+v", plugin)
+	}
+	p := plugin.Spec.Platforms[0]
+	name := "clusterset-linux-" + runtime.GOARCH + ".tar.gz"
+	sum := fmt.Sprintf("%x", sha256.Sum256(read(t, filepath.Join(dir, name))))
+	if p.URI != "https://"+module+"/releases/download/"+testVersion+"/"+name || p.SHA256 != sum || p.Bin != "clusterset" || p.Selector.MatchLabels["os"] != linux || p.Selector.MatchLabels["arch"] != runtime.GOARCH {
+		t.Errorf("clusterset.yaml: %+v, want the checksum %s", p, sum)
+	}
+	formula := string(read(t, filepath.Join(dir, "clusterset.rb")))
+	for _, want := range []string{`url "` + p.URI + `"`, `sha256 "` + sum + `"`, `version "0.0.0-test"`} {
+		if strings.Count(formula, want) != 1 {
+			t.Errorf("clusterset.rb doesn't have %s once:\n%s", want, formula)
+		}
+	}
 }
 
 // stamped checks that the archived chart equals the chart, except for its version and for what .helmignore excludes.

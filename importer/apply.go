@@ -48,11 +48,8 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	}
 	derived, unsupported, derivedErr := r.applyDerived(ctx, in, out, cur)
 	errs = append(errs, derivedErr)
-	in.Derived, in.Unsupported, in.Refused = derived, unsupported, refusal(derivedErr)
-	in.Former = r.noteRenamed(in.Key, cur.Derived, derived)
-	if derived != cur.Derived || unsupported || in.Refused != "" {
-		out = r.memories.get(in.Key).Compute(in, cur)
-	}
+	r.noteRenamed(in.Key, cur.Derived, derived)
+	out.ServiceImport = out.ImportWith(desired.Given{Derived: derived, Unsupported: unsupported, Refused: refusal(derivedErr)})
 	if derivedErr != nil && derived != nil {
 		out.Slices = desired.Expanded(out, cur)
 	}
@@ -151,12 +148,13 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 			full := want.DeepCopy() // the API server's answer is decoded into the object, and parts of want are cached
 			s.Endpoints, s.Ports = full.Endpoints, full.Ports
 			s.Annotations = labels.Merge(s.Annotations, times[want.Name], []string{corev1.EndpointsLastChangeTriggerTime})
+			s.Annotations = labels.Merge(s.Annotations, desired.Stored(want), desired.StoredKeys)
 		}
 		switch {
 		case current == nil:
 			_, err := ensure(ctx, r.local, nil, fresh, change)
 			return err
-		case isSlice(current, want, owner): // except for the annotation, which alone is no reason to write
+		case isSlice(current, want, owner): // except for the trigger time, which alone is no reason to write
 			mu.Lock()
 			defer mu.Unlock()
 			memory.FoundSlice(want, current)
@@ -182,9 +180,9 @@ func (r *reconciler) writeSlices(ctx context.Context, key types.NamespacedName, 
 // sliceLabels are those that a slice of ours has only if it should.
 var sliceLabels = []string{api.LabelServiceName, api.LabelKubernetesServiceName, corev1.IsHeadlessService}
 
-// isSlice reports whether a slice is as it should be, but for its annotations.
+// isSlice reports whether a slice is as it should be, but for annotations that store nothing.
 func isSlice(is, want *discoveryv1.EndpointSlice, owner []metav1.OwnerReference) bool {
-	return desired.Owned(is) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
+	return desired.Owned(is) && maps.Equal(desired.Stored(is), desired.Stored(want)) && maps.Equal(is.Labels, labels.Merge(is.Labels, want.Labels, sliceLabels)) &&
 		equality.Semantic.DeepEqual(is.OwnerReferences, owner) && equality.Semantic.DeepEqual(is.Ports, want.Ports) &&
 		slices.EqualFunc(is.Endpoints, want.Endpoints, sameSliceEndpoint)
 }

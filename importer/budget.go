@@ -10,7 +10,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
@@ -18,11 +17,10 @@ import (
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 )
 
 const (
@@ -156,16 +154,16 @@ func (b *budget) setLate(cluster string, a *account, service types.NamespacedNam
 type admission struct {
 	memory    *memory
 	estimates map[string]int // of the clusters whose changes are applied, in bytes
-	gone      []string       // clusters of records that are gone
+	missing   bool           // records are gone, of whatever cluster
+	gone      []string       // the other clusters of records that are gone
 	late      map[string]bool
 	wait      time.Duration // until changes of the late clusters may be applied; 0: none is late
-	kept      []hold.Part   // imported parts of these whose earlier records aren't known
 }
 
 // admit leaves the changes of clusters that have used up their write budgets out of the input, which gets the records that were last
-// admitted instead. If these aren't known, because this process has just started, the caller must retain what is imported. Only records
+// admitted instead or, if this process has just started, those that it was last imported from. Only records
 // that changed or are new wait: neither those that are gone, nor this cluster's own, nor anything else in the input.
-func (r *reconciler) admit(ctx context.Context, in *desired.Input, cur desired.Current) admission {
+func (r *reconciler) admit(ctx context.Context, in *desired.Input, last func() retention.Records) admission {
 	sortByName(in.Services)
 	sortByName(in.Endpoints)
 	m := r.memories.get(in.Key)
@@ -183,7 +181,7 @@ func (r *reconciler) admit(ctx context.Context, in *desired.Input, cur desired.C
 	}
 	r.budget.done(in.Key, a.late)
 	if len(a.late) > 0 {
-		a.holdBack(in, cur)
+		a.holdBack(in, last())
 	}
 	m.services, m.endpoints = in.Services, in.Endpoints
 	m.globalNow = m.globalNow || len(a.gone) > 0
@@ -195,23 +193,12 @@ func (r *reconciler) admit(ctx context.Context, in *desired.Input, cur desired.C
 func (a *admission) changed() []string { return union(slices.Collect(maps.Keys(a.estimates)), a.gone) }
 
 // holdBack replaces the records of late clusters.
-func (a *admission) holdBack(in *desired.Input, cur desired.Current) {
-	whole := map[string]bool{} // clusters of which nothing is known but what is imported
-	in.Services = earlier(a.memory.services, in.Services, a.late, func(s *clustersetv1alpha1.ExportedService) {
-		if part, ok := hold.PartOf(s); ok && importedFrom(cur, part.Cluster) {
-			whole[part.Cluster] = true
-			a.kept = append(a.kept, part)
-		}
+func (a *admission) holdBack(in *desired.Input, last retention.Records) {
+	in.Services = earlier(a.memory.services, in.Services, a.late, func(s *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
+		return last.Service(cluster)
 	})
-	in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool {
-		cluster, _ := e.SourceCluster()
-		return whole[cluster]
-	})
-	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *clustersetv1alpha1.ExportedEndpoints) {
-		part, ok := hold.PartOf(e)
-		if ok && slices.ContainsFunc(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return desired.WholeSlice(s.Name) == part.Slice }) {
-			a.kept = append(a.kept, part)
-		}
+	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *clustersetv1alpha1.ExportedEndpoints, cluster string) *clustersetv1alpha1.ExportedEndpoints {
+		return last.EndpointsOf(cluster, e.Name)
 	})
 }
 
@@ -241,7 +228,9 @@ func differences[T hubRecord](was, is []T, in *desired.Input, a *admission) {
 		}
 		switch {
 		case order < 0:
-			if cluster, ok := was[0].SourceCluster(); ok && cluster != in.Cluster {
+			cluster, ok := was[0].SourceCluster()
+			a.missing = a.missing || ok
+			if ok && cluster != in.Cluster {
 				a.gone = union(a.gone, []string{cluster})
 			}
 			was = was[1:]
@@ -259,18 +248,18 @@ func differences[T hubRecord](was, is []T, in *desired.Input, a *admission) {
 	}
 }
 
-// earlier returns the records with those of late clusters replaced by earlier ones. It leaves out those without an earlier one, and calls
-// unknown for each.
-func earlier[T hubRecord](was, is []T, late map[string]bool, unknown func(T)) []T {
+// earlier returns the records with those of late clusters replaced by earlier ones: those that were last admitted, or else imported. It
+// leaves out those without an earlier one.
+func earlier[T hubRecord](was, is []T, late map[string]bool, imported func(T, string) T) []T {
+	var none T
 	all := make([]T, 0, len(is))
 	for _, now := range is {
 		if cluster, _ := now.SourceCluster(); late[cluster] {
-			i, known := slices.BinarySearchFunc(was, now, byName)
-			if !known {
-				unknown(now)
+			if i, known := slices.BinarySearchFunc(was, now, byName); known {
+				now = was[i]
+			} else if now = imported(now, cluster); now == none {
 				continue
 			}
-			now = was[i]
 		}
 		all = append(all, now)
 	}
@@ -304,15 +293,6 @@ func union(a, b []string) []string {
 		}
 	}
 	return a
-}
-
-// importedFrom reports whether the importer's objects of a service have a part of the cluster.
-func importedFrom(cur desired.Current, cluster string) bool {
-	return cur.ServiceImport != nil && desired.Owned(cur.ServiceImport) &&
-		slices.ContainsFunc(cur.ServiceImport.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == cluster }) ||
-		slices.ContainsFunc(cur.Slices, func(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelSourceCluster] == cluster }) ||
-		cur.Global != nil && desired.Owned(cur.Global) &&
-			slices.ContainsFunc(cur.Global.Spec.Endpoints, func(e fabedgev1alpha1.Endpoint) bool { return e.Cluster == cluster })
 }
 
 // sizeOfRecord returns about how many bytes a record takes here.

@@ -24,7 +24,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -201,7 +201,7 @@ func (g *rig) withdraw(o client.Object) {
 	if err := g.hub.Delete(context.Background(), o); err != nil {
 		panic(err)
 	}
-	hold.Noting{EventHandler: handler.Funcs{}, Departures: g.hold.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
+	retention.Noting{EventHandler: handler.Funcs{}, Departures: g.keeper.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
 }
 
 // settled reconciles as the clock goes on, until nothing is left to do.

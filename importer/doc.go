@@ -2,9 +2,9 @@
 // every member, exporting or not, and sits between the hub and the plugin:
 //
 //	hub: ExportedService, ExportedEndpoints, MemberCluster
+//	  ─ retention.Effective (pure)    ─► the records to use: these, and what is kept although the hub no longer has it
 //	  ─ merge.Sanitize, merge.Resolve ─► what the service is
 //	  ─ desired.Compute (pure)        ─► ServiceImport, EndpointSlices, derived Service, GlobalService
-//	  ─ hold.Decide, hold.Retain      ─► what is kept although the hub no longer has it
 //	  ─ reconciler                    ─► the local API server
 //
 // It is level-triggered: an event enqueues a (namespace, name), and the worker makes that service's objects match the records
@@ -15,9 +15,9 @@
 //     then, and while the hub is unreachable, nothing changes except this cluster's own addresses, so that a hub that is down
 //     doesn't hold up a rollout (standIn).
 //   - Nothing is deleted, and no cluster is dropped from a service, unless the hub answers at that moment, knows this member
-//     and has this member's exports (hold.Guard). A hub that came back empty deletes nothing.
-//   - What is missing on a hub that knows us was either withdrawn or lost (hold.Hold). What was lost is kept for a while: its
-//     records are rebuilt from our own objects (hold.Retain), so that everything else continues.
+//     and has this member's exports (retention.Guard). A hub that came back empty deletes nothing.
+//   - What is missing on a hub that knows us was either withdrawn or lost (retention.Effective). What was lost is kept for a while: our
+//     EndpointSlices store the records that they were made of, which are used instead, so that everything else continues.
 //
 // A fourth protects other people's objects: only objects with api.LabelManagedBy and our value are ever changed.
 package importer

@@ -153,7 +153,7 @@ func (r *reconciler) gatherOwn(ctx context.Context, key types.NamespacedName, al
 		return again, nil
 	}
 	memory.globalNow = true
-	own.ClusterIPs, own.Ports = desired.ClusterIPs(svc), svc.Spec.Ports
+	own.ClusterIPs = desired.ClusterIPs(svc)
 	memory.own, memory.ownOf = own, nil
 	for _, slice := range all {
 		memory.ownOf = append(memory.ownOf, desired.VersionOf(&slice))

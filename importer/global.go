@@ -56,7 +56,7 @@ func (r *reconciler) applyGlobal(ctx context.Context, out desired.Output, cur de
 
 // globalWait returns how long a GlobalService for which only endpoints changed has to wait: all that changed it is in the next write.
 func (r *reconciler) globalWait(ctx context.Context, want *fabedgev1alpha1.GlobalService, memory *memory) time.Duration {
-	if wait := globalEvery(desired.SizeOfEndpoints(want)) - r.hold.Clock.Since(memory.globalWrote); wait > 0 {
+	if wait := globalEvery(desired.SizeOfEndpoints(want)) - r.keeper.Clock.Since(memory.globalWrote); wait > 0 {
 		return wait
 	}
 	if memory.globalNow {
@@ -103,7 +103,7 @@ func (r *reconciler) writeGlobal(ctx context.Context, out desired.Output, cur de
 		if err != nil {
 			return 0, err
 		}
-		memory.globalWrote = r.hold.Clock.Now()
+		memory.globalWrote = r.keeper.Clock.Now()
 	}
 	r.report.truncated(key, int(want.Status.TruncatedEndpoints))
 	if equality.Semantic.DeepEqual(g.Status, globalStatus(g, want)) {

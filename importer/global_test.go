@@ -42,7 +42,7 @@ func TestLargeGlobalServicesAreWrittenNowAndThen(t *testing.T) {
 	const changes, each = 250, 50 * time.Millisecond
 	for _, c := range []struct{ clusters, endpoints, most int }{
 		{10, 100, 14},         // 1,000 endpoints: one write per second for 12.5 s
-		{41, 100, 5},          // more than a GlobalService can hold: one write per 4.1 s
+		{41, 100, 5},          // more than a GlobalService can keeper: one write per 4.1 s
 		{2, 100, changes + 1}, // few endpoints: every change is written
 	} {
 		g := large(t, mcsv1beta1.Headless, c.clusters, c.endpoints)

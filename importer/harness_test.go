@@ -18,13 +18,13 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	ctrlmetrics "sigs.k8s.io/controller-runtime/pkg/metrics"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/api/crds"
-	"github.com/clusterset/clusterset/internal/narrow"
+	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -228,12 +228,7 @@ func (w *world) start(options Options) *running {
 	ctrl.SetLogger(log)
 	localConfig := through(w.member.ConfigFor("importer"), run.local)
 	hubConfig := through(w.hub.ConfigFor("importer"), run.hub)
-	var selection *narrow.Selection
-	if w.narrow {
-		selection = narrow.NewSelection()
-		hubConfig.Wrap(selection.Wrap)
-	}
-	hub, err := cluster.New(hubConfig, func(o *cluster.Options) { o.Scheme, o.Logger = testScheme, log })
+	hub, err := connect.NewHub(hubConfig)
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -244,16 +239,19 @@ func (w *world) start(options Options) *running {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if err := mgr.Add(hub); err != nil {
+	if err := mgr.Add(manager.RunnableFunc(hub.Start)); err != nil {
 		w.t.Fatal(err)
 	}
 	if err := Setup(mgr, hub, options); err != nil {
 		w.t.Fatal(err)
 	}
 	if w.narrow {
-		if err := Narrow(mgr, hub, options, selection); err != nil {
+		if err := Narrow(mgr, hub, options); err != nil {
 			w.t.Fatal(err)
 		}
+	} else {
+		hub.Cache.SetNamespaces(nil)
+		hub.Cache.SetPeers(nil)
 	}
 	run.hubCache = hub.GetCache()
 	ctx, cancel := context.WithCancel(context.Background())

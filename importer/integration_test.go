@@ -19,7 +19,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -184,7 +184,7 @@ endpoints: []
 			}
 			return errors.New("baoding's new endpoint isn't there")
 		})
-		if o := w.objects("shop", "kept"); time.Since(began) < hold.VanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
+		if o := w.objects("shop", "kept"); time.Since(began) < retention.VanishedGrace && (len(o.slices) != 2 || len(o.serviceImport.Status.Clusters) != 2) {
 			t.Errorf("%d slices are left, of %v", len(o.slices), o.serviceImport.Status.Clusters)
 		}
 		// The exporter restores the record in time.

@@ -17,7 +17,7 @@ import (
 )
 
 // TestEndpointChangeAllocates bounds the memory that a changed endpoint of one of 250 clusters costs: its slice, and a short check of each
-// other slice. docs/performance.md has these figures, and those of an earlier version.
+// other slice. docs/performance.md has these figures.
 func TestEndpointChangeAllocates(t *testing.T) {
 	for _, c := range []struct {
 		kind                mcsv1beta1.ServiceImportType

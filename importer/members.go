@@ -21,7 +21,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/labels"
 )
 
@@ -29,7 +29,7 @@ import (
 // object changes in every member, and not each of its endpoints.
 type mirror struct {
 	hub    client.Reader // the hub's cache
-	hold   *hold.Hold
+	keeper *retention.Keeper
 	local  *local
 	report *reporter
 }
@@ -74,14 +74,14 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		return reconcile.Result{}, nil // a user gave a location to a cluster of another MCS implementation
 	case err != nil || there.Left() && here != nil && here.UID != there.UID:
 		err := m.mayForget(ctx, req.Name, there)
-		var lost *hold.LostError
+		var lost *retention.LostError
 		if errors.As(err, &lost) {
 			return m.await(ctx, here, lost)
 		}
 		m.report.awaited(req.Name, false)
 		if err != nil {
 			logf.FromContext(ctx).V(1).Info("Kept a MemberCluster that the hub doesn't have", "reason", err.Error())
-			return reconcile.Result{RequeueAfter: hold.RetryAfter(err)}, nil
+			return reconcile.Result{RequeueAfter: retention.RetryAfter(err)}, nil
 		}
 		return reconcile.Result{}, m.local.remove(ctx, here)
 	case there.Left(), here != nil && here.UID == there.UID:
@@ -91,7 +91,7 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 		logf.FromContext(ctx).Info("Skipped a MemberCluster of the hub", "reason", err.Error())
 		return reconcile.Result{}, nil
 	}
-	if here == nil && req.Name != m.hold.Guard.Cluster {
+	if here == nil && req.Name != m.keeper.Guard.Cluster {
 		switch is, known, err := m.hubIsHere(ctx); {
 		case err != nil:
 			return reconcile.Result{}, err
@@ -122,14 +122,14 @@ func (m *mirror) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 // everyone would treat the cluster that left as a member.
 func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 	there, here := &clustersetv1alpha1.MemberCluster{}, &clustersetv1alpha1.MemberCluster{}
-	err = m.hub.Get(ctx, client.ObjectKey{Name: m.hold.Guard.Cluster}, there)
+	err = m.hub.Get(ctx, client.ObjectKey{Name: m.keeper.Guard.Cluster}, there)
 	if apierrors.IsNotFound(err) {
 		return false, true, nil // there is nothing to wait for
 	}
 	if err != nil {
-		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.hold.Guard.Cluster, err)
+		return false, false, fmt.Errorf("get MemberCluster %s from the hub: %w", m.keeper.Guard.Cluster, err)
 	}
-	if known, err = get(ctx, m.local, "", m.hold.Guard.Cluster, here); err != nil || !known {
+	if known, err = get(ctx, m.local, "", m.keeper.Guard.Cluster, here); err != nil || !known {
 		return false, false, err
 	}
 	return here.UID == there.UID, true, nil
@@ -138,13 +138,13 @@ func (m *mirror) hubIsHere(ctx context.Context) (is, known bool, err error) {
 // mayForget returns nil if a cluster has left or has been missing on the hub for too long. Otherwise the error says why our
 // copy stays.
 func (m *mirror) mayForget(ctx context.Context, cluster string, there *clustersetv1alpha1.MemberCluster) error {
-	if err := m.hold.Guard.MayDelete(ctx); err != nil {
+	if err := m.keeper.Guard.MayDelete(ctx); err != nil {
 		return err
 	}
 	if there.Left() {
-		return m.hold.Left(there)
+		return m.keeper.Left(there)
 	}
-	if err := m.hold.Lost(ctx, cluster); err != nil {
+	if err := m.keeper.Lost(ctx, cluster); err != nil {
 		return err
 	}
 	var records clustersetv1alpha1.ExportedServiceList
@@ -159,13 +159,13 @@ func (m *mirror) mayForget(ctx context.Context, cluster string, there *clusterse
 }
 
 // await records on our copy of a MemberCluster that the cluster hasn't rejoined and is waited for.
-func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, lost *hold.LostError) (reconcile.Result, error) {
+func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberCluster, lost *retention.LostError) (reconcile.Result, error) {
 	m.report.awaited(here.Name, true)
 	said := meta.FindStatusCondition(here.Status.Conditions, clustersetv1alpha1.ConditionOnHub)
 	err := ensureStatus(ctx, m.local, here, func(c *clustersetv1alpha1.MemberCluster) {
 		meta.SetStatusCondition(&c.Status.Conditions, metav1.Condition{
 			Type: clustersetv1alpha1.ConditionOnHub, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonNotRejoined,
-			Message: lost.Error(), ObservedGeneration: c.Generation, LastTransitionTime: metav1.NewTime(lost.Until.Add(-m.hold.AwaitRejoin)),
+			Message: lost.Error(), ObservedGeneration: c.Generation, LastTransitionTime: metav1.NewTime(lost.Until.Add(-m.keeper.AwaitRejoin)),
 		})
 	})
 	if isStale(err) {
@@ -174,7 +174,7 @@ func (m *mirror) await(ctx context.Context, here *clustersetv1alpha1.MemberClust
 	if err == nil && said == nil {
 		m.report.lost(ctx, here, lost)
 	}
-	return reconcile.Result{RequeueAfter: lost.Retry(m.hold.Clock.Now())}, err
+	return reconcile.Result{RequeueAfter: lost.Retry(m.keeper.Clock.Now())}, err
 }
 
 // copy makes our copy like the hub's MemberCluster, without what is invalid. Whatever this API server still refuses, because its
@@ -223,9 +223,6 @@ func (m *mirror) copyStatus(ctx context.Context, mine *clustersetv1alpha1.Member
 		status.DeepCopyInto(&c.Status)
 		keepReach(said, &c.Status.Conditions)
 		c.Status.ExportedServices = nil // it changes without affecting anything here; `clusterset status` asks the hub
-		if c.Status.Phase == clustersetv1alpha1.MemberReady {
-			c.Status.LastHeartbeatTime = nil // earlier hub processes renew it every minute
-		}
 	})
 }
 

@@ -7,7 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -47,6 +46,7 @@ type memory struct {
 	// services and endpoints are the records that were last admitted, sorted. They are those of the hub's cache, unless a change waits.
 	services  []*clustersetv1alpha1.ExportedService
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
+	complete  bool     // all that is imported has a record on the hub
 	owing     []string // clusters that pay for a reconcile that has to be repeated
 
 	// prepared is when slices first had the ports that the derived Service is about to get; zero: it gets none.
@@ -62,7 +62,7 @@ type memory struct {
 
 // ownAgain returns what this cluster's objects gave the last time if they are the same, or else nil.
 func (m *memory) ownAgain(svc *corev1.Service, all []discoveryv1.EndpointSlice) *desired.Own {
-	if m.own != nil && slices.Equal(m.own.ClusterIPs, desired.ClusterIPs(svc)) && equality.Semantic.DeepEqual(m.own.Ports, svc.Spec.Ports) &&
+	if m.own != nil && slices.Equal(m.own.ClusterIPs, desired.ClusterIPs(svc)) &&
 		slices.EqualFunc(m.ownOf, all, func(v desired.Version, s discoveryv1.EndpointSlice) bool { return v.Same(desired.VersionOf(&s)) }) {
 		return m.own
 	}

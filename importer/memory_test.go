@@ -28,7 +28,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -255,7 +255,7 @@ func (c *changes) depart(o client.Object) {
 		o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
 	}
 	if c.hub.Delete(context.Background(), o) == nil {
-		hold.Noting{EventHandler: handler.Funcs{}, Departures: c.hold.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
+		retention.Noting{EventHandler: handler.Funcs{}, Departures: c.keeper.Departures}.Delete(context.Background(), event.DeleteEvent{Object: o}, nil)
 	}
 }
 

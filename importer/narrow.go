@@ -8,51 +8,68 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	toolscache "k8s.io/client-go/tools/cache"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	logf "sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/mcs"
-	"github.com/clusterset/clusterset/internal/narrow"
 )
 
 // gather is how long to collect changes of namespaces before the watches on the hub follow.
 const gather = 500 * time.Millisecond
 
-// Narrow makes the manager keep a selection of what this cluster needs from the hub: the records of services in namespaces that it
+// Narrow makes the manager keep the cache of the hub to what this cluster needs: the records of services in namespaces that it
 // imports into, and in namespaces that it exports from, because it must know their conflicts. Of these it needs only the records of
 // clusters that it shares a community with.
-func Narrow(mgr manager.Manager, hub cluster.Cluster, options Options, selection *narrow.Selection) error {
+func Narrow(mgr manager.Manager, hub *connect.Hub, options Options) error {
 	options, err := options.withDefaults()
 	if err != nil {
 		return err
 	}
+	hub.Cache.SetQuota(options.RecordMemory, options.Cluster, overQuota(mgr.GetLogger(), mgr.GetEventRecorder("clusterset-importer"), options.RecordMemory))
 	if err := mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		return see(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")), hub.GetCache(), options.Cluster, selection)
+		return see(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")), hub.Cache, options.Cluster)
 	})); err != nil {
 		return fmt.Errorf("add to manager: %w", err)
 	}
 	return mgr.Add(manager.RunnableFunc(func(ctx context.Context) error {
-		n := &narrowing{mgr: mgr, live: hub.GetAPIReader(), options: options, selection: selection, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
+		n := &narrowing{mgr: mgr, live: hub.GetAPIReader(), options: options, hub: hub.Cache, exported: map[string]bool{}, changed: make(chan struct{}, 1)}
 		return n.run(logf.IntoContext(ctx, mgr.GetLogger().WithName("narrow")))
 	}))
 }
 
+// overQuota returns a function that reports that records of a cluster are left out, or no longer are.
+func overQuota(log logr.Logger, events events.EventRecorder, limit int) func(cluster string, over bool) {
+	return func(cluster string, over bool) {
+		if !over {
+			log.Info("Reading again the records of a cluster that were left out, because it has fewer now", "exporter", cluster)
+			return
+		}
+		log.Info("Left out records of a cluster, because they take more memory here than those of one cluster may", "exporter", cluster, "bytes", limit)
+		events.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonTooMuchMemory, "Import",
+			"the records of cluster %s take more than %d MiB here; further ones are left out, and changes that need more. Check whether its token was stolen, or raise --max-record-memory in all members",
+			cluster, limit>>20)
+	}
+}
+
 type narrowing struct {
-	mgr       manager.Manager
-	live      client.Reader
-	options   Options
-	selection *narrow.Selection
+	mgr     manager.Manager
+	live    client.Reader
+	options Options
+	hub     *hubcache.Cache
 	// exported are the namespaces that this cluster has exported from. They are never removed: to delete a record, it must be
 	// seen.
 	exported map[string]bool
@@ -62,7 +79,7 @@ type narrowing struct {
 
 func (n *narrowing) run(ctx context.Context) error {
 	if n.options.everywhere() {
-		n.selection.Set(nil)
+		n.hub.SetNamespaces(nil)
 		<-ctx.Done()
 		return nil
 	}
@@ -171,6 +188,6 @@ func (n *narrowing) set(ctx context.Context) error {
 			wanted[name] = true
 		}
 	}
-	n.selection.Set(slices.Collect(maps.Keys(wanted)))
+	n.hub.SetNamespaces(slices.Collect(maps.Keys(wanted)))
 	return nil
 }

@@ -81,8 +81,9 @@ func TestOnlyWhatIsImportedIsReceived(t *testing.T) {
 	if is := versions(); fmt.Sprint(is[1:]) != fmt.Sprint(was[1:]) {
 		t.Errorf("resource versions are %v, were %v", is, was)
 	}
+	// The new namespace may have had a placeholder for a moment: the kinds come by two watches, and the export may be there first.
 	for _, write := range run.local.written() {
-		if strings.HasPrefix(write, "DELETE") && !strings.Contains(write, name(0)) {
+		if strings.HasPrefix(write, "DELETE") && !strings.Contains(write, name(0)) && !strings.Contains(write, name(few)) {
 			t.Errorf("deleted: %s", write)
 		}
 	}

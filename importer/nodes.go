@@ -18,8 +18,7 @@ import (
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
-// nodesTimeout is how long the start waits for the nodes. Names and addresses must work even without the right to read nodes,
-// which earlier agents didn't need.
+// nodesTimeout is how long the start waits for the nodes. Names and addresses must work even without the right to read nodes.
 const nodesTimeout = 10 * time.Second
 
 // nodes has the locations of this cluster's nodes. It watches only their metadata, so that their status, which changes all the

@@ -5,8 +5,11 @@ import (
 	"fmt"
 	"time"
 
+	"sigs.k8s.io/controller-runtime/pkg/event"
+
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/internal/namespaces"
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -44,6 +47,9 @@ type Options struct {
 	// Default: DefaultMaxServices.
 	MaxServices int
 
+	// RecordMemory is how many bytes of memory the records of one cluster may take in the cache of the hub. Default: hubcache.DefaultQuota.
+	RecordMemory int
+
 	// WriteRate and WriteBurst bound what the changes of one source cluster make this importer write: bytes a second, and bytes at
 	// once. GlobalServices have as much again. What is beyond waits, and is merged. Default: DefaultWriteRate, DefaultWriteBurst.
 	WriteRate, WriteBurst int
@@ -51,11 +57,17 @@ type Options struct {
 	// Concurrency is how many services are reconciled in parallel. Default: DefaultConcurrency.
 	Concurrency int
 
-	// Reach observes whether the hub answers. Optional.
-	Reach *Reach
+	// HubState returns whether the hub answers. Optional.
+	HubState func() hubcache.State
 
 	// Zones is called with the sorted zones of this cluster's nodes once they are known, and whenever they change. Optional.
 	Zones func([]string)
+
+	// Unreachable reports which clusters this one can't reach; Reached is closed once that is known, and Moved has an event with the
+	// MemberCluster of each cluster for which it changes. Nil means that all can be reached.
+	Unreachable func(cluster string) bool
+	Reached     <-chan struct{}
+	Moved       <-chan event.GenericEvent
 
 	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before that. Nil means that they are.
 	Exported <-chan struct{}
@@ -112,6 +124,9 @@ func (o Options) withDefaults() (Options, error) {
 	errs = append(errs, namespaces.Check(o.IncludeNamespaces), namespaces.Check(o.ExcludeNamespaces))
 	if o.MaxServices <= 0 {
 		o.MaxServices = DefaultMaxServices
+	}
+	if o.RecordMemory <= 0 {
+		o.RecordMemory = hubcache.DefaultQuota
 	}
 	if o.WriteRate <= 0 {
 		o.WriteRate = DefaultWriteRate

@@ -3,7 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
-	"slices"
+	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 )
 
 // foreignRetry is when to check whether a foreign object is out of the way. Usually its own event triggers that, but the name
@@ -26,7 +26,7 @@ type reconciler struct {
 	options   Options
 	hub       client.Reader // the hub's cache
 	records   onHub
-	hold      *hold.Hold
+	keeper    *retention.Keeper
 	local     *local
 	report    *reporter
 	families  *familyMemory
@@ -67,35 +67,30 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	if in.Own, err = r.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
 	}
-	admitted := r.admit(ctx, &in, cur)
+	last := sync.OnceValue(func() retention.Records { return retention.Imported(in.Key, in.Cluster, cur.Slices) })
+	admitted := r.admit(ctx, &in, last)
 	finished := false
 	defer func() {
 		r.settle(admitted, spent.others.Load(), finished)
 		result.RequeueAfter = sooner(result.RequeueAfter, admitted.wait)
 	}()
-	gathered := in
-	if len(admitted.kept) > 0 {
-		hold.Retain(&in, cur, admitted.kept)
+	effective, err := r.effective(ctx, &in, last, admitted.missing)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if effective.Why != nil {
+		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", effective.Why.Error())
+		r.report.outcome(in.Key, stateHeld)
 	}
 	out, returns, err := r.compute(ctx, &in, cur)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	held := r.hold.Decide(ctx, in.Key, hold.RemovalOf(in, cur, out))
-	if held.Why != nil {
-		logf.FromContext(ctx).V(1).Info("Kept what the hub doesn't have", "reason", held.Why.Error())
-		r.report.outcome(in.Key, stateHeld)
-		if len(in.Services) == 0 || errors.Is(held.Why, hold.ErrLost) {
-			r.forget(in.Key)
-			return reconcile.Result{RequeueAfter: held.Retry}, nil // nothing changes until then
-		}
-		in = gathered
-		hold.Retain(&in, cur, slices.Concat(held.Retained, admitted.kept))
-		if out, returns, err = r.compute(ctx, &in, cur); err != nil {
-			return reconcile.Result{}, err
-		}
-		if held.Refused && hold.RemovalOf(in, cur, out).Any() {
-			return reconcile.Result{RequeueAfter: held.Retry}, nil
+	if retention.Removes(in, cur, out, effective.Gone) {
+		if err := r.keeper.Guard.MayDelete(ctx); err != nil {
+			logf.FromContext(ctx).V(1).Info("Changed nothing", "reason", err.Error())
+			r.report.outcome(in.Key, stateHeld)
+			return reconcile.Result{RequeueAfter: sooner(effective.Again, retention.RetryAfter(err))}, nil
 		}
 	}
 	if out.ServiceImport == nil {
@@ -136,14 +131,27 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	if err == nil && admitted.wait > 0 {
 		r.report.outcome(in.Key, stateLate)
 	}
-	if err == nil && held.Why != nil {
+	if err == nil && effective.Why != nil {
 		r.report.outcome(in.Key, stateHeld)
-		result.RequeueAfter = sooner(result.RequeueAfter, held.Retry)
+		result.RequeueAfter = sooner(result.RequeueAfter, effective.Again)
 	}
 	if err == nil {
 		result.RequeueAfter = sooner(sooner(sooner(result.RequeueAfter, returns), again), r.formerFor(in.Key))
 	}
 	return result, err
+}
+
+// effective replaces the hub's records of a service by those to use. As long as all that is imported has a record, and none goes, these are
+// the same.
+func (r *reconciler) effective(ctx context.Context, in *desired.Input, last func() retention.Records, missing bool) (retention.Outcome, error) {
+	hub, m := retention.Records{Services: in.Services, Endpoints: in.Endpoints}, r.memories.get(in.Key)
+	if m.complete && !missing {
+		return retention.Outcome{Use: hub}, nil
+	}
+	o, err := r.keeper.Effective(ctx, in.Key, hub, last())
+	m.complete = err == nil && o.Why == nil && len(o.Gone) == 0 && !missing // the cache may lag behind the slices that store what is missing
+	in.Services, in.Endpoints = o.Use.Services, o.Use.Endpoints
+	return o, err
 }
 
 // forget forgets the last computation of a service, of which nothing is to be written at this moment.
@@ -156,7 +164,7 @@ func (r *reconciler) forget(service types.NamespacedName) {
 func (r *reconciler) input(key types.NamespacedName) desired.Input {
 	return desired.Input{
 		Key: key, DataPath: r.options.DataPath, Cluster: r.options.Cluster, Nodes: r.nodes.places(), Policy: r.options.Policy,
-		SkipGlobal: r.skipGlobal(), Former: r.former(key),
+		Unreachable: r.options.Unreachable, SkipGlobal: r.skipGlobal(), Former: r.former(key),
 	}
 }
 

@@ -29,7 +29,7 @@ func (r *reconciler) prepareSlices(ctx context.Context, key types.NamespacedName
 		m.prepared = time.Time{}
 		return 0, nil
 	}
-	now := r.hold.Clock.Now()
+	now := r.keeper.Clock.Now()
 	if m.prepared.IsZero() {
 		m.prepared = now
 	}
@@ -47,24 +47,22 @@ func (r *reconciler) prepareSlices(ctx context.Context, key types.NamespacedName
 	return wait, sideBySide(stale, func(s *discoveryv1.EndpointSlice) error { return r.local.remove(ctx, s) })
 }
 
-// noteRenamed notes names that ports of the derived Service had and have no more, and returns the former names that count now.
-func (r *reconciler) noteRenamed(key types.NamespacedName, was, is *corev1.Service) []desired.PortName {
-	former := r.former(key)
+// noteRenamed notes names that ports of the derived Service had and have no more.
+func (r *reconciler) noteRenamed(key types.NamespacedName, was, is *corev1.Service) {
 	if was == nil || is == nil || was == is || !desired.GainsName(was, is) {
-		return former
+		return
 	}
-	m := r.memories.get(key)
+	m, former := r.memories.get(key), r.former(key)
 	m.prepared = time.Time{}
 	if m.former = desired.FormerNames(was, is, former); len(m.former) > 0 {
-		m.formerUntil = r.hold.Clock.Now().Add(formerNamesFor)
+		m.formerUntil = r.keeper.Clock.Now().Add(formerNamesFor)
 	}
-	return m.former
 }
 
 // former returns the names that ports of a service's derived Service had until recently.
 func (r *reconciler) former(key types.NamespacedName) []desired.PortName {
 	m := r.memories.get(key)
-	if !r.hold.Clock.Now().Before(m.formerUntil) {
+	if !r.keeper.Clock.Now().Before(m.formerUntil) {
 		m.former = nil
 	}
 	return m.former
@@ -75,5 +73,5 @@ func (r *reconciler) formerFor(key types.NamespacedName) time.Duration {
 	if len(r.former(key)) == 0 {
 		return 0
 	}
-	return r.memories.get(key).formerUntil.Sub(r.hold.Clock.Now())
+	return r.memories.get(key).formerUntil.Sub(r.keeper.Clock.Now())
 }

@@ -18,7 +18,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/merge"
 	"github.com/clusterset/clusterset/internal/text"
 )
@@ -52,6 +52,8 @@ const (
 	reasonCapped = "TooManyServices"
 	// reasonTooManyNamespaces: as many namespaces have been created for a cluster's services as may be.
 	reasonTooManyNamespaces = "TooManyNamespaces"
+	// reasonTooMuchMemory: a cluster's records take more memory than those of one cluster may.
+	reasonTooMuchMemory = "TooMuchMemory"
 	// reasonInvalidExport: parts of the clusters' exports can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -293,7 +295,7 @@ func (r *reporter) awaited(cluster string, is bool) {
 }
 
 // lost reports one of them.
-func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *hold.LostError) {
+func (r *reporter) lost(ctx context.Context, mirrored client.Object, err *retention.LostError) {
 	logf.FromContext(ctx).Info("The hub has lost a cluster; what it exported is kept", "cluster", err.Cluster, "until", err.Until)
 	r.events.Eventf(mirrored, nil, corev1.EventTypeWarning, reasonNotRejoined, "Import",
 		"%s. Join it with --rejoin; or, if it won't come back, delete this MemberCluster here, in each member", err.Error())

@@ -13,33 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/damping"
 )
 
-const (
-	// returnAfter is how long a cluster that was Suspect or Expired must be Ready before ClusterSetIPs lead to it again. It
-	// doubles each time the cluster goes down, up to maxReturnAfter.
-	returnAfter    = 10 * time.Second
-	maxReturnAfter = 5 * time.Minute
-	// steadyAfter is how long it must be Ready for earlier failures to be forgotten.
-	steadyAfter = 2 * maxReturnAfter
-)
-
-// returning makes clusters that come back wait: they are taken out at once and put back with delay. Otherwise a flapping
-// cluster would move all traffic each time. A drain is set by a person and takes effect at once.
+// returning makes clusters that are Ready again wait (D5). A drain is set by a person and takes effect at once.
 type returning struct {
 	clock clock.PassiveClock
 	mu    sync.Mutex
-	of    map[string]*flaps
-}
-
-type flaps struct {
-	down  bool
-	since time.Time // when it was Ready again
-	times int
+	of    map[string]*damping.Damper
 }
 
 func newReturning(c clock.PassiveClock) *returning {
-	return &returning{clock: c, of: map[string]*flaps{}}
+	return &returning{clock: c, of: map[string]*damping.Damper{}}
 }
 
 // note records a cluster's phase.
@@ -47,20 +32,12 @@ func (r *returning) note(cluster string, phase clustersetv1alpha1.MemberClusterP
 	down := phase == clustersetv1alpha1.MemberSuspect || phase == clustersetv1alpha1.MemberExpired
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.of[cluster]
-	switch {
-	case f == nil && down:
-		r.of[cluster] = &flaps{down: true}
-	case f == nil || f.down == down:
-	case down:
-		f.down = true
-		if r.clock.Since(f.since) >= steadyAfter {
-			f.times = 0
-		}
-	default:
-		f.down, f.since = false, r.clock.Now()
-		f.times++
+	d := r.of[cluster]
+	if d == nil {
+		d = &damping.Damper{}
+		r.of[cluster] = d
 	}
+	d.Note(down, r.clock.Now())
 }
 
 // forget removes a cluster that left.
@@ -74,15 +51,10 @@ func (r *returning) forget(cluster string) {
 func (r *returning) left(cluster string) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	f := r.of[cluster]
-	if f == nil || f.down {
-		return 0
+	if d := r.of[cluster]; d != nil {
+		return d.Left(r.clock.Now())
 	}
-	after := returnAfter
-	for i := 1; i < f.times && after < maxReturnAfter; i++ {
-		after *= 2
-	}
-	return max(0, min(after, maxReturnAfter)-r.clock.Since(f.since))
+	return 0
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

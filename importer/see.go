@@ -11,12 +11,12 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/narrow"
+	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
-// see keeps the selection to the clusters with which this one shares a community, by the hub's MemberClusters; to all
+// see makes the cache of the hub read the clusters with which this one shares a community, by the hub's MemberClusters; all
 // clusters, if none is in a community. It returns when ctx ends.
-func see(ctx context.Context, hub cache.Cache, own string, selection *narrow.Selection) error {
+func see(ctx context.Context, hub *hubcache.Cache, own string) error {
 	changed := make(chan struct{}, 1)
 	signal := func() {
 		select {
@@ -45,7 +45,7 @@ func see(ctx context.Context, hub cache.Cache, own string, selection *narrow.Sel
 				logf.FromContext(ctx).Info("Can't list the clusters", "reason", err.Error())
 			}
 		} else {
-			selection.See(peers(members.Items, own))
+			hub.SetPeers(peers(members.Items, own))
 		}
 		select {
 		case <-ctx.Done():

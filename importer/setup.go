@@ -27,7 +27,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/mcs"
 )
@@ -97,11 +97,18 @@ func (i *importer) Start(ctx context.Context) error {
 	}
 	log.Info("Importing begins when all records of the hub are read", "serviceImports", version, "dataPath", i.options.DataPath)
 
-	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
-	if i.options.Reach != nil {
-		go i.options.Reach.run(ctx, l, i.options.Cluster)
+	if i.options.Reached != nil {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-i.options.Reached:
+		}
 	}
-	guard := &hold.Guard{
+	l := &local{cache: i.mgr.GetCache(), slices: slices, live: i.mgr.GetAPIReader(), client: i.mgr.GetClient(), imports: version}
+	if i.options.HubState != nil {
+		go reportReach(ctx, l, i.options.Cluster, i.options.HubState)
+	}
+	guard := &retention.Guard{
 		Cache: hub, Live: i.hub.GetAPIReader(), Records: i.hub.GetClient(), Cluster: i.options.Cluster, Clock: clock.RealClock{},
 		Exported: i.options.Exported,
 	}
@@ -115,8 +122,8 @@ func (i *importer) Start(ctx context.Context) error {
 		report.hub(ctx, regarding, incomplete)
 	}
 
-	gone := hold.NewDepartures(clock.RealClock{})
-	held := &hold.Hold{
+	gone := retention.NewDepartures(clock.RealClock{})
+	held := &retention.Keeper{
 		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
 		Unread: i.options.Unread,
 	}
@@ -137,7 +144,7 @@ func (i *importer) Start(ctx context.Context) error {
 	back := newReturning(clock.RealClock{})
 	limits := newCaps(i.options.MaxServices, report.capped)
 	reconciler := &reconciler{
-		options: i.options, hub: hub, records: records, hold: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
+		options: i.options, hub: hub, records: records, keeper: held, local: l, report: report, families: newFamilyMemory(clock.RealClock{}),
 		nodes: nodes, returning: back, caps: limits, memories: newMemories(), made: newMade(), globals: globals,
 		budget:       newBudget(clock.RealClock{}, i.options, "all", report.late),
 		globalBudget: newBudget(clock.RealClock{}, i.options, "GlobalService", report.late),
@@ -146,6 +153,9 @@ func (i *importer) Start(ctx context.Context) error {
 		return err
 	}
 	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, i.options.Cluster, places)
+	if i.options.Moved != nil {
+		sources = append(sources, source.Channel(i.options.Moved, affectedBy(hub, i.options.Cluster)))
+	}
 	if !reconciler.skipGlobal() {
 		sources = append(sources, globals.source())
 	}
@@ -153,7 +163,7 @@ func (i *importer) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	members, err := i.controller("importer-members", &mirror{hub: hub, hold: held, local: l, report: report},
+	members, err := i.controller("importer-members", &mirror{hub: hub, keeper: held, local: l, report: report},
 		1, memberSources(hub, i.mgr.GetCache(), i.options.Cluster))
 	if err != nil {
 		return err

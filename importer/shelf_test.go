@@ -27,7 +27,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 	"github.com/clusterset/clusterset/internal/lookup"
 )
 
@@ -96,6 +96,19 @@ func (s *shelf) Get(_ context.Context, key client.ObjectKey, into client.Object,
 		o = o.DeepCopyObject().(client.Object)
 	}
 	reflect.ValueOf(into).Elem().Set(reflect.ValueOf(o).Elem())
+	return nil
+}
+
+// List lists ExportedServices, the one kind that is listed.
+func (s *shelf) List(_ context.Context, into client.ObjectList, opts ...client.ListOption) error {
+	var options client.ListOptions
+	options.ApplyOptions(opts)
+	list := into.(*clustersetv1alpha1.ExportedServiceList)
+	for _, o := range s.of(&clustersetv1alpha1.ExportedService{}).List() {
+		if o := o.(*clustersetv1alpha1.ExportedService); options.Namespace == "" || o.Namespace == options.Namespace {
+			list.Items = append(list.Items, *o)
+		}
+	}
 	return nil
 }
 
@@ -192,15 +205,15 @@ func newRig(options Options) *rig {
 		panic(err)
 	}
 	report := newReporter(events.NewFakeRecorder(1000))
-	guard := &hold.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
-	gone := hold.NewDepartures(g.clock)
+	guard := &retention.Guard{Cache: g.hub, Live: g.hub, Records: g.hub, Cluster: "here", Clock: g.clock}
+	gone := retention.NewDepartures(g.clock)
 	records, ours := newOnHub(), newHere()
 	indexed(g.hub, records.services, &clustersetv1alpha1.ExportedService{})
 	indexed(g.hub, records.endpoints, &clustersetv1alpha1.ExportedEndpoints{})
 	indexed(g.here, ours, &discoveryv1.EndpointSlice{})
 	g.reconciler = &reconciler{
 		options: options, hub: g.hub, records: records, local: &local{cache: g.here, slices: ours, live: g.here, client: g.here, imports: "v1beta1"},
-		hold:   &hold.Hold{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock},
+		keeper: &retention.Keeper{Guard: guard, Hub: g.hub, Here: g.here, Departures: gone, AwaitRejoin: time.Hour, Clock: g.clock},
 		report: report, families: newFamilyMemory(g.clock), nodes: newNodes(func() {}), returning: newReturning(g.clock),
 		caps: newCaps(options.MaxServices, report.capped), memories: newMemories(),
 		budget: newBudget(g.clock, options, "all", report.late), globalBudget: newBudget(g.clock, options, "GlobalService", report.late),

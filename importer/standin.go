@@ -18,7 +18,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
-	"github.com/clusterset/clusterset/importer/hold"
+	"github.com/clusterset/clusterset/importer/retention"
 )
 
 // hubPatience is how long a start waits for the hub's records before the stand-in takes over. A hub that answers has been read
@@ -104,8 +104,7 @@ func allImported(l *local) handler.EventHandler {
 }
 
 // standIn reconciles, until the hub's records have been read, what was imported before the agent started with this cluster's
-// own Services: a rollout here must not wait for a hub that is down. For other clusters it uses the local objects, as
-// hold.Retain does. It writes only EndpointSlices and the GlobalService. The service itself stays as the hub last defined it.
+// own Services: a rollout here must not wait for a hub that is down. For other clusters it uses what is stored here. It writes only EndpointSlices and the GlobalService. The service itself stays as the hub last defined it.
 type standIn struct{ reconciler }
 
 // Reconcile implements reconcile.Reconciler for the (namespace, name) of a service.
@@ -121,12 +120,13 @@ func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if in.Own, err = s.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
 	}
-	hold.Retain(&in, cur, hold.RemovalOf(in, cur, desired.Output{}).Missing)
+	last := retention.Alone(in.Key, retention.Imported(in.Key, in.Cluster, cur.Slices))
+	in.Services, in.Endpoints = last.Services, last.Endpoints
 	out, _, err := s.compute(ctx, &in, cur)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if out.ServiceImport == nil || hold.RemovalOf(in, cur, out).Any() {
+	if out.ServiceImport == nil || retention.Removes(in, cur, out, nil) {
 		logf.FromContext(ctx).V(1).Info("Left a service unchanged, because its objects alone don't determine it")
 		return reconcile.Result{}, nil
 	}

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"fmt"
-	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -11,11 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/hubcache"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
@@ -83,8 +82,8 @@ func TestWhatIsWritten(t *testing.T) {
 			})
 		}
 		written(1)
-		status(`{"lastHeartbeatTime":"2026-01-01T00:00:00Z","exportedServices":7}`) // as earlier versions of the hub wrote it
-		status(`{"agentVersion":"v9"}`)                                             // the copy shows this change, so the change before was processed too
+		status(`{"exportedServices":7}`)
+		status(`{"agentVersion":"v9"}`) // the copy shows this change, so the change before was processed too
 		kube.Eventually(t, soon, func() error {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.AgentVersion != "v9" {
 				return fmt.Errorf("%+v, %w", here.Status, err)
@@ -92,7 +91,7 @@ func TestWhatIsWritten(t *testing.T) {
 			return nil
 		})
 		written(2)
-		if here.Status.LastHeartbeatTime != nil || here.Status.ExportedServices != nil {
+		if here.Status.ExportedServices != nil {
 			t.Errorf("the copy's status is %+v", here.Status)
 		}
 	})
@@ -114,31 +113,14 @@ func TestWhatIsWritten(t *testing.T) {
 // An agent that loses its hub reports that once, and reports once when the hub answers again.
 func TestReach(t *testing.T) {
 	w := newWorld(t)
-	clock := clocktesting.NewFakePassiveClock(time.Now().Truncate(time.Second))
-	began := clock.Now()
-	r := &Reach{Clock: clock}
-	answer := http.StatusOK
-	transport := r.Wrap(roundTripper(func(*http.Request) (*http.Response, error) {
-		if answer == 0 {
-			return nil, http.ErrServerClosed
-		}
-		return &http.Response{StatusCode: answer, Body: http.NoBody}, nil
-	}))
-	ask := func() {
-		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://hub.invalid", http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if response, err := transport.RoundTrip(request); err == nil {
-			_ = response.Body.Close()
-		}
-	}
+	began := time.Now().Truncate(time.Second)
+	now, state := began, hubcache.State{Since: began.Add(-time.Hour)}
 	w.here(strings.Replace(memberOf("beijing"), "metadata: {", "metadata: {labels: {"+api.LabelManagedBy+": "+api.ManagedByImporter+"}, ", 1))
 	versions := map[string]bool{}
 	says := func(status metav1.ConditionStatus, since time.Time) {
 		t.Helper()
 		l := &local{cache: w.client, live: w.client, client: w.client, imports: "v1beta1"}
-		if err := r.say(t.Context(), l, "beijing"); err != nil {
+		if err := sayReach(t.Context(), l, "beijing", awaySince(state, now)); err != nil {
 			t.Fatal(err)
 		}
 		mc := &clustersetv1alpha1.MemberCluster{}
@@ -151,21 +133,17 @@ func TestReach(t *testing.T) {
 			t.Errorf("the condition is %+v, want %s since %s", c, status, since)
 		}
 	}
-	ask()
+	says(metav1.ConditionTrue, time.Time{}) // nothing is known yet
+	state.Phase = hubcache.Live
 	says(metav1.ConditionTrue, time.Time{})
-	answer = http.StatusServiceUnavailable
-	ask()
-	clock.SetTime(began.Add(awayAfter - time.Second))
-	answer = 0
-	ask()
+	state.Phase, state.Since = hubcache.Away, began
+	now = began.Add(awayAfter - time.Second)
 	says(metav1.ConditionTrue, time.Time{})
-	clock.SetTime(began.Add(awayAfter))
+	now = began.Add(awayAfter)
 	says(metav1.ConditionFalse, began)
-	clock.SetTime(began.Add(time.Hour))
-	ask()
+	now = began.Add(time.Hour)
 	says(metav1.ConditionFalse, began)
-	answer = http.StatusForbidden // an error, but an answer
-	ask()
+	state.Phase, state.Since = hubcache.Live, now
 	says(metav1.ConditionTrue, time.Time{})
 	if len(versions) != 3 {
 		t.Errorf("written %d times for three changes", len(versions))

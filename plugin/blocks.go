@@ -45,13 +45,13 @@ func otherZones(c *caddy.Controller) []innerZone {
 	mine, others := serverBlocks(c)
 	at := map[string]bool{}
 	for _, config := range mine {
-		for _, addr := range serverAddrs(config) {
+		for _, addr := range express.Addresses(config) {
 			at[addr] = true
 		}
 	}
 	var zones []innerZone
 	for _, other := range others {
-		shared := slices.DeleteFunc(serverAddrs(other), func(addr string) bool { return !at[addr] })
+		shared := slices.DeleteFunc(express.Addresses(other), func(addr string) bool { return !at[addr] })
 		if len(shared) > 0 {
 			zones = append(zones, innerZone{name: other.Zone, at: shared})
 		}
@@ -59,16 +59,7 @@ func otherZones(c *caddy.Controller) []innerZone {
 	return zones
 }
 
-// serverAddrs returns the addresses at which a config is served, as dnsserver.Server.Addr has them.
-func serverAddrs(c *dnsserver.Config) []string {
-	addrs := make([]string, len(c.ListenHosts))
-	for i, host := range c.ListenHosts {
-		addrs[i] = c.Transport + "://" + express.Address(host, c.Port)
-	}
-	return addrs
-}
-
-// serverAddr returns the address of the server that answers a query, in the same form.
+// serverAddr returns the address of the server that answers a query.
 func serverAddr(ctx context.Context) string {
 	if s, ok := ctx.Value(dnsserver.Key{}).(*dnsserver.Server); ok {
 		return s.Addr

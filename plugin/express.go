@@ -42,6 +42,7 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 	var mine, others []*dnsserver.Config
 	ctl.OnStartup(func() error {
 		mine, others = serverBlocks(ctl)
+		m, _ := config.Handler("prometheus").(*metrics.Metrics)
 		block := express.Block{Configs: mine, Others: others}
 		reason := "the Corefile says express off"
 		var answers *express.Answers
@@ -53,6 +54,11 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 				_, cached := block.Tokens["cache"]
 				answers = c.expressAnswers(cached)
 				answers.Imitate = block.Imitates()
+				clusters, refusal := block.Clusters(c.Next, answers.Zones)
+				if refusal != "" {
+					log.Infof("express: off for the zones of kubernetes: %s", refusal)
+				}
+				answers.Add(clusters)
 				if err := answers.Prepare(); err != nil {
 					return err
 				}
@@ -63,18 +69,17 @@ func (c *ClusterSet) setupExpress(ctl *caddy.Controller, auto bool) {
 				reason = block.Refuse(addr, answers)
 			}
 			if reason == "" {
-				plan.Want(addr, answers)
+				plan.Want(addr, answers, m)
 				continue
 			}
-			plan.Want(addr, nil)
-			log.Infof("express: off at dns://%s: %s", addr, reason)
+			plan.Want(addr, nil, nil)
+			log.Infof("express: off at %s: %s", addr, reason)
 		}
 		return nil
 	})
 	plan.Decorate(config, func(s *dnsserver.Server) dns.DecorateWriter {
 		w := plan.Writer(s, config, others)
-		m, _ := config.Handler("prometheus").(*metrics.Metrics)
-		plan.Serve(s, w, m)
+		plan.Serve(s, w)
 		return w
 	})
 }

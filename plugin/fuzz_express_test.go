@@ -144,6 +144,8 @@ func expressStates() []*ClusterSet {
 	}
 	// Few endpoints and many, so that SRV answers fit as they are, fit only when compressed, or don't fit.
 	few, many := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(2)...), with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(4)...)
+	// Over TCP too.
+	most := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(100)...)
 	drained := with(newFuzzPlugin("clusterset.local.", "global."), append(manyObjects(2), &index.Cluster{Name: "c1", Member: topology.Member{Drain: true}})...)
 	capped, through, unready := with(newFuzzPlugin("clusterset.local.", "global."), manyObjects(2)...), newFuzzPlugin("clusterset.local.", "global."), newFuzzPlugin("global.")
 	capped.maxAnswers = 1
@@ -155,7 +157,7 @@ func expressStates() []*ClusterSet {
 	stale.index = index.New(index.Options{})
 	stale.index.Restore(fuzzObjects(), 7)
 	nested := newFuzzPlugin("clusterset.local.", "global.", "in.clusterset.local.")
-	return []*ClusterSet{few, many, drained, nested, newFuzzPlugin("."), newFuzzPlugin("svc.global.", "clusterset.local."), passing, capped, through, unready, stale}
+	return []*ClusterSet{few, many, most, drained, nested, newFuzzPlugin("."), newFuzzPlugin("svc.global.", "clusterset.local."), passing, capped, through, unready, stale}
 }
 
 // packetWriter keeps the chain's reply as a packet.
@@ -170,12 +172,15 @@ func (w *packetWriter) WriteMsg(m *dns.Msg) (err error) {
 }
 
 // chain returns the reply of the plugin chain to a packet.
-func (e *expressCase) chain(packet []byte, remote string) []byte {
+func (e *expressCase) chain(packet []byte, via express.Via) []byte {
 	r := new(dns.Msg)
 	if r.Unpack(packet) != nil {
 		return nil
 	}
-	w := &packetWriter{ResponseWriter: test.ResponseWriter{RemoteIP: remote}}
+	w := &packetWriter{ResponseWriter: test.ResponseWriter{RemoteIP: "192.0.2.1", TCP: via == express.TCP}}
+	if via == express.UDPv6 {
+		w.RemoteIP = "2001:db8::1"
+	}
 	e.server.ServeDNS(context.Background(), w, r)
 	return w.packed
 }
@@ -232,7 +237,7 @@ func FuzzExpress(f *testing.F) {
 	addOddQueries(f)
 	cases := expressCases(f)
 	f.Fuzz(func(t *testing.T, packet []byte, which uint8) {
-		compareExpress(t, cases[int(which>>1)%len(cases)], packet, which&1 == 1)
+		compareExpress(t, cases[int(which/3)%len(cases)], packet, express.Via(which%3))
 	})
 }
 
@@ -244,25 +249,24 @@ func addOption(q *dns.Msg, random *rand.Rand) {
 }
 
 // compareExpress compares the express path's answer to a packet with the chain's, and reports whether the express path answered.
-func compareExpress(t *testing.T, e *expressCase, packet []byte, ipv6 bool) bool {
+func compareExpress(t *testing.T, e *expressCase, packet []byte, via express.Via) bool {
 	t.Helper()
-	remote := "192.0.2.1"
-	if ipv6 {
-		remote = "2001:db8::1"
+	size := express.MaxReply
+	if via == express.TCP {
+		size = dns.MaxMsgSize
 	}
-	var responder express.Responder
-	out := make([]byte, express.MaxReply)
-	reply := responder.Reply(e.answers, out, packet, ipv6)
+	out := make([]byte, size)
+	reply := express.NewResponder(size).Reply(e.answers, out, packet, via)
 	if reply.Size == 0 {
 		return false
 	}
-	got, want := out[:reply.Size], e.chain(packet, remote)
+	got, want := out[:reply.Size], e.chain(packet, via)
 	if e.answers.Shuffle {
 		got, want = inOrder(got), inOrder(want)
 	}
 	if !bytes.Equal(got, want) {
 		a, b := new(dns.Msg), new(dns.Msg)
-		t.Errorf("express, then the chain (%v, %v):\n%x\n%x\n%s\n%s", a.Unpack(got), b.Unpack(want), got, want, a, b)
+		t.Errorf("via %d: express, then the chain (%v, %v):\n%x\n%x\n%s\n%s", via, a.Unpack(got), b.Unpack(want), got, want, a, b)
 	}
 	return true
 }
@@ -271,7 +275,7 @@ func compareExpress(t *testing.T, e *expressCase, packet []byte, ipv6 bool) bool
 // nothing.
 func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 	cases := expressCases(t)
-	ask := func(e *expressCase, name string, qtype uint16, change func(*dns.Msg)) bool {
+	ask := func(e *expressCase, name string, qtype uint16, change func(*dns.Msg), via express.Via) bool {
 		q := new(dns.Msg).SetQuestion(name, qtype)
 		if change != nil {
 			change(q)
@@ -280,7 +284,7 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return compareExpress(t, e, packed, false)
+		return compareExpress(t, e, packed, via)
 	}
 	edns := func(q *dns.Msg) { q.SetEdns0(4096, true) }
 	cookie := func(q *dns.Msg) {
@@ -320,12 +324,16 @@ func TestExpressAnswersWhatIsAskedMost(t *testing.T) {
 		{"vip.ns.svc.clusterset.local.", dns.TypeA, func(q *dns.Msg) { q.SetTsig("key.", dns.HmacSHA256, 300, 1) }, false},
 		{"www.example.org.", dns.TypeA, nil, false},
 	} {
-		if got := ask(cases[0], c.name, c.qtype, c.change); got != c.want {
+		if got := ask(cases[0], c.name, c.qtype, c.change, express.UDPv4); got != c.want {
 			t.Errorf("%s %s: answered %v, want %v", dns.TypeToString[c.qtype], c.name, got, c.want)
+		}
+		long := c.name == "many.ns.svc.clusterset.local." && c.qtype == dns.TypeSRV
+		if got := ask(cases[0], c.name, c.qtype, c.change, express.TCP); got != (c.want || long) {
+			t.Errorf("%s %s over TCP: answered %v, want %v", dns.TypeToString[c.qtype], c.name, got, c.want || long)
 		}
 	}
 	for _, e := range cases[len(cases)-6:] { // the last two states, with three Corefiles each
-		if ask(e, "vip.ns.svc.global.", dns.TypeA, nil) {
+		if ask(e, "vip.ns.svc.global.", dns.TypeA, nil, express.UDPv4) {
 			t.Error("a server that isn't synced answers by the express path")
 		}
 	}
@@ -336,8 +344,7 @@ func TestExpressAllocatesNothing(t *testing.T) {
 	c.index.Put(manyObjects(2)...)
 	c.index.Publish()
 	e := newExpressCase(t, c, "bufsize 1232", "loadbalance")
-	var responder express.Responder
-	out := make([]byte, express.MaxReply)
+	responder, out := express.NewResponder(express.MaxReply), make([]byte, express.MaxReply)
 	for _, c := range []struct {
 		name  string
 		qtype uint16
@@ -352,7 +359,7 @@ func TestExpressAllocatesNothing(t *testing.T) {
 		q.SetEdns0(1232, true)
 		packed, _ := q.Pack()
 		answered := true
-		allocs := testing.AllocsPerRun(100, func() { answered = responder.Reply(e.answers, out, packed, false).Size > 0 && answered })
+		allocs := testing.AllocsPerRun(100, func() { answered = responder.Reply(e.answers, out, packed, express.UDPv4).Size > 0 && answered })
 		if allocs != 0 || !answered {
 			t.Errorf("%s %s: %v allocations, answered %v", dns.TypeToString[c.qtype], c.name, allocs, answered)
 		}
@@ -387,7 +394,7 @@ func TestExpressIsTheChainForRandomPackets(t *testing.T) {
 		for range random.IntN(3) {
 			packet[2+random.IntN(len(packet)-2)] ^= 1 << random.IntN(8)
 		}
-		if compareExpress(t, cases[random.IntN(len(cases))], packet, random.IntN(2) == 0) {
+		if compareExpress(t, cases[random.IntN(len(cases))], packet, express.Via(random.IntN(3))) { //nolint:gosec // three
 			answered++
 		}
 		if t.Failed() {

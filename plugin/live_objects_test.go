@@ -6,7 +6,7 @@ import (
 )
 
 // liveKinds are the watched kinds, as named in metrics.
-var liveKinds = []string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster"}
+var liveKinds = []string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "Reachability"}
 
 // Manifests for the live tests. The fields that a test varies are parameters.
 

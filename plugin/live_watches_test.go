@@ -105,7 +105,7 @@ func expectWatched(t *testing.T, proxy *apiProxy) {
 	kube.Eventually(t, soon, func() error {
 		got := proxy.Watched()
 		slices.Sort(got)
-		if want := "endpointslices globalservices memberclusters serviceimports"; strings.Join(got, " ") != want {
+		if want := "endpointslices globalservices memberclusters reachabilities serviceimports"; strings.Join(got, " ") != want {
 			return fmt.Errorf("watched: %q, want %s", got, want)
 		}
 		return nil

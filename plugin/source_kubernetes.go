@@ -114,9 +114,11 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 	quiet := logr.Discard() // failures are reported by s.failed
 	ctx = logr.NewContext(ctx, quiet)
 	lw := &listWatch{kind: k, client: rc, source: s}
+	held := &store{kind: k, source: s}
+	defer held.age.stop()
 	reflector := cache.NewReflectorWithOptions(
 		lw, k.object,
-		&store{kind: k, source: s},
+		held,
 		cache.ReflectorOptions{Name: pluginName, Logger: &quiet, Backoff: &wait.Backoff{
 			Duration: retryMin, Cap: retryMax, Steps: 8, Factor: 2, Jitter: 0.5,
 		}},
@@ -134,6 +136,9 @@ func (k *watchedKind) watch(ctx context.Context, s *source, config *rest.Config,
 		}
 		if err != nil && !lw.failed {
 			s.failed(k.kind, k.explain(err))
+		}
+		if k.optional {
+			s.read(k.kind)
 		}
 		lw.failed = false
 		if time.Since(began) > retryMax {

@@ -29,6 +29,7 @@ type watchedKind struct {
 	versions        []string // in order of preference
 	selector        string
 	protobuf        bool
+	optional        bool           // whether the server answers without it
 	object          runtime.Object // of the type that a watch yields
 	newList         func() runtime.Object
 }
@@ -59,6 +60,13 @@ var watchedKinds = []*watchedKind{
 		object:   &clustersetv1alpha1.MemberCluster{},
 		newList:  func() runtime.Object { return &clustersetv1alpha1.MemberClusterList{} },
 	},
+	{
+		// Where it is missing, or may not be read, all clusters count as reachable.
+		kind: index.KindReachability, group: clustersetv1alpha1.GroupName, resource: "reachabilities",
+		versions: []string{"v1alpha1"}, optional: true,
+		object:  &clustersetv1alpha1.Reachability{},
+		newList: func() runtime.Object { return &clustersetv1alpha1.ReachabilityList{} },
+	},
 }
 
 // codecs decodes the watched kinds. A v1alpha1 ServiceImport has the fields of v1beta1 and is decoded as such.
@@ -71,7 +79,7 @@ func (k *watchedKind) client(config *rest.Config, client *http.Client, version s
 	c.APIPath = "/apis"
 	c.GroupVersion = &schema.GroupVersion{Group: k.group, Version: version}
 	c.NegotiatedSerializer = codecs.WithoutConversion()
-	c.QPS = -1 // four lists and four watches need no client-side throttle
+	c.QPS = -1 // five lists and five watches need no client-side throttle
 	c.ContentType, c.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
 	if k.protobuf {
 		c.ContentType = runtime.ContentTypeProtobuf
@@ -85,6 +93,7 @@ func (k *watchedKind) client(config *rest.Config, client *http.Client, version s
 type store struct {
 	kind   *watchedKind
 	source *source
+	age    ageing
 }
 
 // converted is an object on its way through the Reflector's temporary store.
@@ -106,6 +115,9 @@ func (s *store) convert(o any) (converted, error) {
 	id, err := idOf(o)
 	if err != nil {
 		return converted{}, err
+	}
+	if r, ok := o.(*clustersetv1alpha1.Reachability); ok {
+		o = s.aged(r)
 	}
 	object, errs, ok := index.Convert(o.(runtime.Object))
 	if !ok {

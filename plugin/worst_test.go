@@ -63,8 +63,8 @@ func worst(run func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg)) {
 	}
 }
 
-// The cost of a query depends on the size of the answer that can be sent, not on the number of endpoints. An earlier version built
-// 409,600 SRV records and then cut them to 472 bytes.
+// The cost of a query depends on the size of the answer that can be sent, not on the number of endpoints: of
+// 409,600 SRV records only those are built that fit into 472 bytes.
 func BenchmarkWorstQuery(b *testing.B) {
 	worst(func(name string, c *ClusterSet, remote net.Addr, q *dns.Msg) {
 		b.Run(name, func(b *testing.B) {

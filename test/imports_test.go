@@ -30,17 +30,24 @@ var rules = []rule{
 		why: "it and the kubernetes plugin would fight over client-go's process-wide metrics registration",
 	},
 	{
-		from: []string{"plugin", "cmd/coredns"}, without: []string{module + "exporter", module + "importer", module + "hub", module + "internal/merge", module + "internal/connect", module + "internal/join", module + "cmd/clusterset"},
+		from: []string{"plugin", "cmd/coredns"}, without: []string{module + "exporter", module + "importer", module + "hub", module + "internal/merge", module + "internal/connect", module + "cli", module + "cmd/clusterset"},
 		why: "packets from strangers and hub credentials never share a process",
 	},
 	{
-		// The subcommands' other packages (join, status, …) are not listed, because they talk to API servers.
-		from: []string{"internal/topology", "internal/policy", "internal/index", "internal/merge", "internal/record", "internal/manifests", "internal/mcs", "internal/text", "internal/labels", "internal/kubeproxy", "internal/preview", "hub/liveness"}, without: []string{clientGo, controllerRuntime},
+		from: []string{"internal/topology", "internal/policy", "internal/index", "internal/merge", "internal/record", "internal/manifests", "internal/mcs", "internal/text", "internal/labels", "internal/kubeproxy", "cli/near", "cli/place", "cli/preview", "hub/liveness", "exporter/membership", "internal/verdict", "internal/beacon", "internal/damping"}, without: []string{clientGo, controllerRuntime},
 		why: "the middle is pure: values in, values out",
 	},
 	{
-		from: []string{"internal"}, without: []string{miekgDNS, coreDNS},
+		from: []string{"internal", "cli"}, without: []string{miekgDNS, coreDNS},
 		why: "what is said in DNS is said by the plugin",
+	},
+	{
+		from: []string{"internal"}, without: []string{module + "exporter", module + "importer", module + "hub", module + "cli", module + "cmd"},
+		why: "what everyone builds on knows none of its users",
+	},
+	{
+		from: []string{"exporter", "importer", "hub"}, without: []string{module + "cli", module + "cmd"},
+		why: "a controller runs without a person",
 	},
 	{
 		from: []string{"internal/topology"}, without: []string{"k8s.io", "sigs.k8s.io", module + "internal", module + "api"},
@@ -57,12 +64,13 @@ var rules = []rule{
 	{from: []string{"exporter"}, without: []string{module + "importer", module + "hub"}, why: "a controller stands alone"},
 	{from: []string{"importer"}, without: []string{module + "exporter", module + "hub"}, why: "a controller stands alone"},
 	{from: []string{"hub"}, without: []string{module + "exporter", module + "importer"}, why: "a controller stands alone"},
+	{from: []string{"prober"}, without: []string{module + "exporter", module + "importer", module + "hub"}, why: "a controller stands alone"},
 	{
-		from: []string{"importer/desired"}, without: []string{clientGo, controllerRuntime, module + "importer/hold"},
+		from: []string{"importer/desired"}, without: []string{clientGo, controllerRuntime, module + "importer/retention"},
 		why: "what the importer writes is computed from values alone",
 	},
 	{
-		from: []string{"exporter", "importer", "hub", "cmd/clusterset"}, without: []string{coreDNS, module + "plugin"},
+		from: []string{"exporter", "importer", "hub", "cli", "cmd/clusterset"}, without: []string{coreDNS, module + "plugin"},
 		why: "the control plane answers no queries",
 	},
 	{
@@ -70,11 +78,11 @@ var rules = []rule{
 		why: "whoever uses our kinds gets types, and no client",
 	},
 	{
-		from: []string{"plugin", "cmd", "exporter", "importer", "hub", "internal", "api"}, without: []string{module + "test", module + "hack"},
+		from: []string{"plugin", "cmd", "cli", "exporter", "importer", "hub", "internal", "api"}, without: []string{module + "test", module + "hack"},
 		why: "tests stay out of the binaries",
 	},
 	{
-		from: []string{"plugin", "cmd/clusterset", "exporter", "importer", "hub", "internal", "api"}, without: []string{"testing"},
+		from: []string{"plugin", "cmd/clusterset", "cli", "exporter", "importer", "hub", "internal", "api"}, without: []string{"testing"},
 		why: "tests stay out of the binaries", // cmd/coredns is exempt: one of CoreDNS's plugins imports testing
 	},
 }

@@ -88,6 +88,11 @@ func TestDefinitions(t *testing.T) {
 			[]string{"Service-Namespace:string", "Service:string", "AddressType:string", "Endpoints:string", "Age:date"},
 			1,
 		},
+		{
+			"Reachability", "reachabilities.clusterset.dev", apiextensionsv1.ClusterScoped, false,
+			[]string{"Cluster:string", "Unreachable:string", "Written:date"},
+			1,
+		},
 	} {
 		t.Run(tc.kind, func(t *testing.T) {
 			crd := crds[tc.kind]
@@ -122,7 +127,7 @@ func TestDefinitions(t *testing.T) {
 			}
 		})
 	}
-	if len(crds) != 4 {
+	if len(crds) != 5 {
 		t.Errorf("%d kinds are embedded: %v", len(crds), slices.Sorted(maps.Keys(crds)))
 	}
 }
@@ -136,6 +141,7 @@ func TestSchemasHaveTheFieldsOfTheTypes(t *testing.T) {
 		"MemberCluster":     clustersetv1alpha1.MemberCluster{},
 		"ExportedService":   clustersetv1alpha1.ExportedService{},
 		"ExportedEndpoints": clustersetv1alpha1.ExportedEndpoints{},
+		"Reachability":      clustersetv1alpha1.Reachability{},
 	} {
 		compareFields(t, kind, reflect.TypeOf(object), schemaOf(crds[kind]))
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -45,6 +46,7 @@ type reloaded struct {
 	askers                         sync.WaitGroup
 	asked                          atomic.Int64
 	lost                           atomic.Int64
+	closed                         atomic.Int64 // queries on connections that were closed
 }
 
 // TestExpressManyReloads reloads servers while they are queried, at random with other options and with invalid Corefiles. No answer is
@@ -72,7 +74,7 @@ func TestExpressManyReloads(t *testing.T) {
 	wg.Wait()
 	for _, s := range servers {
 		s.end(t, reloads)
-		t.Logf("%s, always on %v: %d reloads, %d queries, lost %d", s.option, s.steady, reloads, s.asked.Load(), s.lost.Load())
+		t.Logf("%s, always on %v: %d reloads, %d queries, lost %d, on connections that were closed %d", s.option, s.steady, reloads, s.asked.Load(), s.lost.Load(), s.closed.Load())
 	}
 	if n := steady.lost.Load(); n > 0 {
 		t.Errorf("%d queries were lost where the express path stayed on", n)
@@ -109,7 +111,41 @@ func (s *reloaded) begin(t *testing.T) {
 				}
 			}
 		})
+		s.askers.Go(func() {
+			if problem := s.askOverTCP(i); problem != "" {
+				t.Errorf("%s: %s", s.option, problem)
+			}
+		})
 	}
+}
+
+// askOverTCP sends a query over and over, on one connection until that is closed. A query is lost if it isn't answered although its connection
+// stays.
+func (s *reloaded) askOverTCP(i int) (problem string) {
+	q := &reloadQuestions[i]
+	for !s.stopping.Load() {
+		conn, err := net.Dial("tcp", "127.0.0.1:"+s.port)
+		if err != nil {
+			return err.Error()
+		}
+		for err == nil && !s.stopping.Load() {
+			var m *dns.Msg
+			s.asked.Add(1)
+			m, _, err = (&dns.Client{Net: "tcp", Timeout: soon}).ExchangeWithConn(new(dns.Msg).SetQuestion(q.name, q.qtype), &dns.Conn{Conn: conn})
+			var timeout net.Error
+			switch {
+			case errors.As(err, &timeout) && timeout.Timeout():
+				s.lost.Add(1)
+			case err != nil:
+				s.closed.Add(1)
+			case !q.right(m):
+				conn.Close()
+				return fmt.Sprintf("a wrong answer over TCP:\n%s", m)
+			}
+		}
+		conn.Close()
+	}
+	return ""
 }
 
 func (s *reloaded) ask(i int) (problem string) {

@@ -157,7 +157,7 @@ func newShaped(t *testing.T, port, corefile string) *shaped {
 		if !strings.Contains(s.log.String(), "CoreDNS-") {
 			return fmt.Errorf("it hasn't started:\n%s", s.log)
 		}
-		return s.askOne()
+		return s.askOne("udp")
 	})
 	return s
 }
@@ -245,18 +245,18 @@ func (s *shaped) expectAnswers(t *testing.T, n int, express bool) {
 	})
 }
 
-// ask sends n queries, each from a new port.
+// ask sends n queries, over UDP and TCP by turns, each from a new port.
 func (s *shaped) ask(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
-		if err := s.askOne(); err != nil {
+		if err := s.askOne([]string{"udp", "tcp"}[i%2]); err != nil {
 			t.Fatalf("query %d: %v\n%s", i, err, s.log)
 		}
 	}
 }
 
-func (s *shaped) askOne() error {
-	conn, err := net.Dial("udp", "127.0.0.1:"+s.port)
+func (s *shaped) askOne(network string) error {
+	conn, err := net.Dial(network, "127.0.0.1:"+s.port)
 	if err != nil {
 		return err
 	}

@@ -188,7 +188,10 @@ func compareWithChain(t *testing.T, corefile, options string) {
 		east.db.test.svc.global. none.test.svc.global. test.svc.global. ns.svc.global. ns.dns.svc.global. ns.dns.clusterset.local. clusterset.local. dns-version.svc.global. svc.global. www.company.global. _http._tcp.web.test.svc.clusterset.local.
 		_pg._tcp.db.test.svc.clusterset.local. www.example.org. . a\.b.svc.global.`)
 	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypeANY, dns.TypeSOA, dns.TypeDS}
-	sockets := [2]*dns.Conn{dial(t, on.dns), dial(t, off.dns)}
+	sockets := map[string][2]*dns.Conn{}
+	for _, network := range []string{"udp", "tcp"} {
+		sockets[network] = [2]*dns.Conn{dial(t, network, on.dns), dial(t, network, off.dns)}
+	}
 	for i := range 2500 {
 		q := new(dns.Msg).SetQuestion(names[random.IntN(len(names))], types[random.IntN(len(types))])
 		q.Id = uint16(i) //nolint:gosec // wraps
@@ -213,7 +216,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 			packet[2] &^= 0x80 // a response gets no reply
 		}
 		var got [2]string
-		for j, socket := range sockets {
+		for j, socket := range sockets[[]string{"udp", "tcp"}[random.IntN(2)]] {
 			got[j] = cachedTTL.ReplaceAllString(exchange(t, socket, packet), "${1}by the clock$2")
 		}
 		if got[0] != got[1] {
@@ -278,11 +281,11 @@ func exchange(t *testing.T, conn *dns.Conn, packet []byte) string {
 	if err := conn.SetDeadline(time.Now().Add(soon)); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Conn.Write(packet); err != nil {
+	if _, err := conn.Write(packet); err != nil {
 		t.Fatal(err)
 	}
 	b := make([]byte, dns.MaxMsgSize)
-	n, err := conn.Conn.Read(b)
+	n, err := conn.Read(b)
 	if err != nil {
 		t.Fatalf("%x: %v", packet, err)
 	}
@@ -301,9 +304,9 @@ func exchange(t *testing.T, conn *dns.Conn, packet []byte) string {
 	return fmt.Sprintf("%d bytes\n%s", n, m)
 }
 
-func dial(t *testing.T, port string) *dns.Conn {
+func dial(t *testing.T, network, port string) *dns.Conn {
 	t.Helper()
-	conn, err := net.Dial("udp", "127.0.0.1:"+port)
+	conn, err := net.Dial(network, "127.0.0.1:"+port)
 	if err != nil {
 		t.Fatal(err)
 	}

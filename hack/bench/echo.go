@@ -2,19 +2,49 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"encoding/binary"
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/clusterset/clusterset/test/freeport"
 )
 
-// echoArg makes bench serve a UDP echo at the address in the next argument.
+// echoArg makes bench serve an echo. Its arguments are udp, tcp or tls, the address, and the directory of the certificate.
 const echoArg = "-echo"
 
-// echo sends every packet back as a response. It makes one system call to read a packet and one to write it: a server that answers one
-// packet at a time can't cost less.
-func echo(addr string) error {
+// echo sends every message back as a response. For each read it makes one system call, and one to write: a server that is written in Go and
+// reads as much at once can't cost less.
+func echo(transport, addr, dir string) error {
+	if transport == "udp" {
+		return echoPackets(addr)
+	}
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return err
+	}
+	if transport == "tls" {
+		cert, err := tls.LoadX509KeyPair(filepath.Join(dir, certFile), filepath.Join(dir, keyFile))
+		if err != nil {
+			return err
+		}
+		l = tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{cert}, MinVersion: tls.VersionTLS12})
+	}
+	for {
+		conn, err := l.Accept()
+		if err != nil {
+			return err
+		}
+		go func() {
+			defer conn.Close()
+			_ = echoStream(conn) // until the client goes
+		}()
+	}
+}
+
+func echoPackets(addr string) error {
 	local, err := net.ResolveUDPAddr("udp", addr)
 	if err != nil {
 		return err
@@ -37,8 +67,32 @@ func echo(addr string) error {
 	}
 }
 
-// startEcho runs the echo in its own process, on the same core as the servers.
-func (b *bench) startEcho(ctx context.Context) (*server, error) {
+func echoStream(conn net.Conn) error {
+	b, have := make([]byte, 4096), 0
+	for {
+		n, err := conn.Read(b[have:])
+		if err != nil {
+			return err
+		}
+		have += n
+		whole := 0
+		for have-whole > 4 {
+			size := 2 + int(binary.BigEndian.Uint16(b[whole:]))
+			if have-whole < size {
+				break
+			}
+			b[whole+4] |= 0x80 // QR
+			whole += size
+		}
+		if _, err := conn.Write(b[:whole]); err != nil {
+			return err
+		}
+		have = copy(b, b[whole:have])
+	}
+}
+
+// startEcho runs an echo in its own process, on the same core as the servers.
+func (b *bench) startEcho(ctx context.Context, transport string) (*server, error) {
 	port, err := freeport.Find()
 	if err != nil {
 		return nil, err
@@ -47,8 +101,8 @@ func (b *bench) startEcho(ctx context.Context) (*server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &server{name: "echo", addr: "127.0.0.1:" + port}
-	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, echoArg, s.addr) //nolint:gosec // ourselves
+	s := &server{name: "echo", addr: "127.0.0.1:" + port, net: map[string]string{"tcp": "tcp", "tls": "tcp-tls"}[transport]}
+	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, echoArg, transport, s.addr, b.dir) //nolint:gosec // ourselves
 	s.cmd.Stderr = os.Stderr
 	if s.asked, err = b.dnsperfData(b.plain()); err != nil {
 		return nil, err

@@ -3,7 +3,7 @@
 // Compare only figures of one run, by their ratio: ours and the peer take turns, round by round, so that a noisy machine slows both.
 // Allocations and bytes don't depend on the machine at all.
 //
-//	make bench                        # everything, about seven minutes
+//	make bench                        # everything, about eleven minutes
 //	make bench BENCH="-only process"
 package main
 
@@ -40,14 +40,15 @@ var parts = []struct {
 	{"handlers", "ServeDNS of the two plugins, in process", handlers},
 	{"process", "whole servers under dnsperf, pinned to one core", process},
 	{"production", "whole servers with the Corefile that people run, with and without the express path", production},
+	{"tcp", "the same over TCP and TLS, and NSD", streams},
 	{"memory", "heap that the objects add to a server", memory},
 	{"startup", "time from start to the first right answer", startup},
 	{"updates", "time from a watch event to the answers", updates},
 }
 
 func main() {
-	if len(os.Args) == 3 && os.Args[1] == echoArg {
-		fmt.Fprintln(os.Stderr, "bench:", echo(os.Args[2]))
+	if len(os.Args) == 5 && os.Args[1] == echoArg {
+		fmt.Fprintln(os.Stderr, "bench:", echo(os.Args[2], os.Args[3], os.Args[4]))
 		os.Exit(1)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
@@ -68,7 +69,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.profiles, "profiles", "", "`directory` for a CPU profile of each server under each load (parts process and production)")
 	flag.IntVar(&b.objects.services, "services", 10000, "ClusterSetIP services")
 	flag.IntVar(&b.objects.headless, "headless", 1000, "headless services of ten endpoints")
-	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, memory, startup, updates")
+	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, tcp, memory, startup, updates")
 	flag.Parse()
 
 	dir, err := os.MkdirTemp("", "clusterset-bench-")

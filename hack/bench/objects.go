@@ -25,8 +25,8 @@ const namespaces = 100
 var serviceImports = schema.GroupVersionResource{Group: mcsv1beta1.GroupName, Version: "v1beta1", Resource: "serviceimports"}
 
 // objects are what the servers answer from: ClusterSetIP services svc-N and headless services hl-N of ten endpoints, spread over a hundred
-// namespaces, and one headless service of a hundred endpoints, hl100.ns-0. Each namespace also has a Service of the cluster itself, named
-// local.
+// namespaces, and one headless service of a hundred endpoints, hl100.ns-0. Each namespace also has Services of the cluster itself:
+// local, and the headless pods-of-local of ten endpoints.
 type objects struct {
 	services, headless int
 }
@@ -42,6 +42,15 @@ func (o objects) headlessName(i int) string {
 // local returns the name of a Service of the cluster itself.
 func (o objects) local(i int) string {
 	return fmt.Sprintf("local.ns-%d.svc.cluster.local.", i%namespaces)
+}
+
+// localHeadless returns the name of a headless Service of the cluster itself.
+func (o objects) localHeadless(i int) string { return "pods-of-" + o.local(i) }
+
+// searched returns a name that a pod asks for on the way through its search path to one outside of the cluster.
+func (o objects) searched(i int) string {
+	path := []string{fmt.Sprintf("ns-%d.svc.cluster.local.", i%namespaces), "svc.cluster.local.", "cluster.local."}
+	return fmt.Sprintf("www-%d.example.org.", i) + path[i%len(path)]
 }
 
 func (o objects) create(ctx context.Context, plane *kube.ControlPlane) error {
@@ -66,9 +75,7 @@ func (o objects) create(ctx context.Context, plane *kube.ControlPlane) error {
 	g.SetLimit(16)
 	for i := range namespaces { // for names in cluster.local
 		g.Go(func() error {
-			o := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
-			_, err := client.CoreV1().Services(fmt.Sprintf("ns-%d", i)).Create(ctx, o, metav1.CreateOptions{})
-			return err
+			return createLocal(ctx, client, i)
 		})
 	}
 	for i := range o.services {
@@ -82,6 +89,23 @@ func (o objects) create(ctx context.Context, plane *kube.ControlPlane) error {
 	}
 	g.Go(func() error { return createHeadless(ctx, client, dyn, "hl100", 0, 100, 7777) })
 	return g.Wait()
+}
+
+// createLocal creates the cluster's own Services in a namespace: local, and pods-of-local with ten endpoints.
+func createLocal(ctx context.Context, client kubernetes.Interface, ns int) error {
+	namespace, ports := fmt.Sprintf("ns-%d", ns), []corev1.ServicePort{{Name: "http", Port: 80}}
+	for _, o := range []*corev1.Service{
+		{ObjectMeta: metav1.ObjectMeta{Name: "local"}, Spec: corev1.ServiceSpec{Ports: ports}},
+		{ObjectMeta: metav1.ObjectMeta{Name: "pods-of-local"}, Spec: corev1.ServiceSpec{Ports: ports, ClusterIP: corev1.ClusterIPNone}},
+	} {
+		if _, err := client.CoreV1().Services(namespace).Create(ctx, o, metav1.CreateOptions{}); err != nil {
+			return err
+		}
+	}
+	slice := headlessSlice("pods-of-local", ns, 10, ns)
+	slice.Labels = map[string]string{discoveryv1.LabelServiceName: "pods-of-local"}
+	_, err := client.DiscoveryV1().EndpointSlices(namespace).Create(ctx, slice, metav1.CreateOptions{})
+	return err
 }
 
 func createImport(ctx context.Context, dyn dynamic.Interface, name string, ns int, kind mcsv1beta1.ServiceImportType, ips ...string) error {

@@ -100,8 +100,8 @@ func waits(text []byte) (all []float64) {
 	return all
 }
 
-// contest gives every server a turn in every round, and returns the medians.
-func (b *bench) contest(ctx context.Context, q query, servers []*server) (map[string]load, error) {
+// contest gives every server a turn in every round, and returns the medians. args are further arguments of dnsperf.
+func (b *bench) contest(ctx context.Context, q query, servers []*server, args ...string) (map[string]load, error) {
 	data, err := b.dnsperfData(q)
 	if err != nil {
 		return nil, err
@@ -109,7 +109,7 @@ func (b *bench) contest(ctx context.Context, q query, servers []*server) (map[st
 	micros, qps := map[string][]float64{}, map[string][]float64{}
 	for range b.rounds {
 		for _, s := range servers {
-			l, err := b.turn(ctx, s, data)
+			l, err := b.turn(ctx, s, data, args...)
 			if err != nil {
 				return nil, err
 			}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -22,6 +23,8 @@ type server struct {
 	name string
 	addr string
 	cmd  *exec.Cmd
+	// net is the transport of ask, UDP if it is empty.
+	net string
 	// asked is the file of queries for this server alone, or empty if it gets the same queries as the others.
 	asked string
 }
@@ -35,7 +38,7 @@ func (b *bench) start(ctx context.Context, name, zone, body string) (*server, er
 	}
 	corefile := filepath.Join(b.dir, name+".Corefile")
 	text := fmt.Sprintf("%s:%s {\n    bind 127.0.0.1\n%s\n}\n", zone, ports[0], body)
-	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "PORT", ports[1], "PROFILES", ports[2]).Replace(text)
+	text = strings.NewReplacer("KUBECONFIG", b.plane.Kubeconfig(), "CERTS", b.dir, "PORT", ports[1], "PROFILES", ports[2]).Replace(text)
 	if err := os.WriteFile(corefile, []byte(text), 0o600); err != nil {
 		return nil, err
 	}
@@ -58,9 +61,9 @@ func (s *server) stop() {
 	_ = s.cmd.Wait()
 }
 
-// ask sends one query over UDP.
+// ask sends one query.
 func (s *server) ask(name string, qtype uint16) (*dns.Msg, error) {
-	c := &dns.Client{Timeout: 200 * time.Millisecond}
+	c := &dns.Client{Timeout: 200 * time.Millisecond, Net: s.net, TLSConfig: &tls.Config{InsecureSkipVerify: true}} //nolint:gosec // ourselves
 	r, _, err := c.Exchange(new(dns.Msg).SetQuestion(name, qtype), s.addr)
 	return r, err
 }
@@ -85,9 +88,28 @@ func (s *server) until(ctx context.Context, name string, ok func(*dns.Msg) bool)
 	})
 }
 
-// cpu returns the processor time that the server has used.
-func (s *server) cpu() (time.Duration, error) {
-	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", s.cmd.Process.Pid))
+// cpu returns the processor time that the server has used, with its child processes.
+func (s *server) cpu() (sum time.Duration, err error) {
+	pids := []string{strconv.Itoa(s.cmd.Process.Pid)}
+	for len(pids) > 0 {
+		dir := "/proc/" + pids[0] + "/task/" + pids[0]
+		children, err := os.ReadFile(dir + "/children")
+		if err != nil {
+			return 0, err
+		}
+		pids = append(pids[1:], strings.Fields(string(children))...)
+		used, err := used(dir + "/../../stat")
+		if err != nil {
+			return 0, err
+		}
+		sum += used
+	}
+	return sum, nil
+}
+
+// used reads the processor time in /proc/PID/stat.
+func used(stat string) (time.Duration, error) {
+	b, err := os.ReadFile(stat) //nolint:gosec // of a process
 	if err != nil {
 		return 0, err
 	}

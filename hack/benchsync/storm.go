@@ -28,12 +28,10 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/exporter"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubwatch"
-	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/internal/mcs"
-	"github.com/clusterset/clusterset/internal/narrow"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -151,7 +149,7 @@ func (s *storms) make(ctx context.Context, a *exporting) error {
 	return nil
 }
 
-// start starts a cluster's exporter as cmd/clusterset does. It reads only its own namespace's records from the hub: 250 caches of everything
+// start starts a cluster's exporter as the command line does. It reads only its own namespace's records from the hub: 250 caches of everything
 // wouldn't fit into one process. The number of requests is the same.
 func (s *storms) start(ctx context.Context, a *exporting) error {
 	scheme := connect.NewScheme()
@@ -172,18 +170,14 @@ func (s *storms) start(ctx context.Context, a *exporting) error {
 	config.QPS = -1
 	config.Dial = (&net.Dialer{}).DialContext // so that each cluster has its own connections
 	config.Wrap(s.sent.through)
-	selection := narrow.NewSelection()
-	selection.Set([]string{a.namespace})
-	selection.See(nil)
-	config.Wrap(selection.Wrap)
-	watches := hubwatch.New()
-	config.Wrap(watches.Wrap)
 	hub, err := connect.NewHub(config)
 	if err != nil {
 		return err
 	}
+	hub.Cache.SetNamespaces([]string{a.namespace})
+	hub.Cache.SetPeers(nil)
 	_, err = exporter.Setup(mgr, hub, exporter.Options{
-		Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery, HubBack: watches.Back(), Relist: watches.Relist,
+		Cluster: a.cluster, Version: "bench", HeartbeatInterval: beatEvery, HubBack: hub.Cache.Back(), Relist: hub.Cache.Relist,
 	})
 	if err != nil {
 		return err

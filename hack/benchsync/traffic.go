@@ -19,8 +19,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/hubwatch"
-	"github.com/clusterset/clusterset/internal/narrow"
 )
 
 // traffic counts what the hub's API server sends to one or more members: response bodies, without headers, framing and TLS.
@@ -160,7 +158,7 @@ func (b *bench) tap(m *member, t *traffic) (remove func(), err error) {
 	return func() { proxy.CloseClientConnections(); proxy.Close() }, clientcmd.WriteToFile(*config, m.HubKubeconfig)
 }
 
-// watchAs opens the watches of a cluster's agent, with its account and its transport, until ctx ends. It discards what it receives.
+// watchAs opens the watches of a cluster's agent, with its account, until ctx ends. It discards what it receives.
 func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *traffic) error {
 	config := b.hub.Plane.Config()
 	in := "system:serviceaccounts:" + api.MemberNamespace(cluster)
@@ -170,13 +168,24 @@ func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *
 	if err != nil {
 		return err
 	}
-	selection := narrow.NewSelection()
-	selection.Set([]string{namespace, "default"})
-	selection.See(peers)
-	transport := hubwatch.New().Wrap(selection.Wrap(t.through(next)))
-	for _, kind := range []string{"memberclusters", "exportedservices", "exportedendpoints"} {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.hub.Plane.URL()+"/apis/clusterset.dev/v1alpha1/"+kind+
-			"?watch=true&sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true", http.NoBody)
+	transport := t.through(next)
+	paths := []string{"memberclusters"}
+	for _, kind := range []string{"exportedservices", "exportedendpoints"} {
+		for _, peer := range peers {
+			paths = append(paths, "namespaces/"+api.MemberNamespace(peer)+"/"+kind)
+		}
+		if peers == nil {
+			paths = append(paths, kind)
+		}
+	}
+	for _, of := range paths {
+		query := url.Values{
+			"watch": {"true"}, "sendInitialEvents": {"true"}, "resourceVersionMatch": {"NotOlderThan"}, "allowWatchBookmarks": {"true"},
+		}
+		if of != "memberclusters" {
+			query.Set("labelSelector", api.LabelExportedNamespace+" in ("+namespace+",default)")
+		}
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, b.hub.Plane.URL()+"/apis/clusterset.dev/v1alpha1/"+of+"?"+query.Encode(), http.NoBody)
 		if err != nil {
 			return err
 		}
@@ -187,7 +196,7 @@ func (b *bench) watchAs(ctx context.Context, cluster string, peers []string, t *
 		}
 		if reply.StatusCode != http.StatusOK {
 			_ = reply.Body.Close()
-			return fmt.Errorf("%s watches %s: %s", cluster, kind, reply.Status)
+			return fmt.Errorf("%s watches %s: %s", cluster, of, reply.Status)
 		}
 		go func() { _, _ = io.Copy(io.Discard, reply.Body); _ = reply.Body.Close() }()
 	}

@@ -2,7 +2,7 @@
 // nobody runs `clusterset join`. The controller runs in the hub process if it is enabled. It doesn't wait for the controller that
 // watches heartbeats, nor that one for it.
 //
-//	MemberCluster ─ join.Objects, the same as join's ─► namespace, ServiceAccount, Role, RoleBinding; one ClusterRoleBinding for all
+//	MemberCluster ─ access.Objects, the same as join's ─► namespace, ServiceAccount, Role, RoleBinding; one ClusterRoleBinding for all
 //	              ─ handover.next (pure)             ─► a Secret with the agent's kubeconfig, until the first heartbeat
 //
 // The objects that it creates have its label or join's. If an object of the same name has neither, the controller doesn't touch it,

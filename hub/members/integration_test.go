@@ -19,10 +19,10 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/hub/members"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/hubtest"
 	"github.com/clusterset/clusterset/test/kube"
 )

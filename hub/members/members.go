@@ -28,7 +28,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/hub/access"
 )
 
 // Options of Setup. The zero value of each field stands for its default.
@@ -36,7 +36,7 @@ type Options struct {
 	// Server is the URL at which members reach the hub. Default: the one that this process uses.
 	Server string
 
-	// TokenLifetime is the lifetime of a new member's token. Default: join.DefaultTokenLifetime. The agent renews the token.
+	// TokenLifetime is the lifetime of a new member's token. Default: access.DefaultTokenLifetime. The agent renews the token.
 	TokenLifetime time.Duration
 }
 
@@ -50,7 +50,7 @@ const retryConflict = 200 * time.Millisecond
 func Setup(mgr manager.Manager, opts Options) error {
 	r := &reconciler{
 		client: mgr.GetClient(), live: mgr.GetAPIReader(), events: mgr.GetEventRecorder("clusterset-hub"), config: mgr.GetConfig(), now: time.Now,
-		server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, join.DefaultTokenLifetime),
+		server: opts.Server, lifetime: cmp.Or(opts.TokenLifetime, access.DefaultTokenLifetime),
 	}
 	skip := true // several hubs may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-hub-members", mgr, controller.Options{
@@ -160,7 +160,7 @@ func (r *reconciler) reconcile(ctx context.Context, cluster string) (reconcile.R
 // makeMember creates what join would create, and returns the account.
 func (r *reconciler) makeMember(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) (*corev1.ServiceAccount, error) {
 	var account *corev1.ServiceAccount
-	for _, want := range join.Objects(mc.Name, api.ManagedByHub) {
+	for _, want := range access.Objects(mc.Name, api.ManagedByHub) {
 		have, err := r.ensure(ctx, mc.Name, want)
 		if err != nil {
 			return nil, err

@@ -14,7 +14,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/hub/access"
 )
 
 // foreignError is an object that isn't ours but has the name of one that a member needs.
@@ -28,7 +28,7 @@ func (e *foreignError) Error() string {
 // ours reports whether an object was created, by us or by join, for this member or for all members.
 func ours(o client.Object, cluster string) bool {
 	of, one := o.GetLabels()[api.LabelCluster]
-	return join.Ours(o) && (!one || of == cluster)
+	return access.Ours(o) && (!one || of == cluster)
 }
 
 // ensure creates an object, or corrects an existing one that is ours. It keeps the label that says who created it.
@@ -61,10 +61,10 @@ func (r *reconciler) ensure(ctx context.Context, cluster string, want client.Obj
 		return nil, fmt.Errorf("get %s %s: %w", what.Kind, key, err)
 	}
 	if !ours(have, cluster) {
-		return nil, &foreignError{what.Kind, join.NameOf(want)}
+		return nil, &foreignError{what.Kind, access.NameOf(want)}
 	}
 	was := have.DeepCopyObject().(client.Object)
-	join.Mend(have, want)
+	access.Mend(have, want)
 	if equality.Semantic.DeepEqual(was, have) {
 		return have, nil
 	}
@@ -85,7 +85,7 @@ func (r *reconciler) keepReaders(ctx context.Context, cluster string, in bool) e
 	defer r.readers.Unlock()
 	have := &rbacv1.ClusterRoleBinding{}
 	err := r.client.Get(ctx, client.ObjectKey{Name: api.MembersBinding}, have)
-	if err == nil && ours(have, "") && slices.Contains(have.Subjects, join.Subjects(cluster)[0]) == in {
+	if err == nil && ours(have, "") && slices.Contains(have.Subjects, access.Subjects(cluster)[0]) == in {
 		return nil
 	}
 	var accounts corev1.ServiceAccountList
@@ -138,7 +138,7 @@ func readers(all []clustersetv1alpha1.MemberCluster, accounts []corev1.ServiceAc
 	}
 	slices.Sort(names)
 	for _, cluster := range names {
-		binding.Subjects = append(binding.Subjects, join.Subjects(cluster)...)
+		binding.Subjects = append(binding.Subjects, access.Subjects(cluster)...)
 	}
 	return binding
 }

@@ -21,9 +21,10 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/hub/peers"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/hubtest"
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -246,16 +247,14 @@ func TestMembersReadTheirPeers(t *testing.T) {
 		}
 	})
 
-	// An older join writes the rules that it knows into the shared role, because it doesn't know the annotation that marks the role as
-	// confined.
-	t.Run("an older join gives all to all only for a moment", func(t *testing.T) {
+	t.Run("rules that someone wrote give all to all only for a moment", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin, w.agents, w.config}
 		role := &rbacv1.ClusterRole{}
 		kube.Eventually(t, 30*time.Second, func() error {
 			if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil {
 				return err
 			}
-			role.Rules = join.ReaderRules()
+			role.Rules = access.ReaderRules()
 			return w.admin.Update(t.Context(), role)
 		})
 		began := time.Now()
@@ -264,11 +263,11 @@ func TestMembersReadTheirPeers(t *testing.T) {
 				return err
 			}
 			if slices.Contains(role.Rules[0].Resources, "exportedservices") {
-				return errors.New("the rules of the older one are still there")
+				return errors.New("they are still there")
 			}
 			return nil
 		})
-		t.Logf("the rules of an older join stayed for %s", time.Since(began).Round(time.Millisecond))
+		t.Logf("they stayed for %s", time.Since(began).Round(time.Millisecond))
 		w.awaitReads("a: a c, b: b, c: a c, d: d")
 	})
 

@@ -29,9 +29,9 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/hubwatch"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
 // settle is how long API servers get to learn of a new grant before the old one is removed.
@@ -45,7 +45,7 @@ func Setup(mgr manager.Manager) error {
 	// A cache of its own, because a cache chooses the objects of a kind by one name, and the manager's has chosen others.
 	granted, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: hubwatch.NewInformer,
+		DefaultTransform: cache.TransformStripManagedFields(), NewInformer: hubcache.NewInformer,
 		ByObject: map[client.Object]cache.ByObject{
 			&rbacv1.RoleBinding{}: {Field: fields.OneTermEqualSelector("metadata.name", api.PeersBinding)},
 			&rbacv1.ClusterRole{}: {Field: fields.OneTermEqualSelector("metadata.name", api.MemberPeerRole)},
@@ -164,7 +164,7 @@ func (r *reconciler) keep(ctx context.Context, s *state) (again time.Duration, e
 
 // confine removes the right to read records from the ClusterRole of all members, or adds it again.
 func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error {
-	want := join.ReaderRole(confined)
+	want := access.ReaderRole(confined)
 	if s.reader == nil {
 		if err := r.client.Create(ctx, want, client.FieldOwner(api.FieldManagerHub)); err != nil {
 			return fmt.Errorf("create ClusterRole %s: %w", want.Name, err)
@@ -172,14 +172,14 @@ func (r *reconciler) confine(ctx context.Context, s *state, confined bool) error
 		s.reader = want
 		return nil
 	}
-	if !join.Ours(s.reader) {
+	if !access.Ours(s.reader) {
 		return &foreignError{"ClusterRole", want.Name}
 	}
 	if s.enforced() == confined && equality.Semantic.DeepEqual(s.reader.Rules, want.Rules) {
 		return nil
 	}
 	have := s.reader.DeepCopy()
-	join.Confine(have, confined)
+	access.Confine(have, confined)
 	if err := r.client.Update(ctx, have, client.FieldOwner(api.FieldManagerHub)); err != nil {
 		return fmt.Errorf("update ClusterRole %s: %w", want.Name, err)
 	}
@@ -198,7 +198,7 @@ func (r *reconciler) keepRole(ctx context.Context) error {
 		}
 	case err != nil:
 		return fmt.Errorf("get ClusterRole %s: %w", want.Name, err)
-	case !join.Ours(have):
+	case !access.Ours(have):
 		return &foreignError{"ClusterRole", want.Name}
 	case equality.Semantic.DeepEqual(have.Rules, want.Rules):
 		return nil
@@ -247,19 +247,19 @@ func (r *reconciler) keepBindings(ctx context.Context, want map[string]*rbacv1.R
 // keepBinding creates, updates or, if want is nil, deletes a RoleBinding.
 func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBinding) error {
 	switch {
-	case !join.Ours(is) && want == nil:
+	case !access.Ours(is) && want == nil:
 		return nil
-	case !join.Ours(is):
-		return &foreignError{"RoleBinding", join.NameOf(is)}
+	case !access.Ours(is):
+		return &foreignError{"RoleBinding", access.NameOf(is)}
 	case want == nil, is.RoleRef != want.RoleRef: // a RoleRef can't be changed
 		if err := client.IgnoreNotFound(r.client.Delete(ctx, is, client.Preconditions{UID: &is.UID})); err != nil {
-			return fmt.Errorf("delete RoleBinding %s: %w", join.NameOf(is), err)
+			return fmt.Errorf("delete RoleBinding %s: %w", access.NameOf(is), err)
 		}
 		if want == nil {
 			return nil
 		}
 		if err := r.client.Create(ctx, want.DeepCopy(), client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return fmt.Errorf("create RoleBinding %s: %w", join.NameOf(want), err)
+			return fmt.Errorf("create RoleBinding %s: %w", access.NameOf(want), err)
 		}
 	case slices.Equal(is.Subjects, want.Subjects):
 		return nil
@@ -267,7 +267,7 @@ func (r *reconciler) keepBinding(ctx context.Context, is, want *rbacv1.RoleBindi
 		changed := is.DeepCopy()
 		changed.Subjects = slices.Clone(want.Subjects)
 		if err := r.client.Update(ctx, changed, client.FieldOwner(api.FieldManagerHub)); err != nil {
-			return fmt.Errorf("update RoleBinding %s: %w", join.NameOf(want), err)
+			return fmt.Errorf("update RoleBinding %s: %w", access.NameOf(want), err)
 		}
 	}
 	r.wrote = r.now()

@@ -25,8 +25,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/join"
 )
 
 // A reconcile looks at all members, so only changes that affect rights and conditions may cause one.
@@ -76,7 +76,7 @@ func BenchmarkReconcile(b *testing.B) {
 // already right, and the reconciler can't write.
 func settled(tb testing.TB, members, size int) *reconciler {
 	s := &state{
-		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, reader: join.ReaderRole(size > 0),
+		members: map[string]*clustersetv1alpha1.MemberCluster{}, accounts: map[string]bool{}, reader: access.ReaderRole(size > 0),
 	}
 	objects := []client.Object{s.reader, peerRole()}
 	for i := range members {

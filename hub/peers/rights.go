@@ -9,8 +9,8 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/access"
 	"github.com/clusterset/clusterset/internal/communities"
-	"github.com/clusterset/clusterset/internal/join"
 )
 
 // state has the objects that decide the rights.
@@ -21,7 +21,7 @@ type state struct {
 }
 
 // enforced reports whether the ClusterRole of all members no longer grants reading records.
-func (s *state) enforced() bool { return s.reader != nil && join.Confined(s.reader) }
+func (s *state) enforced() bool { return s.reader != nil && access.Confined(s.reader) }
 
 // on reports whether the set has communities. The communities of an account whose MemberCluster the hub has lost are
 // unknown, so a set with communities keeps them while there is such an account. Otherwise the loss of all MemberClusters
@@ -66,7 +66,7 @@ func (s *state) bindings() map[string]*rbacv1.RoleBinding {
 		if !known {
 			for _, peer := range set.Peers(cluster) {
 				if s.accounts[peer] {
-					subjects = append(subjects, join.Subjects(peer)...)
+					subjects = append(subjects, access.Subjects(peer)...)
 				}
 			}
 			same[key] = subjects
@@ -92,7 +92,7 @@ func binding(cluster string) *rbacv1.RoleBinding {
 func peerRole() *rbacv1.ClusterRole {
 	return &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberPeerRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByHub}},
-		Rules:      join.PeerRules(),
+		Rules:      access.PeerRules(),
 	}
 }
 
@@ -104,7 +104,7 @@ func isMember(mc *clustersetv1alpha1.MemberCluster) bool {
 // accountOf returns the member of a ServiceAccount, or "" if neither the hub process nor join created it.
 func accountOf(account *corev1.ServiceAccount) string {
 	cluster, ok := api.ClusterOfNamespace(account.Namespace)
-	if !ok || account.Name != api.MemberServiceAccount || !join.Ours(account) || account.Labels[api.LabelCluster] != cluster {
+	if !ok || account.Name != api.MemberServiceAccount || !access.Ours(account) || account.Labels[api.LabelCluster] != cluster {
 		return ""
 	}
 	return cluster

@@ -8,7 +8,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/hub/access"
 )
 
 func member(communities ...string) *clustersetv1alpha1.MemberCluster {
@@ -55,7 +55,7 @@ func TestBindings(t *testing.T) {
 		{"all are lost", nil, accounts("a", "b"), true, ""},
 		{"the last in a community has left", map[string]*clustersetv1alpha1.MemberCluster{"a": member(), "b": member()}, accounts("a", "b"), true, ""},
 	} {
-		s := &state{members: c.members, accounts: c.accounts, reader: join.ReaderRole(c.confined)}
+		s := &state{members: c.members, accounts: c.accounts, reader: access.ReaderRole(c.confined)}
 		if got := bound(s); got != c.want {
 			t.Errorf("%s: bound %q, want %q", c.name, got, c.want)
 		}

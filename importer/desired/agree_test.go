@@ -23,7 +23,7 @@ import (
 type site struct {
 	name, region, phase string
 	zones               []string
-	drain               bool
+	drain, cut          bool // cut: it can't be reached
 	pods                []pod
 }
 
@@ -96,9 +96,11 @@ func TestNameAndAddressLeadToTheSame(t *testing.T) {
 func (s *state) rule(zone string, isAddress bool) []string {
 	here := &s.sites[0]
 	healths := []func(*site) bool{
-		func(of *site) bool { return !of.drain && (of == here || of.phase == "" || of.phase == "Ready") },
 		func(of *site) bool {
-			return of.drain && of == here || of.phase != "Expired" && of != here && (of.drain || of.phase == "Suspect")
+			return !of.drain && (of == here || !of.cut && (of.phase == "" || of.phase == "Ready"))
+		},
+		func(of *site) bool {
+			return of.drain && of == here || of.phase != "Expired" && of != here && (of.drain || of.cut || of.phase == "Suspect")
 		},
 		func(of *site) bool { return isAddress && of != here && of.phase == "Expired" },
 	}
@@ -223,6 +225,13 @@ func (s *state) answered(t *testing.T, out desired.Output, at desired.NodePlace)
 		}
 		objects = append(objects, c)
 	}
+	reach := &index.Reachability{}
+	for i := range s.sites {
+		if s.sites[i].cut {
+			reach.Unreachable = append(reach.Unreachable, s.sites[i].name)
+		}
+	}
+	objects = append(objects, reach)
 	x.Put(objects...)
 	x.Publish()
 	svc := x.Snapshot().Service("web.shop")
@@ -272,6 +281,9 @@ func (s *state) input(t *testing.T) desired.Input {
 	}
 	in := records.Input(t, desired.DataPathPods, manifests...)
 	in.Cluster, in.Nodes, in.Policy = s.sites[0].name, s.nodes, s.defaults(t)
+	in.Unreachable = func(cluster string) bool {
+		return slices.ContainsFunc(s.sites, func(of site) bool { return of.name == cluster && of.cut })
+	}
 	for i := range s.sites {
 		of := &s.sites[i]
 		in.Members[of.name] = of.member()
@@ -338,7 +350,7 @@ func randomState(r *rand.Rand) *state {
 	s.minReady = []int{0, 0, 1, 2, 3, 5}[r.IntN(6)]
 	for i := range 1 + r.IntN(5) {
 		of := site{
-			name: fmt.Sprintf("c%d", i), region: oneOf("north", "north", "south", ""), drain: r.IntN(5) == 0,
+			name: fmt.Sprintf("c%d", i), region: oneOf("north", "north", "south", ""), drain: r.IntN(5) == 0, cut: r.IntN(5) == 0,
 			phase: oneOf("", "Ready", "Ready", "Suspect", "Expired", "Expired"),
 		}
 		for range r.IntN(3) {

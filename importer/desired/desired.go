@@ -33,7 +33,7 @@ type Input struct {
 	// Policy is the default for what the service's own policy doesn't state.
 	Policy topology.Policy
 
-	// Services and Endpoints are the hub's records of the service, unmodified.
+	// Services and Endpoints are the records of the service, unmodified: the hub's, and those that it lost (importer/retention).
 	Services  []*clustersetv1alpha1.ExportedService
 	Endpoints []*clustersetv1alpha1.ExportedEndpoints
 	// Own is the state of the service in this cluster; nil means unknown. If this cluster exports the service, its own addresses
@@ -44,6 +44,8 @@ type Input struct {
 	Members map[string]*clustersetv1alpha1.MemberCluster
 	// Returning are clusters that are Ready again, but not yet for long enough to be used as Ready.
 	Returning map[string]bool
+	// Unreachable reports which clusters this one can't reach. Nil means that nothing is known.
+	Unreachable func(cluster string) bool
 
 	// SkipGlobal leaves the GlobalService out.
 	SkipGlobal bool
@@ -51,30 +53,17 @@ type Input struct {
 	// Capped are clusters that export more services than are imported from one cluster, if this service is one of those left out.
 	Capped map[string]bool
 
-	// Remembered are the clusters whose export among Services was derived from the objects here. It counts as the oldest export. See
-	// hold.Retain.
-	Remembered map[string]bool
-	// Retained maps those of Endpoints that were derived from an EndpointSlice here, by "<cluster>/<record's name>", to the slice's
-	// name. See hold.Retain.
-	Retained map[string]string
-
 	// Derived is the current derived Service, nil if it doesn't exist yet. The API server chose its addresses.
 	Derived *corev1.Service
 	// Former are names that ports of the derived Service had until recently.
 	Former []PortName
-	// Unsupported is set if this cluster has no addresses of the service's families.
-	Unsupported bool
-	// Refused is the API server's message if it refused the derived Service, or else empty.
-	Refused string
 }
 
 // Own is the state of a service in this cluster's own objects. It is empty if the cluster doesn't have the service, or no longer has
 // it.
 type Own struct {
 	ClusterIPs []string
-	// Ports are the Service's ports. Only hold.Retain uses them, for their names.
-	Ports     []corev1.ServicePort
-	Endpoints []*clustersetv1alpha1.ExportedEndpoints
+	Endpoints  []*clustersetv1alpha1.ExportedEndpoints
 	// Nodes has the names of the nodes that endpoints are on, by address.
 	Nodes map[string]string
 }
@@ -94,6 +83,24 @@ type Output struct {
 
 	// Drops are the parts of the records that can't be imported.
 	Drops []merge.Drop
+
+	work *work
+}
+
+// Given is what became of the derived Service.
+type Given struct {
+	// Derived is the Service, nil if there is none.
+	Derived *corev1.Service
+	// Unsupported is set if this cluster has no addresses of the service's families.
+	Unsupported bool
+	// Refused is the API server's message if it refused the derived Service, or else empty.
+	Refused string
+}
+
+// ImportWith returns the ServiceImport once it is known what became of the derived Service. Nothing else depends on that: slices have the
+// Service's former port names before and after it is renamed.
+func (o Output) ImportWith(g Given) *mcsv1beta1.ServiceImport {
+	return o.work.serviceImport(slices.ContainsFunc(o.Slices, hasRecord), g)
 }
 
 // Current has the local objects of one service from the cache. Each is nil if it doesn't exist. They may belong to someone else,
@@ -144,7 +151,8 @@ func (m *Memory) Compute(in Input, cur Current) Output {
 	}
 	out.Derived = w.derivedService()
 	out.Slices = w.endpointSlices(cur)
-	out.ServiceImport = w.serviceImport(len(out.Slices) > 0)
+	out.work = w
+	out.ServiceImport = out.ImportWith(Given{Derived: in.Derived})
 	if !in.SkipGlobal {
 		out.Global = w.globalService()
 	}
@@ -153,9 +161,6 @@ func (m *Memory) Compute(in Input, cur Current) Output {
 
 // joined is a merge.Joined.
 func (in *Input) joined(cluster string, record *clustersetv1alpha1.ExportedService) time.Time {
-	if in.Remembered[cluster] {
-		return time.Time{}
-	}
 	return merge.JoinedBy(in.memberCluster)(cluster, record)
 }
 

@@ -85,7 +85,7 @@ func (w *work) clusterIPEndpoints(s *share) []fabedgev1alpha1.Endpoint {
 		return nil
 	}
 	ep := c.endpoint("")
-	ep.Addresses = slices.Clone(w.offer(c.name))
+	ep.Addresses = slices.Clone(w.offer(c.name).ips)
 	if s.without {
 		ep.Ready = new(bool)
 	}

@@ -16,9 +16,9 @@ import (
 )
 
 // serviceImport returns the ServiceImport with its status (KEP-1645, "ServiceImport").
-func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
+func (w *work) serviceImport(hasSlices bool, g Given) *mcsv1beta1.ServiceImport {
 	r := &w.resolved
-	families, ips := w.addresses()
+	families, ips := w.addresses(g.Derived)
 	imp := &mcsv1beta1.ServiceImport{
 		ObjectMeta: w.objectMeta(w.in.Key.Name),
 		Spec: mcsv1beta1.ServiceImportSpec{
@@ -33,7 +33,7 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 		},
 		Status: mcsv1beta1.ServiceImportStatus{
 			EndpointSliceObjects: mcsv1beta1.EndpointSliceObjectsAbsent,
-			Conditions:           []metav1.Condition{w.ready(ips)},
+			Conditions:           []metav1.Condition{w.ready(ips, g)},
 		},
 	}
 	for i, p := range r.Ports {
@@ -64,11 +64,11 @@ func (w *work) serviceImport(hasSlices bool) *mcsv1beta1.ServiceImport {
 // addresses returns the families and, in the same order, the ClusterSetIPs. Both follow the derived Service, whose
 // addresses keep their order. A family that the winner no longer has is left out. The Service keeps its address, so
 // it is the same when the family comes back.
-func (w *work) addresses() (families []corev1.IPFamily, ips []string) {
-	if !w.hasVIP() || w.in.Derived == nil {
+func (w *work) addresses(derived *corev1.Service) (families []corev1.IPFamily, ips []string) {
+	if !w.hasVIP() || derived == nil {
 		return w.families(), nil
 	}
-	for _, ip := range ClusterIPs(w.in.Derived) {
+	for _, ip := range ClusterIPs(derived) {
 		if f := familyOf(ip); len(w.resolved.IPFamilies) == 0 || slices.Contains(w.resolved.IPFamilies, f) {
 			families, ips = append(families, f), append(ips, ip)
 		}
@@ -94,7 +94,7 @@ func (w *work) families() []corev1.IPFamily {
 }
 
 // ready returns the Ready condition. LastTransitionTime is left to meta.SetStatusCondition.
-func (w *work) ready(ips []string) metav1.Condition {
+func (w *work) ready(ips []string, g Given) metav1.Condition {
 	status, reason := metav1.ConditionTrue, mcsv1beta1.ServiceImportReasonReady
 	message := fmt.Sprintf("imported from %s", Counted(len(w.resolved.Clusters), "cluster"))
 	switch {
@@ -104,11 +104,11 @@ func (w *work) ready(ips []string) metav1.Condition {
 	case len(w.resolved.Ports) == 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
 		message = "no ClusterSetIP: the exports have no port that can be imported"
-	case w.in.Refused != "":
+	case g.Refused != "":
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonPending
-		message = "the API server refuses the derived Service as it should be: " + w.in.Refused
+		message = "the API server refuses the derived Service as it should be: " + g.Refused
 	case len(ips) > 0:
-	case w.in.Unsupported || w.in.Derived != nil && len(ClusterIPs(w.in.Derived)) > 0:
+	case g.Unsupported || g.Derived != nil && len(ClusterIPs(g.Derived)) > 0:
 		status, reason = metav1.ConditionFalse, mcsv1beta1.ServiceImportReasonIPFamilyNotSupported
 		message = fmt.Sprintf("no ClusterSetIP: the oldest export has %s, which Services of this cluster can't have",
 			sayFamilies(w.resolved.IPFamilies))

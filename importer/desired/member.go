@@ -22,5 +22,6 @@ func (in *Input) member(cluster string) (m topology.Member) {
 	if in.Returning[cluster] {
 		m.Phase = topology.Suspect
 	}
+	m.Unreachable = in.Unreachable != nil && in.Unreachable(cluster)
 	return m
 }

@@ -85,18 +85,19 @@ type mergedOf struct {
 	ips     []string // which localFirst replaces
 }
 
-// offer is a cluster's ClusterIPs.
+// offer is a cluster's ClusterIPs, and its whole export as a slice stores it.
 type offer struct {
 	cluster string
 	ips     []string
+	export  string
 }
 
-func (m *merged) offer(cluster string) []string {
+func (m *merged) offer(cluster string) offer {
 	i, ok := slices.BinarySearchFunc(m.offers, cluster, func(o offer, name string) int { return cmp.Compare(o.cluster, name) })
 	if !ok {
-		return nil
+		return offer{}
 	}
-	return m.offers[i].ips
+	return m.offers[i]
 }
 
 // merge merges the exports, unless they are the same as last time.
@@ -132,7 +133,7 @@ func (m *Memory) merge(in *Input) *merged {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
 			}
 		}
-		now.offers = append(now.offers, offer{e.Cluster, ips})
+		now.offers = append(now.offers, offer{e.Cluster, ips, storedExport(e.Service)})
 	}
 	for i := range drops {
 		drops[i].Values = drops[i].Values.First()
@@ -154,8 +155,11 @@ type cluster struct {
 	member topology.Member
 	cidrs  []string
 	own    *Own // of this cluster
+	export string
 
-	ready readyEndpoints // of this computation
+	// Of one computation.
+	ready  readyEndpoints
+	stored bool // a record's slice stores the export
 }
 
 // readyEndpoints counts a cluster's ready endpoints by family. A map for each cluster of each service would take 6 MiB at 250 clusters.
@@ -172,7 +176,7 @@ func (c *cluster) equal(o *cluster) bool {
 	same := func(a, b merge.Port) bool {
 		return a.Name == b.Name && a.ExportedName == b.ExportedName && a.Protocol == b.Protocol && a.Port == b.Port
 	}
-	return c.name == o.name && c.own == o.own && c.member.Equal(o.member) && slices.Equal(c.cidrs, o.cidrs) &&
+	return c.name == o.name && c.own == o.own && c.export == o.export && c.member.Equal(o.member) && slices.Equal(c.cidrs, o.cidrs) &&
 		slices.EqualFunc(c.ports, o.ports, same) && slices.EqualFunc(c.former, o.former, same)
 }
 
@@ -193,7 +197,7 @@ func (m *Memory) begin(w *work) {
 	now := make([]*cluster, len(w.resolved.Clusters))
 	former := w.formerPorts()
 	for i, name := range w.resolved.Clusters {
-		c := cluster{name: name, ports: w.exposed(name), member: w.in.member(name)}
+		c := cluster{name: name, ports: w.exposed(name), member: w.in.member(name), export: w.offer(name).export}
 		for _, p := range former {
 			if p.ExposedBy(name) {
 				c.former = append(c.former, p)
@@ -209,7 +213,7 @@ func (m *Memory) begin(w *work) {
 			fresh := c // c itself needs no allocation
 			now[i] = &fresh
 		}
-		now[i].ready = readyEndpoints{}
+		now[i].ready, now[i].stored = readyEndpoints{}, false
 	}
 	m.clusters = now
 	s := scope{key: w.in.Key, path: w.in.DataPath, self: w.in.Cluster, vip: w.hasVIP(), unzoned: w.in.unzoned(), views: w.views()}

@@ -33,6 +33,7 @@ type record struct {
 	clusterIP bool
 	behind    int
 
+	export string // its cluster's, if its slice stores it
 	told   string // how kube-proxy was told to use the pieces; empty if they can't be reused
 	pieces []piece
 
@@ -59,6 +60,7 @@ func (w *work) admit() []merge.Drop {
 		r := w.record(find(w.memory.clusters, name), name, e)
 		if r.usable && r.cluster != nil {
 			w.records = append(w.records, r)
+			r.store()
 			*r.cluster.ready.of(r.family) += r.ready
 		}
 		return r.left
@@ -77,9 +79,7 @@ func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEnd
 		r.usable = clean != nil
 		if r.usable && c != nil {
 			left.Append(w.derive(r, clean))
-			if r.slice = SliceName(name, w.in.Key.Name, e.Name); w.in.Retained[name+"/"+e.Name] != "" {
-				r.slice = w.in.Retained[name+"/"+e.Name]
-			}
+			r.slice = SliceName(name, w.in.Key.Name, e.Name)
 		}
 		r.left = left.First()
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one cluster's slice
-// is a change in one slice here, and with --data-path=clusterips also one for each cluster and family that holds its ClusterIP. If
+// is a change in one slice here, or an empty one for a cluster that has none; and with --data-path=clusterips also one for each cluster and family that holds its ClusterIP. If
 // kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is cut into pieces.
 //
 // If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
@@ -37,6 +37,7 @@ func (w *work) endpointSlices(cur Current) []*discoveryv1.EndpointSlice {
 		routed = append(routed, w.clusterIPs()...)
 	}
 	all = append(all, w.steered(routed, cur)...)
+	all = append(all, w.placeholders()...)
 	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
 	return all
 }
@@ -55,7 +56,7 @@ func (w *work) whole(r *record) *discoveryv1.EndpointSlice {
 	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
 	if !r.clusterIP {
 		s.Labels[api.LabelServiceName] = w.in.Key.Name
-		s.Annotations = triggerTime(r.raw.Annotations)
+		s.Annotations = w.stored(r)
 	}
 	if s.Endpoints == nil { // The API server would turn nil into [], and comparing would find a difference each time.
 		s.Endpoints = []discoveryv1.Endpoint{}
@@ -178,5 +179,5 @@ func (w *work) anyOffered() bool {
 // offersClusterIP reports whether the cluster has a usable ClusterIP for the service. A Headless Service that lost the conflict
 // doesn't, and neither does a cluster whose port has another meaning: a client of svc:80 must not reach something else.
 func (w *work) offersClusterIP(c *cluster) bool {
-	return len(w.offer(c.name)) > 0 && (len(w.resolved.Ports) == 0 || len(c.ports) > 0)
+	return len(w.offer(c.name).ips) > 0 && (len(w.resolved.Ports) == 0 || len(c.ports) > 0)
 }

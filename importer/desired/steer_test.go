@@ -201,6 +201,19 @@ func TestSteering(t *testing.T) {
 			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
 		},
 		{
+			"one that can't be reached is used if no other is left", func(in *desired.Input) {
+				endpoints(in, "a")
+				in.Unreachable = func(cluster string) bool { return cluster != "c" }
+			}, nil,
+			[]string{"10.2.1.1 none", "10.3.1.1 a1,a2"},
+		},
+		{
+			"to itself a cluster is never unreachable", func(in *desired.Input) {
+				in.Unreachable = func(string) bool { return true }
+			}, nil,
+			[]string{"10.1.1.1 a1", "10.1.1.2 a2", "10.2.1.1 none", "10.3.1.1 none"},
+		},
+		{
 			"nodes without zones: labels", func(in *desired.Input) { in.Nodes = []desired.NodePlace{{}, {Zone: "a1"}} },
 			[]string{member("a", "a1", "north", "Ready", "")},
 			[]string{"10.1.1.1", "-10.1.1.2", "-10.2.1.1", "-10.3.1.1"},

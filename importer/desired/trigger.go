@@ -11,13 +11,8 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
-// triggerTime returns the annotation that states when a record's endpoints changed, or nil.
-func triggerTime(annotations map[string]string) map[string]string {
-	if at, ok := api.TriggerTime(annotations); ok {
-		return map[string]string{corev1.EndpointsLastChangeTriggerTime: at.UTC().Format(time.RFC3339Nano)}
-	}
-	return nil
-}
+// triggerTime is the annotation that states when a slice's endpoints changed.
+const triggerTime = corev1.EndpointsLastChangeTriggerTime
 
 // TriggerTimes returns, by slice name, the annotation that states when a slice's endpoints changed, for the slices that are
 // about to bring such a change here. No other written slice may have it: DNS servers and kube-proxies that measure how long a
@@ -37,14 +32,13 @@ func TriggerTimes(cur Current, out Output, now time.Time) map[string]map[string]
 	for whole, after := range has {
 		before := had[whole]
 		told := slices.ContainsFunc(before, func(s *discoveryv1.EndpointSlice) bool {
-			const key = corev1.EndpointsLastChangeTriggerTime
-			return s.Annotations[key] == after[0].Annotations[key]
+			return s.Annotations[triggerTime] == after[0].Annotations[triggerTime]
 		})
 		if told || maps.Equal(backends(before), backends(after)) {
 			continue
 		}
 		for _, s := range after {
-			times[s.Name] = s.Annotations
+			times[s.Name] = map[string]string{triggerTime: s.Annotations[triggerTime]}
 		}
 	}
 	return times

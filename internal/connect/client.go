@@ -19,8 +19,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
-	"github.com/clusterset/clusterset/internal/heap"
-	"github.com/clusterset/clusterset/internal/hubwatch"
+	"github.com/clusterset/clusterset/internal/hubcache"
 )
 
 // NewScheme returns a scheme with Kubernetes' own kinds and ours.
@@ -45,19 +44,30 @@ const (
 	hubQPS, hubBurst = 100, 12_000
 )
 
-// NewHub returns the hub as its members use it: a cache of our kinds and a client that reads from it. This doesn't contact the
-// hub, which may be down; the cache fills once the hub is up. All that is read and written through it counts towards one limit, unless the
-// configuration has a RateLimiter.
-func NewHub(config *rest.Config) (cluster.Cluster, error) {
+// Hub is the hub as its members use it: a cache of our kinds, and a client that reads from it.
+type Hub struct {
+	cluster.Cluster
+	Cache *hubcache.Cache
+}
+
+// NewHub returns the hub. This doesn't contact it, and it may be down; the cache fills once it is up, and it is told what is wanted. All that
+// is read and written through it counts towards one limit, unless the configuration has a RateLimiter.
+func NewHub(config *rest.Config) (*Hub, error) {
 	config = rest.CopyConfig(config)
 	if config.RateLimiter == nil {
 		config.RateLimiter = flowcontrol.NewTokenBucketRateLimiter(hubQPS, hubBurst)
 	}
-	return cluster.New(config, func(o *cluster.Options) {
+	h := &Hub{}
+	var err error
+	h.Cluster, err = cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = NewScheme()
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return hubMapper(), nil }
-		o.Cache = cache.Options{DefaultTransform: heap.Compact, NewInformer: hubwatch.NewInformer}
+		o.NewCache = func(config *rest.Config, options cache.Options) (_ cache.Cache, err error) {
+			h.Cache, err = hubcache.New(config, options.HTTPClient, options.Scheme)
+			return h.Cache, err
+		}
 	})
+	return h, err
 }
 
 // hubMapper knows the kinds that members use on a hub, so that no discovery is needed from a hub that may be down. Members have no

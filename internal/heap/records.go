@@ -42,7 +42,12 @@ func boundMetadata(o metav1.Object) {
 // boundService empties a record that is larger than the hub's CustomResourceDefinition permits, so that nothing of it is imported. Such a
 // record exists only if somebody changed the CustomResourceDefinition. Rule C53 of docs/spec/control-plane.md.
 func boundService(e *clustersetv1alpha1.ExportedService) {
-	s := &e.Spec
+	if s := &e.Spec; sizeOfService(s) > api.MaxRecord {
+		*s = clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
+	}
+}
+
+func sizeOfService(s *clustersetv1alpha1.ExportedServiceSpec) int {
 	size := sizeOf(s.ClusterIPs) + sizeOf(s.IPFamilies) + sizeOf(s.ExportTo) + sizeOfMap(s.ExportedLabels) + sizeOfMap(s.ExportedAnnotations) +
 		len(s.ServiceNamespace) + len(s.ServiceName) + len(s.Type) + len(s.SessionAffinity) + lengthOf(s.InternalTrafficPolicy) + lengthOf(s.TrafficDistribution)
 	if s.Policy != nil {
@@ -55,13 +60,16 @@ func boundService(e *clustersetv1alpha1.ExportedService) {
 			size += len(p.TargetPort.StrVal)
 		}
 	}
-	if size > api.MaxRecord {
-		*s = clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
-	}
+	return size
 }
 
 func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
-	s := &e.Spec
+	if s := &e.Spec; sizeOfEndpoints(s) > api.MaxRecord {
+		*s = clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
+	}
+}
+
+func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {
 	size := len(s.ServiceNamespace) + len(s.ServiceName) + len(s.AddressType)
 	for i := range s.Endpoints {
 		p := &s.Endpoints[i]
@@ -71,10 +79,23 @@ func boundEndpoints(e *clustersetv1alpha1.ExportedEndpoints) {
 		p := &s.Ports[i]
 		size += perItem + lengthOf(p.Name) + lengthOf(p.Protocol) + lengthOf(p.AppProtocol)
 	}
-	if size > api.MaxRecord {
-		*s = clustersetv1alpha1.ExportedEndpointsSpec{ServiceNamespace: nameOf(s.ServiceNamespace), ServiceName: nameOf(s.ServiceName)}
-	}
+	return size
 }
+
+// Size returns about how many bytes of memory a record takes, in a cache of compact objects with their indexes.
+func Size(record metav1.Object) int {
+	size := 1024 + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers())
+	switch o := record.(type) {
+	case *clustersetv1alpha1.ExportedService:
+		size += sizeOfService(&o.Spec) + len(o.Spec.Ports)*perStruct
+	case *clustersetv1alpha1.ExportedEndpoints:
+		size += sizeOfEndpoints(&o.Spec) + (len(o.Spec.Endpoints)+len(o.Spec.Ports))*perStruct
+	}
+	return size
+}
+
+// perStruct is about what an endpoint or a port takes besides its strings.
+const perStruct = 128
 
 // nameOf returns a name if it can be one, so that the record is found, and reported, with its service.
 func nameOf(s string) string {

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -40,6 +41,11 @@ func FromServiceImport(o *mcsv1beta1.ServiceImport) (*ServiceImport, field.Error
 	}
 	stated, wrong := policy.FromAnnotations(o.Annotations, field.NewPath("metadata", "annotations"))
 	out.Policy = orNone(policy.WithTrafficDistribution(stated, o.Spec.TrafficDistribution))
+	if d := o.Spec.TrafficDistribution; d != nil && policy.WithTrafficDistribution(topology.Policy{}, d).IsZero() {
+		wrong = append(wrong, field.NotSupported(field.NewPath("spec", "trafficDistribution"), *d, []string{
+			corev1.ServiceTrafficDistributionPreferSameZone, corev1.ServiceTrafficDistributionPreferSameNode, corev1.ServiceTrafficDistributionPreferClose,
+		}))
+	}
 	ports := portReader{path: field.NewPath("spec", "ports")}
 	for i := range o.Spec.Ports {
 		p := &o.Spec.Ports[i]
@@ -161,11 +167,15 @@ func (g *GlobalService) group(e *fabedgev1alpha1.Endpoint, ports []Port) *Group 
 // FromMemberCluster reads a MemberCluster: a cluster's location, its phase, and whether it is drained. An unknown phase counts as
 // Ready, so that a newer hub can't remove a cluster's names by introducing a phase.
 func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.ErrorList) {
-	name := strings.ToLower(o.Name)
-	if err := api.CheckClusterName(name); err != nil {
-		return nil, field.ErrorList{field.Invalid(field.NewPath("metadata", "name"), o.Name, err.Error())}
+	if name := strings.ToLower(o.Name); name != o.Name {
+		lower := *o
+		lower.Name, o = name, &lower
 	}
-	out := &Cluster{Name: intern(name), Member: topology.Member{Region: intern(o.Spec.Region), Drain: o.Spec.Drain}}
+	o, errs := o.Sanitized()
+	if api.CheckClusterName(o.Name) != nil {
+		return nil, errs
+	}
+	out := &Cluster{Name: intern(o.Name), Member: topology.Member{Region: intern(o.Spec.Region), Drain: o.Spec.Drain}}
 	for _, zone := range o.AllZones() {
 		out.Zones = append(out.Zones, intern(zone))
 	}
@@ -176,11 +186,24 @@ func FromMemberCluster(o *clustersetv1alpha1.MemberCluster) (*Cluster, field.Err
 		out.Phase = topology.Suspect
 	}
 	if w := o.Spec.Weight; w != nil {
-		if *w < 1 || *w > clustersetv1alpha1.DefaultWeight {
-			return out, field.ErrorList{field.Invalid(field.NewPath("spec", "weight"), *w, "must be 1 to 100; to send no traffic, set drain")}
-		}
-		out.Weight = uint8(*w % clustersetv1alpha1.DefaultWeight) //nolint:gosec // checked above
+		out.Weight = uint8(*w % clustersetv1alpha1.DefaultWeight) //nolint:gosec // sanitized
 	}
+	return out, errs
+}
+
+// FromReachability reads a Reachability: which clusters can't be reached. Whoever reads it has to tell how old it is.
+func FromReachability(o *clustersetv1alpha1.Reachability) (*Reachability, field.ErrorList) {
+	if o.Name != clustersetv1alpha1.ReachabilityName {
+		return nil, field.ErrorList{field.NotSupported(field.NewPath("metadata", "name"), o.Name, []string{clustersetv1alpha1.ReachabilityName})}
+	}
+	out := &Reachability{}
+	for i := range o.Clusters {
+		if c := &o.Clusters[i]; c.Reachable == metav1.ConditionFalse {
+			out.Unreachable = append(out.Unreachable, intern(strings.ToLower(c.Name)))
+		}
+	}
+	slices.Sort(out.Unreachable)
+	out.Unreachable = slices.Compact(out.Unreachable)
 	return out, nil
 }
 
@@ -211,6 +234,10 @@ func appendEndpoints(to []Endpoint, addresses []string, hostname, zone string, r
 			*errs = append(*errs, field.Invalid(path.Child("hostname"), hostname, err.Error()))
 			hostname = "" // its addresses are still served, under names derived from them
 		}
+	}
+	if err := api.CheckLocation(zone); err != nil {
+		*errs = append(*errs, field.Invalid(path.Child("zone"), zone, err.Error()))
+		zone = "" // unknown, which matches no zone
 	}
 	for i, s := range addresses {
 		addr, err := parseAddr(s)

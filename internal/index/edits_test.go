@@ -156,6 +156,8 @@ func (w *world) get(kind Kind, id ObjectID) Object {
 		return w.slices[id]
 	case KindGlobalService:
 		return w.globals[id]
+	case KindReachability:
+		return w.reach[id]
 	default:
 		return w.clusters[id]
 	}

@@ -102,6 +102,14 @@ func (e *editor) object(kind Kind) Object {
 		}
 		c.Region, c.Phase, c.Drain = pick(e, editRegions), topology.Phase(e.roll(3)), e.roll(4) == 3
 		o = c
+	case KindReachability:
+		r := &Reachability{}
+		for _, cluster := range []string{"a.b", "b", "c1", "c2"} {
+			if e.roll(3) == 2 {
+				r.Unreachable = append(r.Unreachable, cluster)
+			}
+		}
+		o = r
 	}
 	e.given[o] = describe(o)
 	return o
@@ -159,6 +167,9 @@ func clone(o Object) Object {
 		c := *o
 		return &c
 	case *Cluster:
+		c := *o
+		return &c
+	case *Reachability:
 		c := *o
 		return &c
 	}

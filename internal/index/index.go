@@ -37,7 +37,9 @@ type Index struct {
 	services tree
 	slices   map[ObjectID]*EndpointSlice
 	clusters map[string]*Cluster
-	moved    map[string]bool // changed clusters whose services haven't been rebuilt yet
+	reach    *Reachability       // nil: nothing is known
+	seen     map[string]*Cluster // clusters as they are ranked: with what reach says of them
+	moved    map[string]bool     // changed clusters whose services haven't been rebuilt yet
 	drafts   map[ServiceKey]*Service
 	visible  map[string]int // services that exist, by namespace
 	synced   bool
@@ -56,6 +58,7 @@ func New(opts Options) *Index {
 		opts:     opts,
 		slices:   map[ObjectID]*EndpointSlice{},
 		clusters: map[string]*Cluster{},
+		seen:     map[string]*Cluster{},
 		moved:    map[string]bool{},
 		drafts:   map[ServiceKey]*Service{},
 		visible:  map[string]int{},
@@ -187,10 +190,10 @@ func (x *Index) Resume(serial uint32) {
 	x.serial = max(x.serial, serial)
 }
 
-// Objects returns what the Index holds: the clusters by name, then the objects of each service, the services sorted by key.
+// Objects returns what the Index holds: the clusters by name, what is known of the ways to them, then the objects of each service, the services sorted by key.
 func (x *Index) Objects() []Object {
 	x.mu.Lock()
-	tree, clusters := x.services, slices.Collect(maps.Values(x.clusters))
+	tree, clusters, reach := x.services, slices.Collect(maps.Values(x.clusters)), x.reach
 	x.mu.Unlock()
 	services := make([]*Service, 0, tree.size)
 	tree.root.all(func(s *Service) bool {
@@ -202,6 +205,9 @@ func (x *Index) Objects() []Object {
 	all := make([]Object, 0, len(clusters)+4*len(services))
 	for _, c := range clusters {
 		all = append(all, c)
+	}
+	if reach != nil {
+		all = append(all, reach)
 	}
 	for _, s := range services {
 		if s.imported != nil {
@@ -246,8 +252,30 @@ func (x *Index) put(o Object) Object {
 		x.count(KindMemberCluster, old == nil)
 		x.clusters[o.Name] = o
 		x.move(o.Name)
+	case *Reachability:
+		if x.reach.equal(o) {
+			return x.reach
+		}
+		x.count(KindReachability, x.reach == nil)
+		x.know(o)
 	}
 	return o
+}
+
+// know replaces what is known of the ways to other clusters.
+func (x *Index) know(now *Reachability) {
+	was := x.reach
+	x.reach = now
+	for _, o := range []*Reachability{was, now} {
+		if o == nil {
+			continue
+		}
+		for _, cluster := range o.Unreachable {
+			if was.has(cluster) != now.has(cluster) {
+				x.move(cluster)
+			}
+		}
+	}
 }
 
 func (x *Index) putSlice(o *EndpointSlice) Object {
@@ -296,6 +324,11 @@ func (x *Index) remove(kind Kind, id ObjectID) {
 			x.counts[kind].Add(-1)
 			x.move(id.Name)
 		}
+	case KindReachability:
+		if x.reach != nil && id == x.reach.ID() {
+			x.counts[kind].Add(-1)
+			x.know(nil)
+		}
 	}
 }
 
@@ -323,8 +356,13 @@ func (x *Index) objects(kind Kind) iter.Seq[Object] {
 	if kind == KindMemberCluster {
 		clusters = slices.Collect(maps.Values(x.clusters))
 	}
+	reach := x.reach
 	x.mu.Unlock()
 	return func(yield func(Object) bool) {
+		if kind == KindReachability && reach != nil {
+			yield(reach)
+			return
+		}
 		for _, c := range clusters {
 			if !yield(c) {
 				return
@@ -374,6 +412,16 @@ func (x *Index) draft(key ServiceKey) *Service {
 
 // move records that a cluster's location or health changed.
 func (x *Index) move(cluster string) {
+	switch c := x.clusters[cluster]; {
+	case c == nil:
+		delete(x.seen, cluster)
+	case x.reach.has(cluster):
+		unreachable := *c
+		unreachable.Unreachable = true
+		x.seen[cluster] = &unreachable
+	default:
+		x.seen[cluster] = c
+	}
 	if x.synced { // otherwise Publish builds every service
 		x.moved[cluster] = true
 	}
@@ -426,7 +474,7 @@ func (x *Index) publish() {
 }
 
 func (x *Index) ranker() *ranker {
-	return &ranker{self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: x.clusters}
+	return &ranker{self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: x.seen}
 }
 
 func (x *Index) store(s *Service) {

@@ -40,6 +40,8 @@ type Lookup struct {
 	Port *PortTargets
 	// Targets are the targets of the SRV records at a ServiceName or PortName. There are none if no target has an address.
 	Targets Targets
+	// Shares is how many records share the weight of 100, 0 for as many as there are.
+	Shares int
 }
 
 // Zone describes what the names of a zone mean. Services have names of the form <service>.<namespace>.svc.<origin>. The origin is the zone
@@ -120,6 +122,9 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 func (l *Lookup) SRVWeight(t Target, n int, cut bool) uint16 {
 	if l.Set.HostWeights != nil && t.Host != ServiceItself && !cut {
 		return uint16(l.Set.HostWeights[t.Host])
+	}
+	if l.Shares > 0 {
+		n = l.Shares
 	}
 	return uint16(max(1, 100/n)) //nolint:gosec // at most 100
 }

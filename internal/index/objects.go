@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -58,13 +59,14 @@ const (
 	KindEndpointSlice
 	KindGlobalService
 	KindMemberCluster
+	KindReachability
 	kinds
 )
 
 // Kinds lists every kind.
-var Kinds = [...]Kind{KindServiceImport, KindEndpointSlice, KindGlobalService, KindMemberCluster}
+var Kinds = [...]Kind{KindServiceImport, KindEndpointSlice, KindGlobalService, KindMemberCluster, KindReachability}
 
-var kindNames = [...]string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster"}
+var kindNames = [...]string{"ServiceImport", "EndpointSlice", "GlobalService", "MemberCluster", "Reachability"}
 
 // String returns the kind as the API spells it.
 func (k Kind) String() string { return kindNames[k] }
@@ -138,6 +140,12 @@ type Cluster struct {
 	Weight uint8
 }
 
+// Reachability is what DNS needs of a clusterset.dev Reachability.
+type Reachability struct {
+	// Unreachable are the names of the clusters that the server's own can't reach, sorted.
+	Unreachable []string
+}
+
 // Kind implements Object.
 func (*ServiceImport) Kind() Kind { return KindServiceImport }
 
@@ -150,6 +158,9 @@ func (*GlobalService) Kind() Kind { return KindGlobalService }
 // Kind implements Object.
 func (*Cluster) Kind() Kind { return KindMemberCluster }
 
+// Kind implements Object.
+func (*Reachability) Kind() Kind { return KindReachability }
+
 // ID implements Object.
 func (o *ServiceImport) ID() ObjectID { return ObjectID{o.Service.Namespace(), o.Service.Name()} }
 
@@ -161,6 +172,9 @@ func (o *GlobalService) ID() ObjectID { return ObjectID{o.Service.Namespace(), o
 
 // ID implements Object.
 func (o *Cluster) ID() ObjectID { return ObjectID{Name: o.Name} }
+
+// ID implements Object.
+func (*Reachability) ID() ObjectID { return ObjectID{Name: clustersetv1alpha1.ReachabilityName} }
 
 // The equal methods report whether the object held equals another. The object held may be nil.
 
@@ -180,6 +194,19 @@ func (o *GlobalService) equal(p *GlobalService) bool {
 
 func (o *Cluster) equal(p *Cluster) bool {
 	return o != nil && o.Name == p.Name && o.Member.Equal(p.Member) && o.Weight == p.Weight
+}
+
+func (o *Reachability) equal(p *Reachability) bool {
+	return o != nil && slices.Equal(o.Unreachable, p.Unreachable)
+}
+
+// has reports whether a cluster can't be reached. A nil Reachability knows of none.
+func (o *Reachability) has(cluster string) bool {
+	if o == nil {
+		return false
+	}
+	_, found := slices.BinarySearch(o.Unreachable, cluster)
+	return found
 }
 
 func samePolicy(p, q *topology.Policy) bool {

@@ -94,6 +94,10 @@ func (w *world) backends(id ObjectID, headless bool, groups []Group) []backend {
 			}
 			b := backend{addr: e.Addr, cluster: g.Cluster, region: c.Region, zones: c.Zones, behind: 1, declaredPorts: g.Ports}
 			b.degraded = c.Drain || c.Phase == topology.Suspect && !own
+			for _, r := range w.reach {
+				// What is known of the way to a cluster without a MemberCluster counts as little as its phase.
+				b.degraded = b.degraded || c.Name != "" && !own && slices.Contains(r.Unreachable, c.Name)
+			}
 			if e.Zone != "" {
 				b.zones = []string{e.Zone}
 			}

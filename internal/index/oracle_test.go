@@ -19,13 +19,14 @@ type world struct {
 	slices   map[ObjectID]*EndpointSlice
 	globals  map[ObjectID]*GlobalService
 	clusters map[ObjectID]*Cluster
+	reach    map[ObjectID]*Reachability
 }
 
 func newWorld(opts Options) *world {
 	return &world{
 		opts:    opts,
 		imports: map[ObjectID]*ServiceImport{}, slices: map[ObjectID]*EndpointSlice{},
-		globals: map[ObjectID]*GlobalService{}, clusters: map[ObjectID]*Cluster{},
+		globals: map[ObjectID]*GlobalService{}, clusters: map[ObjectID]*Cluster{}, reach: map[ObjectID]*Reachability{},
 	}
 }
 
@@ -39,6 +40,8 @@ func (w *world) put(o Object) {
 		w.globals[o.ID()] = o
 	case *Cluster:
 		w.clusters[o.ID()] = o
+	case *Reachability:
+		w.reach[o.ID()] = o
 	}
 }
 
@@ -52,6 +55,8 @@ func (w *world) remove(kind Kind, id ObjectID) {
 		delete(w.globals, id)
 	case KindMemberCluster:
 		delete(w.clusters, id)
+	case KindReachability:
+		delete(w.reach, id)
 	}
 }
 
@@ -67,6 +72,8 @@ func (w *world) ids(kind Kind) []ObjectID {
 		ids = slices.Collect(maps.Keys(w.globals))
 	case KindMemberCluster:
 		ids = slices.Collect(maps.Keys(w.clusters))
+	case KindReachability:
+		ids = slices.Collect(maps.Keys(w.reach))
 	}
 	slices.SortFunc(ids, func(a, b ObjectID) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
@@ -80,7 +87,7 @@ func (w *world) serves(namespace string) bool {
 
 func (w *world) count(kind Kind) (n int64) {
 	for _, id := range w.ids(kind) {
-		if kind == KindMemberCluster || w.serves(id.Namespace) {
+		if kind == KindMemberCluster || kind == KindReachability || w.serves(id.Namespace) {
 			n++
 		}
 	}

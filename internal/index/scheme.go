@@ -37,6 +37,8 @@ func Convert(o runtime.Object) (object Object, errs field.ErrorList, ok bool) {
 		object, errs = orNil(FromGlobalService(o))
 	case *clustersetv1alpha1.MemberCluster:
 		object, errs = orNil(FromMemberCluster(o))
+	case *clustersetv1alpha1.Reachability:
+		object, errs = orNil(FromReachability(o))
 	default:
 		return nil, nil, false
 	}

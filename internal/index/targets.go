@@ -94,6 +94,30 @@ func (t *Targets) At(i int) Target {
 	return Target{h.hosts[host], h.numbers[i]}
 }
 
+// TargetList collects Targets in memory that it reuses, for answers that don't come from an Index.
+type TargetList struct{ list hostList }
+
+// Reset removes all targets. Targets returned before are invalid from now on.
+func (l *TargetList) Reset() {
+	l.list = hostList{hosts: l.list.hosts[:0], numbers: l.list.numbers[:0], each: true}
+}
+
+// Len returns how many targets there are.
+func (l *TargetList) Len() int { return len(l.list.hosts) }
+
+// AddNew adds a target unless it is among those from index from on. Those of a host have to be added one after the other.
+func (l *TargetList) AddNew(from int, t Target) {
+	for i := from; i < l.Len(); i++ {
+		if l.list.hosts[i] == t.Host && l.list.numbers[i] == t.Port {
+			return
+		}
+	}
+	l.list.hosts, l.list.numbers = append(l.list.hosts, t.Host), append(l.list.numbers, t.Port)
+}
+
+// Targets returns the targets.
+func (l *TargetList) Targets() Targets { return Targets{n: int32(l.Len()), hosts: &l.list} } //nolint:gosec // few
+
 // equal relies on equal Targets being stored in the same way.
 func (t Targets) equal(o Targets) bool {
 	if t.n != o.n || t.number != o.number || t.hosts == nil || o.hosts == nil {

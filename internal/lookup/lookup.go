@@ -32,7 +32,7 @@ func (i *Index[T]) Add(ctx context.Context, c cache.Cache, kind T) error {
 	if err != nil {
 		return fmt.Errorf("index %T by %s: %w", kind, i.name, err)
 	}
-	indexed, ok := informer.(toolscache.SharedIndexInformer)
+	indexed, ok := informer.(interface{ GetIndexer() toolscache.Indexer })
 	if !ok {
 		return fmt.Errorf("index %T by %s: its informer is a %T", kind, i.name, informer)
 	}

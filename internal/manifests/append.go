@@ -32,6 +32,8 @@ func Append(b []byte, o index.Object) []byte {
 		return appendGlobalService(b, o)
 	case *index.Cluster:
 		return appendMemberCluster(b, o)
+	case *index.Reachability:
+		return appendReachability(b, o)
 	}
 	return b
 }
@@ -154,6 +156,14 @@ func appendMemberCluster(b []byte, o *index.Cluster) []byte {
 		b = append(b, `"phase":"`+clustersetv1alpha1.MemberExpired+`"`...)
 	}
 	return append(b, "}}"...)
+}
+
+func appendReachability(b []byte, o *index.Reachability) []byte {
+	b = append(appendHead(b, clustersetv1alpha1.GroupVersion.String(), o), `},"clusters":[`...)
+	for i, cluster := range o.Unreachable {
+		b = append(appendField(append(appendComma(b, i), `{"reachable":"False"`...), "name", cluster), '}')
+	}
+	return append(b, "]}"...)
 }
 
 // appendPolicy adds the annotations of a policy to metadata.

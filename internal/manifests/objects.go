@@ -54,7 +54,7 @@ func Objects(path string, scheme *runtime.Scheme) (objects []runtime.Object, oth
 		if err != nil {
 			return nil, nil, err
 		}
-		if err := each(name, data, take); err != nil {
+		if err := each(name, data, func(place string, data []byte, _ bool) error { return take(place, data) }); err != nil {
 			return nil, nil, err
 		}
 	}

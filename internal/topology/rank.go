@@ -26,14 +26,16 @@ type Member struct {
 	Phase  Phase
 	// Drain is set if the cluster is to be used only if no other cluster is left.
 	Drain bool
+	// Unreachable is set if the place for which is ranked can't reach the cluster.
+	Unreachable bool
 }
 
 // Equal reports whether both are the same.
 func (m Member) Equal(o Member) bool {
-	return m.Region == o.Region && m.Phase == o.Phase && m.Drain == o.Drain && slices.Equal(m.Zones, o.Zones)
+	return m.Region == o.Region && m.Phase == o.Phase && m.Drain == o.Drain && m.Unreachable == o.Unreachable && slices.Equal(m.Zones, o.Zones)
 }
 
-// Ailment returns why the cluster's endpoints rank last: Expired, drained or Suspect. It is empty if they don't.
+// Ailment returns why the cluster's endpoints rank last: Expired, drained, Suspect or unreachable. It is empty if they don't.
 func (m *Member) Ailment() string {
 	switch {
 	case m.Phase == Expired:
@@ -42,6 +44,8 @@ func (m *Member) Ailment() string {
 		return "drained"
 	case m.Phase == Suspect:
 		return "Suspect"
+	case m.Unreachable:
+		return "unreachable"
 	}
 	return ""
 }
@@ -73,8 +77,8 @@ type Endpoint struct {
 
 // Rank is an endpoint's place in the order of use. Lower is better.
 //
-// Health comes first: all healthy endpoints rank before those of Suspect or drained clusters, and these before those of Expired
-// clusters. Then comes the tier.
+// Health comes first: all healthy endpoints rank before those of Suspect, drained or unreachable clusters, and these before those of
+// Expired clusters. Then comes the tier.
 type Rank uint8
 
 const (
@@ -90,7 +94,7 @@ const (
 // Usable reports whether an endpoint of that rank can be used.
 func (r Rank) Usable() bool { return r < Outside }
 
-// Degraded reports whether the endpoint's cluster is Suspect, drained or Expired.
+// Degraded reports whether the endpoint's cluster is Suspect, drained, unreachable or Expired.
 func (r Rank) Degraded() bool { return r >= degraded && r.Usable() }
 
 // LastResort reports whether the endpoint's cluster is Expired, and the endpoint can still be used.
@@ -99,8 +103,8 @@ func (r Rank) LastResort() bool { return r >= expired && r.Usable() }
 // View is one place's view of endpoints. It is the complete rule for which of a service's endpoints are used in that place:
 //
 //  1. Endpoints beyond the policy's boundary are never used.
-//  2. Endpoints of Suspect or drained clusters are used if no healthy one is left. Those of Expired clusters are used if
-//     nothing else is left (UseExpired), or never. A cluster never considers itself Suspect or Expired.
+//  2. Endpoints of Suspect, drained or unreachable clusters are used if no healthy one is left. Those of Expired clusters are used
+//     if nothing else is left (UseExpired), or never. A cluster never considers itself Suspect, Expired or unreachable.
 //  3. Of the remaining endpoints the best tier is used, in the policy's order.
 //  4. If it has fewer endpoints than the policy's MinReady, the next tier is used with it, and so on to the last.
 type View struct {
@@ -125,7 +129,7 @@ func (v *View) Rank(e *Endpoint) Rank {
 		return Gone
 	case m.Phase == Expired && !own:
 		health = expired
-	case m.Phase == Suspect && !own, m.Drain:
+	case (m.Phase == Suspect || m.Unreachable) && !own, m.Drain:
 		health = degraded
 	}
 	if !v.within(v.Policy.Boundary, e, m, own) {

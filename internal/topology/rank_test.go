@@ -19,6 +19,7 @@ var members = map[string]*Member{
 	"suspect":       {Zones: []string{"n1"}, Region: "north", Phase: Suspect},
 	"drained":       {Zones: []string{"n1"}, Region: "north", Drain: true},
 	"expired":       {Zones: []string{"n1"}, Region: "north", Phase: Expired},
+	"unreachable":   {Zones: []string{"n1"}, Region: "north", Unreachable: true},
 	"drained-south": {Zones: []string{"s1"}, Region: "south", Drain: true},
 	"leaving":       {Zones: []string{"n1"}, Region: "north", Phase: Expired, Drain: true},
 }
@@ -57,6 +58,9 @@ func TestView(t *testing.T) {
 
 		{name: "healthy ones of any tier before suspect and drained", endpoints: "suspect drained s1", want: "s1"},
 		{name: "suspect and drained where nothing else is left", endpoints: "suspect drained expired", want: "suspect drained", tier: Zone, degraded: true},
+		{name: "unreachable ones are no better than suspect and drained", endpoints: "suspect drained unreachable expired", want: "suspect drained unreachable", tier: Zone, degraded: true},
+		{name: "unreachable ones where a healthy one is left", endpoints: "unreachable s1", want: "s1"},
+		{name: "the own cluster is never unreachable", self: Location{"unreachable", "n1", "north"}, endpoints: "unreachable s1", want: "unreachable", tier: Zone},
 		{name: "expired are gone from a name", endpoints: "expired leaving", want: ""},
 		{name: "expired are an address's last resort", useExpired: true, endpoints: "expired leaving", want: "expired leaving", tier: Zone, degraded: true},
 		{name: "but the last of all", useExpired: true, endpoints: "expired drained", want: "drained", tier: Zone, degraded: true},
@@ -222,7 +226,7 @@ func randomWorld(s *bytesSource) (View, []Endpoint) {
 		if s.roll(4) == 0 {
 			continue
 		}
-		m := &Member{Region: regions[s.roll(3)], Phase: Phase(s.roll(3)), Drain: s.roll(4) == 0} //nolint:gosec // below 3
+		m := &Member{Region: regions[s.roll(3)], Phase: Phase(s.roll(3)), Drain: s.roll(4) == 0, Unreachable: s.roll(4) == 3} //nolint:gosec // below 3
 		for _, z := range zones[1:] {
 			if s.roll(2) == 0 {
 				m.Zones = append(m.Zones, z)
@@ -283,7 +287,7 @@ func oracle(v View, endpoints []Endpoint) []bool {
 		switch {
 		case e.Member.Phase == Expired && !own:
 			return "expired"
-		case e.Member.Drain, e.Member.Phase == Suspect && !own:
+		case e.Member.Drain, e.Member.Phase == Suspect && !own, e.Member.Unreachable && !own:
 			return "poor"
 		}
 		return "good"

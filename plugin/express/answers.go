@@ -2,7 +2,9 @@ package express
 
 import (
 	"encoding/binary"
+	"slices"
 
+	"github.com/coredns/coredns/plugin/kubernetes"
 	"github.com/miekg/dns"
 
 	"github.com/clusterset/clusterset/internal/index"
@@ -18,6 +20,8 @@ type Zone struct {
 	// Chain leaves the whole zone to the plugin chain. NameErrors leaves only names that don't exist to it: they may fall through, or
 	// be above a nested zone.
 	Chain, NameErrors bool
+	// Cluster answers for a zone of the plugin kubernetes. It is nil for a zone of clusterset.
+	Cluster *Cluster
 
 	wire, soa []byte // the name, and the data of the SOA up to its serial
 }
@@ -50,24 +54,58 @@ type Imitate struct {
 	Options bool
 }
 
-// MaxReply is the longest reply written here: longer ones are rare, and the chain knows how to shorten them.
+// MaxReply is the longest reply written here over UDP: longer ones are rare, and the chain knows how to shorten them. Over TCP it is
+// dns.MaxMsgSize.
 const MaxReply = 1472
 
-// maxAddrs is more addresses than fit into a reply.
-const maxAddrs = MaxReply / 12
+// Via is how a query came.
+type Via uint8
+
+const (
+	UDPv4 Via = iota
+	UDPv6
+	TCP // with or without TLS
+)
 
 // Responder has the buffers that one reader needs to answer without allocating. It is for one goroutine.
 type Responder struct {
 	name    [256]byte // the name asked for, as text in lower case
-	order   [maxAddrs]uint8
+	order   []uint16  // with room for more addresses than fit into a reply
 	lookup  index.Lookup
 	targets targets
+	found   found
+}
+
+// Add adds zones.
+func (a *Answers) Add(zones []Zone) {
+	a.Zones = append(a.Zones, zones...)
+	slices.SortStableFunc(a.Zones, func(x, y Zone) int { return len(y.Name) - len(x.Name) })
+}
+
+// names returns the zones' names.
+func (a *Answers) names() (names []string) {
+	for i := range a.Zones {
+		names = append(names, a.Zones[i].Name)
+	}
+	return names
+}
+
+// NewResponder returns a responder for replies of at most the given size: MaxReply or dns.MaxMsgSize.
+func NewResponder(size int) *Responder {
+	addrs := size / (len(toQuestion) + recordSize + 4) // of A records, the shortest
+	return &Responder{
+		order:   make([]uint16, addrs),
+		targets: targets{names: make([]targetName, size/(len(toQuestion)+recordSize+srvSize)), addrs: make([]targetAddr, addrs)},
+	}
 }
 
 // Prepare packs the names of the zones. Call it before the first reply.
 func (a *Answers) Prepare() error {
 	for i := range a.Zones {
 		z := &a.Zones[i]
+		if z.Cluster != nil {
+			z.Cluster.replies.Imitate = a.Imitate
+		}
 		var err error
 		if z.wire, err = packNames(z.Name); err == nil {
 			z.soa, err = packNames(z.NameServer, z.Mailbox)
@@ -102,6 +140,7 @@ type Reply struct {
 	qtype  qtype
 	rcode  byte
 	do     bool
+	full   bool // the reply may fit into an empty buffer
 }
 
 // match returns the closest zone of a name, or -1. The name is plain: a dot in it separates labels.
@@ -116,9 +155,9 @@ func (a *Answers) match(name []byte) int {
 	return -1
 }
 
-// Reply writes the reply to a packet from an IPv4 or IPv6 address into out, which has room for MaxReply bytes. It writes nothing if
-// the chain has to answer.
-func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
+// Reply writes the reply to a message into out. It writes nothing if the chain has to answer, as it has to if the reply doesn't fit into
+// out.
+func (s *Responder) Reply(a *Answers, out, packet []byte, via Via) (r Reply) {
 	var q query
 	if !q.parse(s, packet, a.Options) {
 		return r
@@ -128,13 +167,14 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 		return r
 	}
 	z := &a.Zones[r.zone]
-	snapshot := a.Snapshot()
-	if snapshot == nil || snapshot.Stale() {
+	l := &s.lookup
+	serial, known := a.lookup(s, &q, z)
+	if !known {
 		return r
 	}
-	l := &s.lookup
-	*l = index.Lookup{}
-	snapshot.Lookup(l, z.Kind, s.below(&q, z))
+	if z.Cluster != nil {
+		a = &z.Cluster.replies
+	}
 	addrs := l.Addrs
 	switch l.Kind {
 	case index.NameError:
@@ -147,7 +187,7 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	default:
 		return r
 	}
-	w := writer{out: out, query: &q, size: q.limit(a.Bufsize), ipv6: ipv6}
+	w := writer{out: out, query: &q, size: q.limit(a.Bufsize, via), via: via}
 	v4, v6 := addrs.Split()
 	positive := true
 	var fits bool
@@ -162,9 +202,10 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 		if positive = false; l.Kind == index.NameError {
 			r.rcode = dns.RcodeNameError
 		}
-		fits = w.negative(a, z, snapshot.Serial(), r.rcode)
+		fits = w.negative(a, z, serial, r.rcode)
 	}
 	if !fits {
+		r.full = via == TCP && len(out) < dns.MaxMsgSize
 		return r
 	}
 	if positive && l.Kind == index.ServiceName {
@@ -174,14 +215,33 @@ func (s *Responder) Reply(a *Answers, out, packet []byte, ipv6 bool) (r Reply) {
 	return r
 }
 
+// lookup looks up the name asked for, and returns the zone's serial. It returns false if the chain has to answer.
+func (a *Answers) lookup(s *Responder, q *query, z *Zone) (serial uint32, known bool) {
+	s.lookup = index.Lookup{}
+	below := s.below(q, z)
+	if c := z.Cluster; c != nil {
+		known = c.lookup(s, q, below)
+		return uint32(c.store.Modified(kubernetes.ModifiedInternal)), known //nolint:gosec // as in the plugin kubernetes
+	}
+	snapshot := a.Snapshot()
+	if snapshot == nil || snapshot.Stale() {
+		return 0, false
+	}
+	snapshot.Lookup(&s.lookup, z.Kind, below)
+	return snapshot.Serial(), true
+}
+
 // MaxUDP is the size of the largest reply over UDP, in bytes: the largest payload size that RFC 6891 section 6.2.5 suggests. For
 // longer replies clients have to use TCP.
 const MaxUDP = 4096
 
 // limit returns the maximum length of a reply.
-func (q *query) limit(bufsize uint16) int {
+func (q *query) limit(bufsize uint16, via Via) int {
 	if q.payload > bufsize {
 		q.payload = bufsize
+	}
+	if via == TCP {
+		return dns.MaxMsgSize
 	}
 	return min(max(dns.MinMsgSize, int(q.payload)), MaxUDP)
 }

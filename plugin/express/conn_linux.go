@@ -37,7 +37,7 @@ type conn struct {
 	alone   bool // the socket has no other reader
 	last    int  // how many batches are left to read after the socket was stopped
 
-	responder Responder
+	responder *Responder
 	counters  *counters
 	answers   prometheus.Counter
 
@@ -68,9 +68,9 @@ type mmsghdr struct {
 
 // newConn prepares a reader. It fails if the system can't read many packets at once.
 func newConn(s *socket) (*conn, error) {
-	c := &conn{UDPConn: s.udp, socket: s, last: lastBatches}
+	c := &conn{UDPConn: s.udp, socket: s, last: lastBatches, responder: NewResponder(MaxReply)}
 	c.readFunc, c.answerFunc, c.readAfterFunc = c.read, c.answerBatch, c.readAfter
-	c.counters = newCounters(s.target.server.Addr, s.target.metrics, s.target.answers)
+	c.counters = newCounters(s.target.server.Addr, "udp", s.target.metrics, s.target.answers)
 	c.answers = answersTotal.WithLabelValues(s.target.server.Addr)
 	if local, ok := s.udp.LocalAddr().(*net.UDPAddr); ok {
 		c.pktinfo = local.IP.IsUnspecified()
@@ -208,14 +208,14 @@ func (c *conn) receive(fd uintptr) (errno syscall.Errno) {
 func (c *conn) answerBatch(fd uintptr) {
 	answered := 0
 	for i := range c.received {
-		size, zone := c.answer(c.socket.target.answers, i, answered)
-		if size == 0 {
+		r := c.answer(c.socket.target.answers, i, answered)
+		if r.Size == 0 {
 			c.waiting[c.count] = i
 			c.count++
 			continue
 		}
-		c.zones[answered] = zone
-		c.address(i, answered, size)
+		c.zones[answered] = r.zone
+		c.address(i, answered, r.Size)
 		answered++
 	}
 	c.received = 0
@@ -225,20 +225,25 @@ func (c *conn) answerBatch(fd uintptr) {
 }
 
 // answer writes the reply to packet i as reply j. A packet that makes it panic goes to the chain.
-func (c *conn) answer(a *Answers, i, j int) (size, zone int) {
-	defer func() {
-		if r := recover(); r != nil {
-			vars.Panic.Inc()
-			log.Errorf("express: recovered from a panic: %v", r)
-			size = 0
-		}
-	}()
-	packet, ipv6 := c.packets[i][:c.in[i].length], c.isIPv6(i)
-	r := c.responder.Reply(a, c.replies[j][:], packet, ipv6)
-	if r.Size > 0 {
-		c.counters.count(&r, len(packet), ipv6)
+func (c *conn) answer(a *Answers, i, j int) (r Reply) {
+	defer recovered(&r)
+	packet, via := c.packets[i][:c.in[i].length], UDPv4
+	if c.isIPv6(i) {
+		via = UDPv6
 	}
-	return r.Size, r.zone
+	if r = c.responder.Reply(a, c.replies[j][:], packet, via); r.Size > 0 {
+		c.counters.count(&r, len(packet), via == UDPv6)
+	}
+	return r
+}
+
+// recovered ends a panic, and leaves the query to the chain.
+func recovered(r *Reply) {
+	if p := recover(); p != nil {
+		vars.Panic.Inc()
+		log.Errorf("express: recovered from a panic: %v", p)
+		*r = Reply{}
+	}
 }
 
 // address sets reply j's destination to packet i's source, and its source to packet i's destination.

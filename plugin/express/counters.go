@@ -12,9 +12,9 @@ import (
 
 // counters count replies in the same series as the prometheus plugin. Each reader has its own, so that finding a series takes no lock.
 type counters struct {
-	server, writer string   // labels
-	zones          []string // labels, by zone of the Answers
-	series         []series
+	server, proto, writer string   // labels
+	zones                 []string // labels, by zone of the Answers
+	series                []series
 }
 
 // series has the series of one zone. Each is looked up when it is first counted, because the chain doesn't create series with a zero
@@ -27,11 +27,11 @@ type series struct {
 }
 
 // newCounters returns nil if the server block has no metrics.
-func newCounters(server string, m *metrics.Metrics, a *Answers) *counters {
+func newCounters(server, proto string, m *metrics.Metrics, a *Answers) *counters {
 	if m == nil {
 		return nil
 	}
-	c := &counters{server: server, series: make([]series, len(a.Zones))}
+	c := &counters{server: server, proto: proto, series: make([]series, len(a.Zones))}
 	if m.Next != nil {
 		c.writer = m.Next.Name() // CoreDNS 1.15 names the plugin behind prometheus, whichever wrote the reply
 	}
@@ -57,11 +57,11 @@ func (c *counters) count(r *Reply, packet int, ipv6 bool) {
 	}
 	if s.request == nil {
 		s.duration = vars.RequestDuration.WithLabelValues(c.server, zone, "")
-		s.request = vars.RequestSize.WithLabelValues(c.server, zone, "", "udp")
-		s.answer = vars.ResponseSize.WithLabelValues(c.server, zone, "", "udp")
+		s.request = vars.RequestSize.WithLabelValues(c.server, zone, "", c.proto)
+		s.answer = vars.ResponseSize.WithLabelValues(c.server, zone, "", c.proto)
 	}
 	if s.requests[family][r.qtype] == nil {
-		s.requests[family][r.qtype] = vars.RequestCount.WithLabelValues(c.server, zone, "", "udp", label, r.qtype.String())
+		s.requests[family][r.qtype] = vars.RequestCount.WithLabelValues(c.server, zone, "", c.proto, label, r.qtype.String())
 	}
 	rcode := 0
 	if r.rcode != dns.RcodeSuccess {

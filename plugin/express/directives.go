@@ -1,7 +1,6 @@
 package express
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
@@ -12,17 +11,16 @@ import (
 type effect uint8
 
 const (
-	// off is for plugins that change replies, read them, or decide about queries.
-	off effect = iota
-	// none is for plugins that don't affect replies to plain queries over UDP.
-	none
+	// none is for plugins that don't affect replies to plain queries.
+	none effect = iota
 	// behind is for plugins after clusterset in the chain, which never see the queries that clusterset answers.
 	behind
 	// imitated is for plugins whose effect the express path reproduces.
 	imitated
 )
 
-// directives are those of CoreDNS 1.15 and clusterset. Any other directive turns the express path off.
+// directives are those of CoreDNS 1.15 beside which the express path is on. Any other plugin may change replies, read them, or decide about
+// queries.
 var directives = map[string]effect{
 	"root": none, "metadata": none, "cancel": none, "quic": none, "grpc_server": none, "https": none, "https3": none,
 	"timeouts": none, "multisocket": none, "reload": none, "bind": none, "ready": none, "health": none, "pprof": none,
@@ -33,25 +31,18 @@ var directives = map[string]effect{
 	"transfer": none, // AXFR and IXFR are left to the chain
 	"loop":     none, // its HINFO query is left to the chain
 	"shed":     none, // replies are written by the reader, so nothing queues up
-	"cache":    none, // clusterset's zones bypass it, except those with fallthrough
+	"cache":    none, // clusterset's zones bypass it, except those with fallthrough; refuseCache knows about those of kubernetes
 
 	"bufsize": imitated, "prometheus": imitated, "loadbalance": imitated, "clusterset": imitated,
 
 	"kubernetes": behind, "file": behind, "auto": behind, "secondary": behind, "etcd": behind, "forward": behind, "grpc": behind,
 	"erratic": behind, "whoami": behind, "nomad": behind,
-
-	"sign": off, "geoip": off, "proxyproto": off, "debug": off, "trace": off, "log": off, "dnstap": off, "local": off, "dns64": off, "siit": off,
-	"tsig": off, "rewrite": off, "autopath": off, "acl": off, "header": off, "dnssec": off, "minimal": off, "template": off,
-	"dynupdate": off, "hosts": off, "route53": off, "azure": off, "clouddns": off, "k8s_external": off, "view": off,
 }
 
 // refuse returns why a server block with these directives has no express path, or "".
 func refuse(tokens map[string][]caddyfile.Token) string {
 	for _, name := range slices.Sorted(maps.Keys(tokens)) {
-		switch e, known := directives[name]; {
-		case !known:
-			return fmt.Sprintf("it doesn't know what %s does to replies", name)
-		case e == off:
+		if _, allowed := directives[name]; !allowed {
 			return name + " may change replies"
 		}
 	}

@@ -1,8 +1,9 @@
-// Package express answers queries for clusterset's zones directly at the socket: one system call reads many packets, each gets its reply
+// Package express answers queries for clusterset's zones directly at the socket: one system call reads many queries, each gets its reply
 // from the snapshot in wire form, and one system call writes the replies. All other queries go to CoreDNS's plugin chain.
 //
 // It has one rule: an express reply is one that the chain, with a cold cache, could have written at that moment. If that isn't certain,
-// Block.Refuse refuses the Corefile, and Answers.Reply leaves the packet to the chain.
+// Block.Refuse refuses the Corefile, and Answers.Reply leaves the query to the chain.
 //
-// The package reads the sockets that CoreDNS has bound, in place of CoreDNS. This needs Linux; other systems have no express path.
+// The package reads the UDP sockets that CoreDNS has bound, in place of CoreDNS, and stands between CoreDNS and its connections. This needs
+// Linux; other systems have no express path.
 package express

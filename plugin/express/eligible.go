@@ -20,13 +20,12 @@ type Block struct {
 	Tokens map[string][]caddyfile.Token
 }
 
-// Addresses returns the addresses at which the block answers plain DNS.
+// Addresses returns the addresses at which the block answers plain DNS, and DNS over TLS.
 func (b *Block) Addresses() []string {
 	var all []string
 	for _, c := range b.Configs {
-		for _, host := range c.ListenHosts {
-			addr := Address(host, c.Port)
-			if c.Transport == "dns" && !slices.Contains(all, addr) {
+		for _, addr := range Addresses(c) {
+			if (c.Transport == "dns" || c.Transport == "tls") && !slices.Contains(all, addr) {
 				all = append(all, addr)
 			}
 		}
@@ -34,20 +33,25 @@ func (b *Block) Addresses() []string {
 	return all
 }
 
-// Address formats an address as CoreDNS does. One server answers at all spellings of an address.
-func Address(host, port string) string {
-	addr := net.JoinHostPort(host, port)
-	if resolved, err := net.ResolveTCPAddr("tcp", addr); err == nil {
-		return resolved.String()
+// Addresses returns the addresses at which a config is served, as dnsserver.Server.Addr has them. One server answers at all spellings of an
+// address.
+func Addresses(c *dnsserver.Config) []string {
+	addrs := make([]string, len(c.ListenHosts))
+	for i, host := range c.ListenHosts {
+		addr := net.JoinHostPort(host, c.Port)
+		if resolved, err := net.ResolveTCPAddr("tcp", addr); err == nil {
+			addr = resolved.String()
+		}
+		addrs[i] = c.Transport + "://" + addr
 	}
-	return addr
+	return addrs
 }
 
 // at returns the configs that listen at an address.
 func at(configs []*dnsserver.Config, addr string) []*dnsserver.Config {
 	var found []*dnsserver.Config
 	for _, c := range configs {
-		if c.Transport == "dns" && slices.ContainsFunc(c.ListenHosts, func(host string) bool { return Address(host, c.Port) == addr }) {
+		if slices.Contains(Addresses(c), addr) {
 			found = append(found, c)
 		}
 	}
@@ -80,8 +84,22 @@ func (b *Block) Refuse(addr string, a *Answers) string {
 			return "another server block at this address writes its replies in its own way, as clusterset and shed do"
 		}
 	}
-	for i := range a.Zones {
-		if reason := refuseZone(a.Zones[i].Name, mine, others); reason != "" {
+	return refuseZones(a.Zones, mine, others)
+}
+
+// refuseZones returns a reason not to answer for one of the zones at any address of the block.
+func (b *Block) refuseZones(zones []Zone) string {
+	for _, addr := range b.Addresses() {
+		if reason := refuseZones(zones, at(b.Configs, addr), at(b.Others, addr)); reason != "" {
+			return reason
+		}
+	}
+	return ""
+}
+
+func refuseZones(zones []Zone, mine, others []*dnsserver.Config) string {
+	for i := range zones {
+		if reason := refuseZone(zones[i].Name, mine, others); reason != "" {
 			return reason
 		}
 	}

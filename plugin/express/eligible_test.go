@@ -16,8 +16,10 @@ func config(zone, port string, hosts ...string) *dnsserver.Config {
 func TestAddressesAreWrittenAsCoreDNSDoes(t *testing.T) {
 	tls := config("a.", "853", "")
 	tls.Transport = "tls"
-	b := Block{Configs: []*dnsserver.Config{config("a.", "53", "", "0:0:0:0:0:0:0:1"), config("b.", "53", "", "::1"), tls}}
-	if got, want := b.Addresses(), []string{":53", "[::1]:53"}; !slices.Equal(got, want) {
+	quic := config("a.", "8853", "")
+	quic.Transport = "quic"
+	b := Block{Configs: []*dnsserver.Config{config("a.", "53", "", "0:0:0:0:0:0:0:1"), config("b.", "53", "", "::1"), tls, quic}}
+	if got, want := b.Addresses(), []string{"dns://:53", "dns://[::1]:53", "tls://:853"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

@@ -8,8 +8,13 @@ import (
 var (
 	enabled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
 		Namespace: plugin.Namespace, Subsystem: "clusterset", Name: "express_enabled",
-		Help: "1 for a server that answers queries over UDP on the express path where possible, 0 for one that doesn't; the log then says why.",
+		Help: "1 for a server that answers queries on the express path where possible, 0 for one that doesn't; the log then says why.",
 	}, []string{"server"})
+
+	zonesEnabled = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Namespace: plugin.Namespace, Subsystem: "clusterset", Name: "express_zone_enabled",
+		Help: "1 for each zone that the express path of a server answers for: clusterset's, and those of the plugin kubernetes.",
+	}, []string{"server", "zone"})
 
 	answersTotal = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Namespace: plugin.Namespace, Subsystem: "clusterset", Name: "express_answers_total",
@@ -18,4 +23,6 @@ var (
 )
 
 // Collectors are the express path's metrics.
-func Collectors() []prometheus.Collector { return []prometheus.Collector{enabled, answersTotal} }
+func Collectors() []prometheus.Collector {
+	return []prometheus.Collector{enabled, zonesEnabled, answersTotal}
+}

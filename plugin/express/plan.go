@@ -2,10 +2,9 @@ package express
 
 import (
 	"errors"
-	"io"
 	"net"
-	"reflect"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/coredns/caddy"
@@ -13,6 +12,7 @@ import (
 	"github.com/coredns/coredns/plugin/metrics"
 	clog "github.com/coredns/coredns/plugin/pkg/log"
 	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 var log = clog.NewWithPlugin("clusterset")
@@ -21,8 +21,10 @@ var log = clog.NewWithPlugin("clusterset")
 type Plan struct {
 	mu       sync.Mutex
 	instance *caddy.Instance
-	answers  map[string]*Answers // by address, nil where the express path is off
-	on       map[string]bool     // by address, whether its sockets have an express path, once that is known
+	targets  map[string]*target // by address, nil where the express path is off
+	on       map[string]bool    // by address, whether its sockets have an express path, once that is known
+	servers  []*dnsserver.Server
+	packets  map[*dnsserver.Server]net.PacketConn
 	sockets  []*socket
 	stopped  bool
 	// before is the UDPDecorateWriterFunc that each block with clusterset had before Decorate, nil for none.
@@ -39,8 +41,12 @@ func PlanOf(c *caddy.Controller) *Plan {
 	if p, ok := c.Get(planKey{}).(*Plan); ok {
 		return p
 	}
-	p := &Plan{answers: map[string]*Answers{}, on: map[string]bool{}, before: map[*dnsserver.Config]DecorateFunc{}}
+	p := &Plan{
+		targets: map[string]*target{}, on: map[string]bool{}, packets: map[*dnsserver.Server]net.PacketConn{},
+		before: map[*dnsserver.Config]DecorateFunc{},
+	}
 	c.Set(planKey{}, p)
+	wrapLater()
 	c.OnStartup(func() error {
 		i := slices.IndexFunc(caddy.Instances(), p.belongsTo)
 		if i < 0 {
@@ -103,18 +109,26 @@ func (p *Plan) show() {
 		return
 	}
 	plans.shown = p
-	enabled.Reset()
-	for addr := range p.answers {
-		showOne(addr, p.on[addr])
+	showNone()
+	for addr := range p.targets {
+		p.showOne(addr)
 	}
 }
 
-func showOne(addr string, on bool) {
-	value := 0.0
-	if on {
-		value = 1
+func showNone() {
+	enabled.Reset()
+	zonesEnabled.Reset()
+}
+
+func (p *Plan) showOne(addr string) {
+	enabled.WithLabelValues(addr).Set(0)
+	zonesEnabled.DeletePartialMatch(prometheus.Labels{"server": addr})
+	if p.on[addr] {
+		enabled.WithLabelValues(addr).Set(1)
+		for _, zone := range p.targets[addr].answers.names() {
+			zonesEnabled.WithLabelValues(addr, zone).Set(1)
+		}
 	}
-	enabled.WithLabelValues("dns://" + addr).Set(value)
 }
 
 // stop ends the plan, after the queries that are being answered.
@@ -123,7 +137,7 @@ func (p *Plan) stop() {
 	plans.all = slices.DeleteFunc(plans.all, func(other *Plan) bool { return other == p })
 	if plans.shown == p {
 		plans.shown = nil
-		enabled.Reset()
+		showNone()
 	}
 	plans.Unlock()
 	p.mu.Lock()
@@ -147,10 +161,11 @@ func CloseAbandoned() {
 		}
 		servers := p.instance.Servers()
 		for i := range servers {
-			for _, c := range []io.Closer{field[net.Listener](&servers[i], "listener"), field[net.PacketConn](&servers[i], "packet")} {
-				if c != nil {
-					_ = c.Close()
-				}
+			if l := field[net.Listener](&servers[i], "listener"); l != nil && *l != nil {
+				_ = (*l).Close()
+			}
+			if pc := field[net.PacketConn](&servers[i], "packet"); pc != nil && *pc != nil {
+				_ = (*pc).Close()
 			}
 		}
 		return true
@@ -170,7 +185,7 @@ func (p *Plan) Writer(s *dnsserver.Server, config *dnsserver.Config, others []*d
 	if f := p.before[config]; f != nil {
 		return f(s)
 	}
-	for _, c := range slices.Backward(at(others, s.Addr[len("dns://"):])) {
+	for _, c := range slices.Backward(at(others, s.Addr)) {
 		f := c.UDPDecorateWriterFunc
 		if c.Handler("clusterset") != nil {
 			f = p.before[c]
@@ -182,56 +197,55 @@ func (p *Plan) Writer(s *dnsserver.Server, config *dnsserver.Config, others []*d
 	return nil
 }
 
-// Want plans an express path at an address, or none if a is nil.
-func (p *Plan) Want(addr string, a *Answers) { p.answers[addr] = a }
+// Want plans an express path at an address, or none if a is nil. m is the block's metrics, nil for none.
+func (p *Plan) Want(addr string, a *Answers, m *metrics.Metrics) {
+	p.targets[addr] = nil
+	switch {
+	case a == nil:
+	case len(p.servers) == 0:
+		log.Warningf("express: off at %s: %v", addr, errHidden)
+	default:
+		p.targets[addr] = &target{answers: a, metrics: m}
+	}
+}
 
 // target is the server that a socket belongs to.
 type target struct {
 	answers  *Answers
 	server   *dnsserver.Server
-	decorate dns.DecorateWriter // of the server's writers, nil for none
+	decorate dns.DecorateWriter // of the server's writers for UDP, nil for none
 	metrics  *metrics.Metrics   // nil if the block has none
 }
 
 // Serve answers queries at the UDP socket of a server that is about to read it, until the server stops. Then it closes the socket. If there
 // is no express path, Serve returns at once, and the server reads the socket itself. The log has the reason, once for all sockets at an
 // address.
-func (p *Plan) Serve(s *dnsserver.Server, decorate dns.DecorateWriter, m *metrics.Metrics) {
-	addr := s.Addr[len("dns://"):]
-	a := p.answers[addr]
-	if a == nil {
+func (p *Plan) Serve(s *dnsserver.Server, decorate dns.DecorateWriter) {
+	t := p.targets[s.Addr]
+	if t == nil {
 		return
 	}
-	if socket := p.take(addr, &target{answers: a, server: s, decorate: decorate, metrics: m}); socket != nil {
+	if socket := p.take(&target{answers: t.answers, server: s, decorate: decorate, metrics: t.metrics}); socket != nil {
 		socket.serve()
 	}
 }
 
 // take prepares the socket of a server for the express path. It returns nil if that isn't possible.
-func (p *Plan) take(addr string, t *target) *socket {
-	plans.Lock()
-	defer plans.Unlock()
+func (p *Plan) take(t *target) *socket {
 	p.mu.Lock()
-	defer p.mu.Unlock()
-	udp, shared, err := p.packetConn(t.server)
+	udp, ok := p.packets[t.server].(*net.UDPConn)
+	p.mu.Unlock()
+	err := errHidden
 	var s *socket
-	if err == nil {
-		s, err = newSocket(udp, t, shared)
+	if ok {
+		s, err = newSocket(udp, t, p.atAddress(t.server.Addr))
 	}
-	if before, known := p.on[addr]; !known || before && err != nil {
-		p.on[addr] = err == nil
-		if err != nil {
-			log.Warningf("express: off at %s: %v", t.server.Addr, err)
-		} else {
-			log.Infof("express: on at %s", t.server.Addr)
-		}
-		if plans.shown == p {
-			showOne(addr, p.on[addr])
-		}
-	}
+	p.learn(t.server.Addr, err)
 	if err != nil {
 		return nil
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	if p.stopped { // before it began
 		_ = udp.Close()
 		return nil
@@ -240,29 +254,24 @@ func (p *Plan) take(addr string, t *target) *socket {
 	return s
 }
 
-// packetConn returns the socket that caddy bound for a server, or got from the instance before, and how many sockets its address has. caddy
-// has it in a field that it doesn't export, and CoreDNS has no hook for reading packets (docs/upstream.md).
-func (p *Plan) packetConn(s *dnsserver.Server) (udp *net.UDPConn, atAddress int, err error) {
-	servers := p.instance.Servers()
-	for i := range servers {
-		server, _ := field[caddy.Server](&servers[i], "server").(*dnsserver.Server)
-		if server != nil && server.Addr == s.Addr {
-			atAddress++
-		}
-		if server == s {
-			udp, _ = field[net.PacketConn](&servers[i], "packet").(*net.UDPConn)
-		}
-	}
-	if udp == nil {
-		err = errors.New("this version of caddy doesn't tell a server's socket")
-	}
-	return udp, atAddress, err
-}
+var errHidden = errors.New("this version of caddy doesn't show what it serves")
 
-// field returns a field of a ServerListener that isn't exported, or T's zero value if there is no such field of that type.
-func field[T any](l *caddy.ServerListener, name string) (value T) {
-	if f := reflect.ValueOf(l).Elem().FieldByName(name); f.IsValid() && f.Type() == reflect.TypeFor[T]() {
-		return *(*T)(f.Addr().UnsafePointer())
+// learn notes whether sockets at an address have an express path: no if one of them has none.
+func (p *Plan) learn(addr string, err error) {
+	plans.Lock()
+	defer plans.Unlock()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if before, known := p.on[addr]; known && (!before || err == nil) {
+		return
 	}
-	return value
+	p.on[addr] = err == nil
+	if err != nil {
+		log.Warningf("express: off at %s: %v", addr, err)
+	} else {
+		log.Infof("express: on at %s for %s", addr, strings.Join(p.targets[addr].answers.names(), " "))
+	}
+	if plans.shown == p {
+		p.showOne(addr)
+	}
 }

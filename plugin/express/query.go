@@ -111,6 +111,11 @@ func (q *query) parseName(s *Responder) bool {
 	return n > 0 && q.end <= len(b)
 }
 
+// lower reports whether the name is in lower case.
+func (q *query) lower() bool {
+	return !slices.ContainsFunc(q.name, func(c byte) bool { return 'A' <= c && c <= 'Z' }) // the length of a label is never in this range
+}
+
 // parseOPT parses an OPT record of version 0 at the end of the packet, with no options or only options that change nothing.
 func (q *query) parseOPT(options bool) bool {
 	o := q.packet[q.end:]

@@ -15,3 +15,5 @@ func newSocket(*net.UDPConn, *target, int) (*socket, error) {
 }
 func (*socket) serve() {}
 func (*socket) stop()  {}
+
+func newListener(l net.Listener, _ *target) net.Listener { return l }

@@ -14,8 +14,8 @@ const srvSize = 6
 
 // targets has the targets of a reply's SRV records, in the order of the records, and their addresses.
 type targets struct {
-	names [MaxReply / (len(toQuestion) + recordSize + srvSize)]targetName
-	addrs [maxAddrs]targetAddr
+	names []targetName
+	addrs []targetAddr
 	// nNames and nAddrs are the numbers of names and addresses.
 	nNames, nAddrs int
 }
@@ -28,7 +28,7 @@ type targetName struct {
 }
 
 type targetAddr struct {
-	name uint8 // its index
+	name uint16 // its index
 	addr netip.Addr
 }
 
@@ -49,7 +49,7 @@ func (w *writer) srv(a *Answers, s *Responder, l *index.Lookup) bool {
 		owner = toQuestion[:]
 	}
 	w.start(dns.RcodeSuccess, n, 0)
-	be.PutUint16(w.out[10:], uint16(s.targets.nAddrs+w.optSize()/optSize)) //nolint:gosec // at most maxAddrs
+	be.PutUint16(w.out[10:], uint16(s.targets.nAddrs+w.optSize()/optSize)) //nolint:gosec // at most len(addrs)
 	next := -1
 	for i := range n {
 		t := l.Targets.At(i)
@@ -68,10 +68,13 @@ func (w *writer) srv(a *Answers, s *Responder, l *index.Lookup) bool {
 		case !another:
 			w.at += copy(w.out[w.at:], w.out[name.at:name.at+name.size])
 		case t.Host == index.ServiceItself:
-			name.at, name.owner = uint16(w.at), uint16(headerSize+len(w.query.name)-len(itself)) //nolint:gosec // below MaxReply
+			name.at, name.owner = uint16(w.at), uint16(headerSize+len(w.query.name)-len(itself)) //nolint:gosec // below len(out)
 			w.at += copy(w.out[w.at:], itself)
 		default:
-			name.at, name.owner = uint16(w.at), s.targets.pointer(l, next, uint16(w.at)) //nolint:gosec // below MaxReply
+			name.at = uint16(w.at) //nolint:gosec // below len(out)
+			if compressed {
+				name.owner = s.targets.pointer(l, next, name.at)
+			}
 			if !w.host(l.Set.TargetHosts()[t.Host].Key, itself) {
 				return false
 			}
@@ -99,7 +102,7 @@ func (w *writer) measure(a *Answers, s *Responder, l *index.Lookup, itself int) 
 				host := &l.Set.TargetHosts()[t.Host]
 				name, addrs = len(host.Key)+1+itself, host.Addrs
 			}
-			if name > maxNameSize || len(addrs) > maxAddrs-ts.nAddrs {
+			if name > maxNameSize || len(addrs) > len(ts.addrs)-ts.nAddrs {
 				return false
 			}
 			if v4, v6 := addrs.Split(); t.Host == index.ServiceItself && a.MaxAnswers > 0 && max(len(v4), len(v6)) > a.MaxAnswers {
@@ -108,7 +111,7 @@ func (w *writer) measure(a *Answers, s *Responder, l *index.Lookup, itself int) 
 			for _, addr := range addrs {
 				size := recordSize + addr.BitLen()/8
 				w.length, least = w.length+name+size, least+len(toQuestion)+size
-				ts.addrs[ts.nAddrs] = targetAddr{uint8(ts.nNames), addr} //nolint:gosec // below len(ts.names)
+				ts.addrs[ts.nAddrs] = targetAddr{uint16(ts.nNames), addr} //nolint:gosec // below len(ts.names)
 				ts.nAddrs++
 			}
 			ts.names[ts.nNames] = targetName{host: t.Host, size: uint16(name)} //nolint:gosec // at most maxNameSize
@@ -116,12 +119,15 @@ func (w *writer) measure(a *Answers, s *Responder, l *index.Lookup, itself int) 
 		}
 		size := recordSize + srvSize + int(ts.names[ts.nNames-1].size)
 		w.length, least = w.length+len(w.query.name)+size, least+len(toQuestion)+size
-		if least > min(w.size, MaxReply) {
+		if w.via == TCP {
+			least = w.length + w.optSize()
+		}
+		if least > min(w.size, len(w.out)) {
 			return false
 		}
 	}
 	total := w.length + w.optSize()
-	return w.compressed(total) || total <= MaxReply
+	return w.compressed(total) || total <= len(w.out)
 }
 
 // maxNameSize is the longest name on the wire (RFC 1035 section 2.3.4).

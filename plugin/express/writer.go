@@ -1,6 +1,7 @@
 package express
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"net/netip"
 
@@ -9,12 +10,13 @@ import (
 	"github.com/clusterset/clusterset/internal/index"
 )
 
-// writer writes a reply as CoreDNS would: uncompressed if that fits, or else with the owner names as pointers to the question.
+// writer writes a reply as CoreDNS would: uncompressed if that fits, or else with the owner names as pointers to the question. Over TCP it
+// leaves replies that have to be compressed to the chain.
 type writer struct {
 	out    []byte
 	query  *query
 	size   int // the longest reply that the client accepts
-	ipv6   bool
+	via    Via
 	at     int
 	length int // uncompressed and without OPT
 }
@@ -27,11 +29,14 @@ var toQuestion = [2]byte{0xc0, headerSize}
 // compressed reports whether CoreDNS compresses a reply of that length, including OPT: it does if the reply is too long for the client
 // or would be fragmented (request.Scrub, dns.Truncate).
 func (w *writer) compressed(length int) bool {
-	limit := 1480
-	if w.ipv6 {
-		limit = 1220
+	switch w.via {
+	case UDPv4:
+		return length > w.size || length > 1480
+	case UDPv6:
+		return length > w.size || length > 1220
+	default:
+		return false
 	}
-	return length > w.size || length > limit
 }
 
 func (w *writer) optSize() int {
@@ -47,7 +52,7 @@ func (w *writer) start(rcode byte, answers, authorities int) {
 	w.at = copy(w.out, b[:w.query.end])
 	w.out[2] = 0x84 | b[2]&1                              // QR, AA, and RD as asked
 	w.out[3] = b[3]&0x10 | rcode                          // CD as asked
-	be.PutUint16(w.out[6:], uint16(answers))              //nolint:gosec // bounded by MaxReply
+	be.PutUint16(w.out[6:], uint16(answers))              //nolint:gosec // bounded by len(out)
 	be.PutUint16(w.out[8:], uint16(authorities))          //nolint:gosec // 0 or 1
 	be.PutUint16(w.out[10:], uint16(w.optSize()/optSize)) //nolint:gosec // 0 or 1
 }
@@ -74,7 +79,7 @@ func (w *writer) addresses(a *Answers, s *Responder, addrs index.Addrs) bool {
 			return false
 		}
 	}
-	if total > MaxReply || len(addrs) > maxAddrs {
+	if total > len(w.out) || len(addrs) > len(s.order) {
 		return false
 	}
 	w.start(dns.RcodeSuccess, len(addrs), 0)
@@ -98,10 +103,10 @@ func (w *writer) address(owner []byte, ttl uint32, addr netip.Addr) {
 }
 
 // shuffled returns the order of n records.
-func (s *Responder) shuffled(n int, shuffle bool) []uint8 {
+func (s *Responder) shuffled(n int, shuffle bool) []uint16 {
 	order := s.order[:n]
 	for i := range order {
-		order[i] = uint8(i) //nolint:gosec // at most len(s.order)
+		order[i] = uint16(i) //nolint:gosec // at most len(s.order)
 	}
 	if shuffle {
 		for i := len(order) - 1; i > 0; i-- {
@@ -115,9 +120,12 @@ func (s *Responder) shuffled(n int, shuffle bool) []uint8 {
 // negative writes NXDOMAIN or NODATA, with the zone's SOA (RFC 2308). It returns false if the reply has to be shortened.
 func (w *writer) negative(a *Answers, z *Zone, serial uint32, rcode byte) bool {
 	owner := w.query.name[len(w.query.name)-len(z.wire):] // in the question's case
+	if z.Cluster != nil && !bytes.Equal(owner, z.wire) {
+		return false // there the data is in that case too
+	}
 	size := len(z.soa) + 5*4
 	w.length = w.query.end + len(owner) + recordSize + size
-	if total := w.length + w.optSize(); w.compressed(total) || total > MaxReply {
+	if total := w.length + w.optSize(); w.compressed(total) || total > len(w.out) {
 		return false
 	}
 	w.start(rcode, 0, 1)

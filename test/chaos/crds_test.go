@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 

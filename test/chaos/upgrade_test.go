@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/random"

@@ -239,6 +239,9 @@ func exportsMetrics(t *testing.T, addresses ...string) error {
 		errs = append(errs, found.has(e))
 	}
 	for _, name := range documentedMetrics(t) {
+		if name == "clusterset_prober_round_trip_seconds" {
+			continue // its series are those of clusters that answered, and no other cluster runs here
+		}
 		if found[name] == nil && found[name+"_bucket"] == nil {
 			errs = append(errs, fmt.Errorf("no process exports %s, which docs/metrics.md has", name))
 		}

@@ -53,7 +53,11 @@ func (c *cluster) installsARelease(t *testing.T) {
 	}
 
 	files := unpack(t, image)
-	out, err := exec.CommandContext(t.Context(), filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH), "version").Output()
+	program := t.TempDir()
+	if out, err := exec.CommandContext(t.Context(), "tar", "-xzf", filepath.Join(dir, "clusterset-linux-"+runtime.GOARCH+".tar.gz"), "-C", program).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.CommandContext(t.Context(), filepath.Join(program, "clusterset"), "version").Output()
 	if want := "clusterset " + version + " "; err != nil || !strings.HasPrefix(string(out), want) {
 		t.Errorf("clusterset version: %v, %q, want %q", err, out, want)
 	}

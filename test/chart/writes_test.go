@@ -96,6 +96,12 @@ apiVersion: clusterset.dev/v1alpha1
 kind: MemberCluster
 metadata: {name: ours, labels: {clusterset.dev/managed-by: importer}}
 ---
+apiVersion: clusterset.dev/v1alpha1
+kind: Reachability
+metadata: {name: local, labels: {clusterset.dev/managed-by: importer}}
+cluster: lyon
+stamp: "2026-01-01T00:00:00Z"
+---
 apiVersion: about.k8s.io/v1beta1
 kind: ClusterProperty
 metadata: {name: cluster.clusterset.k8s.io, labels: {clusterset.dev/managed-by: join}}
@@ -160,6 +166,7 @@ var writable = map[string]schema.GroupVersionKind{
 	"serviceimports":    {Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceImport"},
 	"globalservices":    {Group: "dns.fabedge.io", Version: "v1alpha1", Kind: "GlobalService"},
 	"memberclusters":    {Group: "clusterset.dev", Version: "v1alpha1", Kind: "MemberCluster"},
+	"reachabilities":    {Group: "clusterset.dev", Version: "v1alpha1", Kind: "Reachability"},
 	"clusterproperties": {Group: "about.k8s.io", Version: "v1beta1", Kind: "ClusterProperty"},
 }
 
@@ -192,6 +199,10 @@ func derived(name, more string) string {
 
 func slice(labels, more string) string {
 	return "{metadata: {namespace: confined, name: imported-new, labels: {" + labels + "}" + more + "}, addressType: IPv4, endpoints: [{addresses: [10.2.0.1]}]}"
+}
+
+func reachability(name, more string) string {
+	return "{metadata: {name: " + name + ", " + more + "}, cluster: lyon, stamp: '2026-01-01T00:00:00Z'}"
 }
 
 func event(more string) string {
@@ -279,6 +290,15 @@ var writes = []write{
 	{"a hub's", "delete", "memberclusters", "{metadata: {name: theirs}}", unlabelled},
 	{"as the importer", "update", "memberclusters/status", "{metadata: {name: ours}, status: {phase: Suspect}}", ""},
 	{"a hub's", "update", "memberclusters/status", "{metadata: {name: theirs}, status: {phase: Expired}}", unlabelled},
+
+	// Storage refuses this one, after all policies have admitted it.
+	{"as the prober", "create", "reachabilities", reachability("local", "labels: {"+ours+"}"), "already exists"},
+	{"without the label", "create", "reachabilities", reachability("local", "labels: {}"), unlabelled},
+	{"that can't be deleted", "create", "reachabilities", reachability("local", "labels: {"+ours+"}, finalizers: [example.com/stay]"), finalizers},
+	{"of another name", "create", "reachabilities", reachability("other", "labels: {"+ours+"}"), "the only Reachability of a cluster is called local"},
+	{"as the prober", "update", "reachabilities", "{metadata: {name: local}, stamp: '2026-01-01T00:01:00Z'}", ""},
+	{"without the label", "update", "reachabilities", "{metadata: {name: local, labels: {clusterset.dev/managed-by: null}}}", unlabelled},
+	{"that can't be deleted", "update", "reachabilities", "{metadata: {name: local, finalizers: [example.com/stay]}}", finalizers},
 
 	{"as the importer", "create", "namespaces", "{metadata: {name: confined-new, labels: {" + ours + "}}}", ""},
 	{"without the label", "create", "namespaces", "{metadata: {name: confined-new}}", unlabelled},

@@ -10,7 +10,7 @@ import (
 // In a set with communities, the map shows them and filters by them. A service's page shows which places don't see which export,
 // and why.
 func TestCommunities(t *testing.T) {
-	p := open(t, start(t, "--manifests", filepath.Join(root, "internal", "console", "testdata", "communities.yaml")), "#/map")
+	p := open(t, start(t, "--manifests", filepath.Join(root, "cli", "console", "testdata", "communities.yaml")), "#/map")
 	p.sees("4 clusters in 1 region", "2 services, 1 in conflict", "payments, edge-asia")
 	p.choose("select[name=community]", "payments")
 	p.until(`document.querySelectorAll(".tile").length === 2`)

@@ -11,7 +11,7 @@ import (
 
 // The library folders contain exactly the files that ORIGIN names, unchanged from their packages.
 func TestLibraries(t *testing.T) {
-	for _, dir := range []string{filepath.Join(root, "internal", "console", "web", "lib"), filepath.Join("testdata", "axe")} {
+	for _, dir := range []string{filepath.Join(root, "cli", "console", "web", "lib"), filepath.Join("testdata", "axe")} {
 		origin, err := os.ReadFile(filepath.Join(dir, "ORIGIN"))
 		if err != nil {
 			t.Fatal(err)

@@ -18,7 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/internal/console"
+	"github.com/clusterset/clusterset/cli/console"
 )
 
 const (

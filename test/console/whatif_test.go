@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/clusterset/clusterset/internal/preview"
+	"github.com/clusterset/clusterset/cli/preview"
 )
 
 // Every kind of change can be composed on the page, and the page shows the same result as `clusterset preview`.

@@ -226,21 +226,34 @@ func (n *node) setZone(ctx context.Context, zone string) error {
 	return n.cluster.Client.Status().Update(ctx, &object)
 }
 
-// forward makes the API server, which listens on the machine's loopback interface, reachable from the node at the same address. It
-// ends with the node.
-func (n *node) forward(server string) error {
+// forward makes the cluster's API server reachable from the node. It ends with the node.
+func (n *node) forward(server string) (err error) {
+	n.api, err = n.listenFor(server)
+	return err
+}
+
+// forwardTo makes another API server reachable from the node, until the returned function is called.
+func (n *node) forwardTo(server string) (end func(), err error) {
+	l, err := n.listenFor(server)
+	if err != nil {
+		return nil, err
+	}
+	return func() { _ = l.Close() }, nil
+}
+
+// listenFor makes an API server, which listens on the machine's loopback interface, reachable from the node at the same address.
+func (n *node) listenFor(server string) (net.Listener, error) {
 	u, err := url.Parse(server)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	var listener net.Listener
 	if err := n.ns.do(func() error {
 		listener, err = net.Listen("tcp", u.Host)
 		return err
 	}); err != nil {
-		return err
+		return nil, err
 	}
-	n.api = listener
 	go func() {
 		for {
 			conn, err := listener.Accept()
@@ -250,7 +263,7 @@ func (n *node) forward(server string) error {
 			go relay(conn, u.Host)
 		}
 	}()
-	return nil
+	return listener, nil
 }
 
 // relay connects to the address in the machine's own namespace and copies in both directions.

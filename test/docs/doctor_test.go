@@ -11,7 +11,7 @@ var checkRE = regexp.MustCompile(`(?:const check = |skipped\(|problem\(|ok\()"(\
 
 // Every check of clusterset doctor has a section in docs/doctor.md, to which its problems link. Every section belongs to a check.
 func TestDoctorPage(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(root, "internal", "doctor", "*.go"))
+	files, err := filepath.Glob(filepath.Join(root, "cli", "doctor", "*.go"))
 	if err != nil {
 		t.Fatal(err)
 	}

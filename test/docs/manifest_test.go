@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,10 +25,10 @@ import (
 )
 
 // A real API server accepts every object in a yaml block, with strict validation, which rejects unknown and duplicate fields. It
-// has the CRDs of clusterset, of the Multi-Cluster Services API and of the Gateway API.
+// has the CRDs of clusterset, of the Multi-Cluster Services API, of the Gateway API and of cert-manager.
 func TestManifestsAreAccepted(t *testing.T) {
 	plane := kube.Start(t)
-	plane.Apply(t, append(append(kube.MCSCRDs(), crds.All()...), gatewayCRDs(t)...)...)
+	plane.Apply(t, slices.Concat(kube.MCSCRDs(), crds.All(), foreignCRDs(t))...)
 	// The pages' objects need this namespace and this service account.
 	plane.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), []byte("apiVersion: v1\nkind: ServiceAccount\nmetadata: {namespace: default, name: default}"))
 	client, err := dynamic.NewForConfig(plane.Config())
@@ -91,27 +92,34 @@ func tryCreate(t *testing.T, client dynamic.Interface, mapper meta.RESTMapper, o
 	return err
 }
 
-// gatewayAPI is the module that has the Gateway API's CRDs. They are files beside its code, not in a package that can be imported,
-// so go.mod can't require them.
-const gatewayAPI = "sigs.k8s.io/gateway-api@v1.6.0"
+// foreign has the kinds of other projects that the pages show, by the module with their CRDs. These are files beside its code, not in a
+// package that can be imported, so go.mod can't require them.
+var foreign = map[string]struct {
+	folder string
+	files  []string
+}{
+	"sigs.k8s.io/gateway-api@v1.6.0": {"config/crd/standard", []string{
+		"gateway.networking.k8s.io_gateways.yaml", "gateway.networking.k8s.io_gatewayclasses.yaml",
+		"gateway.networking.k8s.io_httproutes.yaml", "gateway.networking.k8s.io_referencegrants.yaml",
+	}},
+	"github.com/cert-manager/cert-manager@v1.21.2": {"deploy/crds", []string{"cert-manager.io_certificates.yaml"}},
+}
 
-func gatewayCRDs(t *testing.T) [][]byte {
+func foreignCRDs(t *testing.T) [][]byte {
 	t.Helper()
-	out, err := command(t.TempDir(), "go", "mod", "download", "-json", gatewayAPI).Output() // outside any module: go.mod and go.sum don't change
-	if err != nil {
-		t.Fatal(err)
-	}
-	var module struct{ Dir string }
-	if err := json.Unmarshal(out, &module); err != nil {
-		t.Fatal(err)
-	}
 	var all [][]byte
-	for _, kind := range []string{"gateways", "gatewayclasses", "httproutes", "referencegrants"} {
-		content, err := os.ReadFile(filepath.Join(module.Dir, "config", "crd", "standard", "gateway.networking.k8s.io_"+kind+".yaml"))
+	for name, has := range foreign {
+		out, err := command(t.TempDir(), "go", "mod", "download", "-json", name).Output() // outside any module: go.mod and go.sum don't change
 		if err != nil {
 			t.Fatal(err)
 		}
-		all = append(all, content)
+		var module struct{ Dir string }
+		if err := json.Unmarshal(out, &module); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range has.files {
+			all = append(all, []byte(read(t, filepath.Join(module.Dir, filepath.FromSlash(has.folder), file))))
+		}
 	}
 	return all
 }

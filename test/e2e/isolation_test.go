@@ -65,7 +65,7 @@ const (
 
 // The test tries every verb with the agent's own credentials, which have the rights that join gives a member. It tries them
 // on objects in another member's namespace, on other kinds in any namespace, and on cluster-wide kinds. All must be
-// forbidden, except the verbs that the table allows. internal/join asks the hub's authorizer about every kind that the hub
+// forbidden, except the verbs that the table allows. cli/join asks the hub's authorizer about every kind that the hub
 // serves; this test makes the requests.
 func TestCredentialsReachNothingElse(t *testing.T) {
 	f := cities(t)

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -25,8 +26,9 @@ import (
 	"sigs.k8s.io/yaml"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/preview"
 	"github.com/clusterset/clusterset/exporter"
-	"github.com/clusterset/clusterset/internal/preview"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/random"
@@ -251,28 +253,28 @@ func (p *previewed) step(i int, s previewStep) {
 // is returns nil if every service looks, in every cluster, as the State predicts.
 func (p *previewed) is(s *preview.State) error {
 	var errs []error
-	for _, place := range s.Places() {
-		m := p.Member(place.Cluster)
+	for _, client := range s.Places() {
+		m := p.Member(client.Cluster)
 		for _, name := range previewNames {
-			want, err := s.Answers(p.ns+"/"+name, place, preview.Options{Addresses: true})
+			want, err := s.Answers(p.ns+"/"+name, client, preview.Options{Addresses: true})
 			if err != nil {
 				return err
 			}
-			at := preview.Place{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}
-			if at == place {
+			at := place.Place{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}
+			if at == client {
 				errs = append(errs, p.asked(m, fmt.Sprintf("%s.%s.svc.clusterset.local", name, p.ns), &want.DNS), p.asked(m, fmt.Sprintf("%s.%s.svc.global", name, p.ns), &want.Global))
 			}
 			objects, err := importedObjects(m, p.ns, name)
 			if err != nil {
 				return err
 			}
-			got, err := preview.Imported(objects, p.ns+"/"+name, place, preview.Options{Addresses: true})
+			got, err := preview.Imported(objects, p.ns+"/"+name, client, preview.Options{Addresses: true})
 			if err != nil {
 				return err
 			}
 			// In a cluster that is down, the endpoints stay as they are, because no agent there notices the change.
 			if a, b := behind(got.ClusterSetIP), behind(want.ClusterSetIP); a != b {
-				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", place, name, a, b))
+				errs = append(errs, fmt.Errorf("in %s, behind the ClusterSetIP of %s: %s, want %s", client, name, a, b))
 			}
 		}
 	}
@@ -345,8 +347,16 @@ func (p *previewed) command(now *preview.State, change preview.Change) {
 	var services []types.NamespacedName
 	args := []string{"preview", "--hub-kubeconfig", p.Hub.Plane.Kubeconfig(), "--file", file, "-o", "json"}
 	for _, name := range previewNames {
-		services = append(services, types.NamespacedName{Namespace: p.ns, Name: name})
-		args = append(args, "--for", p.ns+"/"+name)
+		key := types.NamespacedName{Namespace: p.ns, Name: name}
+		if slices.Contains(now.Services(), key) || change.Export != nil && change.Export.Service == key.String() {
+			services = append(services, key)
+			args = append(args, "--for", key.String())
+			continue
+		}
+		// No cluster exports it, and the change doesn't export it either: to ask for it is a mistake.
+		if _, err := now.Preview(p.Context(), []preview.Change{change}, preview.Options{Services: []types.NamespacedName{key}}); err == nil {
+			p.Errorf("%s: preview answers for %s, which no cluster exports", &change, key)
+		}
 	}
 	if change.Export != nil {
 		args = append(args, "--kubeconfig", p.Member(change.Export.From).Plane.Kubeconfig())

@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )

@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/internal/join"
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/test/fleet"
 )
 

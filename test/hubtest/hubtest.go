@@ -12,9 +12,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
+	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/hub"
 	"github.com/clusterset/clusterset/internal/connect"
-	"github.com/clusterset/clusterset/internal/join"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )

@@ -17,6 +17,7 @@ import (
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/version"
 	clusterset "github.com/clusterset/clusterset/plugin"
+	"github.com/clusterset/clusterset/prober"
 	"github.com/clusterset/clusterset/test/page"
 )
 
@@ -48,7 +49,7 @@ var sections = []struct {
 		"Agents of members", "On `--metrics-bind-address`, `:8080`, together with those of " +
 			"[controller-runtime](https://book.kubebuilder.io/reference/metrics-reference) and those of the requests to both API servers " +
 			"(`rest_client_requests_total`). Only one of several replicas works; the others show zeros.",
-		slices.Concat(exporter.Collectors(), importer.Collectors(), connect.Collectors(), buildInfo),
+		slices.Concat(exporter.Collectors(), importer.Collectors(), prober.Collectors(), connect.Collectors(), buildInfo),
 	},
 	{"The hub process", "On `--metrics-bind-address`, `:8080`, together with those of controller-runtime. Only one of several replicas works.", slices.Concat(hub.Collectors(), buildInfo)},
 }

@@ -30,6 +30,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 		&MemberCluster{}, &MemberClusterList{},
 		&ExportedService{}, &ExportedServiceList{},
 		&ExportedEndpoints{}, &ExportedEndpointsList{},
+		&Reachability{}, &ReachabilityList{},
 	)
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil

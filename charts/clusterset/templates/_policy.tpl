@@ -1,5 +1,5 @@
 {{/*
-NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers; probes: the ports that the kubelet asks.
+NetworkPolicy of a component. servesDNS: it is asked; asksDNS: it asks other servers; probes: the ports that the kubelet asks; beacon: other clusters measure whether they reach it.
 */}}
 
 {{- define "clusterset.networkPolicy" -}}
@@ -32,6 +32,14 @@ spec:
       from:
         {{- toYaml . | nindent 8 }}
       {{- end }}
+    {{- if .beacon }}
+    - ports:
+        - {port: beacon, protocol: TCP}
+      {{- with $policy.beaconFrom }}
+      from:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
+    {{- end }}
     # The kubelet's probes come from the node, whose address a selector can't name.
     - ports:
         {{- range .probes }}
@@ -48,6 +56,12 @@ spec:
         - ipBlock: {cidr: {{ . | quote }}}
         {{- end }}
       {{- end }}
+    {{- if .beacon }}
+    - ports:
+        {{- range $policy.beaconPorts }}
+        - {port: {{ int . }}, protocol: TCP}
+        {{- end }}
+    {{- end }}
     {{- if .asksDNS }}
     - ports:
         - {port: 53, protocol: UDP}

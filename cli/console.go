@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"runtime"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/cli/console"
+	"github.com/clusterset/clusterset/cli/console/live"
+	"github.com/clusterset/clusterset/cli/explain"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// consoleCommand is `clusterset console`.
+type consoleCommand struct {
+	previewCommand
+	contexts []string
+	port     uint16
+	noOpen   bool
+}
+
+func newConsole() *cobra.Command {
+	var c consoleCommand
+	cmd := configured(&cobra.Command{
+		Use:   "console",
+		Short: "Show the set in a browser, live, and what changes would do",
+		Long: `Serves a page at 127.0.0.1 and opens it in the browser: the map of the clusters, the services, what each place uses of a service
+and why, and what would change if clusters went down, were drained, left or moved, or a service had another policy.
+
+It reads the hub with the rights of your kubeconfig, and changes nothing. With --context it also reads members: the problems with
+their exports and imports, and what their DNS servers answer. Only this machine can open the page, and only with the address that is
+printed. It ends with the command.
+
+--manifests shows what a hub has from files, as written by
+kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the hub.` + exitHelp,
+		Example: `  clusterset console --hub-context hub
+  clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), cmd.OutOrStdout()) },
+	})
+	flags := cmd.Flags()
+	c.addHubFlags(flags, "whose records are shown (it, --hub-context or --manifests is required)")
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the members (default: as for kubectl)")
+	flags.StringSliceVar(&c.contexts, "context", nil, "`contexts` of that file whose clusters are read as well (default: none)")
+	flags.StringVar(&c.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file, and no cluster")
+	c.addAssumedFlags(flags)
+	flags.Uint16Var(&c.port, "port", 0, "`port` of the page at 127.0.0.1 (default: any free port)")
+	flags.BoolVar(&c.noOpen, "no-open", false, "only print the address, and open no browser")
+	return cmd
+}
+
+func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
+	o, err := c.assumed()
+	if err != nil {
+		return err
+	}
+	var members live.Members
+	options := console.Options{Preview: o}
+	if len(c.contexts) > 0 {
+		options.Imported = func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
+			return members.Imported(ctx, context, key)
+		}
+		options.Records = func(ctx context.Context, e *preview.Export) ([]string, error) {
+			if e.Context = members.Of(e.From); e.Context == "" {
+				return nil, usagef("no context that the console was started with is for %s", e.From)
+			}
+			return c.read(ctx, e, nil, metav1.NewTime(time.Now()))
+		}
+	}
+	page := console.New(options)
+	run, err := c.sources(page, &members)
+	if err != nil {
+		return err
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp4", net.JoinHostPort("127.0.0.1", strconv.Itoa(int(c.port))))
+	if err != nil {
+		return fmt.Errorf("--port %d: %w", c.port, err)
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var workers sync.WaitGroup
+	for _, f := range run {
+		workers.Go(func() { f(ctx) })
+	}
+	address := "http://" + l.Addr().String() + "/?token="
+	if _, err := fmt.Fprintf(w, "The console is at %s\nCtrl-C ends it.\n", address+page.Token()); err != nil {
+		return err
+	}
+	if !c.noOpen {
+		open(ctx, address+page.Once())
+	}
+	err = page.Serve(ctx, l)
+	stop()
+	workers.Wait()
+	return err
+}
+
+// sources sets up what the page reads, and returns what to run.
+func (c *consoleCommand) sources(page *console.Server, members *live.Members) (run []func(context.Context), err error) {
+	all := live.NewSources(page)
+	if c.manifests != "" {
+		if c.hasHub() || len(c.contexts) > 0 {
+			return nil, usagef("--manifests and %s cannot be used together", hubFlags)
+		}
+		_, found, err := readState(c.manifests)
+		if err != nil {
+			return nil, err
+		}
+		all.Files(c.manifests, found)
+		return nil, nil
+	}
+	config, err := c.hub()
+	if err != nil {
+		return nil, err
+	}
+	if config == nil {
+		return nil, usagef("--hub-kubeconfig, --hub-context or --manifests is required: the console shows the hub's records")
+	}
+	hub, err := live.NewHub(config, c.hubContext, hubFlags, all)
+	if err != nil {
+		return nil, err
+	}
+	run = append(run, hub.Run)
+	for _, name := range c.contexts {
+		at := c.clusters
+		at.context = name
+		config, err := at.local()
+		if err != nil {
+			return nil, err
+		}
+		m, err := live.NewMember(config, name, localFlags, all)
+		if err != nil {
+			return nil, err
+		}
+		*members = append(*members, m)
+		run = append(run, m.Run)
+	}
+	return run, nil
+}
+
+// open opens an address in the browser. If that fails, the user has the printed address.
+func open(ctx context.Context, address string) {
+	name, args := "xdg-open", []string{address}
+	switch runtime.GOOS {
+	case "darwin":
+		name = "open"
+	case "windows":
+		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", address}
+	}
+	cmd := exec.CommandContext(ctx, name, args...) //nolint:gosec // our own address
+	if cmd.Start() == nil {
+		go func() { _ = cmd.Wait() }()
+	}
+}

@@ -1,0 +1,211 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/console"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/hubcache"
+)
+
+// Intervals of a Hub and a Member.
+const (
+	// settle is how long changes of records are collected before the console gets them.
+	settle = 500 * time.Millisecond
+	// ask is the time between two requests that read the heartbeats and show whether the hub answers.
+	ask = 5 * time.Second
+)
+
+// Hub follows the hub's records.
+type Hub struct {
+	console *console.Server
+	cluster *objects.Cluster
+	config  *rest.Config
+	source  source
+
+	mu      sync.Mutex
+	objects map[objectKey]runtime.Object
+	changed chan struct{} // has an element if objects have changed
+}
+
+type objectKey struct {
+	kind string
+	client.ObjectKey
+}
+
+// NewHub returns a Hub for the kubeconfig context of that name. It sends no request yet, so the hub may be down.
+func NewHub(config *rest.Config, name, flags string, to *Sources) (*Hub, error) {
+	c, err := objects.Open(config, "hub", flags)
+	if err != nil {
+		return nil, err
+	}
+	return &Hub{
+		console: to.console, cluster: c, config: config, source: to.add(console.Source{Role: console.RoleHub, Context: name, Server: c.Server}),
+		objects: map[objectKey]runtime.Object{}, changed: make(chan struct{}, 1),
+	}, nil
+}
+
+// Run follows the hub until the context is done.
+func (h *Hub) Run(ctx context.Context) {
+	if err := h.run(ctx); err != nil {
+		h.source.set(console.Away, err, nil)
+	}
+}
+
+func (h *Hub) run(ctx context.Context) error {
+	config := rest.CopyConfig(h.config)
+	config.Timeout = 0 // it would end the watches
+	config.WarningHandler = rest.NoWarnings{}
+	hub, err := connect.NewHub(config)
+	if err != nil {
+		return fmt.Errorf("the hub: %w", err)
+	}
+	hub.Cache.SetNamespaces(nil)
+	hub.Cache.SetPeers(nil)
+	var synced []toolscache.InformerSynced
+	for kind, o := range kinds() {
+		informer, err := hub.GetCache().GetInformer(ctx, o)
+		if err != nil {
+			return fmt.Errorf("the hub: %w", err)
+		}
+		registered, err := informer.AddEventHandler(h.handler(kind))
+		if err != nil {
+			return fmt.Errorf("the hub: %w", err)
+		}
+		synced = append(synced, registered.HasSynced)
+	}
+	var workers sync.WaitGroup
+	workers.Go(func() { relistWhenBack(ctx, hub.Cache) })
+	workers.Go(func() { h.pass(ctx, synced) })
+	workers.Go(func() {
+		each(ctx, ask, func() { h.ask(ctx, synced) })
+	})
+	err = hub.Start(ctx)
+	workers.Wait()
+	return err
+}
+
+// relistWhenBack reads the hub again when it is back: it may have been restored.
+func relistWhenBack(ctx context.Context, hub *hubcache.Cache) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hub.Back():
+			hub.Relist()
+		}
+		if !sleep(ctx, 2*ask) {
+			return
+		}
+	}
+}
+
+func all(synced []toolscache.InformerSynced) bool {
+	return !slices.ContainsFunc(synced, func(done toolscache.InformerSynced) bool { return !done() })
+}
+
+func kinds() map[string]client.Object {
+	return map[string]client.Object{
+		"MemberCluster": &clustersetv1alpha1.MemberCluster{}, "ExportedService": &clustersetv1alpha1.ExportedService{}, "ExportedEndpoints": &clustersetv1alpha1.ExportedEndpoints{},
+	}
+}
+
+// handler keeps the objects of a kind.
+func (h *Hub) handler(kind string) toolscache.ResourceEventHandler {
+	put := func(o any, there bool) {
+		if gone, ok := o.(toolscache.DeletedFinalStateUnknown); ok {
+			o = gone.Obj
+		}
+		object, ok := o.(client.Object)
+		if !ok {
+			return
+		}
+		key := objectKey{kind, client.ObjectKeyFromObject(object)}
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if there {
+			h.objects[key] = object
+		} else {
+			delete(h.objects, key)
+		}
+		select {
+		case h.changed <- struct{}{}:
+		default:
+		}
+	}
+	return toolscache.ResourceEventHandlerFuncs{
+		AddFunc: func(o any) { put(o, true) }, UpdateFunc: func(_, o any) { put(o, true) }, DeleteFunc: func(o any) { put(o, false) },
+	}
+}
+
+// pass passes the objects on when they have changed. At first it waits until all are there, unless some can't be read: half of the
+// records would look like services without endpoints.
+func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
+	for !all(synced) && h.source.get().State == console.Loading {
+		if !sleep(ctx, settle/10) {
+			return
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.changed:
+		}
+		h.mu.Lock()
+		records := slices.Collect(maps.Values(h.objects))
+		h.mu.Unlock()
+		h.console.SetRecords(records)
+		if !sleep(ctx, settle) {
+			return
+		}
+	}
+}
+
+// ask reads the heartbeats, and finds out whether the hub answers. A watch doesn't show that: it is silent as long as nothing changes.
+func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
+	err := h.readable(ctx)
+	var renewed map[string]time.Time
+	if err == nil {
+		renewed, err = view.Renewed(ctx, h.cluster)
+	}
+	if ctx.Err() != nil {
+		return
+	}
+	state := console.Live
+	if !all(synced) {
+		state = console.Loading
+	}
+	h.source.set(state, err, nil)
+	if err == nil {
+		h.console.SetRenewed(renewed)
+	}
+}
+
+// readable returns an error unless all of the hub's kinds can be listed.
+func (h *Hub) readable(ctx context.Context) error {
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &clustersetv1alpha1.ExportedServiceList{}, &clustersetv1alpha1.ExportedEndpointsList{}} {
+		if err := h.cluster.List(ctx, list, client.Limit(1)); err != nil {
+			return h.cluster.Words(err)
+		}
+		members, ok := list.(*clustersetv1alpha1.MemberClusterList)
+		if ok && len(members.Items) > 0 && members.Items[0].Labels[api.LabelManagedBy] == api.ManagedByImporter {
+			return fmt.Errorf("%s is a member and not the hub; check %s", h.cluster.Server, h.cluster.Flags)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,79 @@
+package live
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/cli/console"
+	"github.com/clusterset/clusterset/cli/explain"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// look is the time between two reads of a member.
+const look = 15 * time.Second
+
+// Members are the members for which kubeconfig contexts were given.
+type Members []*Member
+
+// Member reads a member. It doesn't watch, because a user doesn't need a member's objects within a second.
+type Member struct {
+	context string
+	cluster *objects.Cluster
+	source  source
+}
+
+// NewMember returns a Member for the kubeconfig context of that name. It sends no request yet, so the member may be down.
+func NewMember(config *rest.Config, name, flags string, all *Sources) (*Member, error) {
+	c, err := objects.Open(config, "cluster", flags)
+	if err != nil {
+		return nil, err
+	}
+	return &Member{name, c, all.add(console.Source{Role: console.RoleMember, Context: name, Server: c.Server})}, nil
+}
+
+// Run reads the member periodically until the context is done.
+func (m *Member) Run(ctx context.Context) {
+	each(ctx, look, func() {
+		local, err := view.FetchLocal(ctx, m.cluster)
+		if ctx.Err() != nil {
+			return
+		}
+		m.source.set(console.Live, err, func(s *console.Source) {
+			if err != nil {
+				return
+			}
+			report := view.Build(view.Facts{Local: local})
+			report.Clusters = nil // the hub knows better
+			s.Cluster, s.Report = local.Cluster, &report
+			s.Services = &console.MemberCounts{
+				Imported: *report.Services.Imported, Exported: *report.Services.Exported, Conflicts: len(report.Services.Conflicts),
+				LastResort: len(report.Services.LastResort), Problems: len(report.Services.Problems),
+			}
+		})
+	})
+}
+
+// Imported reads what a DNS server in a member reads for a service.
+func (m Members) Imported(ctx context.Context, name string, key index.ServiceKey) (*explain.Facts, error) {
+	i := slices.IndexFunc(m, func(m *Member) bool { return m.context == name })
+	if i < 0 {
+		return nil, fmt.Errorf("the console was not started with --context %s", name)
+	}
+	return explain.Fetch(ctx, m[i].cluster, key)
+}
+
+// Of returns the context of a cluster, or "" if none is known.
+func (m Members) Of(cluster string) string {
+	for _, member := range m {
+		if member.source.get().Cluster == cluster {
+			return member.context
+		}
+	}
+	return ""
+}

@@ -1,0 +1,71 @@
+package console
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/version"
+)
+
+// clusters answers /api/map.
+func (s *Server) clusters(ctx context.Context, q query) (any, error) {
+	c, err := s.changes(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	is, now := s.current(), time.Now()
+	after, err := c.apply(is.set.state)
+	if err != nil {
+		return nil, err
+	}
+	exports := is.set.exports
+	if after != is.set.state {
+		exports = after.Exports()
+	}
+	m := &Map{
+		Version: is.version, Time: now, Program: version.String(), Sources: slices.Clone(is.sources), Clusters: []Cluster{}, Notes: c.notes, Changes: c.words,
+		Services: ServiceCounts{Total: len(is.set.keys)},
+	}
+	m.NotEnforced = view.NotEnforced(is.set.members)
+	for i := range m.Sources {
+		m.Sources[i].ExpiryPaused = m.Sources[i].Role != RoleMember && slices.ContainsFunc(is.set.members, func(mc *clustersetv1alpha1.MemberCluster) bool {
+			return meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
+		})
+	}
+	for _, mc := range is.set.members {
+		cluster := clusterOf(mc, is.renewed[mc.Name], is.set.exports[mc.Name], now, is.set.state)
+		if to := after.Member(mc.Name); to == nil {
+			cluster.Leaves = !mc.Left()
+		} else if after != is.set.state {
+			if then := clusterOf(to, is.renewed[mc.Name], exports[mc.Name], now, after); !reflect.DeepEqual(then, cluster) {
+				cluster.After = &then
+			}
+			cluster.Down = after.Down(mc.Name)
+		}
+		m.Clusters = append(m.Clusters, cluster)
+	}
+	for _, i := range is.set.items {
+		if i.Conflicts > 0 {
+			m.Services.Conflicts++
+		}
+	}
+	return m, nil
+}
+
+func clusterOf(mc *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time, in *preview.State) Cluster {
+	c := Cluster{Cluster: view.OnHub(mc, renewed, exports, now), CIDRs: mc.Spec.CIDRs, Places: []string{}}
+	if mc.Spec.Weight != nil {
+		c.Weight = int(*mc.Spec.Weight)
+	}
+	for _, p := range in.PlacesOf(mc.Name) {
+		c.Places = append(c.Places, p.Zone)
+	}
+	return c
+}

@@ -1,0 +1,196 @@
+package console
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"time"
+
+	kruntime "k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/clusterset/clusterset/cli/explain"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Options are the settings of a Server.
+type Options struct {
+	// Preview has the agents' and servers' settings, which the hub doesn't know.
+	Preview preview.Options
+	// Imported reads a service's objects in a member, for a context. Nil: there are no members.
+	Imported func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error)
+	// Records fills in the records of an export that is to be previewed. Nil: there are no members.
+	Records func(ctx context.Context, e *preview.Export) (notes []string, err error)
+}
+
+// Server is the console. Create it with New.
+type Server struct {
+	options Options
+	guard   guard
+
+	mu sync.Mutex
+	// The data that is shown. set is immutable, and replaced when records change.
+	set     *set
+	renewed map[string]time.Time
+	sources []Source
+	version int64
+	news    map[Topic]int64 // version of the last change
+	changed chan struct{}   // closed at the next change
+
+	streams, work, whole chan struct{} // places for requests of a kind
+	last                 memory
+}
+
+// Topic is what a Change is about.
+type Topic string
+
+// The Topics.
+const (
+	TopicSources  Topic = "sources"
+	TopicClusters Topic = "clusters" // the clusters, or their heartbeats
+	TopicServices Topic = "services"
+)
+
+const (
+	maxStreams = 16
+	// maxQuery bounds a request's query, and maxHeader its head.
+	maxQuery, maxHeader = 12 << 10, 32 << 10
+)
+
+// New returns a Server that knows nothing yet.
+func New(o Options) *Server {
+	return &Server{
+		options: o, guard: newGuard(), set: newSet(nil, &set{}), news: map[Topic]int64{}, changed: make(chan struct{}),
+		streams: make(chan struct{}, maxStreams), work: make(chan struct{}, runtime.GOMAXPROCS(0)), whole: make(chan struct{}, 1),
+	}
+}
+
+// SetRecords replaces the hub's objects. It reads all of them, so callers shouldn't call it for each change. Only one goroutine may
+// call it.
+func (s *Server) SetRecords(objects []kruntime.Object) {
+	next := newSet(objects, s.current().set)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	topics := next.differs(s.set)
+	s.set = next
+	s.publish(topics...)
+}
+
+// SetRenewed replaces the times of the clusters' heartbeats, by cluster.
+func (s *Server) SetRenewed(renewed map[string]time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.renewed = renewed
+	s.publish(TopicClusters)
+}
+
+// SetSources replaces the sources.
+func (s *Server) SetSources(sources []Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sources = sources
+	s.publish(TopicSources)
+}
+
+// publish tells the streams about a change. The caller holds the lock.
+func (s *Server) publish(topics ...Topic) {
+	if len(topics) == 0 {
+		return
+	}
+	s.version++
+	for _, t := range topics {
+		s.news[t] = s.version
+	}
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// shown is what is shown at one time.
+type shown struct {
+	set     *set
+	renewed map[string]time.Time
+	sources []Source
+	version int64
+}
+
+func (s *Server) current() shown {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return shown{s.set, s.renewed, s.sources, s.version}
+}
+
+// Handler returns the handler of a console at an address, host:port.
+func (s *Server) Handler(address string) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /api/map", s.data(nil, s.clusters))
+	mux.HandleFunc("GET /api/services", s.data(nil, s.services))
+	mux.HandleFunc("GET /api/service", s.data(s.work, s.service))
+	mux.HandleFunc("GET /api/endpoints", s.data(s.work, s.endpoints))
+	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))
+	mux.HandleFunc("GET /api/events", s.events)
+	mux.HandleFunc("GET /", file)
+	return s.guard.protect(address, mux)
+}
+
+// Serve serves the console until the context is done.
+func (s *Server) Serve(ctx context.Context, l net.Listener) error {
+	server := &http.Server{
+		Handler: s.Handler(l.Addr().String()), ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 5 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: maxHeader,
+		BaseContext: func(net.Listener) context.Context { return ctx }, // which ends the streams
+	}
+	stopped := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stopped()
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve the console: %w", err)
+	}
+	return nil
+}
+
+// problem is an error with the status of the response.
+type problem struct {
+	status int
+	error
+}
+
+func badRequest(format string, a ...any) error {
+	return problem{http.StatusBadRequest, fmt.Errorf(format, a...)}
+}
+
+// data returns a handler that writes a value as JSON. It waits for one of the places.
+func (s *Server) data(places chan struct{}, value func(ctx context.Context, q query) (any, error)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		q, err := parseQuery(r.URL.RawQuery)
+		if err == nil && places != nil {
+			select {
+			case places <- struct{}{}:
+				defer func() { <-places }()
+			case <-r.Context().Done():
+				return
+			}
+		}
+		var v any
+		if err == nil {
+			v, err = value(r.Context(), q)
+		}
+		if r.Context().Err() != nil {
+			return // the client has gone
+		}
+		w.Header().Set("Content-Type", "application/json; charset=utf-8")
+		var p problem
+		switch {
+		case errors.As(err, &p):
+			w.WriteHeader(p.status)
+		case err != nil:
+			w.WriteHeader(http.StatusBadGateway) // the error of an API server
+		}
+		if err != nil {
+			v = map[string]string{"error": err.Error()}
+		}
+		_ = json.NewEncoder(w).Encode(v) // it fails if the page has gone
+	}
+}

@@ -1,0 +1,232 @@
+package console
+
+import (
+	"time"
+
+	"github.com/clusterset/clusterset/cli/explain"
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// Map is the answer of /api/map: the clusters, and the sources that the console reads.
+type Map struct {
+	// Version counts the changes of what is shown. Time is now.
+	Version int64     `json:"version"`
+	Time    time.Time `json:"time"`
+	// Program is the console's own version.
+	Program  string        `json:"program"`
+	Sources  []Source      `json:"sources"`
+	Clusters []Cluster     `json:"clusters"`
+	Services ServiceCounts `json:"services"`
+	// NotEnforced is why all clusters can read all exports although MemberClusters name communities, as in a view.Report.
+	NotEnforced string `json:"notEnforced,omitempty"`
+	// Notes are about the changes, and Changes are these in words.
+	Notes   []string `json:"notes,omitempty"`
+	Changes []string `json:"changes,omitempty"`
+}
+
+// ServiceCounts are the numbers of exported services, and of those whose exports conflict.
+type ServiceCounts struct {
+	Total     int `json:"total"`
+	Conflicts int `json:"conflicts"`
+}
+
+// State is the state of a source.
+type State string
+
+// The States.
+const (
+	// Loading: it hasn't answered yet.
+	Loading State = "Loading"
+	// Live: it answers, and its changes are followed.
+	Live State = "Live"
+	// Away: it doesn't answer. The console shows its last answer.
+	Away State = "Away"
+	// Refused: it answers, but rights are missing.
+	Refused State = "Refused"
+)
+
+// The roles of a Source.
+const (
+	RoleHub    = "hub"
+	RoleMember = "member"
+	RoleFiles  = "files" // instead of a hub
+)
+
+// Source is an API server that the console reads, or the files in its place.
+type Source struct {
+	Role    string `json:"role"`
+	Context string `json:"context,omitempty"`
+	Server  string `json:"server,omitempty"`
+	// Cluster is a member's name in the set, if it is known.
+	Cluster string `json:"cluster,omitempty"`
+	State   State  `json:"state"`
+	// Since is the time since when it is in that state. LastAnswer is the last time when all of it could be read.
+	Since      time.Time `json:"since"`
+	LastAnswer time.Time `json:"lastAnswer,omitzero"`
+	// Error says what is wrong, and what to do about it.
+	Error string `json:"error,omitempty"`
+	// ExpiryPaused says that the hub lets no cluster expire, because most are silent.
+	ExpiryPaused bool `json:"expiryPaused,omitempty"`
+	// Services are the numbers for a member.
+	Services *MemberCounts `json:"services,omitempty"`
+
+	// Report is what `clusterset status` says of a member.
+	Report *view.Report `json:"-"`
+}
+
+// MemberCounts are numbers of a member's services, as in the Report of `clusterset status`.
+type MemberCounts struct {
+	Imported   int `json:"imported"`
+	Exported   int `json:"exported"`
+	Conflicts  int `json:"conflicts"`
+	LastResort int `json:"lastResort"`
+	Problems   int `json:"problems"`
+}
+
+// Cluster is a cluster of the set.
+type Cluster struct {
+	view.Cluster
+	Weight int      `json:"weight,omitempty"`
+	CIDRs  []string `json:"cidrs,omitempty"`
+	// Places are the zones with clients, "" if none is known.
+	Places []string `json:"places"`
+	// After is the cluster after the changes, if it differs. Down and Leaves say that it fails or leaves in the changes.
+	After  *Cluster `json:"after,omitempty"`
+	Down   bool     `json:"down,omitempty"`
+	Leaves bool     `json:"leaves,omitempty"`
+}
+
+// Services is the answer of /api/services: one page of the services that match.
+type Services struct {
+	Version int64   `json:"version"`
+	Total   int     `json:"total"`
+	Matched int     `json:"matched"`
+	Offset  int     `json:"offset"`
+	Items   []*Item `json:"items"`
+}
+
+// Item is a service in the list of services.
+type Item struct {
+	Namespace string     `json:"namespace"`
+	Name      string     `json:"name"`
+	Type      string     `json:"type"`
+	Clusters  []Exporter `json:"clusters"`
+	// Winner is the cluster whose export decides where exports differ.
+	Winner string `json:"winner"`
+	// Ready is the number of ready endpoints in all clusters.
+	Ready int      `json:"ready"`
+	Ports []string `json:"ports,omitempty"`
+	// Policy is what the service states.
+	Policy string `json:"policy,omitempty"`
+	// Conflicts is the number of fields in which exports differ that some cluster sees.
+	Conflicts  int       `json:"conflicts,omitempty"`
+	ExportedAt time.Time `json:"exportedAt"`
+}
+
+// Exporter is a cluster that exports a service.
+type Exporter struct {
+	Name      string `json:"name"`
+	Ready     int    `json:"ready"`
+	Endpoints int    `json:"endpoints"`
+	// Conflicts says that its export differs from the winner's.
+	Conflicts bool `json:"conflicts,omitempty"`
+}
+
+// Service is the answer of /api/service: what each place uses of one service, and what would change.
+type Service struct {
+	Version int64 `json:"version"`
+	// Item is nil if no cluster exports the service now. ItemAfter is set with changes, unless none exports it after them.
+	Item      *Item            `json:"item"`
+	ItemAfter *Item            `json:"itemAfter,omitempty"`
+	Columns   []Column         `json:"columns"`
+	Effects   []preview.Effect `json:"effects"`
+	Rows      []Row            `json:"rows"`
+	Conflicts []Conflict       `json:"conflicts"`
+	Problems  []Problem        `json:"problems,omitempty"`
+	Notes     []string         `json:"notes,omitempty"`
+	Changes   []string         `json:"changes,omitempty"`
+}
+
+// Column is a cluster that exports the service before or after the changes.
+type Column struct {
+	Exporter
+	Winner     bool       `json:"winner,omitempty"`
+	ExportedAt *time.Time `json:"exportedAt,omitempty"`
+	ClusterIPs []string   `json:"clusterIPs,omitempty"`
+	Phase      string     `json:"phase"`
+	Drain      bool       `json:"drain,omitempty"`
+	Down       bool       `json:"down,omitempty"`
+	Zones      []string   `json:"zones,omitempty"`
+	Region     string     `json:"region,omitempty"`
+	// ExportTo are the clusters and communities that its export is for. Empty: all.
+	ExportTo []string `json:"exportTo,omitempty"`
+	// Unseen are the clusters that don't see its export.
+	Unseen []Unseen `json:"unseen,omitempty"`
+	// After is the column after the changes, if it differs. Joins and Leaves say that only one of them exports the service.
+	After  *Column `json:"after,omitempty"`
+	Joins  bool    `json:"joins,omitempty"`
+	Leaves bool    `json:"leaves,omitempty"`
+}
+
+// Unseen has the clusters that don't see an export for one reason.
+type Unseen struct {
+	// Why is the sentence that `clusterset explain` has, with {exporter} and {viewer} for the names of the two clusters.
+	Why string `json:"why"`
+	// From are the clusters that don't see it, sorted.
+	From []string `json:"from"`
+}
+
+// Row has the places with the same Answers. After is nil if they don't change.
+type Row struct {
+	Places  []place.Place    `json:"places"`
+	Before  *preview.Answers `json:"before"`
+	After   *preview.Answers `json:"after,omitempty"`
+	Effects *preview.Effects `json:"effects,omitempty"`
+}
+
+// Conflict is a field in which the exports differ. Begins and Ends say what the changes do to it.
+type Conflict struct {
+	preview.Conflict
+	Begins bool `json:"begins,omitempty"`
+}
+
+// Problem is a problem in a member, as `clusterset status` lists it.
+type Problem struct {
+	Context string `json:"context"`
+	Cluster string `json:"cluster,omitempty"`
+	view.Problem
+}
+
+// Endpoints is the answer of /api/endpoints: explanations for one place. They are nil if the name doesn't exist there.
+type Endpoints struct {
+	Before *explain.Explanation `json:"before"`
+	After  *explain.Explanation `json:"after,omitempty"`
+}
+
+// WhatIf is the answer of /api/whatif: what the changes do in the whole set.
+type WhatIf struct {
+	Version  int64           `json:"version"`
+	Summary  preview.Summary `json:"summary"`
+	Services []Changed       `json:"services"`
+	Notes    []string        `json:"notes,omitempty"`
+	Changes  []string        `json:"changes"`
+}
+
+// Changed is a service that changes.
+type Changed struct {
+	Namespace string           `json:"namespace"`
+	Name      string           `json:"name"`
+	Effects   []preview.Effect `json:"effects"`
+	Conflicts int              `json:"conflicts,omitempty"`
+	// Places is the number of places where it changes.
+	Places int `json:"places,omitempty"`
+}
+
+// Change is an event of /api/events.
+type Change struct {
+	Version int64 `json:"version"`
+	// Changed has "sources", "clusters", "services" or several of them.
+	Changed []Topic `json:"changed"`
+}

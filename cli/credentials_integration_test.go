@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// TestCredentials follows the life of an agent's credentials: they are renewed in time, revoked, and expire while no agent runs. The agent
+// exports in between, and the imports stay throughout. At the end, no process's output and no object except Secrets contains any of the
+// credentials.
+func TestCredentials(t *testing.T) {
+	w := startCredentials(t)
+	t.Run("renewed without a gap", w.renewed)
+	t.Run("revoked, and replaced without a restart", w.revoked)
+	t.Run("expired while no agent ran", w.expired)
+	t.Run("never disclosed", w.neverDisclosed)
+}
+
+// renewed gives the agent a token that is past half of its lifetime, so that the agent renews it at once. The old token is revoked while
+// exports continue.
+func (w *credentials) renewed(t *testing.T) {
+	bound := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "first-token"}}
+	if err := w.onHub.Create(t.Context(), bound); err != nil {
+		t.Fatal(err)
+	}
+	// The token looks like one from a TokenRequest with boundObjectRef, but is an hour old. It becomes invalid when the Secret is deleted.
+	now := time.Now()
+	first := w.forge(t, now.Add(-time.Hour), now.Add(10*time.Minute), bound)
+	if err := w.asks(t, first); err != nil {
+		t.Fatalf("the API server doesn't take the test's token: %v", err)
+	}
+	w.install(t, withToken(t, w.installed(t), first))
+	w.startAgent(t)
+	w.exports(t, "web")
+	kube.Eventually(t, 60*time.Second, func() error {
+		o := serviceImport()
+		err := w.here.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, o)
+		w.firstImported = o.GetUID()
+		return err
+	})
+	kube.Eventually(t, 60*time.Second, func() error {
+		if tokenOf(t, w.installed(t)) == first {
+			return errors.New("the token is the first one still")
+		}
+		return nil
+	})
+	w.keep(tokenOf(t, w.installed(t)))
+	if err := w.onHub.Delete(t.Context(), bound); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	kube.Eventually(t, 60*time.Second, func() error { // the API server accepts a token for ten seconds after it has checked it
+		w.exports(t, fmt.Sprintf("during-%d", n))
+		n++
+		if err := w.asks(t, first); !apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("with the old token: %w", err)
+		}
+		return nil
+	})
+	w.exports(t, "after")
+	w.imported(t)
+	if strings.Contains(w.logs.String(), "doesn't accept this member's token") {
+		t.Error("the agent went on with the old token")
+	}
+	if got := w.metric(t, `clusterset_hub_token_renewals_total{result="ok"}`); got != "1" {
+		t.Errorf("%q renewals were counted", got)
+	}
+}
+
+// revoked acts as an administrator who revokes every token, as after a theft, and gives the agent a new one a while later.
+func (w *credentials) revoked(t *testing.T) {
+	old := tokenOf(t, w.installed(t))
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--rejoin", "--revoke")
+	if code != 0 {
+		t.Fatalf("join --rejoin --revoke: exit code %d, %s", code, stderr)
+	}
+	kube.Eventually(t, 60*time.Second, func() error {
+		if err := w.asks(t, old); !apierrors.IsUnauthorized(err) {
+			return fmt.Errorf("with the old token: %w", err)
+		}
+		return w.said("doesn't accept this member's token", "has been revoked", "clusterset join --rejoin")
+	})
+	w.create(t, "while-cut-off")
+	w.imported(t)
+	w.install(t, stdout)
+	kube.Eventually(t, 90*time.Second, func() error { return w.exported(t, "while-cut-off") })
+	w.imported(t)
+	if code := w.stop(); code != 0 {
+		t.Errorf("the agent ended with %d", code)
+	}
+}
+
+// expired starts the agent with a token that expired while it was down.
+func (w *credentials) expired(t *testing.T) {
+	now := time.Now()
+	w.install(t, withToken(t, w.installed(t), w.forge(t, now.Add(-15*24*time.Hour), now.Add(-24*time.Hour), nil)))
+	w.startAgent(t)
+	w.create(t, "while-expired")
+	kube.Eventually(t, 60*time.Second, func() error {
+		return w.said("it expired at "+now.Add(-24*time.Hour).UTC().Format(time.RFC3339), "Names stay answered as they are")
+	})
+	w.imported(t)
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--rejoin")
+	if code != 0 {
+		t.Fatalf("join --rejoin: exit code %d, %s", code, stderr)
+	}
+	w.install(t, stdout)
+	kube.Eventually(t, 90*time.Second, func() error { return w.exported(t, "while-expired") })
+	w.imported(t)
+}

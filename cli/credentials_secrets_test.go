@@ -1,0 +1,175 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// neverDisclosed searches all output, and all objects except Secrets, for the credentials.
+func (w *credentials) neverDisclosed(t *testing.T) {
+	// Run what users may type, with credentials that work, that don't work, and that are malformed.
+	revoked := filepath.Join(t.TempDir(), "revoked")
+	w.writeRevoked(t, revoked)
+	local := []string{"--kubeconfig", w.member.Kubeconfig()}
+	for _, hub := range append([]string{w.kubeconfig, revoked, w.hub.Kubeconfig()}, w.broken(t)...) {
+		onHub := []string{"--hub-kubeconfig", hub}
+		for _, args := range [][]string{
+			{"status", "-o", "wide"},
+			{"status", "-o", "yaml"},
+			{"explain", "shop/web"},
+			{"doctor", "--for", "member", "-o", "json"},
+		} {
+			w.hear(t, append(append(args, local...), onHub...)...)
+		}
+		w.hear(t, append([]string{"drain", "nobody"}, onHub...)...)
+		w.hear(t, append([]string{"leave", "--name", "nobody"}, onHub...)...)
+		w.hear(t, "status", "--kubeconfig", hub)
+		if hub != w.kubeconfig && hub != w.hub.Kubeconfig() { // a join that succeeds prints credentials on purpose
+			w.hear(t, append([]string{"join", "--name", "lyon"}, onHub...)...)
+			w.hear(t, append([]string{"join", "--name", "lyon", "--install-crds"}, onHub...)...)
+		}
+	}
+	for _, broken := range w.broken(t) {
+		w.hear(t, "member", "--hub-kubeconfig", broken, "--cluster", "beijing", "--log-level", "debug", "--kubeconfig", filepath.Join(t.TempDir(), "none"))
+		w.hear(t, "hub", "--kubeconfig", broken, "--log-level", "debug")
+	}
+	w.hear(t, append([]string{"join", "--rejoin", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing"}, local...)...)
+	w.keep(tokenOf(t, w.secretInMember(t)))
+
+	said := map[string]string{"a process or command": w.logs.String(), "the agent's metrics": w.get(t, "/metrics")}
+	for name, c := range map[string]client.Client{"hub": w.onHub, "member": w.here} {
+		for _, gvk := range []schema.GroupVersionKind{
+			{Version: "v1", Kind: "Event"},
+			{Version: "v1", Kind: "ConfigMap"},
+			{Version: "v1", Kind: "Namespace"},
+			{Version: "v1", Kind: "Service"},
+			{Version: "v1", Kind: "ServiceAccount"},
+			{Group: "coordination.k8s.io", Version: "v1", Kind: "Lease"},
+			{Group: "clusterset.dev", Version: "v1alpha1", Kind: "MemberCluster"},
+			{Group: "clusterset.dev", Version: "v1alpha1", Kind: "ExportedService"},
+			{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceExport"},
+			{Group: "multicluster.x-k8s.io", Version: "v1beta1", Kind: "ServiceImport"},
+			{Group: "dns.fabedge.io", Version: "v1alpha1", Kind: "GlobalService"},
+		} {
+			list := &unstructured.UnstructuredList{}
+			list.SetGroupVersionKind(gvk)
+			if err := c.List(t.Context(), list); err != nil {
+				if (gvk.Kind == "ExportedService") == (name == "hub") && !strings.HasPrefix(gvk.Group, "multicluster.") && gvk.Kind != "GlobalService" {
+					t.Errorf("%s: %v", gvk.Kind, err)
+				}
+				continue
+			}
+			content, err := json.Marshal(list)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said["a "+gvk.Kind+" of the "+name] = string(content)
+		}
+	}
+	for where, text := range said {
+		for _, secret := range w.secrets {
+			for _, part := range partsOf(secret) {
+				if at := strings.Index(text, part); at >= 0 {
+					t.Errorf("%s holds a part of a credential: …%s[REDACTED]", where, text[max(0, at-200):at])
+				}
+			}
+		}
+	}
+	// Check that the search finds what it should: the kubeconfig that join prints on purpose contains the token.
+	var caught bool
+	for _, part := range partsOf(w.secrets[0]) {
+		caught = caught || strings.Contains(w.installedBefore(t), part)
+	}
+	if !caught || !strings.Contains(said["a process or command"], "level=DEBUG") || len(said["a Event of the member"]) < 1000 {
+		t.Error("the test looks at too little: debug logs, Events or the secrets themselves are missing")
+	}
+}
+
+// installedBefore returns the kubeconfig with the first token.
+func (w *credentials) installedBefore(t *testing.T) string {
+	return withToken(t, w.installed(t), w.secrets[0])
+}
+
+// hear runs a command and records its output. The command may fail.
+func (w *credentials) hear(t *testing.T, args ...string) {
+	t.Helper()
+	isAgent := args[0] == "member" || args[0] == "hub"
+	wait := time.Minute // a command ends by itself; on a busy machine it takes a while
+	if isAgent {
+		wait = 2 * time.Second // if the agent doesn't notice a mistake, it keeps running
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), wait)
+	defer cancel()
+	var stdout, stderr bytes.Buffer
+	code := run(ctx, args, &stdout, &stderr)
+	_, _ = fmt.Fprintf(&w.logs, "$ clusterset %s (exit code %d)\n%s%s", strings.Join(args, " "), code, stdout.String(), stderr.String())
+	if code != 0 && !isAgent && strings.Count(stderr.String(), "\n") != 1 {
+		t.Errorf("clusterset %s: the error isn't one line: %q", strings.Join(args, " "), stderr.String())
+	}
+}
+
+// broken returns kubeconfigs with mistakes. Each still contains the token.
+func (w *credentials) broken(t *testing.T) []string {
+	t.Helper()
+	content := w.installed(t)
+	token := tokenOf(t, content)
+	dir := t.TempDir()
+	var paths []string
+	for name, text := range map[string]string{
+		"truncated":     content[:strings.Index(content, token)+len(token)-7],
+		"a list":        strings.Replace(content, token, "["+token+"]", 1),
+		"a mapping":     strings.Replace(content, token, "{token: "+token+"}", 1),
+		"no-indent":     strings.Replace(content, "    token: ", "token: ", 1),
+		"tabs":          strings.Replace(content, "    token: ", "\ttoken: ", 1),
+		"unquoted":      strings.Replace(content, token, token+": : {", 1),
+		"the token":     token,
+		"wrong CA":      strings.Replace(content, "certificate-authority-data: ", "certificate-authority-data: "+base64.StdEncoding.EncodeToString([]byte("none"))+" #", 1),
+		"a token as CA": strings.Replace(content, "certificate-authority-data: ", "certificate-authority-data: "+token+" #", 1),
+		"no address":    strings.Replace(content, "server: https://", "server: ", 1),
+		"a newline":     strings.Replace(content, token, `"`+token+`\nX-Other: header"`, 1),
+	} {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-"))
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		paths = append(paths, path)
+	}
+	return paths
+}
+
+func (w *credentials) writeRevoked(t *testing.T, path string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(w.installedBefore(t)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// partsOf returns the parts by which a credential can be recognised. Of a token, these are the payload and the signature, without which it
+// is worthless. Of a key, they are the lines of its body. The base64 form is included, because Secrets and kubeconfigs contain it.
+func partsOf(secret string) []string {
+	var parts []string
+	if block, _ := pem.Decode([]byte(secret)); block != nil {
+		for line := range strings.Lines(secret) {
+			if line = strings.TrimSpace(line); len(line) > 30 && !strings.HasPrefix(line, "-----") {
+				parts = append(parts, line)
+			}
+		}
+	} else {
+		parts = strings.Split(secret, ".")[1:]
+	}
+	encoded := base64.StdEncoding.EncodeToString([]byte(secret))
+	return append(parts, encoded[:min(len(encoded), 200)], encoded[len(encoded)/2:len(encoded)-4])
+}

@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/kube"
+	testprocess "github.com/clusterset/clusterset/test/process"
+)
+
+type credentials struct {
+	whole         *testing.T // the parent test: the processes run longer than its subtests
+	hub, member   *kube.ControlPlane
+	onHub, here   client.Client
+	kubeconfig    string // of the agent, for the hub
+	logs          testprocess.Output
+	stop          func() int
+	metrics       string
+	secrets       []string
+	firstImported types.UID
+}
+
+func startCredentials(t *testing.T) *credentials {
+	planes := kube.StartAll(t, nil, nil)
+	w := &credentials{whole: t, hub: planes[0], member: planes[1]}
+	dir := t.TempDir()
+	w.kubeconfig = filepath.Join(dir, "hub")
+	var err error
+	if w.onHub, err = connect.NewClient(w.hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	if w.here, err = connect.NewClient(w.member.Config()); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", w.hub.Kubeconfig(), "--name", "beijing", "--install-crds")
+	if code != 0 {
+		t.Fatalf("join: exit code %d, %s", code, stderr)
+	}
+	w.install(t, stdout)
+	if err := join.InstallMemberCRDs(t.Context(), w.member.Config()); err != nil {
+		t.Fatal(err)
+	}
+	w.member.Apply(t, []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n"))
+	for _, c := range []*kube.ControlPlane{w.hub, w.member} {
+		w.keep(string(c.Config().KeyData))
+	}
+	hubProcess, _ := w.startProcess(t, "hub", "--kubeconfig", w.hub.Kubeconfig())
+	t.Cleanup(func() {
+		hubProcess()
+		if t.Failed() {
+			t.Log(w.logs.String())
+		}
+	})
+	return w
+}
+
+// startProcess runs a command whose output is searched at the end. It returns a function that stops the command, and the address of its
+// metrics.
+func (w *credentials) startProcess(t *testing.T, args ...string) (stop func() int, metrics string) {
+	t.Helper()
+	metrics = "127.0.0.1:" + freeport.For(t)
+	args = append(args, "--log-level", "debug", "--metrics-bind-address", metrics, "--health-probe-bind-address", "0")
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=yes")
+	cmd.Stdout, cmd.Stderr = &w.logs, &w.logs
+	p, err := testprocess.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() int { return p.Stop(time.Minute) }, metrics
+}
+
+func (w *credentials) startAgent(t *testing.T) {
+	t.Helper()
+	w.stop, w.metrics = w.startProcess(t, "member", "--kubeconfig", w.member.Kubeconfig(), "--hub-kubeconfig", w.kubeconfig)
+	stop := w.stop
+	w.whole.Cleanup(func() { stop() })
+}
+
+// install replaces the agent's kubeconfig in one step, as the kubelet does.
+func (w *credentials) install(t *testing.T, kubeconfig string) {
+	t.Helper()
+	w.keep(tokenOf(t, kubeconfig))
+	if err := os.WriteFile(w.kubeconfig+".next", []byte(kubeconfig), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(w.kubeconfig+".next", w.kubeconfig); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (w *credentials) installed(t *testing.T) string {
+	t.Helper()
+	content, err := os.ReadFile(w.kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(content)
+}
+
+// keep remembers a secret that must not be disclosed anywhere.
+func (w *credentials) keep(secret string) { w.secrets = append(w.secrets, secret) }
+
+// exports creates an exported Service and waits until the hub has it.
+func (w *credentials) exports(t *testing.T, name string) {
+	t.Helper()
+	w.create(t, name)
+	kube.Eventually(t, 60*time.Second, func() error { return w.exported(t, name) })
+}
+
+func (w *credentials) create(t *testing.T, name string) {
+	t.Helper()
+	w.member.Apply(t, []byte(`
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: `+name+`, annotations: {fabedge.io/global-service: "true"}}
+spec: {ports: [{port: 80}]}
+`))
+}
+
+func (w *credentials) exported(t *testing.T, name string) error {
+	key := types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: api.ExportedServiceName("shop", name)}
+	return w.onHub.Get(t.Context(), key, &clustersetv1alpha1.ExportedService{})
+}
+
+// imported checks that the first import is still there, as the same object.
+func (w *credentials) imported(t *testing.T) {
+	t.Helper()
+	o := serviceImport()
+	if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, o); err != nil || o.GetUID() != w.firstImported {
+		t.Errorf("the import is %s, was %s: %v", o.GetUID(), w.firstImported, err)
+	}
+}
+
+func (w *credentials) secretInMember(t *testing.T) string {
+	t.Helper()
+	var s corev1.Secret
+	if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}, &s); err != nil {
+		t.Fatal(err)
+	}
+	return string(s.Data[api.HubSecretKey])
+}
+
+// said returns nil if a line of the logs contains all the words.
+func (w *credentials) said(words ...string) error {
+	for line := range strings.Lines(w.logs.String()) {
+		all := true
+		for _, word := range words {
+			all = all && strings.Contains(line, word)
+		}
+		if all {
+			return nil
+		}
+	}
+	return fmt.Errorf("no line of the logs says %q", words)
+}
+
+// asks sends the hub a request with a token.
+func (w *credentials) asks(t *testing.T, token string) error {
+	config := w.hub.Config()
+	config.CertData, config.KeyData, config.BearerToken = nil, nil, token
+	c, err := connect.NewClient(config)
+	if err != nil {
+		return err
+	}
+	return c.List(t.Context(), &clustersetv1alpha1.MemberClusterList{})
+}
+
+func (w *credentials) get(t *testing.T, path string) string {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+w.metrics+path, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reply, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = reply.Body.Close() }()
+	body, err := io.ReadAll(reply.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+func (w *credentials) metric(t *testing.T, name string) string {
+	t.Helper()
+	for line := range strings.Lines(w.get(t, "/metrics")) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			return strings.TrimSpace(value)
+		}
+	}
+	return ""
+}

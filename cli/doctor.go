@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/doctor"
+)
+
+// doctorCommand is `clusterset doctor`.
+type doctorCommand struct {
+	clusters
+	output
+	dns, metrics, resolvConf, as  string
+	zones, roles                  []string
+	clusterDNS, nodeLocal, secret string
+}
+
+func newDoctor() *cobra.Command {
+	var d doctorCommand
+	cmd := configured(&cobra.Command{
+		Use:   "doctor",
+		Short: "Find what keeps cross-cluster names from working, and how to fix it",
+		Long: `Checks the cluster, the hub with --hub-kubeconfig, and a DNS server with --dns for known problems: kinds that aren't served
+or are outdated, missing rights, cluster DNS and NodeLocal DNSCache without a stanza for the set's zones, search paths that get
+in the way, clocks that differ, servers that don't answer, a token that is about to expire, services that lead only to silent or
+drained clusters. With --dns it also tells whether the server's express path is on. Each problem comes with its cure. Nothing is
+changed.
+
+It checks the rights of the kubeconfig's account, or of another with --as, for the parts given with --for.
+
+Exit codes: 0 no problems; 1 problems, or failure; 2 usage error.`,
+		Example: `  clusterset doctor --hub-kubeconfig hub.yaml --dns 10.96.0.10
+  clusterset doctor --for member --as system:serviceaccount:clusterset-system:clusterset-member`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return d.run(cmd.Context(), cmd.OutOrStdout()) },
+	})
+	flags := cmd.Flags()
+	d.clusters.addFlags(flags)
+	d.addFlag(cmd, "table", "json", "yaml")
+	flags.StringVar(&d.dns, "dns", "", "`address` of a DNS server to query, with a port unless that is 53 (default: none)")
+	flags.StringVar(&d.metrics, "dns-metrics", "", "`address` of that server's metrics, which tell whether its express path is on (default: its port 9153)")
+	flags.StringSliceVar(&d.zones, "zones", []string{"clusterset.local", "svc.global"}, "`zones` that clients query")
+	flags.StringSliceVar(&d.roles, "for", []string{"cli"}, "`parts` whose rights to check: "+strings.Join(doctor.Roles, ", "))
+	flags.StringVar(&d.as, "as", "", "`user` whose rights to check, such as system:serviceaccount:NAMESPACE:NAME (default: the kubeconfig's)")
+	flags.StringVar(&d.clusterDNS, "dns-configmap", "kube-system/coredns", "`namespace/name` of the cluster DNS's ConfigMap")
+	flags.StringVar(&d.nodeLocal, "nodelocaldns-configmap", "kube-system/node-local-dns", "`namespace/name` of NodeLocal DNSCache's ConfigMap")
+	flags.StringVar(&d.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret with the member agent's credentials")
+	flags.StringVar(&d.resolvConf, "resolv-conf", "", "resolv.conf `file` of a pod (default: in a pod its own, else none)")
+	return cmd
+}
+
+func (d *doctorCommand) run(ctx context.Context, w io.Writer) error {
+	gatherer, err := d.gatherer()
+	if err != nil {
+		return err
+	}
+	diagnosis := doctor.Diagnose(gatherer.Gather(ctx))
+	if err := d.write(w, diagnosis, func() string { return doctor.Render(diagnosis, colours(w)) }); err != nil {
+		return err
+	}
+	switch diagnosis.Problems {
+	case 0:
+		return nil
+	case 1:
+		return fmt.Errorf("1 problem, shown above with its fix")
+	}
+	return fmt.Errorf("%d problems, shown above with their fixes", diagnosis.Problems)
+}
+
+// gatherer returns the Gatherer for the flags.
+func (d *doctorCommand) gatherer() (*doctor.Gatherer, error) {
+	if err := d.check(); err != nil {
+		return nil, err
+	}
+	g := &doctor.Gatherer{Roles: d.roles, As: d.as, ClusterFlags: localFlags, HubFlags: hubFlags}
+	for _, role := range d.roles {
+		if !slices.Contains(doctor.Roles, role) {
+			return nil, usagef("--for is %q; want %s", role, strings.Join(doctor.Roles, ", "))
+		}
+	}
+	for _, zone := range d.zones {
+		zone = strings.ToLower(strings.TrimSuffix(zone, "."))
+		if zone == "global" {
+			zone = "svc.global" // the rest of that top-level domain isn't ours
+		}
+		g.Zones = append(g.Zones, zone)
+	}
+	var err error
+	if g.ClusterDNS, err = parseKey(d.clusterDNS); err != nil {
+		return nil, usagef("--dns-configmap: %w", err)
+	}
+	if g.NodeLocalDNS, err = parseKey(d.nodeLocal); err != nil {
+		return nil, usagef("--nodelocaldns-configmap: %w", err)
+	}
+	if g.Secret, err = parseKey(d.secret); err != nil {
+		return nil, usagef("--secret: %w", err)
+	}
+	if g.DNSServer, err = withPort(d.dns); err != nil {
+		return nil, usagef("--dns: %w", err)
+	}
+	g.DNSMetrics = d.metrics
+	if g.ResolvConf, err = d.readResolvConf(); err != nil {
+		return nil, usagef("--resolv-conf: %w", err)
+	}
+	if g.Cluster, err = d.local(); err != nil {
+		return nil, err
+	}
+	if g.Hub, err = d.hub(); err != nil {
+		return nil, err
+	}
+	g.MemberNamespace = d.memberNamespace()
+	return g, nil
+}
+
+// withPort adds the DNS port to an address without one.
+func withPort(address string) (string, error) {
+	if address == "" {
+		return "", nil
+	}
+	if _, _, err := net.SplitHostPort(address); err == nil {
+		return address, nil
+	}
+	host := strings.Trim(address, "[]")
+	if net.ParseIP(host) == nil && strings.ContainsAny(host, ":/ ") {
+		return "", fmt.Errorf("%q is not an address; use one like 10.96.0.10 or [fd00::10]:53", address)
+	}
+	return net.JoinHostPort(host, "53"), nil
+}
+
+// readResolvConf reads resolv.conf in a pod. Elsewhere it says nothing about pods.
+func (d *doctorCommand) readResolvConf() (string, error) {
+	if d.resolvConf == "" && os.Getenv("KUBERNETES_SERVICE_HOST") == "" {
+		return "", nil
+	}
+	content, err := os.ReadFile(cmp.Or(d.resolvConf, "/etc/resolv.conf"))
+	return string(content), err
+}
+
+// memberNamespace returns the namespace that the hub's kubeconfig is for, if it is a member's as join creates it.
+func (d *doctorCommand) memberNamespace() string {
+	if !d.hasHub() {
+		return ""
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = d.hubKubeconfig
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: d.hubContext}).Namespace()
+	if _, ok := api.ClusterOfNamespace(namespace); err != nil || !ok {
+		return ""
+	}
+	return namespace
+}

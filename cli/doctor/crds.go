@@ -1,0 +1,73 @@
+package doctor
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/internal/mcs"
+	"github.com/clusterset/clusterset/internal/schema"
+)
+
+// kinds are the kinds that must be served, by part.
+var kinds = map[string][]CRD{
+	"cluster": {
+		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
+		{Name: "reachabilities.clusterset.dev", Want: []string{"v1alpha1"}},
+		{Name: "serviceexports." + mcsGroup, Want: mcs.Versions},
+		{Name: "serviceimports." + mcsGroup, Want: mcs.Versions},
+		{Name: "globalservices.dns.fabedge.io", Want: []string{"v1alpha1"}, Optional: true},
+	},
+	"hub": {
+		{Name: "memberclusters.clusterset.dev", Want: []string{"v1alpha1"}},
+		{Name: "exportedservices.clusterset.dev", Want: []string{"v1alpha1"}},
+		{Name: "exportedendpoints.clusterset.dev", Want: []string{"v1alpha1"}},
+	},
+}
+
+// definitions checks the kinds: which are served, and whether their definitions are as new as ours. Anyone may ask for both.
+func definitions(ctx context.Context, disco discovery.DiscoveryInterface, config *rest.Config, what string) []CRD {
+	all := slices.Clone(kinds[what])
+	groups, err := disco.ServerGroups()
+	for i := range all {
+		k := &all[i]
+		plural, group, _ := strings.Cut(k.Name, ".")
+		if k.Err = err; err != nil {
+			continue
+		}
+		for _, g := range groups.Groups {
+			for _, v := range g.Versions {
+				if g.Name == group && serves(disco, v.GroupVersion, plural) {
+					k.Served = append(k.Served, v.Version)
+				}
+			}
+		}
+		if len(k.Served) > 0 {
+			if lacking, err := schema.Lacking(ctx, config, group); err == nil {
+				k.Outdated = lacking[k.Name]
+			}
+		}
+	}
+	return all
+}
+
+func serves(disco discovery.DiscoveryInterface, groupVersion, plural string) bool {
+	list, err := disco.ServerResourcesForGroupVersion(groupVersion)
+	if err != nil {
+		return false // a version that has just gone
+	}
+	for i := range list.APIResources {
+		if list.APIResources[i].Name == plural {
+			return true
+		}
+	}
+	return false
+}
+
+func cutResource(s string) (resource, subresource string) {
+	resource, subresource, _ = strings.Cut(s, "/")
+	return resource, subresource
+}

@@ -1,0 +1,214 @@
+package doctor
+
+import (
+	"errors"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/test/page"
+)
+
+var (
+	now   = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	zones = []string{"clusterset.local", "svc.global"}
+)
+
+const forwarding = `
+.:53 {
+    errors
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        pods insecure
+    }
+    forward . /etc/resolv.conf
+}
+clusterset.local:53 svc.global:53 {
+    errors
+    cache 5
+    forward . 10.96.0.53 {
+        max_concurrent 1000
+    }
+}
+`
+
+const stock = `.:53 {
+    errors
+    kubernetes cluster.local in-addr.arpa ip6.arpa
+    forward . /etc/resolv.conf   # clusterset.local would go there
+    cache 30
+}`
+
+func healthy() *Facts {
+	server := func(what string) *Server {
+		s := &Server{What: what, Address: "https://" + what + ":6443", Version: "v1.36.3", Timed: true, Uncertain: time.Second}
+		for _, k := range kinds[what] {
+			k.Served = k.Want[:1]
+			s.CRDs = append(s.CRDs, k)
+		}
+		s.Rights = wanted("cli", what, "", false)
+		for i := range s.Rights {
+			s.Rights[i].Allowed = true
+		}
+		return s
+	}
+	return &Facts{
+		Now: now, Zones: zones, Cluster: server("cluster"), Hub: server("hub"),
+		ClusterDNS:   ConfigMap{Key: "kube-system/coredns", Found: true, Data: map[string]string{"Corefile": forwarding}},
+		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
+		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
+		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
+		Express:     &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
+		Set:         view.Report{Clusters: []view.Cluster{{Name: "beijing"}, {Name: "shanghai"}}},
+		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
+	}
+}
+
+func TestRender(t *testing.T) {
+	for name, change := range map[string]func(*Facts){
+		"healthy": func(*Facts) {},
+		"bare": func(f *Facts) { // a new cluster without any setup, checked without flags
+			for i := range f.Cluster.CRDs {
+				f.Cluster.CRDs[i].Served = nil
+			}
+			f.Hub, f.Credentials, f.Express, f.DNSServer, f.ResolvConf = nil, nil, nil, "", ""
+			f.ClusterDNS.Data["Corefile"] = stock
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": stock}}
+		},
+		"sick": func(f *Facts) {
+			f.Cluster.CRDs[0].Outdated = []string{"v1alpha1.spec.weight", "v1alpha1.spec.cidrs"}
+			f.Cluster.CRDs[1].Served = []string{"v2"}
+			f.Cluster.Skew, f.Hub.Skew = 90*time.Second, -time.Minute
+			f.Cluster.Rights[0].Allowed, f.Hub.Rights[2].Allowed = false, false
+			f.Credentials.Expires = now.Add(2 * time.Hour)
+			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(stock, "cluster.local", "cluster.local clusterset.local")
+			f.ResolvConf = "search clusterset.local\noptions ndots:2\n"
+			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("server misbehaving")}, {Zone: "svc.global", Err: errors.New("no such host"), NotFound: true}}
+			f.Express.On = map[bool][]string{false: {"dns://:53"}}
+			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Suspect", Message: "no heartbeat for 1m10s; its endpoints are used only if no others are left", Cure: "read its log"}}
+			f.Set.Services.Problems = []view.Problem{{Namespace: "shop", Name: "gone", What: "ServiceExport", Reason: "NoService", Message: "there is no Service shop/gone", Cure: "kubectl describes it"}}
+			f.Set.Services.LastResort = []view.Problem{{Namespace: "shop", Name: "web", Message: "behind its ClusterSetIP only Suspect shanghai is left"}}
+			for _, name := range []string{"a", "b", "c"} {
+				f.Set.Services.LastResort = append(f.Set.Services.LastResort, view.Problem{Namespace: "shop", Name: name, Message: "its name leads only to drained beijing"})
+			}
+		},
+		"refused": func(f *Facts) { // an account with few permissions
+			f.ClusterDNS = ConfigMap{Key: "kube-system/coredns", Err: errors.New("forbidden")}
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Err: errors.New("forbidden")}
+			f.Cluster.RightsErr, f.Credentials = errors.New("forbidden"), nil
+			f.LastResortErr = errors.New("the cluster refuses: memberclusters.clusterset.dev is forbidden")
+			f.SetErr = f.LastResortErr
+			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
+			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
+			f.Express.Err = errors.New("connection refused")
+		},
+		"clone": func(f *Facts) { // a clone that has stopped, in a set that has another pair of clones
+			cloned := func(name string) (m clustersetv1alpha1.MemberCluster) {
+				m.Name = name
+				m.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}}
+				return m
+			}
+			var export mcsv1beta1.ServiceExport
+			export.Status.Conditions = []metav1.Condition{{Type: "Ready", Status: metav1.ConditionFalse, Reason: api.ReasonClusterCloned, Message: "another agent is at work"}}
+			f.Names.seeCluster(&view.LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{cloned("beijing"), cloned("tianjin")}, Exports: []mcsv1beta1.ServiceExport{{}, export}})
+		},
+		"cloned": func(f *Facts) { // the cloned cluster that keeps running
+			f.Names.see([]clustersetv1alpha1.MemberCluster{{}, {ObjectMeta: metav1.ObjectMeta{Name: "beijing"}, Status: clustersetv1alpha1.MemberClusterStatus{
+				Conditions: []metav1.Condition{{Type: clustersetv1alpha1.ConditionCloned, Status: metav1.ConditionTrue}},
+			}}})
+		},
+		"kube-dns": func(f *Facts) {
+			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"svc.global": ["10.96.0.53"]}`}}
+			f.Credentials.Expires = now.Add(-time.Hour)
+		},
+		"all-of-global": func(f *Facts) { // as stanzas were before the zone svc.global existed
+			f.ClusterDNS.Data["Corefile"] = strings.ReplaceAll(forwarding, "svc.global", "global")
+			f.NodeLocalDNS = ConfigMap{Key: "kube-system/node-local-dns", Found: true, Data: map[string]string{"Corefile": forwarding + "global {\n forward . 10.96.0.53\n}"}}
+			f.Replies[1].Parent = "global"
+		},
+		"kube-dns-all-of-global": func(f *Facts) {
+			f.ClusterDNS = ConfigMap{Key: "kube-system/kube-dns", Found: true, Data: map[string]string{"stubDomains": `{"clusterset.local": ["10.96.0.53"], "global": ["10.96.0.53"]}`}}
+		},
+	} {
+		f := healthy()
+		change(f)
+		d := Diagnose(f)
+		golden(t, name+".txt", Render(d, false))
+		for _, finding := range d.Findings {
+			if (finding.Level == Problem) != (finding.Cure != "") {
+				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
+			}
+		}
+		if name == "healthy" && d.Problems > 0 {
+			t.Error("a healthy cluster has problems")
+		}
+	}
+}
+
+func TestCorefiles(t *testing.T) {
+	for name, c := range map[string]struct{ corefile, want string }{
+		"forwarded":             {forwarding, "ok ok"},
+		"nothing":               {"", "problem"},
+		"stock":                 {stock, "problem"},
+		"one zone":              {stock + "\nsvc.global {\n forward . 10.0.0.1\n}", "ok problem"},
+		"plugin in the root":    {".:53 {\n clusterset clusterset.local svc.global\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin for any zone":   {". {\n clusterset\n}", "ok ok"},
+		"plugin elsewhere":      {". {\n clusterset fleet.example\n forward . 1.1.1.1\n}", "problem"},
+		"forward in the root":   {". {\n forward clusterset.local 10.0.0.1\n forward svc.global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok"},
+		"a snippet":             {"(us) {\n forward . 10.0.0.1\n}\nclusterset.local, svc.global:53 {\n import us\n}", "ok ok"},
+		"a scheme, upper case":  {"dns://ClusterSet.Local.:1053 tls://svc.global {\n forward . 10.0.0.1\n}", "ok ok"},
+		"quotes and comments":   {"\"clusterset.local\" { # {\n forward . \"10.0.0.1\" # }\n}\n# svc.global {\n#}\n", "ok problem"},
+		"imported files":        {stock + "\nimport /etc/coredns/custom/*.server", "skipped"},
+		"kubernetes plugin":     {strings.ReplaceAll(stock, "kubernetes cluster.local", "kubernetes cluster.local clusterset.local"), "problem problem"},
+		"multicluster plugin":   {"clusterset.local {\n multicluster clusterset.local\n}\nsvc.global {\n clusterset\n}", "problem ok"},
+		"a block without a way": {"clusterset.local svc.global {\n errors\n}", "problem"},
+		"braces of options":     {"clusterset.local svc.global {\n cache {\n  forward x\n }\n forward . 10.0.0.1 {\n  policy random\n }\n}", "ok ok"},
+
+		// .global is a public top-level domain; only svc.global belongs to clusterset.
+		"all of global forwarded":       {"clusterset.local Global.:53 {\n forward . 10.0.0.1\n}", "ok ok problem"},
+		"all of it from the root":       {". {\n forward clusterset.local 10.0.0.1\n forward global 10.0.0.1\n forward . 1.1.1.1\n}", "ok ok problem"},
+		"all of it besides svc.global":  {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 10.0.0.2 10.0.0.1\n}", "ok ok problem"},
+		"the rest to others":            {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
+		"the rest to others, by plugin": {"clusterset.local svc.global {\n clusterset\n}\nglobal {\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin for all of it":          {"clusterset.local global {\n clusterset\n}", "ok ok problem"},
+		"plugin, and forward after it":  {"clusterset.local global {\n clusterset\n forward . 1.1.1.1\n}", "ok ok"},
+		"plugin for it in the root":     {".:53 {\n clusterset clusterset.local global\n forward . 1.1.1.1\n}", "ok ok"},
+		"forward without arguments":     {"clusterset.local svc.global {\n forward . 10.0.0.1\n}\nglobal {\n forward\n}", "ok ok"},
+	} {
+		var got []string
+		for _, f := range checkCorefile("clusterdns", ConfigMap{Data: map[string]string{"Corefile": c.corefile}}, zones) {
+			got = append(got, string(f.Level))
+		}
+		slices.Sort(got)
+		want := strings.Fields(c.want)
+		slices.Sort(want)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %v, want %s\n%+v", name, got, c.want, ParseCorefile(c.corefile))
+		}
+	}
+}
+
+// The stanza that doctor suggests passes doctor's own check.
+func TestTheCureOfACorefileCuresIt(t *testing.T) {
+	for check, configMap := range map[string]string{"clusterdns": "kube-system/coredns", "nodelocaldns": "kube-system/node-local-dns"} {
+		_, text, _ := strings.Cut(stanza(check, configMap, zones), "\n")
+		text = strings.ReplaceAll(text, "CLUSTER-IP", "10.96.0.53")
+		for _, f := range checkCorefile(check, ConfigMap{Data: map[string]string{"Corefile": stock + "\n" + text}}, zones) {
+			if f.Level != OK {
+				t.Errorf("%s: %+v", check, f)
+			}
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	page.Fresh(t, filepath.Join("testdata", name), got)
+}

@@ -1,0 +1,95 @@
+package doctor
+
+import (
+	"time"
+
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// Facts are the input of the checks.
+type Facts struct {
+	Now time.Time
+	// Cluster is the member and Hub the hub. nil means that it is not checked.
+	Cluster, Hub *Server
+	// Zones are the zones that clients query, without the final dot.
+	Zones []string
+
+	ClusterDNS, NodeLocalDNS ConfigMap
+	// ResolvConf is the content of a pod's /etc/resolv.conf, empty if this isn't a pod.
+	ResolvConf string
+	// Replies are the answers of DNSServer for each zone, in order. DNSServer is empty if none was given.
+	DNSServer string
+	Replies   []Reply
+	// Express is read from that server's metrics, nil if no server was given.
+	Express *Express
+	// Set is what the cluster, and the hub if it is checked, say of the set. SetErr is why they say nothing, and LastResortErr why it is
+	// unknown which services are at their last resort.
+	Set                   view.Report
+	SetErr, LastResortErr error
+	// Names says whether agents share a name.
+	Names Names
+	// Credentials are the member agent's, nil if they were not found.
+	Credentials *Credentials
+}
+
+// Server is what is known of an API server.
+type Server struct {
+	What    string // "cluster" or "hub"
+	Address string
+	Err     error // why it can't be reached
+	Version string
+	// Skew is how far its clock is ahead of ours, and Uncertain how inaccurate that may be. Both are zero if it returned no
+	// time.
+	Skew, Uncertain time.Duration
+	Timed           bool
+	CRDs            []CRD
+	Rights          []Right
+	// RightsErr is why Rights are unknown.
+	RightsErr error
+}
+
+// CRD is a kind that must be served.
+type CRD struct {
+	Name     string   // such as globalservices.dns.fabedge.io
+	Want     []string // the versions; one of them must be served
+	Served   []string
+	Optional bool
+	// Outdated are fields that our definition has and the installed one lacks.
+	Outdated []string
+	Err      error
+}
+
+// Right is something that an account must be allowed to do.
+type Right struct {
+	For                              string // what needs it
+	Verb, Group, Resource, Namespace string
+	Name                             string
+	Allowed                          bool
+}
+
+// ConfigMap is the configuration of a DNS server of the cluster.
+type ConfigMap struct {
+	Key   string // namespace/name
+	Found bool
+	Data  map[string]string
+	Err   error
+}
+
+// Reply is a DNS server's reply to the query for dns-version.<zone>.
+type Reply struct {
+	Zone string
+	// Parent is the zone that answered instead of Zone and contains it: global instead of svc.global.
+	Parent string
+	// Texts are the TXT records. There are none with an Err.
+	Texts []string
+	// NotFound: there is no such name. Timeout: the server didn't reply.
+	NotFound, Timeout bool
+	Err               error
+}
+
+// Credentials are the member agent's kubeconfig for the hub.
+type Credentials struct {
+	Key     string // namespace/name of the Secret
+	Expires time.Time
+	Server  string
+}

@@ -1,0 +1,247 @@
+package doctor
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/discovery"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/connect"
+)
+
+// Gatherer reads Facts.
+type Gatherer struct {
+	// Cluster and Hub are how to connect to them. Hub may be nil.
+	Cluster, Hub *rest.Config
+	// ClusterFlags and HubFlags are the flags that chose them, for messages.
+	ClusterFlags, HubFlags string
+	// Roles are the parts whose rights are checked. As is the account in the cluster whose rights these are, empty for our own.
+	Roles []string
+	As    string
+	// MemberNamespace is the member's namespace on the hub, if the account there is a member's.
+	MemberNamespace string
+	// ClusterDNS and NodeLocalDNS are the names of the ConfigMaps, Secret that of the agent's credentials.
+	ClusterDNS, NodeLocalDNS, Secret client.ObjectKey
+	// DNSServer is an address with a port, or empty. DNSMetrics is the address of its metrics, by default port 9153 there.
+	DNSServer  string
+	DNSMetrics string
+	Zones      []string
+	ResolvConf string
+}
+
+// Gather reads the Facts. They include what can't be read.
+func (g *Gatherer) Gather(ctx context.Context) *Facts {
+	f := &Facts{Now: time.Now(), Zones: g.Zones, ResolvConf: g.ResolvConf, DNSServer: g.DNSServer}
+	var c *objects.Cluster
+	f.Cluster, c = g.server(ctx, g.Cluster, "cluster", g.ClusterFlags)
+	f.ClusterDNS, f.NodeLocalDNS = ConfigMap{Key: g.ClusterDNS.String()}, ConfigMap{Key: g.NodeLocalDNS.String()}
+	if f.Cluster.Err == nil {
+		f.ClusterDNS.read(ctx, c, g.ClusterDNS)
+		f.NodeLocalDNS.read(ctx, c, g.NodeLocalDNS)
+		f.Credentials = credentials(ctx, c, g.Secret)
+	} else {
+		f.ClusterDNS.Err, f.NodeLocalDNS.Err = errUnreached, errUnreached
+	}
+	var hub *objects.Cluster
+	if g.Hub != nil {
+		if f.Hub, hub = g.server(ctx, g.Hub, "hub", g.HubFlags); f.Hub.Err != nil {
+			hub = nil // checkServers says so
+		}
+	}
+	if f.Cluster.Err == nil {
+		f.see(ctx, c, hub)
+	}
+	if g.DNSServer != "" {
+		for _, zone := range g.Zones {
+			f.Replies = append(f.Replies, query(ctx, g.DNSServer, zone))
+		}
+		f.Express = express(ctx, cmp.Or(g.DNSMetrics, metricsAddress(g.DNSServer)))
+	}
+	return f
+}
+
+var errUnreached = errors.New("the cluster can't be reached")
+
+// server checks an API server.
+func (g *Gatherer) server(ctx context.Context, config *rest.Config, what, flags string) (*Server, *objects.Cluster) {
+	s := &Server{What: what, Address: config.Host}
+	c, err := objects.Open(config, what, flags)
+	if err != nil {
+		s.Err = err
+		return s, nil
+	}
+	if err := s.ask(ctx, config); err != nil {
+		s.Err = c.Words(err)
+		return s, c
+	}
+	disco, err := discovery.NewDiscoveryClientForConfig(config)
+	if err != nil {
+		s.Err = c.Words(err)
+		return s, c
+	}
+	s.CRDs = definitions(ctx, disco, config, what)
+	confined := what == "hub" && inCommunities(ctx, c)
+	for _, role := range g.Roles {
+		s.Rights = append(s.Rights, wanted(role, what, g.MemberNamespace, confined)...)
+	}
+	asker := c
+	if g.As != "" && what == "cluster" {
+		other := rest.CopyConfig(config)
+		other.Impersonate.UserName = g.As // only for this check: everything else is read with our own rights
+		if asker, err = objects.Open(other, what, flags); err != nil {
+			s.RightsErr = err
+			return s, c
+		}
+	}
+	s.RightsErr = ask(ctx, asker, s.Rights)
+	return s, c
+}
+
+// inCommunities reports whether MemberClusters name communities, as far as they may be read.
+func inCommunities(ctx context.Context, hub *objects.Cluster) bool {
+	members, err := hub.MemberClusters(ctx)
+	set := communities.Set{}
+	for i := range members {
+		set[members[i].Name] = members[i].Spec.Communities
+	}
+	return err == nil && set.On()
+}
+
+// ask reads the version, which any account may, and the time in the reply's header.
+func (s *Server) ask(ctx context.Context, config *rest.Config) error {
+	h, err := rest.HTTPClientFor(config)
+	if err != nil {
+		return err
+	}
+	base, _, err := rest.DefaultServerUrlFor(config)
+	if err != nil {
+		return err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base.JoinPath("version").String(), http.NoBody)
+	if err != nil {
+		return err
+	}
+	// Twice: the first request opens the connection, whose time would count as the clock's uncertainty.
+	for range 2 {
+		began := time.Now()
+		reply, err := h.Do(request)
+		if err != nil {
+			return err
+		}
+		took := time.Since(began)
+		var version struct {
+			GitVersion string `json:"gitVersion"`
+		}
+		err = json.NewDecoder(reply.Body).Decode(&version)
+		_ = reply.Body.Close()
+		switch {
+		case reply.StatusCode == http.StatusUnauthorized:
+			return apierrors.NewUnauthorized("no access")
+		case err != nil:
+			return err
+		}
+		s.Version = version.GitVersion
+		if date, err := http.ParseTime(reply.Header.Get("Date")); err == nil {
+			// The header omits fractions of a second.
+			s.Skew = date.Add(time.Second / 2).Sub(began.Add(took / 2))
+			s.Uncertain, s.Timed = time.Second/2+took/2, true
+		}
+	}
+	return nil
+}
+
+func (m *ConfigMap) read(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
+	var o corev1.ConfigMap
+	switch err := c.Get(ctx, key, &o); {
+	case apierrors.IsNotFound(err):
+	case err != nil:
+		m.Err = err
+	default:
+		m.Found, m.Data = true, o.Data
+		m.custom(ctx, c, key)
+	}
+}
+
+// custom adds the server blocks of the additional ConfigMap that k3s, AKS and others import.
+func (m *ConfigMap) custom(ctx context.Context, c *objects.Cluster, key client.ObjectKey) {
+	var o corev1.ConfigMap
+	key.Name += "-custom"
+	if !importsFiles(m.Data["Corefile"]) || c.Get(ctx, key, &o) != nil {
+		return
+	}
+	for name, blocks := range o.Data {
+		if strings.HasSuffix(name, ".server") {
+			m.Data["Corefile"] += "\n" + blocks
+		}
+	}
+}
+
+// see reads what the cluster's own objects and the hub say about the set.
+func (f *Facts) see(ctx context.Context, c, hub *objects.Cluster) {
+	facts, err := view.Fetch(ctx, c, hub)
+	if err != nil {
+		f.SetErr, f.LastResortErr = err, err
+		return
+	}
+	f.Set, f.LastResortErr = view.Build(facts), facts.Local.RoutesErr
+	f.Names.seeCluster(facts.Local)
+	if facts.Hub != nil && facts.Hub.Err == nil { // otherwise only what the cluster knows is used
+		f.Names.see(facts.Hub.Members)
+	}
+}
+
+// credentials reads when the agent's token expires. If the Secret can't be found or read, there is nothing to report: the agent
+// may get its credentials from elsewhere.
+func credentials(ctx context.Context, c *objects.Cluster, key client.ObjectKey) *Credentials {
+	var secret corev1.Secret
+	if c.Get(ctx, key, &secret) != nil {
+		return nil
+	}
+	config, err := clientcmd.RESTConfigFromKubeConfig(secret.Data[api.HubSecretKey])
+	if err != nil {
+		return nil
+	}
+	return &Credentials{Key: key.String(), Server: config.Host, Expires: connect.Expires(config.BearerToken)}
+}
+
+// query queries a server for the version record of a zone. A Corefile may still have the zone global, which contains
+// svc.global, without a version record for it.
+func query(ctx context.Context, server, zone string) Reply {
+	r := version(ctx, server, zone)
+	if zone == ourZone && r.NotFound {
+		if whole := version(ctx, server, publicZone); whole.Err == nil {
+			r = Reply{Zone: zone, Parent: publicZone, Texts: whole.Texts}
+		}
+	}
+	return r
+}
+
+func version(ctx context.Context, server, zone string) Reply {
+	r := Reply{Zone: zone}
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
+	resolver := &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, network, server)
+	}}
+	r.Texts, r.Err = resolver.LookupTXT(ctx, "dns-version."+zone+".")
+	var dns *net.DNSError
+	if errors.As(r.Err, &dns) {
+		r.NotFound, r.Timeout = dns.IsNotFound, dns.IsTimeout || strings.Contains(dns.Err, "connection refused")
+	}
+	return r
+}

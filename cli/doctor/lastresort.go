@@ -1,0 +1,38 @@
+package doctor
+
+import (
+	"fmt"
+	"strings"
+)
+
+// shownServices is how many services a finding names.
+const shownServices = 3
+
+// checkLastResort finds services that lead only to silent or drained clusters: if those fail too, the services are gone.
+func checkLastResort(f *Facts) []Finding {
+	const check = "lastresort"
+	switch {
+	case f.Cluster.Err != nil:
+		return nil
+	case f.LastResortErr != nil:
+		return []Finding{skipped(check, fmt.Sprintf("can't tell which services are at their last resort: %v", f.LastResortErr))}
+	case len(f.Set.Services.LastResort) == 0:
+		return []Finding{ok(check, "no service leads only to clusters that are silent or drained")}
+	}
+	var services []string
+	for i, p := range f.Set.Services.LastResort {
+		if i == shownServices {
+			services = append(services, fmt.Sprintf("and %d more", len(f.Set.Services.LastResort)-shownServices))
+			break
+		}
+		services = append(services, fmt.Sprintf("%s/%s (%s)", p.Namespace, p.Name, p.Message))
+	}
+	lead := "services lead"
+	if len(f.Set.Services.LastResort) == 1 {
+		lead = "service leads"
+	}
+	return []Finding{problem(check,
+		fmt.Sprintf("%d %s only to clusters that are silent or drained: %s", len(f.Set.Services.LastResort), lead, strings.Join(services, "; ")),
+		"clusterset status -o wide lists them: undrain a cluster (clusterset undrain NAME), find out why a silent one's agent doesn't reach the hub,\n"+
+			"or export the service from one more cluster; run clusterset leave for one that is gone for good")}
+}

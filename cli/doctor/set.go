@@ -1,0 +1,34 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/clusterset/clusterset/cli/screen"
+)
+
+// checkSet reports what is known of the set to be wrong: silent clusters, a missing namespace, exports and imports that fail.
+func checkSet(f *Facts) []Finding {
+	const check = "set"
+	switch {
+	case f.Cluster.Err != nil:
+		return nil
+	case f.SetErr != nil:
+		return []Finding{skipped(check, fmt.Sprintf("can't tell how the set is: %v", f.SetErr))}
+	}
+	var all []Finding
+	for _, p := range slices.Concat(f.Set.Problems, f.Set.Services.Problems) {
+		if p.Reason != clustersCloned { // checkNames says more about it
+			all = append(all, problem(check, fmt.Sprintf("%s %s: %s: %s", p.What, p.About(), p.Reason, p.Message), p.Cure))
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all
+	case len(f.Set.Clusters) == 0:
+		return []Finding{skipped(check, "this cluster knows of no cluster set: clusterset join makes it a member")}
+	}
+	return []Finding{ok(check, fmt.Sprintf("%s of the set, none silent; every export and import is as it should be", screen.Counted(len(f.Set.Clusters), "cluster")))}
+}
+
+const clustersCloned = "Cloned"

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/preview"
+)
+
+// drainCommand is `clusterset drain` and `clusterset undrain`.
+type drainCommand struct {
+	clusters
+	drain bool
+}
+
+func newDrain() *cobra.Command {
+	return (&drainCommand{drain: true}).command(&cobra.Command{
+		Use:   "drain CLUSTER",
+		Short: "Use a cluster only as a last resort",
+		Long: `Sets spec.drain of the cluster's MemberCluster on the hub. Within seconds every member ranks the cluster's endpoints behind
+all others, whatever the distance, in DNS and behind ClusterSetIPs: they are used only for services that are ready nowhere else.
+Existing connections stay. It first prints in one line what that changes; clusterset preview drain shows the details.
+
+Draining a drained cluster changes nothing. clusterset undrain undoes it.` + exitHelp,
+		Example: `  clusterset drain beijing --hub-kubeconfig hub.yaml
+  clusterset drain beijing --hub-context hub`,
+	})
+}
+
+func newUndrain() *cobra.Command {
+	return (&drainCommand{}).command(&cobra.Command{
+		Use:   "undrain CLUSTER",
+		Short: "Use a drained cluster again",
+		Long: `Undoes clusterset drain: the cluster's endpoints are ranked by their distance again as soon as its phase is Ready.
+Undraining a cluster that is not drained changes nothing.` + exitHelp,
+		Example: `  clusterset undrain beijing --hub-kubeconfig hub.yaml`,
+	})
+}
+
+func (d *drainCommand) command(cmd *cobra.Command) *cobra.Command {
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		return d.run(cmd.Context(), args[0], cmd.OutOrStdout(), cmd.ErrOrStderr())
+	}
+	configured(cmd)
+	cmd.Args = oneArg("a cluster; clusterset status lists them")
+	cmd.ValidArgsFunction = d.complete
+	d.addHubFlags(cmd.Flags(), "where clusters are drained (it or --hub-context is required)")
+	return cmd
+}
+
+func (d *drainCommand) run(ctx context.Context, name string, stdout, stderr io.Writer) error {
+	if err := api.CheckClusterName(name); err != nil {
+		return usagef("cluster %q %w", name, err)
+	}
+	hub, err := d.open()
+	if err != nil {
+		return err
+	}
+	members, err := hub.MemberClusters(ctx)
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Name == name })
+	if at < 0 {
+		return unknownMember(hub, name, members)
+	}
+	mc := &members[at]
+	if mc.Labels[api.LabelManagedBy] == api.ManagedByImporter {
+		// The importer would undo it, after members had used it for a while.
+		return fmt.Errorf("%s is a member and not the hub: its MemberCluster %s is a copy; use the hub's kubeconfig with %s", hub.Server, name, hubFlags)
+	}
+	if mc.Spec.Drain == d.drain {
+		_, err = fmt.Fprintf(stdout, "%s is %s; nothing changed.\n", name, d.state())
+		return err
+	}
+	if d.drain {
+		if _, err := before(ctx, hub, preview.Change{Drain: []string{name}}, stdout); err != nil { // a drain may be urgent, so it doesn't ask
+			_, _ = fmt.Fprintf(stderr, "clusterset: warning: can't tell what this changes: %v\n", err)
+		}
+	}
+	if err := d.patch(ctx, hub, mc); err != nil {
+		return err
+	}
+	if d.drain && !othersServe(members, name) {
+		_, _ = fmt.Fprintf(stderr, "clusterset: warning: no other cluster is healthy and undrained, so %s is still answered\n", name)
+	}
+	_, err = io.WriteString(stdout, d.done(mc))
+	return err
+}
+
+func (d *drainCommand) open() (*objects.Cluster, error) {
+	config, err := d.hub()
+	if err != nil {
+		return nil, err
+	}
+	if config == nil {
+		return nil, usagef("--hub-kubeconfig or --hub-context is required: clusters are drained on the hub")
+	}
+	return objects.Open(config, "hub", hubFlags)
+}
+
+// patch changes only this field, whatever else someone changes at the same time.
+func (d *drainCommand) patch(ctx context.Context, hub *objects.Cluster, mc *clustersetv1alpha1.MemberCluster) error {
+	before := mc.DeepCopy()
+	mc.Spec.Drain = d.drain
+	return hub.Words(hub.Patch(ctx, mc, client.MergeFrom(before), client.FieldOwner(api.FieldManagerCLI)))
+}
+
+func (d *drainCommand) state() string {
+	if d.drain {
+		return "drained already"
+	}
+	return "not drained"
+}
+
+// done says what changed, and what follows.
+func (d *drainCommand) done(mc *clustersetv1alpha1.MemberCluster) string {
+	if d.drain {
+		return fmt.Sprintf("%s is drained: spec.drain of its MemberCluster was false and is true. Its endpoints now rank last; clusterset undrain %s undoes it.\n", mc.Name, mc.Name)
+	}
+	text := fmt.Sprintf("%s is no longer drained: spec.drain of its MemberCluster was true and is false.", mc.Name)
+	switch mc.Status.Phase {
+	case clustersetv1alpha1.MemberSuspect, clustersetv1alpha1.MemberExpired:
+		return text + fmt.Sprintf(" But its phase is %s: it is used when it is Ready again.\n", mc.Status.Phase)
+	}
+	return text + " Its endpoints rank by their distance again.\n"
+}
+
+// othersServe reports whether another cluster is healthy and undrained.
+func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
+	return slices.ContainsFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool {
+		silent := mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired
+		return mc.Name != name && !mc.Spec.Drain && !silent
+	})
+}
+
+func unknownMember(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) error {
+	if len(members) == 0 {
+		return fmt.Errorf("the hub at %s has no members, so there is no %s; is it the right hub? Check %s", hub.Server, name, hubFlags)
+	}
+	return fmt.Errorf("%s is not a member of the hub at %s; its members are %s", name, hub.Server, strings.Join(memberNames(members), ", "))
+}
+
+func memberNames(members []clustersetv1alpha1.MemberCluster) []string {
+	names := make([]string, len(members))
+	for i := range members {
+		names[i] = members[i].Name
+	}
+	slices.Sort(names)
+	return names
+}
+
+// complete completes the clusters that can be drained, or undrained.
+func (d *drainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {
+		return nil, none
+	}
+	hub, err := d.open()
+	if err != nil {
+		return nil, none
+	}
+	members, err := hub.MemberClusters(cmd.Context())
+	if err != nil {
+		return nil, none
+	}
+	return memberNames(slices.DeleteFunc(members, func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Spec.Drain == d.drain })), none
+}

@@ -1,0 +1,209 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterset/clusterset/cli/explain"
+	"github.com/clusterset/clusterset/cli/near"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// explainCommand is `clusterset explain`.
+type explainCommand struct {
+	clusters
+	output
+	from, manifests   string
+	boundary, dialect string
+	prefer            []string
+}
+
+func newExplain() *cobra.Command {
+	var e explainCommand
+	cmd := configured(&cobra.Command{
+		Use:   "explain NAME",
+		Short: "Show which addresses a name has, and why",
+		Long: `Shows what DNS answers for a name, and why: which object answers, which tier was chosen, which endpoints are used, the state
+of their clusters, and what the exports disagree about. The DNS server's own code finds the answer.
+
+NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.svc.clusterset.local or
+db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does.
+
+The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
+if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
+local cluster. If the server has the options prefer, boundary or dialect, use the flags of the same names. explain doesn't know
+the options namespaces, max_answers, fallthrough and snapshot: it shows the answer without them.` + exitHelp,
+		Example: `  clusterset explain shop/web
+  clusterset explain nginx.default.svc.global --from xicheng/beijing/north
+  clusterset explain db.shop --manifests examples/manifests --from tianjin/tianjin/north -o wide`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return e.run(cmd.Context(), args[0], cmd.OutOrStdout())
+		},
+	})
+	cmd.Args = oneArg("a service, such as shop/web or web.shop.svc.clusterset.local")
+	cmd.ValidArgsFunction = e.complete
+	flags := cmd.Flags()
+	flags.StringVar(&e.from, "from", "", "`location` of the server: cluster/zone/region (default: the local cluster's)")
+	flags.StringVar(&e.manifests, "manifests", "", "read the objects from the files in this `directory`, like the server's option manifests, or from one file, such as a server's snapshot, instead of a cluster")
+	flags.StringSliceVar(&e.prefer, "prefer", nil, "`tiers` in the order in which the server tries them: cluster, zone, region, or none (default: zone,region)")
+	flags.StringVar(&e.boundary, "boundary", "", "`tier` that limits which endpoints are answered: cluster, zone or region (default: none)")
+	flags.StringVar(&e.dialect, "dialect", "", "`dialect` of the name's zone: mcs or global (default: global below svc.global, else mcs)")
+	e.clusters.addFlags(flags)
+	e.addFlag(cmd, "table", "wide", "json", "yaml")
+	return cmd
+}
+
+// oneArg requires exactly one argument.
+func oneArg(what string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		switch len(args) {
+		case 0:
+			return usagef("want %s; see %s --help", what, cmd.CommandPath())
+		case 1:
+			return nil
+		}
+		return usagef("unexpected argument %q; see %s --help", args[1], cmd.CommandPath())
+	}
+}
+
+func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) error {
+	q, err := e.query(name)
+	if err != nil {
+		return err
+	}
+	facts, self, err := e.fetch(ctx, q)
+	if err != nil {
+		return err
+	}
+	facts.Now = time.Now()
+	from := cmp.Or(e.from, self)
+	if q.From, err = place.Parse(from); err != nil {
+		return usagef("--from: %w", err)
+	}
+	if e.from != "" {
+		if err := facts.Known(q.From.Cluster); err != nil {
+			return usagef("--from: %w", err)
+		}
+	}
+	if !strings.Contains(from, "/") {
+		q.From = facts.Locate(q.From.Cluster)
+	}
+	if b := q.Policy.Boundary; !q.From.Has(b) {
+		return usagef("--boundary %s: the server's %s is unknown, so no endpoint would be within it; set --from CLUSTER/ZONE/REGION", b, b)
+	}
+	explanation, err := explain.Explain(*q, *facts)
+	if err != nil {
+		return err
+	}
+	return e.write(w, explanation, func() string {
+		return explain.Screen{Wide: e.wide(), Colours: colours(w)}.Render(explanation)
+	})
+}
+
+// query returns the part of the query that needs no cluster.
+func (e *explainCommand) query(name string) (*explain.Query, error) {
+	if err := e.check(); err != nil {
+		return nil, err
+	}
+	var q explain.Query
+	var err error
+	if q.Name, err = explain.ParseName(name); err != nil {
+		return nil, usageError{err}
+	}
+	if z := q.Name.Zone; e.dialect == "" && z != explain.DefaultZone && z != "global" {
+		return nil, usagef("%w (.svc.global is one too; if a server has another zone, --dialect says how it is answered)", near.Unknown("zone", z, []string{explain.DefaultZone, "global"}))
+	}
+	if e.dialect != "" {
+		if q.Name.Dialect, err = index.ParseDialect(e.dialect); err != nil {
+			return nil, usagef("--dialect: %w", err)
+		}
+	}
+	if len(e.prefer) > 0 {
+		if q.Policy.Prefer, err = topology.ParsePrefer(strings.Join(e.prefer, " ")); err != nil {
+			return nil, usagef("--prefer: %w", err)
+		}
+	}
+	if e.boundary != "" {
+		if q.Policy.Boundary, err = topology.ParseTier(e.boundary); err != nil {
+			return nil, usagef("--boundary: %w", err)
+		}
+	}
+	if _, err := place.Parse(e.from); err != nil {
+		return nil, usagef("--from: %w", err)
+	}
+	return &q, nil
+}
+
+// fetch reads the objects, and the local cluster's name if known.
+func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *explain.Facts, self string, err error) {
+	if e.manifests != "" {
+		if e.hasLocal() {
+			return nil, "", usagef("--manifests and --kubeconfig cannot be used together")
+		}
+		located, notes, err := manifests.Read(e.manifests)
+		if err != nil {
+			return nil, "", usagef("--manifests: %w", err)
+		}
+		return explain.FromManifests(located, notes), "", nil
+	}
+	config, err := e.local()
+	if err != nil {
+		return nil, "", err
+	}
+	hubConfig, err := e.hub()
+	if err != nil {
+		return nil, "", err
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return nil, "", err
+	}
+	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
+		return nil, "", err
+	}
+	self = c.Name(ctx)
+	if hubConfig != nil {
+		hub, err := objects.Open(hubConfig, "hub", hubFlags)
+		if err != nil {
+			return nil, "", err
+		}
+		if err := facts.FetchExports(ctx, hub, q.Name.Key, self); err != nil {
+			return nil, "", err
+		}
+	}
+	return facts, self, nil
+}
+
+// complete completes the services of the local cluster.
+func (e *explainCommand) complete(cmd *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	if len(args) > 0 || fillIn(cmd.Flags(), os.LookupEnv) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	config, err := e.local()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	imports, err := c.ServiceImports(cmd.Context())
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	names := make([]cobra.Completion, len(imports))
+	for i := range imports {
+		names[i] = imports[i].Namespace + "/" + imports[i].Name
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
+}

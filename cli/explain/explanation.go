@@ -1,0 +1,167 @@
+package explain
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// Query is a name and the server that is asked for it.
+type Query struct {
+	Name   Name
+	From   topology.Location
+	Policy topology.Policy
+}
+
+// Facts are the objects on which the answer depends, and notes about them.
+type Facts struct {
+	Now     time.Time
+	Objects []index.Object
+	// Members are the MemberClusters among the Objects, unchanged.
+	Members []clustersetv1alpha1.MemberCluster
+	// Conflicts are those between the exports of the service, one sentence each.
+	Conflicts []string
+	// Hidden says which clusters export the service and aren't seen from this one, one sentence each.
+	Hidden []string
+	Notes  []string
+	// noNamespace says that the cluster doesn't have the service's namespace.
+	noNamespace bool
+	// slices are the EndpointSlices among the Objects, unchanged, and those that DNS servers don't read.
+	slices []*discoveryv1.EndpointSlice
+}
+
+// Result is the result of a query.
+type Result string
+
+// The results, as in the rcode of a reply.
+const (
+	Answer   Result = "NOERROR"  // with addresses
+	NoData   Result = "NODATA"   // the name exists, but has no address
+	NXDomain Result = "NXDOMAIN" // the name doesn't exist
+)
+
+// Explanation is the output of `clusterset explain -o json`. Fields are added, but never removed or changed.
+type Explanation struct {
+	Name    string        `json:"name"`
+	Dialect index.Dialect `json:"dialect"`
+	Time    time.Time     `json:"time"`
+	From    place.Place   `json:"from"`
+	// Prefer are the tiers, the most preferred first. Boundary is the tier outside which no endpoint is used.
+	Prefer   []string `json:"prefer"`
+	Boundary string   `json:"boundary,omitempty"`
+	// MinReady is the number of ready endpoints that a tier needs; 0 means 1.
+	MinReady int `json:"minReady,omitempty"`
+	// Stated is the part of the policy that the service states. The rest is the server's.
+	Stated string `json:"stated,omitempty"`
+
+	Result    Result   `json:"result"`
+	Addresses []string `json:"addresses,omitempty"`
+	// Source is the object that answers. Because says why it answers, and why with this result.
+	Source  string `json:"source"`
+	Because string `json:"because"`
+	// Tier is the tier that is used. It is empty if endpoints were not ranked. Degraded says that only drained, Suspect or unreachable clusters
+	// were left.
+	Tier     string `json:"tier,omitempty"`
+	Degraded bool   `json:"degraded,omitempty"`
+
+	Endpoints []Endpoint `json:"endpoints,omitempty"`
+	Clusters  []Cluster  `json:"clusters,omitempty"`
+	Conflicts []string   `json:"conflicts,omitempty"`
+	Notes     []string   `json:"notes,omitempty"`
+}
+
+// Endpoint is a candidate for the answer, with the verdict on it.
+type Endpoint struct {
+	place.Place
+	Address  string `json:"address"`
+	Hostname string `json:"hostname,omitempty"`
+	// Tier is the endpoint's tier. It is empty if it wasn't determined.
+	Tier string `json:"tier,omitempty"`
+	// Answered says that its address is in the answer. Reason says why, or why not.
+	Answered bool `json:"answered"`
+	// Used says that clients get to it: its address is in the answer, or kube-proxy uses it behind the ClusterSetIP there.
+	Used   bool   `json:"used"`
+	Reason string `json:"reason"`
+}
+
+// Cluster is a cluster with endpoints of the service.
+type Cluster struct {
+	place.Place
+	Phase         string     `json:"phase"`
+	Drain         bool       `json:"drain,omitempty"`
+	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
+}
+
+// NotFoundError says that there is no such service.
+type NotFoundError struct {
+	Name Name
+	// Near are services with similar names.
+	Near []string
+	// Hidden says which clusters export the service and aren't seen from this one.
+	Hidden []string
+	// NoNamespace says that this cluster doesn't have its namespace, so nothing is imported into it.
+	NoNamespace bool
+}
+
+func (e *NotFoundError) Error() string {
+	hint := "clusterset status shows who is in the set; on the hub, kubectl get exportedservices -A lists what is exported"
+	switch {
+	case len(e.Hidden) > 0:
+		hint = strings.Join(e.Hidden, "; ")
+	case e.NoNamespace && len(e.Near) > 0:
+		return fmt.Sprintf("%s is NXDOMAIN: this cluster has no namespace %s; did you mean %s?", e.Name, e.Name.Key.Namespace(), strings.Join(e.Near, " or "))
+	case e.NoNamespace:
+		missing := view.MissingNamespace(e.Name.Key.Namespace(), "its services")
+		return fmt.Sprintf("%s is NXDOMAIN: %s; %s", e.Name, missing.Message, missing.Cure)
+	case len(e.Near) > 0:
+		hint = "did you mean " + strings.Join(e.Near, " or ") + "?"
+	}
+	return fmt.Sprintf("%s is NXDOMAIN: there is neither a ServiceImport nor a GlobalService %s/%s; %s",
+		e.Name, e.Name.Key.Namespace(), e.Name.Key.Name(), hint)
+}
+
+// similar returns up to three services that the user may have meant.
+func similar(key index.ServiceKey, all []*index.Service) []string {
+	var same, like []string
+	for _, s := range all {
+		written := s.Key().Namespace() + "/" + s.Key().Name()
+		switch name := s.Key().Name(); {
+		case name == key.Name() || s.Key().Namespace() == key.Name() && name == key.Namespace():
+			same = append(same, written)
+		case s.Key().Namespace() == key.Namespace() && (strings.Contains(name, key.Name()) || strings.Contains(key.Name(), name) || distance(name, key.Name()) <= max(1, len(name)/4)):
+			like = append(like, written)
+		}
+	}
+	found := slices.Concat(same, like)
+	return found[:min(len(found), 3)]
+}
+
+// distance returns the edit distance of two names (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		last := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := last
+			if a[i] != b[j] {
+				cost++
+			}
+			last = row[j+1]
+			row[j+1] = min(cost, last+1, row[j]+1)
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,222 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/internal/index"
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// Fetch reads the objects on which the answer depends from a cluster, as a DNS server there sees them. It also reads the other
+// services of the namespace, in case the user meant one of them.
+func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Facts, error) {
+	f := &Facts{}
+	members, err := c.MemberClusters(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range members {
+		f.add(&members[i])
+	}
+	reach, err := c.Reachability(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if reach != nil {
+		f.add(reach)
+	}
+	in := client.InNamespace(key.Namespace())
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	f.noNamespace = apierrors.IsNotFound(c.Get(ctx, client.ObjectKey{Name: key.Namespace()}, namespace))
+	everywhere := client.InNamespace("")
+	if !f.noNamespace {
+		everywhere = in // otherwise a service of that name in another namespace may be meant
+	}
+	imports, err := c.ServiceImports(ctx, everywhere)
+	if err != nil {
+		return nil, err
+	}
+	for i := range imports {
+		f.add(&imports[i])
+	}
+	var globals fabedgev1alpha1.GlobalServiceList
+	if err := c.List(ctx, &globals, in); err != nil && !objects.NotServed(err) {
+		return nil, c.Words(err)
+	}
+	for i := range globals.Items {
+		f.add(&globals.Items[i])
+	}
+	var imported discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &imported, in, client.MatchingLabels{api.LabelServiceName: key.Name()}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range imported.Items {
+		f.add(&imported.Items[i])
+	}
+	derived := api.DerivedServiceName(key.Namespace(), key.Name())
+	var behind discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &behind, in, client.MatchingLabels{discoveryv1.LabelServiceName: derived}); err != nil {
+		return nil, c.Words(err)
+	}
+	for i := range behind.Items {
+		if behind.Items[i].Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
+			f.slices = append(f.slices, &behind.Items[i])
+		}
+	}
+	exports, err := c.ServiceExports(ctx, in)
+	if err != nil {
+		return nil, err
+	}
+	for i := range exports {
+		f.export(key, &exports[i])
+	}
+	return f, nil
+}
+
+// FromManifests returns the Facts in the objects of a directory.
+func FromManifests(found []manifests.Located, notes []manifests.Note) *Facts {
+	f := &Facts{}
+	for _, l := range found {
+		f.put(l.Object, l.Source)
+	}
+	for _, n := range notes {
+		f.Notes = append(f.Notes, strings.Join(strings.Fields(n.String()), " "))
+	}
+	return f
+}
+
+// FromObjects returns the Facts in these objects of a cluster.
+func FromObjects(all []runtime.Object) *Facts {
+	f := &Facts{}
+	for _, o := range all {
+		if slice, ok := o.(*discoveryv1.EndpointSlice); ok && slice.Labels[api.LabelServiceName] == "" { // it is for a ClusterIP
+			f.slices = append(f.slices, slice)
+			continue
+		}
+		f.add(o)
+	}
+	return f
+}
+
+// FetchExports reads the exports of the service from the hub. It sets Conflicts to those among the exports that the cluster self sees, and
+// Hidden to why it doesn't see the others. If self is empty, it is assumed to see all.
+func (f *Facts) FetchExports(ctx context.Context, hub *objects.Cluster, key index.ServiceKey, self string) error {
+	var list clustersetv1alpha1.ExportedServiceList
+	err := hub.List(ctx, &list, client.MatchingLabels{api.LabelExportedNamespace: key.Namespace(), api.LabelExportedName: key.Name()})
+	if err != nil {
+		return hub.Words(err)
+	}
+	members, err := hub.MemberClusters(ctx)
+	if err != nil {
+		return err
+	}
+	records := make([]*clustersetv1alpha1.ExportedService, len(list.Items))
+	for i := range list.Items {
+		records[i] = &list.Items[i]
+	}
+	byName := make(map[string]*clustersetv1alpha1.MemberCluster, len(members))
+	for i := range members {
+		byName[members[i].Name] = &members[i]
+	}
+	f.See(records, func(cluster string) *clustersetv1alpha1.MemberCluster { return byName[cluster] }, self)
+	return nil
+}
+
+// See sets Conflicts to those among the exports of the service that the cluster self sees, and Hidden to why it doesn't see the others.
+func (f *Facts) See(records []*clustersetv1alpha1.ExportedService, member func(cluster string) *clustersetv1alpha1.MemberCluster, self string) {
+	exports, drops := merge.Sanitize(records, merge.JoinedBy(member))
+	sees := merge.Sees(self, member)
+	var seen []merge.Export
+	hidden, count := map[string]bool{}, map[merge.Sight]int{}
+	f.Hidden, f.Conflicts = nil, nil // the ServiceExport has the same conflicts, but is updated later
+	for _, e := range exports {
+		sight := sees(e.Cluster, e.Service)
+		if sight == merge.Seen {
+			seen = append(seen, e)
+			continue
+		}
+		hidden[e.Cluster] = true
+		count[sight]++
+		if count[sight] <= shownHidden {
+			f.Hidden = append(f.Hidden, sight.Words(e.Cluster, self))
+		}
+	}
+	for _, sight := range []merge.Sight{merge.Apart, merge.Withheld} {
+		if more := count[sight] - shownHidden; more > 0 {
+			f.Hidden = append(f.Hidden, sight.Words(fmt.Sprintf("each of %d more clusters", more), self))
+		}
+	}
+	for _, c := range merge.Resolve(seen).Conflicts {
+		f.Conflicts = append(f.Conflicts, fmt.Sprintf("%s: %s", c.Reason, c))
+	}
+	for _, d := range drops {
+		if !hidden[d.Cluster] {
+			f.Notes = append(f.Notes, d.String())
+		}
+	}
+}
+
+// shownHidden is how many clusters are named that this one doesn't see for the same reason.
+const shownHidden = 5
+
+// add adds an object, and a note for each part of it that can't be served.
+func (f *Facts) add(o runtime.Object) {
+	object, errs, _ := index.Convert(o)
+	for _, err := range errs {
+		f.Notes = append(f.Notes, f.note(o, err))
+	}
+	if object != nil {
+		f.put(object, o)
+	}
+}
+
+func (f *Facts) note(o runtime.Object, err *field.Error) string {
+	name := "?"
+	if m, e := meta.Accessor(o); e == nil {
+		name = strings.TrimPrefix(m.GetNamespace()+"/"+m.GetName(), "/")
+	}
+	return fmt.Sprintf("%s: %v", name, err)
+}
+
+func (f *Facts) put(object index.Object, source runtime.Object) {
+	f.Objects = append(f.Objects, object)
+	switch o := source.(type) {
+	case *clustersetv1alpha1.MemberCluster:
+		f.Members = append(f.Members, *o)
+	case *discoveryv1.EndpointSlice:
+		f.slices = append(f.slices, o)
+	}
+}
+
+// export adds the conditions of this cluster's ServiceExport of the service.
+func (f *Facts) export(key index.ServiceKey, e *mcsv1beta1.ServiceExport) {
+	if e.Name != key.Name() {
+		return
+	}
+	if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == "True" {
+		f.Conflicts = append(f.Conflicts, c.Reason+": "+c.Message)
+	}
+	for _, t := range []mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionValid, mcsv1beta1.ServiceExportConditionReady} {
+		if c := meta.FindStatusCondition(e.Status.Conditions, string(t)); c != nil && c.Status != "True" {
+			f.Notes = append(f.Notes, fmt.Sprintf("this cluster's ServiceExport is not %s: %s: %s", t, c.Reason, c.Message))
+		}
+	}
+}

@@ -1,0 +1,146 @@
+package explain
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/screen"
+)
+
+// Screen configures how an Explanation is rendered.
+type Screen struct {
+	// Wide shows each endpoint on its own line.
+	Wide bool
+	// Colours enables colours, for terminals.
+	Colours bool
+}
+
+// Render returns the Explanation as text for people.
+func (s Screen) Render(e *Explanation) string {
+	w := &screen.Writer{Colours: s.Colours}
+	w.Line(label("Name"), screen.Cell{Text: e.Name})
+	w.Line(label("Asked from"), screen.Cell{Text: asked(e.From)})
+	order := strings.Join(e.Prefer, ", then ")
+	if e.Boundary != "" {
+		order += "; never outside its own " + e.Boundary
+	}
+	if e.MinReady > 1 {
+		order += fmt.Sprintf("; a tier with fewer than %d ready endpoints is joined with the next", e.MinReady)
+	}
+	w.Line(label("Tiers"), screen.Cell{Text: order})
+	if e.Stated != "" {
+		w.Line(label("Policy"), screen.Cell{Text: e.Stated + ", set by the service; the rest by the server"})
+	}
+	w.Line(label("Answer"), answer(e))
+	w.Line(label("From"), screen.Cell{Text: e.Source})
+	w.Line(label("Because"), screen.Cell{Text: e.Because})
+	if len(e.Endpoints) > 0 {
+		w.Blank()
+		s.endpoints(w, e.Endpoints)
+	}
+	if len(e.Clusters) > 0 {
+		w.Blank()
+		clusters(w, e)
+	}
+	if len(e.Conflicts)+len(e.Notes) > 0 {
+		w.Blank()
+	}
+	for _, c := range e.Conflicts {
+		w.Line(screen.Cell{Text: "Conflict: ", Colour: screen.Warn}, screen.Cell{Text: c})
+	}
+	for _, n := range e.Notes {
+		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: n})
+	}
+	return w.String()
+}
+
+func label(s string) screen.Cell {
+	return screen.Cell{Text: s + strings.Repeat(" ", 12-len(s)), Colour: screen.Head}
+}
+
+func answer(e *Explanation) screen.Cell {
+	switch {
+	case e.Result == Answer && e.Degraded:
+		return screen.Cell{Text: strings.Join(e.Addresses, " "), Colour: screen.Warn}
+	case e.Result == Answer:
+		return screen.Cell{Text: strings.Join(e.Addresses, " "), Colour: screen.Good}
+	}
+	return screen.Cell{Text: string(e.Result), Colour: screen.Bad}
+}
+
+func asked(p place.Place) string {
+	if p == (place.Place{}) {
+		return "unknown: no cluster, zone or region is given (--from), so nothing is near"
+	}
+	parts := []string{"cluster " + screen.Or(p.Cluster), "zone " + screen.Or(p.Zone), "region " + screen.Or(p.Region)}
+	return strings.Join(parts, ", ")
+}
+
+// row stands for endpoints that differ only in their addresses.
+type row struct {
+	place.Place
+	tier, reason string
+	used         bool
+	number       int // distinguishes rows that must not be merged
+}
+
+// endpoints writes the table of endpoints, with similar ones in one row.
+func (s Screen) endpoints(w *screen.Writer, all []Endpoint) {
+	var rows []row
+	addresses := map[row][]string{}
+	for i, e := range all {
+		r := row{Place: e.Place, tier: e.Tier, reason: e.Reason, used: e.Used}
+		if s.Wide {
+			r.number = i
+		}
+		if addresses[r] == nil {
+			rows = append(rows, r)
+		}
+		text := e.Address
+		if e.Hostname != "" && s.Wide {
+			text += " (" + e.Hostname + ")"
+		}
+		addresses[r] = append(addresses[r], text)
+	}
+	head := []string{"", "CLUSTER", "ZONE", "REGION", "TIER", "ADDRESSES", "WHY"}
+	cells := make([][]screen.Cell, len(rows))
+	for i, r := range rows {
+		mark, colour := "+", screen.Good
+		if !r.used {
+			mark, colour = "-", screen.Faint
+		}
+		cells[i] = screen.T(mark, screen.Or(r.Cluster), screen.Or(r.Zone), screen.Or(r.Region), screen.Or(r.tier), screen.Several(addresses[r], 3, " "), r.reason)
+		cells[i][0].Colour, cells[i][6].Colour = colour, colour
+	}
+	w.Table(head, cells)
+}
+
+func clusters(w *screen.Writer, e *Explanation) {
+	rows := make([][]screen.Cell, len(e.Clusters))
+	for i, c := range e.Clusters {
+		phase, heartbeat := c.Phase, "never"
+		if c.Phase == string(clustersetv1alpha1.MemberReady) {
+			heartbeat = "-" // it has a recent heartbeat, which only the hub knows
+		}
+		if c.Drain {
+			phase += ", drained"
+		}
+		if c.LastHeartbeat != nil {
+			heartbeat = screen.Age(e.Time.Sub(*c.LastHeartbeat)) + " ago"
+		}
+		rows[i] = screen.T(c.Cluster, phase, heartbeat, strconv.Itoa(e.usedBy(c.Cluster)))
+	}
+	w.Table([]string{"CLUSTER", "PHASE", "HEARTBEAT", "USED"}, rows)
+}
+
+func (e *Explanation) usedBy(cluster string) (n int) {
+	for i := range e.Endpoints {
+		if e.Endpoints[i].Used && e.Endpoints[i].Cluster == cluster {
+			n++
+		}
+	}
+	return n
+}

@@ -1,0 +1,125 @@
+package explain
+
+import (
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/internal/manifests"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+// cities returns the objects in dir, with heartbeats, which a file can't contain.
+func cities(t *testing.T, dir string) Facts {
+	t.Helper()
+	located, notes, err := manifests.Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := FromManifests(located, notes)
+	f.Now = now
+	for i := range f.Members {
+		f.Members[i].Status.LastHeartbeatTime = &metav1.Time{Time: now.Add(-time.Duration(1+i*100) * time.Second)}
+	}
+	return *f
+}
+
+func TestRender(t *testing.T) {
+	beijing := topology.Location{Cluster: "xicheng", Zone: "beijing", Region: "north"}
+	tianjin := topology.Location{Cluster: "tianjin", Zone: "tianjin", Region: "north"}
+	for name, c := range map[string]struct {
+		name   string
+		from   topology.Location
+		policy topology.Policy
+		change func(*Facts)
+	}{
+		"own-zone":     {name: "nginx.default.svc.global", from: beijing},
+		"own-region":   {name: "nginx.default.svc.global", from: tianjin},
+		"nowhere":      {name: "nginx.default.svc.global"},
+		"boundary":     {name: "nginx.default.svc.global", from: tianjin, policy: topology.Policy{Boundary: topology.Zone}},
+		"own-cluster":  {name: "nginx.default.svc.global", from: beijing, policy: topology.Policy{Prefer: []topology.Tier{topology.Cluster, topology.Region}}},
+		"one-cluster":  {name: "minhang.nginx.default.svc.global", from: beijing},
+		"headless":     {name: "shop/db", from: beijing},
+		"host":         {name: "db-0.minhang.db.shop.svc.clusterset.local", from: beijing},
+		"cluster-mcs":  {name: "minhang.db.shop.svc.clusterset.local", from: beijing},
+		"no-such-host": {name: "db-9.minhang.db.shop.svc.clusterset.local", from: beijing},
+		"port":         {name: "_pg._tcp.db.shop.svc.clusterset.local", from: beijing},
+		"vip": {name: "shop/web", from: beijing, change: func(f *Facts) {
+			f.Conflicts = []string{"PortConflict: ports: minhang (1 of 2 clusters) disagrees with xicheng"}
+		}},
+		"routed":      {name: "shop/routed", from: beijing},
+		"none":        {name: "shop/db", from: beijing, policy: topology.Policy{Prefer: []topology.Tier{}}},
+		"pending":     {name: "shop/pending", from: beijing},
+		"not-ready":   {name: "shop/down", from: beijing},
+		"last-resort": {name: "shop/legacy", from: beijing},
+	} {
+		q := Query{From: c.from, Policy: c.policy}
+		var err error
+		if q.Name, err = ParseName(c.name); err != nil {
+			t.Fatal(err)
+		}
+		facts := cities(t, "testdata/cities")
+		if c.change != nil {
+			c.change(&facts)
+		}
+		e, err := Explain(q, facts)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		golden(t, name+".txt", Screen{}.Render(e))
+		if name == "headless" {
+			golden(t, name+"-wide.txt", Screen{Wide: true}.Render(e))
+			content, err := json.MarshalIndent(e, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".json", string(content)+"\n")
+		}
+	}
+}
+
+func TestNoSuchServiceNamesLikeOnes(t *testing.T) {
+	for name, want := range map[string]string{
+		"shop/wbe":    "there is neither a ServiceImport nor a GlobalService shop/wbe; clusterset status shows who is in the set; on the hub, kubectl get exportedservices -A lists what is exported",
+		"shop/we":     "did you mean shop/web?",
+		"shop/webs":   "did you mean shop/web?",
+		"default/web": "did you mean shop/web?",
+		"web/shop":    "did you mean shop/web?",
+	} {
+		n, err := ParseName(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = Explain(Query{Name: n}, cities(t, "testdata/cities"))
+		if !errors.As(err, new(*NotFoundError)) || !strings.HasSuffix(err.Error(), want) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if os.Getenv("UPDATE") != "" {
+		if err := os.WriteFile(path, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s (UPDATE=1 rewrites it):\n got:\n%s\nwant:\n%s", path, got, want)
+	}
+}

@@ -1,0 +1,178 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/test/kube"
+	testprocess "github.com/clusterset/clusterset/test/process"
+)
+
+// cli runs a command until it ends.
+func cli(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, err bytes.Buffer
+	code = run(t.Context(), args, &out, &err)
+	return code, out.String(), err.String()
+}
+
+// asCommand is the environment variable that makes this test binary run as the clusterset command.
+const asCommand = "TEST_RUN_CLUSTERSET"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asCommand) != "" {
+		Main()
+	}
+	os.Exit(m.Run())
+}
+
+// start runs a command in its own process. The function that it returns stops the command and returns its exit code.
+func start(t *testing.T, args ...string) (stop func() int) {
+	t.Helper()
+	var stderr testprocess.Output
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asCommand+"=yes")
+	cmd.Stderr = &stderr
+	p, err := testprocess.Start(cmd)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stop = sync.OnceValue(func() int {
+		code := p.Stop(time.Minute)
+		if code != 0 || t.Failed() {
+			t.Logf("clusterset %s: exit code %d\n%s", args[0], code, stderr.String())
+		}
+		return code
+	})
+	t.Cleanup(func() { stop() })
+	return stop
+}
+
+// TestAMembership follows a membership from join to leave, with the member and the hub process running in between.
+func TestAMembership(t *testing.T) {
+	planes := kube.StartAll(t, nil, nil)
+	hub, member := planes[0], planes[1]
+	ctx := t.Context()
+	code, stdout, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(),
+		"--name", "beijing", "--zone", "cn-north-1a", "--region", "cn-north-1", "--install-crds")
+	if code != 0 || !strings.Contains(stdout, "beijing is a member") {
+		t.Fatalf("join: exit code %d, %s%s", code, stdout, stderr)
+	}
+	if code, _, stderr := cli(t, "join", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitFailure || !strings.Contains(stderr, "name in use") {
+		t.Errorf("joining again: exit code %d, %s", code, stderr)
+	}
+
+	onHub, err := connect.NewClient(hub.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, err := connect.NewClient(member.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret := &corev1.Secret{}
+	key := types.NamespacedName{Namespace: api.SystemNamespace, Name: api.HubSecret}
+	if err := here.Get(ctx, key, secret); err != nil {
+		t.Fatal(err)
+	}
+	kubeconfig := filepath.Join(t.TempDir(), "hub")
+	if err := os.WriteFile(kubeconfig, secret.Data[api.HubSecretKey], 0o600); err != nil {
+		t.Fatal(err)
+	}
+
+	// The agent starts while the hub is down.
+	hub.StopAPIServer()
+	member.Apply(t, []byte(`
+apiVersion: v1
+kind: Namespace
+metadata: {name: shop}
+---
+apiVersion: v1
+kind: Service
+metadata: {namespace: shop, name: web, annotations: {fabedge.io/global-service: "true"}}
+spec: {ports: [{port: 80}]}
+`))
+	stopMember := start(t, "member", "--kubeconfig", member.Kubeconfig(), "--hub-kubeconfig", kubeconfig, "--hub-secret", key.String(),
+		"--heartbeat-interval", "1s", "--metrics-bind-address", "0", "--health-probe-bind-address", "0",
+		"--leader-elect", "--leader-elect-namespace", api.SystemNamespace)
+	export := func() error {
+		return here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceExport())
+	}
+	kube.Eventually(t, 30*time.Second, export)
+	if err := hub.StartAPIServer(ctx); err != nil {
+		t.Fatal(err)
+	}
+	stopHub := start(t, "hub", "--kubeconfig", hub.Kubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
+	kube.Eventually(t, 60*time.Second, func() error {
+		mc := &clustersetv1alpha1.MemberCluster{}
+		if err := onHub.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady {
+			return fmt.Errorf("phase %q, %w", mc.Status.Phase, err)
+		}
+		return onHub.Get(ctx, types.NamespacedName{Namespace: "clusterset-member-beijing", Name: "web.shop"}, &clustersetv1alpha1.ExportedService{})
+	})
+	// The cluster's own export comes back as an import.
+	kube.Eventually(t, 60*time.Second, func() error {
+		return errors.Join(
+			here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
+			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}))
+	})
+	if code, stdout, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--name", "beijing", "--yes"); code != exitFailure || !strings.Contains(stderr, "its agent runs") {
+		t.Errorf("leave with a running agent: exit code %d, %s%s", code, stdout, stderr)
+	}
+	if code := stopMember(); code != 0 {
+		t.Errorf("member: exit code %d", code)
+	}
+	if code := stopHub(); code != 0 {
+		t.Errorf("hub: exit code %d", code)
+	}
+
+	code, stdout, stderr = cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--name", "beijing")
+	if code != 0 || !strings.Contains(stdout, "beijing has left") {
+		t.Errorf("leave: exit code %d, %s%s", code, stdout, stderr)
+	}
+	for what, err := range map[string]error{
+		"Namespace on the hub": onHub.Get(ctx, types.NamespacedName{Name: "clusterset-member-beijing"}, &corev1.Namespace{}),
+		"Secret":               here.Get(ctx, key, &corev1.Secret{}),
+		"ServiceExport":        export(),
+		"ServiceImport":        here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
+		"MemberCluster mirror": here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}),
+	} {
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("%s is left: %v", what, err)
+		}
+	}
+	var services corev1.ServiceList
+	if err := here.List(ctx, &services, client.InNamespace("shop")); err != nil || len(services.Items) != 1 {
+		t.Errorf("%d Services are left in shop, want the user's alone; %v", len(services.Items), err)
+	}
+	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitFailure || !strings.Contains(stderr, "not a member") {
+		t.Errorf("leaving again: exit code %d, %s", code, stderr)
+	}
+}
+
+func serviceExport() client.Object { return mcsObject("ServiceExport") }
+func serviceImport() client.Object { return mcsObject("ServiceImport") }
+
+func mcsObject(kind string) client.Object {
+	o := &unstructured.Unstructured{}
+	o.SetAPIVersion("multicluster.x-k8s.io/v1beta1")
+	o.SetKind(kind)
+	return o
+}

@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/hub/access"
+)
+
+// joinCommand is `clusterset join`.
+type joinCommand struct {
+	hubKubeconfig, hubContext string
+	kubeconfig, context       string
+	secret                    string
+	set                       string
+	installCRDs               bool
+	options                   join.Options
+}
+
+func newJoin() *cobra.Command {
+	var j joinCommand
+	cmd := configured(&cobra.Command{
+		Use:   "join",
+		Short: "Make a cluster a member of a hub",
+		Long: `Makes a cluster a member of a hub: a MemberCluster, a namespace of its own there, and an account that may write in that
+namespace and read what the members export, and nothing else.
+
+The kubeconfig for the member's agent is installed as a Secret in the member, if its own kubeconfig is given with
+--kubeconfig, and printed otherwise. It holds a token that expires; the agent renews it.
+
+A name that is in use is refused. clusterset leave undoes it.`,
+		Example: `  clusterset join --hub-kubeconfig hub.yaml --kubeconfig beijing.yaml --name beijing --zone cn-north-1a --region cn-north-1
+  clusterset join --hub-kubeconfig hub.yaml --name edge-7 --region eu-west > edge-7-agent.kubeconfig
+  clusterset join --hub-context hub --context beijing --name beijing`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return j.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	})
+	flags := cmd.Flags()
+	flags.StringVar(&j.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of an administrator of the hub (it or --hub-context is required)")
+	flags.StringVar(&j.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
+	flags.StringVar(&j.options.Server, "hub-server", "", "`address` of the hub as the member reaches it (default: the one in --hub-kubeconfig)")
+	flags.StringVar(&j.options.Cluster, "name", "", "the cluster's `name` in the set: a DNS label (required)")
+	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
+	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
+	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
+	flags.StringSliceVar(&j.options.Communities, "community", nil, "a community of the cluster, a DNS `label`; it imports from clusters with a common community. Repeat it for several (default: the community default)")
+	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", access.DefaultTokenLifetime, "how long the member's token is valid; its agent renews it after half of that")
+	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "reuse an existing membership, and give it a new token")
+	flags.BoolVar(&j.options.Revoke, "revoke", false, "with --rejoin: revoke all earlier tokens of the member, for example after a theft. Its agent is cut off from the hub until it has the new one; names are still answered")
+	flags.StringVar(&j.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to install the Secret there (default: print the agent's kubeconfig)")
+	flags.StringVar(&j.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
+	flags.StringVar(&j.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the Secret")
+	flags.StringVar(&j.set, "set-name", "", "`name` of the set, for the member's ClusterProperty "+api.ClusterSetProperty+" (default: the UID of the hub's kube-system)")
+	flags.BoolVar(&j.installCRDs, "install-crds", false, "install clusterset's CRDs on the hub and, with --kubeconfig, in the member, there also those of the Multi-Cluster Services API if missing")
+	return cmd
+}
+
+func (j *joinCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
+	log.SetLogger(logr.Discard()) // everything worth saying is printed
+	if j.hubKubeconfig == "" && j.hubContext == "" {
+		return usagef("--hub-kubeconfig or --hub-context is required: the kubeconfig of an administrator of the hub")
+	}
+	if j.options.Cluster == "" {
+		return usagef("--name is required: the cluster's name in the set, a DNS label such as beijing")
+	}
+	if j.options.Revoke && !j.options.Rejoin {
+		return usagef("--revoke requires --rejoin")
+	}
+	if err := j.options.Validate(); err != nil {
+		return usageError{err}
+	}
+	secret, err := parseKey(j.secret)
+	if err != nil {
+		return usagef("--secret: %w", err)
+	}
+	hub, member, err := openBoth(clusters{
+		kubeconfig: j.kubeconfig, context: j.context, hubKubeconfig: j.hubKubeconfig, hubContext: j.hubContext,
+	})
+	if err != nil {
+		return err
+	}
+	if member != nil {
+		// Before anything is created on the hub: a cluster that can't be reached would become a member without an agent.
+		if err := checkMember(ctx, member, secret, j.options.Cluster); err != nil {
+			return err
+		}
+	}
+
+	if j.installCRDs {
+		if err := join.InstallHubCRDs(ctx, hub.config); err != nil {
+			return hub.Explain(fmt.Errorf("hub: %w", err))
+		}
+		if member != nil {
+			if err := join.InstallMemberCRDs(ctx, member.config); err != nil {
+				return member.Explain(fmt.Errorf("member: %w", err))
+			}
+		}
+	}
+	if j.options.Rejoin && member != nil {
+		if j.options.Joined, err = join.PreviouslyJoined(ctx, member, j.options.Cluster); err != nil {
+			return member.explain(err)
+		}
+	}
+	kubeconfig, err := join.Join(ctx, hub.config, j.options)
+	if errors.Is(err, join.ErrNameInUse) {
+		return fmt.Errorf("%w; if this is that cluster, use --rejoin", err)
+	}
+	if err != nil {
+		return hub.explain(err)
+	}
+	name := j.options.Cluster
+	if member == nil {
+		_, err := stdout.Write(kubeconfig)
+		return err
+	}
+	if err := join.InstallSecret(ctx, member, secret, name, kubeconfig); err != nil {
+		return fmt.Errorf("%s is a member now, but its agent has no credentials yet: %w (join again with --rejoin)", name, err)
+	}
+	if err := j.writeProperties(ctx, hub, member); err != nil {
+		_, _ = fmt.Fprintf(stderr, "clusterset: warning: %v\n", err)
+	}
+	_, err = fmt.Fprintf(stdout, "%s is a member. Its agent finds its credentials, valid until %s and renewed before that, in Secret %s.\n",
+		name, time.Now().Add(j.options.Lifetime()).Format(time.DateOnly), secret)
+	return err
+}
+
+// writeProperties writes ClusterProperties for other programs; clusterset doesn't read them.
+func (j *joinCommand) writeProperties(ctx context.Context, hub, member *reached) error {
+	set := j.set
+	if set == "" {
+		var err error
+		if set, err = join.SetID(ctx, hub); err != nil {
+			return err
+		}
+	}
+	return join.WriteProperties(ctx, member, j.options.Cluster, set)
+}

@@ -1,0 +1,338 @@
+package join_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/api/crds"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/schema"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// newHub starts a bare API server with our CRDs, which is all that a hub needs.
+func newHub(t *testing.T) (*kube.ControlPlane, client.Client) {
+	t.Helper()
+	t.Parallel()
+	hub := kube.Start(t)
+	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	return hub, newClient(t, hub.Config())
+}
+
+func newClient(t *testing.T, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := connect.NewClient(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func mustJoin(t *testing.T, hub *kube.ControlPlane, o join.Options) []byte {
+	t.Helper()
+	kubeconfig, err := join.Join(t.Context(), hub.Config(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return kubeconfig
+}
+
+func configOf(t *testing.T, kubeconfig []byte) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.RESTConfigFromKubeConfig(kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
+}
+
+func record(cluster string) *clustersetv1alpha1.ExportedService {
+	return &clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: "web.shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "web",
+			Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
+		},
+	}
+}
+
+// recordOn returns the record on the hub.
+func recordOn(t *testing.T, admin client.Client) *clustersetv1alpha1.ExportedService {
+	t.Helper()
+	r := record("beijing")
+	if err := admin.Get(t.Context(), client.ObjectKeyFromObject(r), r); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
+	hub, admin := newHub(t)
+	ctx := t.Context()
+	kubeconfig := mustJoin(t, hub, join.Options{Cluster: "beijing", Zone: "cn-north-1a", Region: "cn-north-1"})
+
+	mc := &clustersetv1alpha1.MemberCluster{}
+	if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-1" {
+		t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
+	}
+	member := newClient(t, configOf(t, kubeconfig))
+	if err := member.Create(ctx, record("beijing")); err != nil {
+		t.Errorf("the member can't export: %v", err)
+	}
+
+	t.Run("a name in use is refused", func(t *testing.T) {
+		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", Zone: "elsewhere"}); !errors.Is(err, join.ErrNameInUse) {
+			t.Errorf("got %v", err)
+		}
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" {
+			t.Errorf("the refused join changed the MemberCluster: %+v, %v", mc.Spec, err)
+		}
+		if err := admin.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace("lyon")}}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "lyon"}); !errors.Is(err, join.ErrNameInUse) {
+			t.Errorf("with its namespace there: %v", err)
+		}
+	})
+	t.Run("rejoin takes it up", func(t *testing.T) {
+		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Region: "cn-north-2", Rejoin: true})
+		if err := newClient(t, configOf(t, again)).List(ctx, &clustersetv1alpha1.ExportedServiceList{}); err != nil {
+			t.Error(err)
+		}
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Spec.Zone != "cn-north-1a" || mc.Spec.Region != "cn-north-2" {
+			t.Errorf("MemberCluster %+v, %v", mc.Spec, err)
+		}
+	})
+	t.Run("revoke ends what was given before", func(t *testing.T) {
+		old := mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true})
+		again := mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Revoke: true})
+		if err := newClient(t, configOf(t, again)).Update(ctx, recordOn(t, admin)); err != nil {
+			t.Errorf("with the new token: %v", err)
+		}
+		for what, kubeconfig := range map[string][]byte{"the first": kubeconfig, "the one before": old} {
+			c := newClient(t, configOf(t, kubeconfig))
+			kube.Eventually(t, 30*time.Second, func() error { // the API server caches checked tokens for some seconds
+				if err := c.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
+					return fmt.Errorf("%s token still works: %w", what, err)
+				}
+				return nil
+			})
+		}
+		if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing", Revoke: true}); err == nil || !strings.Contains(err.Error(), "set rejoin too") {
+			t.Errorf("without rejoin: %v", err)
+		}
+		member = newClient(t, configOf(t, again))
+	})
+	t.Run("leave undoes all", func(t *testing.T) {
+		// The member tries to stay by adding a finalizer.
+		stay := recordOn(t, admin)
+		stay.Finalizers = []string{"example.com/stay"}
+		if err := member.Update(ctx, stay); err != nil {
+			t.Fatal(err)
+		}
+		found, err := join.Leave(ctx, hub.Config(), "beijing")
+		if err != nil || !found {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		for _, gone := range []client.Object{
+			&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-beijing"}},
+			&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberServiceAccount}},
+			&rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
+			&rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-beijing", Name: api.MemberRole}},
+			&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-beijing"}},
+			&rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole}},
+			record("beijing"),
+		} {
+			if err := admin.Get(ctx, client.ObjectKeyFromObject(gone), gone); !apierrors.IsNotFound(err) {
+				t.Errorf("%T %s is still there: %v", gone, client.ObjectKeyFromObject(gone), err)
+			}
+		}
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || !mc.Left() {
+			t.Errorf("the MemberCluster doesn't say that the cluster has left: %+v, %v", mc.ObjectMeta, err)
+		}
+		kube.Eventually(t, 30*time.Second, func() error { // the API server caches checked tokens for some seconds
+			if err := member.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
+				return errors.New("the member's token still works")
+			}
+			return nil
+		})
+		if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || found {
+			t.Errorf("leaving again: found %v, %v", found, err)
+		}
+		mustJoin(t, hub, join.Options{Cluster: "beijing"})
+		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Left() {
+			t.Errorf("after joining again: %+v, %v", mc.ObjectMeta, err)
+		}
+	})
+	t.Run("an account that somebody else has made since stays", func(t *testing.T) {
+		mustJoin(t, hub, join.Options{Cluster: "nice"})
+		theirs := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-member-nice", Name: api.MemberServiceAccount}}
+		space := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "clusterset-member-nice"}}
+		if err := errors.Join(admin.Delete(ctx, theirs.DeepCopy()), admin.Create(ctx, theirs)); err != nil {
+			t.Fatal(err)
+		}
+		if err := admin.Patch(ctx, space, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"clusterset.dev/managed-by":null}}}`))); err != nil {
+			t.Fatal(err)
+		}
+		if found, err := join.Leave(ctx, hub.Config(), "nice"); err != nil || !found {
+			t.Fatalf("found %v, %v", found, err)
+		}
+		if err := admin.Get(ctx, client.ObjectKeyFromObject(theirs), theirs); err != nil || theirs.DeletionTimestamp != nil {
+			t.Errorf("somebody else's account: %v", err)
+		}
+	})
+	t.Run("the name of one whose MemberCluster was deleted by hand is free, too", func(t *testing.T) {
+		if err := admin.Delete(ctx, mc); err != nil {
+			t.Fatal(err)
+		}
+		mustJoin(t, hub, join.Options{Cluster: "beijing"})
+	})
+}
+
+// All members share a ClusterRole. Each join creates it if it doesn't exist.
+func TestManyJoinAtOnce(t *testing.T) {
+	hub, _ := newHub(t)
+	var group errgroup.Group
+	for i := range 20 {
+		group.Go(func() error {
+			_, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: fmt.Sprintf("c%d", i)})
+			return err
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestJoinRefusesWhatCannotBe(t *testing.T) {
+	for name, o := range map[string]join.Options{
+		"no name":         {},
+		"upper case":      {Cluster: "Beijing"},
+		"a dot":           {Cluster: "bei.jing"},
+		"too long":        {Cluster: strings.Repeat("a", 60)},
+		"blank zone":      {Cluster: "beijing", Zone: " a"},
+		"no network":      {Cluster: "beijing", CIDRs: []string{"10.1.0.1/16"}},
+		"a short token":   {Cluster: "beijing", TokenLifetime: time.Minute},
+		"negative tokens": {Cluster: "beijing", TokenLifetime: -time.Hour},
+	} {
+		if err := o.Validate(); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+func TestJoinWithoutCRDsSaysWhatToDo(t *testing.T) {
+	t.Parallel()
+	hub := kube.Start(t)
+	if _, err := join.Join(t.Context(), hub.Config(), join.Options{Cluster: "beijing"}); err == nil || !strings.Contains(err.Error(), "CRDs") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A hub whose definitions lack a field drops it without an error. Then the cluster could read records that it must not read.
+func TestJoinRefusesAHubThatIsTooOld(t *testing.T) {
+	hub, admin := newHub(t)
+	known, err := crds.FS.ReadFile("clusterset.dev_memberclusters.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hub.Apply(t, bytes.ReplaceAll(known, []byte(" communities:\n"), []byte(" yetUnknown:\n")))
+	member := join.Options{Cluster: "beijing", Communities: []string{"payments", "edge-asia"}, Rejoin: true}
+	kube.Eventually(t, 30*time.Second, func() error { // the API server needs a moment
+		_, err := join.Join(t.Context(), hub.Config(), member)
+		if !errors.Is(err, schema.ErrTooOld) {
+			return fmt.Errorf("joined a hub that drops communities: %w", err)
+		}
+		return nil
+	})
+
+	if err := join.InstallHubCRDs(t.Context(), hub.Config()); err != nil {
+		t.Fatal(err)
+	}
+	mc := &clustersetv1alpha1.MemberCluster{}
+	mustJoin(t, hub, member)
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
+		t.Errorf("communities %v, %v", mc.Spec.Communities, err)
+	}
+	// Options that aren't repeated keep their values.
+	mustJoin(t, hub, join.Options{Cluster: "beijing", Rejoin: true, Region: "cn-north-1"})
+	if err := admin.Get(t.Context(), client.ObjectKey{Name: "beijing"}, mc); err != nil || !slices.Equal(mc.Spec.Communities, member.Communities) {
+		t.Errorf("communities after a rejoin %v, %v", mc.Spec.Communities, err)
+	}
+	mc.Spec.Communities = []string{"Edge Asia"}
+	if err := admin.Update(t.Context(), mc); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), `spec.communities[0]: Invalid value: "Edge Asia"`) {
+		t.Errorf("a hostile value: %v", err)
+	}
+}
+
+func TestMemberCRDsAreServedOnceInstalled(t *testing.T) {
+	member := kube.Start(t)
+	for range 2 { // the second time they exist already
+		if err := join.InstallMemberCRDs(t.Context(), member.Config()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c := newClient(t, member.Config())
+	if err := mcsv1beta1.Install(c.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	for _, list := range []client.ObjectList{&clustersetv1alpha1.MemberClusterList{}, &mcsv1beta1.ServiceExportList{}, &mcsv1beta1.ServiceImportList{}} {
+		if err := c.List(t.Context(), list); err != nil {
+			t.Errorf("%T: %v", list, err)
+		}
+	}
+}
+
+// Join and leave with a member's kubeconfig instead of the hub's change nothing there. A hub that is also a member is
+// recognised as a hub.
+func TestAMemberIsNotTakenForTheHub(t *testing.T) {
+	hub, admin := newHub(t)
+	ctx := t.Context()
+	copied := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
+		Name: "lyon", Labels: map[string]string{api.LabelManagedBy: api.ManagedByImporter},
+	}}
+	if err := admin.Create(ctx, copied); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := join.Join(ctx, hub.Config(), join.Options{Cluster: "beijing"}); !errors.Is(err, join.ErrNotTheHub) {
+		t.Errorf("join: %v", err)
+	}
+	if _, err := join.Leave(ctx, hub.Config(), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
+		t.Errorf("leave: %v", err)
+	}
+	if err := admin.Create(ctx, &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"}}); err != nil {
+		t.Fatal(err)
+	}
+	mustJoin(t, hub, join.Options{Cluster: "beijing"})
+	if _, err := join.Leave(ctx, hub.Config(), "lyon"); !errors.Is(err, join.ErrNotTheHub) {
+		t.Errorf("leave of a copy: %v", err)
+	}
+	if found, err := join.Leave(ctx, hub.Config(), "beijing"); err != nil || !found {
+		t.Errorf("leave: %v, %v", found, err)
+	}
+	if err := admin.Get(ctx, client.ObjectKeyFromObject(copied), copied); err != nil {
+		t.Error(err)
+	}
+}

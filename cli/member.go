@@ -1,0 +1,362 @@
+package cli
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"maps"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/join"
+	"github.com/clusterset/clusterset/exporter"
+	"github.com/clusterset/clusterset/importer"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/beacon"
+	"github.com/clusterset/clusterset/internal/connect"
+	"github.com/clusterset/clusterset/internal/heap"
+	"github.com/clusterset/clusterset/internal/hubcache"
+	"github.com/clusterset/clusterset/internal/namespaces"
+	"github.com/clusterset/clusterset/internal/schema"
+	"github.com/clusterset/clusterset/internal/topology"
+	"github.com/clusterset/clusterset/internal/version"
+	"github.com/clusterset/clusterset/prober"
+)
+
+// member is `clusterset member`.
+type member struct {
+	process
+	hubKubeconfig string
+	hubSecret     string
+	cluster       string
+	dataPath      string
+	prefer        string
+	boundary      string
+	heartbeat     time.Duration
+	workers       int
+
+	beaconBind      string
+	beaconService   string
+	beaconAddresses []string
+	beaconLinger    time.Duration
+	announcer       prober.Announcer
+
+	holdWithdrawals time.Duration
+	maxPerNamespace int
+	recordMemory    int // MiB
+	exportFrom      namespaces.Filter
+	imports         importer.Options
+}
+
+func newMember() *cobra.Command {
+	var m member
+	cmd := configured(&cobra.Command{
+		Use:   "member",
+		Short: "Run a member's agent: export, import, send heartbeats",
+		Long: `Runs in each member of the set.
+
+It exports the Services that have a ServiceExport, or ` + api.KeyGlobalService + `: "true" as a label or annotation, to the hub;
+imports what all members export as ServiceImports, EndpointSlices and GlobalServices; and renews a Lease on the hub every
+few seconds, so that the others know that this cluster is alive.
+
+It can start while the hub is down, and connects once it is up. While the hub is down everything stays as it is, and names
+are answered. clusterset join creates the kubeconfig for the hub.`,
+		Example: `  clusterset member --hub-kubeconfig hub.kubeconfig --cluster beijing
+  clusterset member --hub-kubeconfig hub.kubeconfig --data-path clusterips --exclude-namespaces 'kube-*,default'`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := m.complete(); err != nil {
+				return err
+			}
+			if err := m.setUpLogs(cmd.ErrOrStderr()); err != nil {
+				return err
+			}
+			return m.run(cmd.Context())
+		},
+	})
+	flags := cmd.Flags()
+	m.addFlags(flags, "this cluster")
+	flags.StringVar(&m.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` for the hub (required). It is read again when it changes")
+	flags.StringVar(&m.hubSecret, "hub-secret", "", "`namespace/name` of the Secret in this cluster that the file comes from. A renewed token is saved there (default: in the file itself)")
+	flags.StringVar(&m.cluster, "cluster", "", "this cluster's `name` in the set (default: the one the hub kubeconfig was made for)")
+	flags.DurationVar(&m.heartbeat, "heartbeat-interval", exporter.DefaultHeartbeatInterval, "how often to renew this cluster's Lease on the hub. The hub suspects a cluster after 40s of silence")
+	flags.IntVar(&m.workers, "workers", exporter.DefaultWorkers, "how many services to export in parallel")
+	flags.IntVar(&m.imports.Concurrency, "import-workers", importer.DefaultConcurrency, "how many services to import in parallel")
+	flags.DurationVar(&m.holdWithdrawals, "hold-withdrawals", exporter.DefaultHoldWithdrawals,
+		"how long Services stay exported if most ServiceExports are deleted within seconds, or their CustomResourceDefinition is; 0: not at all")
+	flags.StringSliceVar(&m.exportFrom.Include, "export-namespaces", nil, "`namespaces` to export from, as names or patterns such as team-* (default: all). ServiceExports elsewhere are refused and report it")
+	flags.StringSliceVar(&m.exportFrom.Exclude, "exclude-export-namespaces", namespaces.System, "`namespaces` not to export from; overrides --export-namespaces")
+	flags.IntVar(&m.maxPerNamespace, "max-exports-per-namespace", exporter.DefaultMaxPerNamespace, "how many services of one namespace to export, so that no tenant can use up what the others take from this cluster. ServiceExports beyond it are refused and report it")
+	flags.StringVar(&m.dataPath, "data-path", string(desired.DataPathPods),
+		"where imported ClusterSetIPs lead: `pods` (a pod network that all clusters share), clusterips (a service network that is routed between them) or none (DNS only, no ClusterSetIPs)")
+	flags.StringVar(&m.prefer, "prefer", topology.FormatPrefer(topology.DefaultPrefer),
+		"preferred `tiers` of endpoints behind ClusterSetIPs if a service doesn't say, the most preferred first: cluster, zone and region, or none. Use the DNS servers' value")
+	flags.StringVar(&m.boundary, "boundary", "", "`tier` that limits which endpoints ClusterSetIPs lead to if a service doesn't say: cluster, zone or region (default: no limit)")
+	flags.StringSliceVar(&m.imports.IncludeNamespaces, "import-namespaces", nil, "`namespaces` to import into, as names or patterns such as team-* (default: all)")
+	flags.StringSliceVar(&m.imports.ExcludeNamespaces, "exclude-namespaces", namespaces.System, "`namespaces` not to import into; overrides --import-namespaces")
+	flags.BoolVar(&m.imports.CreateNamespaces, "create-namespaces", false, "create namespaces that imported services need (default: import once they exist)")
+	flags.IntVar(&m.imports.MaxNamespaces, "max-namespaces", importer.DefaultMaxNamespaces, "how many namespaces --create-namespaces creates for the services of one cluster, so that a stolen token can't fill this cluster. They are never deleted; those that you delete or create yourself don't count")
+	flags.IntVar(&m.imports.MaxServices, "max-services", importer.DefaultMaxServices, "how many services to import from one cluster, in the order in which the hub received them, so that a stolen token can't fill this cluster. Use the same value in all members")
+	flags.IntVar(&m.recordMemory, "max-record-memory", hubcache.DefaultQuota>>20, "`MiB` of memory that the records of one cluster may take in this agent, so that a stolen token can't use up all. Further records are left out, and an Event says so")
+	flags.DurationVar(&m.imports.AwaitRejoin, "await-rejoin", importer.DefaultAwaitRejoin, "how long to keep the exports of clusters that the hub has lost, for example because it was restored from a backup, and that haven't rejoined")
+	flags.BoolVar(&m.imports.SkipGlobalServices, "skip-global-services", false, "write no GlobalServices, for clusters that don't use svc.global, and delete those written before")
+	flags.StringVar(&m.beaconBind, "beacon-bind-address", ":9471", "`address` at which other clusters measure whether they can reach this one. It is used only with --beacon-service or --beacon-addresses")
+	flags.StringVar(&m.beaconService, "beacon-service", "", "`namespace/name` of a Service with a port "+prober.PortName+" in front of the replicas' --beacon-bind-address. Its ready endpoints and its ClusterIPs are told the other clusters (default: none, this cluster isn't measured)")
+	flags.StringSliceVar(&m.beaconAddresses, "beacon-addresses", nil, "`addresses` with ports that lead to --beacon-bind-address, told the other clusters instead: those of a load balancer or a gateway")
+	flags.DurationVar(&m.beaconLinger, "beacon-linger", 0, "how long to go on answering there after being told to stop, so that others notice a rollout before they fail to reach this cluster. Its pod's terminationGracePeriodSeconds must be longer")
+	return cmd
+}
+
+// complete checks what can be checked without the network, so that a wrong value fails at once and not when the hub answers.
+func (m *member) complete() error {
+	if m.hubKubeconfig == "" {
+		return usagef("--hub-kubeconfig is required; clusterset join creates such a file")
+	}
+	if m.hubSecret != "" {
+		if _, err := parseKey(m.hubSecret); err != nil {
+			return usagef("--hub-secret: %w", err)
+		}
+	}
+	dataPath, err := desired.ParseDataPath(m.dataPath)
+	if err != nil {
+		return usagef("--data-path: %w", err)
+	}
+	m.imports.DataPath = dataPath
+	if dataPath == desired.DataPathNone && m.imports.SkipGlobalServices {
+		return usagef("--data-path none and --skip-global-services: %w", importer.ErrNoAddresses)
+	}
+	if m.imports.Policy.Prefer, err = topology.ParsePrefer(m.prefer); err != nil {
+		return usagef("--prefer %q: %w", m.prefer, err)
+	}
+	if m.boundary != "" {
+		if m.imports.Policy.Boundary, err = topology.ParseTier(m.boundary); err != nil {
+			return usagef("--boundary: %w", err)
+		}
+	}
+	for _, f := range []struct {
+		flag     string
+		patterns []string
+	}{
+		{"export-namespaces", m.exportFrom.Include},
+		{"exclude-export-namespaces", m.exportFrom.Exclude},
+		{"import-namespaces", m.imports.IncludeNamespaces},
+		{"exclude-namespaces", m.imports.ExcludeNamespaces},
+	} {
+		if err := namespaces.Check(f.patterns); err != nil {
+			return usagef("--%s: %w", f.flag, err)
+		}
+	}
+	if m.beaconService != "" {
+		if m.announcer.Service, err = parseKey(m.beaconService); err != nil {
+			return usagef("--beacon-service: %w", err)
+		}
+	}
+	for _, s := range m.beaconAddresses {
+		at, err := netip.ParseAddrPort(s)
+		if err != nil || at.Port() == 0 {
+			return usagef("--beacon-addresses: %q is no address with a port, such as 192.0.2.7:9471", s)
+		}
+		m.announcer.Addresses = append(m.announcer.Addresses, at)
+	}
+	if m.beaconLinger < 0 {
+		return usagef("--beacon-linger is %s; it must not be negative", m.beaconLinger)
+	}
+	if m.heartbeat < time.Second {
+		return usagef("--heartbeat-interval is %s; it must be at least 1s", m.heartbeat)
+	}
+	if m.maxPerNamespace < 1 {
+		return usagef("--max-exports-per-namespace is %d; it must be at least 1", m.maxPerNamespace)
+	}
+	if m.imports.MaxServices < 1 {
+		return usagef("--max-services is %d; it must be at least 1", m.imports.MaxServices)
+	}
+	if m.imports.MaxNamespaces < 1 {
+		return usagef("--max-namespaces is %d; it must be at least 1", m.imports.MaxNamespaces)
+	}
+	if m.recordMemory < 1 {
+		return usagef("--max-record-memory is %d; it must be at least 1", m.recordMemory)
+	}
+	if m.imports.Concurrency < 1 {
+		return usagef("--import-workers is %d; it must be at least 1", m.imports.Concurrency)
+	}
+	if m.workers < 1 {
+		return usagef("--workers is %d; it must be at least 1", m.workers)
+	}
+	return nil
+}
+
+func (m *member) run(ctx context.Context) error {
+	config, err := restConfig(m.kubeconfig, "")
+	if err != nil {
+		return err
+	}
+	connection, err := connect.Open(m.hubKubeconfig)
+	if err != nil {
+		return err
+	}
+	if m.cluster == "" {
+		m.cluster = connection.Cluster()
+	}
+	var zones atomic.Pointer[[]string]
+	m.imports.Zones = func(of []string) { zones.Store(&of) }
+	options := exporter.Options{
+		Zones: func() ([]string, bool) {
+			if of := zones.Load(); of != nil {
+				return *of, true
+			}
+			return nil, false
+		},
+		Cluster:           m.cluster,
+		HeartbeatInterval: m.heartbeat,
+		Workers:           m.workers,
+		HoldWithdrawals:   m.holdWithdrawals,
+		MaxPerNamespace:   m.maxPerNamespace,
+		IncludeNamespaces: m.exportFrom.Include,
+		ExcludeNamespaces: m.exportFrom.Exclude,
+		Version:           version.String(),
+	}
+	if err := options.Validate(); err != nil {
+		return usagef("--cluster: %w", err)
+	}
+	// Before the process is ready, so that a rollout onto a hub that is too old stops and the running agent stays.
+	if err := schema.CheckHub(ctx, connection.Config()); err != nil {
+		return err
+	}
+	mgr, err := m.set(config, connection, options)
+	if err != nil {
+		return err
+	}
+	answered := m.serveBeacon(ctx)
+	log.Log.Info("Starting member", "cluster", m.cluster, "version", version.String())
+	err = mgr.Start(ctx)
+	if err == nil {
+		<-answered
+	}
+	return err
+}
+
+// serveBeacon answers other clusters that measure whether they can reach this one, until ctx ends and a little longer. Then the channel is
+// closed. If the port is taken the rest of the agent works.
+func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
+	ended := make(chan struct{})
+	if m.beaconService == "" && len(m.beaconAddresses) == 0 {
+		close(ended)
+		return ended
+	}
+	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", m.beaconBind)
+	if err != nil {
+		log.Log.Error(err, "Other clusters can't measure whether they reach this one: can't listen on --beacon-bind-address")
+		close(ended)
+		return ended
+	}
+	go func() {
+		if err := beacon.Serve(l, m.cluster, rand.Text()); err != nil {
+			log.Log.Error(err, "Other clusters can't measure any more whether they reach this one")
+		}
+	}()
+	go func() {
+		defer close(ended)
+		<-ctx.Done()
+		time.Sleep(m.beaconLinger)
+		_ = l.Close()
+	}()
+	return ended
+}
+
+// set sets up the parts of a member.
+func (m *member) set(config *rest.Config, connection *connect.Connection, options exporter.Options) (manager.Manager, error) {
+	scheme := connect.NewScheme()
+	if err := importer.AddToScheme(scheme); err != nil {
+		return nil, fmt.Errorf("set up member: %w", err)
+	}
+	mgr, err := m.newManager(config, api.MemberLeaderLease, scheme, cache.Options{DefaultTransform: heap.Compact})
+	if err != nil {
+		return nil, err
+	}
+	hubConfig := connection.Config()
+	hubConfig.QPS, hubConfig.UserAgent = -1, config.UserAgent
+	hub, err := connect.NewHub(hubConfig)
+	if err != nil {
+		return nil, fmt.Errorf("set up hub client: %w", err)
+	}
+	m.announcer.Here = mgr.GetCache()
+	measures := prober.New(prober.Options{
+		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
+		Here: mgr.GetCache(), Live: mgr.GetAPIReader(), Hub: hub.GetAPIReader(), Writer: mgr.GetClient(),
+		Avoid: prober.Avoid(mgr.GetCache(), hubConfig.Host, config.Host),
+	})
+	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
+	options.Notes = func(ctx context.Context) map[string]string {
+		notes := m.announcer.Notes(ctx)
+		if notes == nil {
+			notes = map[string]string{}
+		}
+		maps.Copy(notes, measures.Notes())
+		return notes
+	}
+	options.HubBack, options.Relist = hub.Cache.Back(), hub.Cache.Relist
+	exported, err := exporter.Setup(mgr, hub, options)
+	if err != nil {
+		return nil, err
+	}
+	m.imports.RecordMemory = m.recordMemory << 20
+	m.imports.Cluster, m.imports.Exported = m.cluster, exported
+	m.imports.HubState, m.imports.HubWatched, m.imports.Unread = hub.Cache.State, hub.Cache.Watched, hub.Cache.Unread
+	if err := importer.Setup(mgr, hub, m.imports); err != nil {
+		return nil, usageError{err} // so far it has only checked its options
+	}
+	if err := importer.Narrow(mgr, hub, m.imports); err != nil {
+		return nil, usageError{err}
+	}
+	member, err := connect.NewClient(config)
+	if err != nil {
+		return nil, fmt.Errorf("set up client: %w", err)
+	}
+	for _, r := range []manager.Runnable{
+		// Not hub itself: the manager would wait for its caches before starting anything else, and the hub may be down.
+		manager.RunnableFunc(hub.Start),
+		measures,
+		everywhere(connection.Watch),
+		everywhere(func(ctx context.Context) error { return schema.AwaitHub(ctx, connection.Config()) }),
+		&connect.Renewer{Connection: connection, Cluster: m.cluster, Store: m.store(member)},
+		manager.RunnableFunc(func(ctx context.Context) error {
+			if err := join.WriteProperties(ctx, member, m.cluster, ""); err != nil {
+				log.FromContext(ctx).Info("Can't write this cluster's ClusterProperty; nothing in clusterset depends on it", "reason", err.Error())
+			}
+			return nil
+		}),
+	} {
+		if err := mgr.Add(r); err != nil {
+			return nil, fmt.Errorf("set up member: %w", err)
+		}
+	}
+	return mgr, nil
+}
+
+func (m *member) store(member client.Client) connect.Store {
+	if key, err := parseKey(m.hubSecret); err == nil {
+		return connect.SecretStore{Client: member, Key: key}
+	}
+	return connect.FileStore(m.hubKubeconfig)
+}
+
+// parseKey parses "namespace/name".
+func parseKey(s string) (types.NamespacedName, error) {
+	namespace, name, ok := strings.Cut(s, "/")
+	if !ok || api.CheckLabel(namespace) != nil || len(validation.IsDNS1123Subdomain(name)) > 0 {
+		return types.NamespacedName{}, fmt.Errorf("%q is not of the form namespace/name", s)
+	}
+	return types.NamespacedName{Namespace: namespace, Name: name}, nil
+}

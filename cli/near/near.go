@@ -1,0 +1,51 @@
+// Package near finds what a person meant by a name that doesn't exist.
+package near
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Unknown says that a name isn't among the known ones, and which of them was probably meant. what is the kind of the name, such as "cluster".
+func Unknown(what, name string, known []string) error {
+	best, least := "", 3
+	for _, k := range slices.Sorted(slices.Values(known)) {
+		if d := distance(name, k); d < least && d < len(name) {
+			best, least = k, d
+		}
+	}
+	switch {
+	case best != "":
+		return fmt.Errorf("there is no %s %s; did you mean %s?", what, name, best)
+	case len(known) == 0:
+		return fmt.Errorf("there is no %s %s, and no other", what, name)
+	case len(known) > shown:
+		return fmt.Errorf("there is no %s %s; there are %s and %d more", what, name, strings.Join(known[:shown], ", "), len(known)-shown)
+	}
+	return fmt.Errorf("there is no %s %s; there are %s", what, name, strings.Join(known, ", "))
+}
+
+// shown is how many known names an error lists.
+const shown = 10
+
+// distance is the number of letters to insert, delete or replace to get from a to b (Levenshtein).
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			change := diagonal
+			if a[i] != b[j] {
+				change++
+			}
+			diagonal = row[j+1]
+			row[j+1] = min(change, row[j]+1, row[j+1]+1)
+		}
+	}
+	return row[len(b)]
+}

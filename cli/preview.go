@@ -1,0 +1,247 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// previewCommand is `clusterset preview` and its subcommands.
+type previewCommand struct {
+	clusters
+	output
+	file, manifests string
+	services        []string
+	from            string // a place
+	dataPath        string
+	prefer          []string
+
+	exporter string // of the one service
+	zones    []string
+	region   string
+	policy   preview.Policy
+	tiers    []string
+	names    []string // of communities, and clusters
+}
+
+const previewHelp = `
+
+It reads the hub's records, and changes nothing. --manifests reads them from files instead, as written by
+kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the hub.
+
+For each service, and each place that has clients, it shows what changes: the answers to the names below clusterset.local and
+svc.global, and where connections to the ClusterSetIP lead, as clusters with their number of ready endpoints. The worst changes come
+first. A place is a cluster, a zone of the cluster or its nodes, and its region. Silent clusters are not places. The hub doesn't know
+the flags of agents and servers. They are assumed to be the same everywhere; set --data-path and --default-prefer as they have them.
+
+Exit codes: 0 success; 1 failure (stderr says what is wrong, and what to do about it); 2 usage error; 3 a name or
+a ClusterSetIP would lose its last endpoint somewhere.`
+
+func newPreview() *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use:   "preview",
+		Short: "Show what a change would do, without doing it",
+		Long: `Shows what would change for clients if clusters went down, were drained or left, if a Service were exported or no longer
+exported, if a cluster were elsewhere or in other communities, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
+and applies them in order:
+
+  - drain: [beijing]
+  - down: [shanghai, guangzhou]
+  - export: {service: shop/web, from: tianjin, context: tianjin}
+  - place: {cluster: tianjin, zones: [cn-north-2a], region: cn-north-2}
+  - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3}
+  - communities: {cluster: tianjin, to: [payments]}
+  - exportTo: {service: shop/web, from: beijing, to: [shanghai]}
+
+There are undrain, leave and unexport as well.` + previewHelp,
+		Example: `  clusterset preview drain beijing --hub-context hub
+  clusterset preview --file changes.yaml --hub-context hub -o json`,
+	}, func(args []string) ([]preview.Change, error) {
+		if len(args) > 0 {
+			return nil, usagef("unknown command %q; see clusterset preview --help", args[0])
+		}
+		return p.fromFile()
+	})
+	cmd.Flags().StringVarP(&p.file, "file", "f", "", "YAML `file` with the changes (- for the standard input)")
+	p.addLocalFlags(cmd.Flags(), "that exports without a context refer to")
+	p.placeFlag(cmd.Flags())
+	for _, c := range []struct {
+		verb, short string
+		change      func(clusters []string) preview.Change
+	}{
+		{"down", "Show what the loss of clusters would do", func(c []string) preview.Change { return preview.Change{Down: c} }},
+		{"drain", "Show what draining clusters would do", func(c []string) preview.Change { return preview.Change{Drain: c} }},
+		{"undrain", "Show what undraining clusters would do", func(c []string) preview.Change { return preview.Change{Undrain: c} }},
+		{"leave", "Show what removing clusters from the hub would do", func(c []string) preview.Change { return preview.Change{Leave: c} }},
+	} {
+		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
+	}
+	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what ending an export would do"),
+		previewPlace(), previewPolicy(), previewCommunities(), previewExportTo())
+	return cmd
+}
+
+// command completes a command that previews the changes.
+func (p *previewCommand) command(cmd *cobra.Command, changes func(args []string) ([]preview.Change, error)) *cobra.Command {
+	configured(cmd)
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		what, err := changes(args)
+		if err != nil {
+			return err
+		}
+		return p.run(cmd.Context(), cmd.OutOrStdout(), what)
+	}
+	flags := cmd.Flags()
+	p.addHubFlags(flags, "whose records are read (it, --hub-context or --manifests is required)")
+	flags.StringVar(&p.manifests, "manifests", "", "read the hub's records from the files in this `directory`, or from one file")
+	flags.StringSliceVar(&p.services, "for", nil, "`namespace/name` of services to show (default: all)")
+	p.addAssumedFlags(flags)
+	p.addFlag(cmd, "table", "wide", "json", "yaml")
+	return cmd
+}
+
+// addAssumedFlags adds the flags for settings that the hub has no record of.
+func (p *previewCommand) addAssumedFlags(flags *pflag.FlagSet) {
+	flags.StringVar(&p.dataPath, "data-path", string(desired.DataPathPods), "what ClusterSetIPs lead to, as set for the agents: pods, clusterips or none")
+	flags.StringSliceVar(&p.prefer, "default-prefer", nil, "`tiers` that servers and agents prefer where a service states none: cluster, zone, region, or none (default: zone,region)")
+}
+
+func (p *previewCommand) placeFlag(flags *pflag.FlagSet) {
+	flags.StringVar(&p.from, "from", "", "`place` of the clients to show: cluster/zone/region, - for any (default: all)")
+}
+
+// fromFile reads the changes of --file.
+func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
+	var content []byte
+	switch p.file {
+	case "":
+		return nil, usagef("want a change: down, drain, undrain, leave, export, unexport, place, policy, communities, export-to or --file; see clusterset preview --help")
+	case "-":
+		content, err = io.ReadAll(os.Stdin)
+	default:
+		content, err = os.ReadFile(p.file)
+	}
+	if err != nil {
+		return nil, usagef("--file: %w", err)
+	}
+	if err := yaml.UnmarshalStrict(content, &changes); err != nil {
+		return nil, usagef("--file %s: want a list of changes, each with one of %s: %w", p.file, preview.Kinds, err)
+	}
+	if len(changes) == 0 {
+		return nil, usagef("--file %s: it has no changes", p.file)
+	}
+	return changes, nil
+}
+
+// options returns the options for the flags.
+func (p *previewCommand) options() (o preview.Options, err error) {
+	if err := p.check(); err != nil {
+		return o, err
+	}
+	if o, err = p.assumed(); err != nil {
+		return o, err
+	}
+	if o.From, err = place.Parse(p.from); err != nil {
+		return o, usagef("--from: %w", err)
+	}
+	for _, service := range p.services {
+		key, err := preview.ParseService(service)
+		if err != nil {
+			return o, usagef("--for: %w", err)
+		}
+		o.Services = append(o.Services, key)
+	}
+	return o, nil
+}
+
+// assumed reads the settings that the hub has no record of.
+func (p *previewCommand) assumed() (o preview.Options, err error) {
+	if o.DataPath, err = desired.ParseDataPath(p.dataPath); err != nil {
+		return o, usagef("--data-path: %w", err)
+	}
+	if len(p.prefer) > 0 {
+		if o.Policy.Prefer, err = topology.ParsePrefer(strings.Join(p.prefer, " ")); err != nil {
+			return o, usagef("--default-prefer: %w", err)
+		}
+	}
+	return o, nil
+}
+
+// lostError means that a name would lose its last endpoint.
+type lostError struct{ services int }
+
+func (e lostError) Error() string {
+	if e.services == 1 {
+		return "1 service would lose its last endpoint in some place"
+	}
+	return fmt.Sprintf("%d services would lose their last endpoint in some place", e.services)
+}
+
+func (p *previewCommand) run(ctx context.Context, w io.Writer, changes []preview.Change) error {
+	o, err := p.options()
+	if err != nil {
+		return err
+	}
+	state, found, err := p.state(ctx)
+	if err != nil {
+		return err
+	}
+	var notes []string
+	for i := range changes {
+		if e := changes[i].Export; e != nil {
+			said, err := p.read(ctx, e, found, metav1.NewTime(time.Now()))
+			if err != nil {
+				return err
+			}
+			notes = append(notes, said...)
+		}
+	}
+	result, err := state.Preview(ctx, changes, o)
+	if err != nil {
+		return usageError{err}
+	}
+	result.Notes = append(result.Notes, notes...)
+	err = p.write(w, result, func() string {
+		return preview.Screen{Wide: p.wide(), Colours: colours(w)}.Render(result)
+	})
+	if err == nil && result.Loses() {
+		return lostError{result.Summary.Effects[preview.Lost]}
+	}
+	return err
+}
+
+// completeClusters completes the set's clusters.
+func (p *previewCommand) completeClusters(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+	const none = cobra.ShellCompDirectiveNoFileComp
+	if fillIn(cmd.Flags(), os.LookupEnv) != nil {
+		return nil, none
+	}
+	config, err := p.hub()
+	if err != nil || config == nil {
+		return nil, none
+	}
+	members, err := membersOf(cmd.Context(), config)
+	if err != nil {
+		return nil, none
+	}
+	return memberNames(members), none
+}
+
+var errNoRecords = errors.New("there is no ExportedService and no MemberCluster: want a hub's records, as " +
+	"kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml writes them there")

@@ -1,0 +1,142 @@
+package cli
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/clusterset/clusterset/cli/preview"
+)
+
+func previewClusters(verb, short string, change func([]string) preview.Change) *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use: verb + " CLUSTER...", Short: short, Long: short + ", without doing it." + previewHelp,
+		Example: "  clusterset preview " + verb + " beijing --hub-context hub",
+	}, func(args []string) ([]preview.Change, error) {
+		if len(args) == 0 {
+			return nil, usagef("want a cluster; clusterset status lists them")
+		}
+		return []preview.Change{change(args)}, nil
+	})
+	cmd.ValidArgsFunction = p.completeClusters
+	p.placeFlag(cmd.Flags())
+	return cmd
+}
+
+func previewExport(verb, short string) *cobra.Command {
+	var p previewCommand
+	long := short + ", without doing it. The Service and its endpoints are read in the cluster itself, by --kubeconfig and --context, or from --manifests."
+	if verb == "unexport" {
+		long = short + ", without doing it."
+	}
+	cmd := p.command(&cobra.Command{
+		Use: verb + " NAMESPACE/NAME --from CLUSTER", Short: short, Long: long + previewHelp,
+		Example: "  clusterset preview " + verb + " shop/web --from beijing --hub-context hub" + map[string]string{"export": " --context beijing"}[verb],
+	}, func(args []string) ([]preview.Change, error) {
+		service, err := oneService(args)
+		if err != nil {
+			return nil, err
+		}
+		if p.exporter == "" {
+			return nil, usagef("--from is required: the cluster that exports %s", service)
+		}
+		e := &preview.Export{Service: service, From: p.exporter}
+		if verb == "unexport" {
+			return []preview.Change{{Unexport: e}}, nil
+		}
+		return []preview.Change{{Export: e}}, nil
+	})
+	cmd.Flags().StringVar(&p.exporter, "from", "", "`cluster` that exports it (required)")
+	if verb == "export" {
+		p.addLocalFlags(cmd.Flags(), "that exports it")
+	}
+	return cmd
+}
+
+func previewPlace() *cobra.Command {
+	return previewOne(&cobra.Command{
+		Use: "place CLUSTER", Short: "Show what another place of a cluster would do",
+		Long:    "Shows what it would do to give a cluster's MemberCluster other zones or another region. Its nodes stay where they are.",
+		Example: "  clusterset preview place tianjin --zone cn-north-2a --region cn-north-2 --hub-context hub",
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		flags.StringSliceVar(&p.zones, "zone", nil, "`zones` of the cluster, - for unknown (default: as now)")
+		flags.StringVar(&p.region, "region", "", "`region` of the cluster, - for unknown (default: as now)")
+	}, func(p *previewCommand, cluster string) preview.Change {
+		return preview.Change{Place: &preview.Move{Cluster: cluster, Zones: p.zones, Region: p.region}}
+	})
+}
+
+func previewCommunities() *cobra.Command {
+	return previewOne(&cobra.Command{
+		Use: "communities CLUSTER", Short: "Show what other communities of a cluster would do",
+		Long:    "Shows what it would do to give a cluster's MemberCluster other communities, instead of those that it names.",
+		Example: "  clusterset preview communities tianjin --community payments --community edge-asia --hub-context hub",
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		flags.StringSliceVar(&p.names, "community", nil, "a `community` of the cluster. Repeat it for several (required; a cluster that names none is in the community default)")
+	}, func(p *previewCommand, cluster string) preview.Change {
+		return preview.Change{Communities: &preview.Communities{Cluster: cluster, To: p.names}}
+	})
+}
+
+func previewExportTo() *cobra.Command {
+	return previewOne(&cobra.Command{
+		Use: "export-to NAMESPACE/NAME", Short: "Show what exporting a service to other clusters would do",
+		Long:    "Shows what it would do if all exports of a service were for these clusters and communities only (clusterset.dev/export-to on the ServiceExport).",
+		Example: "  clusterset preview export-to shop/web --to shanghai --to edge-asia --hub-context hub",
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		flags.StringSliceVar(&p.names, "to", nil, "a `cluster` or community that may import it, - for all. Repeat it for several (required)")
+	}, func(p *previewCommand, service string) preview.Change {
+		return preview.Change{ExportTo: &preview.ExportTo{Service: service, To: p.names}}
+	})
+}
+
+func previewPolicy() *cobra.Command {
+	return previewOne(&cobra.Command{
+		Use: "policy NAMESPACE/NAME", Short: "Show what another policy of a service would do",
+		Long:    "Shows what it would do if all exports of a service stated a policy (clusterset.dev/prefer, boundary and min-ready on the ServiceExport).",
+		Example: "  clusterset preview policy shop/web --boundary region --min-ready 3 --hub-context hub",
+	}, func(p *previewCommand, flags *pflag.FlagSet) {
+		flags.StringSliceVar(&p.tiers, "prefer", nil, "`tiers`, the most preferred first: cluster, zone, region, or none (default: as now)")
+		flags.StringVar(&p.policy.Boundary, "boundary", "", "`tier` that limits which endpoints are used: cluster, zone or region (default: as now)")
+		flags.Int32Var(&p.policy.MinReady, "min-ready", 0, "`number` of ready endpoints that a tier needs (default: as now)")
+	}, func(p *previewCommand, service string) preview.Change {
+		p.policy.Service, p.policy.Prefer = service, strings.Join(p.tiers, " ")
+		return preview.Change{Policy: &p.policy}
+	})
+}
+
+// previewOne completes a command for a change of the one cluster or service that its usage names.
+func previewOne(cmd *cobra.Command, flags func(*previewCommand, *pflag.FlagSet), change func(p *previewCommand, name string) preview.Change) *cobra.Command {
+	var p previewCommand
+	ofCluster := strings.HasSuffix(cmd.Use, " CLUSTER")
+	cmd.Long += previewHelp
+	cmd = p.command(cmd, func(args []string) ([]preview.Change, error) {
+		switch {
+		case !ofCluster:
+			if _, err := oneService(args); err != nil {
+				return nil, err
+			}
+		case len(args) != 1:
+			return nil, usagef("want one cluster, not %d; clusterset status lists them", len(args))
+		}
+		return []preview.Change{change(&p, args[0])}, nil
+	})
+	flags(&p, cmd.Flags())
+	if ofCluster {
+		cmd.ValidArgsFunction = p.completeClusters
+	}
+	p.placeFlag(cmd.Flags())
+	return cmd
+}
+
+func oneService(args []string) (string, error) {
+	if len(args) != 1 {
+		return "", usagef("want one service as NAMESPACE/NAME, not %d", len(args))
+	}
+	if _, err := preview.ParseService(args[0]); err != nil {
+		return "", usageError{err}
+	}
+	return args[0], nil
+}

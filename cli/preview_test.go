@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/test/page"
+)
+
+const previewFrom = "../examples/preview"
+
+// Each command prints its golden file in testdata (UPDATE=1 writes it), and its exit code tells whether names are lost.
+func TestPreviewOfManifests(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	for name, c := range map[string]struct {
+		args []string
+		code int
+	}{
+		"down":        {[]string{"down", "beijing"}, exitLost},
+		"drain":       {[]string{"drain", "beijing"}, 0},
+		"wide":        {[]string{"drain", "beijing", "-o", "wide"}, 0},
+		"from":        {[]string{"drain", "beijing", "--from", "-/-/cn-east-1", "--for", "shop/db"}, 0},
+		"undrain":     {[]string{"undrain", "beijing"}, 0},
+		"leave":       {[]string{"leave", "beijing", "tianjin"}, exitLost},
+		"export":      {[]string{"export", "shop/cart", "--from", "tianjin"}, 0},
+		"unexport":    {[]string{"unexport", "shop/web", "--from", "beijing"}, 0},
+		"place":       {[]string{"place", "tianjin", "--zone", "cn-east-1b", "--region", "cn-east-1"}, 0},
+		"policy":      {[]string{"policy", "shop/web", "--prefer", "region", "--min-ready", "2"}, 0},
+		"communities": {[]string{"communities", "tianjin", "--community", "payments"}, exitLost},
+		"export-to":   {[]string{"export-to", "shop/web", "--to", "beijing", "--to", "tianjin"}, exitLost},
+		"boundary":    {[]string{"policy", "shop/cart", "--boundary", "region"}, exitLost},
+	} {
+		code, stdout, stderr := cli(t, append([]string{"preview", "--manifests", previewFrom}, c.args...)...)
+		if code != c.code || (code == 0) != (stderr == "") {
+			t.Errorf("%s: exit code %d, want %d: %s", name, code, c.code, stderr)
+		}
+		page.Fresh(t, filepath.Join("testdata", "preview", name+".txt"), stdout)
+	}
+}
+
+func TestPreviewOfAFile(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "changes.yaml")
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- leave: [shanghai]\n")
+	code, stdout, stderr := cli(t, "preview", "--manifests", previewFrom, "--file", path, "-o", "json")
+	var r preview.Result
+	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "drain beijing; export shop/cart from tianjin; policy shop/web min-ready 3; communities beijing default; export-to shop/web tianjin from beijing; leave shanghai: ") {
+		t.Errorf("exit code %d, %v, %s\n%s", code, err, stderr, stdout)
+	}
+	for text, want := range map[string]string{
+		"- drain: [paris]\n":                    "paris is not a member; the members are beijing, shanghai, tianjin",
+		"- {drain: [beijing], down: [beijing]}": "not 2 of them",
+		"- drian: [beijing]\n":                  `unknown field "drian"`,
+		"":                                      "has no changes",
+	} {
+		write(text)
+		fails(t, exitUsage, want, "preview", "--manifests", previewFrom, "--file", path)
+	}
+}
+
+func TestPreviewIsAskedForWrongly(t *testing.T) {
+	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
+	with := func(args ...string) []string { return append([]string{"preview", "--manifests", previewFrom}, args...) }
+	for want, args := range map[string][]string{
+		"want a change: down":                              with(),
+		`unknown command "dorwn"`:                          with("dorwn"),
+		"want a cluster":                                   with("down"),
+		"want one cluster, not 2":                          with("communities", "beijing", "tianjin"),
+		"communities of beijing: want at least one":        with("communities", "beijing"),
+		"want clusters or communities, or - for all":       with("export-to", "shop/web"),
+		`exportTo: "*" must be a DNS label`:                with("export-to", "shop/web", "--to", "*"),
+		"paris is not a member":                            with("down", "paris"),
+		"want one service as NAMESPACE/NAME":               with("policy"),
+		`"web" is not a service`:                           with("unexport", "web", "--from", "beijing"),
+		"--from is required":                               with("export", "shop/web"),
+		"want prefer, boundary or minReady":                with("policy", "shop/web"),
+		"place: want zones, a region or both":              with("place", "beijing"),
+		`unknown data path "x"`:                            with("down", "beijing", "--data-path", "x"),
+		`unknown tier "x"`:                                 with("down", "beijing", "--default-prefer", "x"),
+		"--for: ":                                          with("down", "beijing", "--for", "web"),
+		"want table, wide, json, yaml":                     with("down", "beijing", "-o", "xml"),
+		"--hub-kubeconfig, --hub-context or --manifests":   {"preview", "down", "beijing"},
+		"cannot be used together":                          with("down", "beijing", "--hub-context", "hub"),
+		"there is no ExportedService and no MemberCluster": {"preview", "down", "beijing", "--manifests", "testdata/preview/down.txt.none"},
+	} {
+		if strings.HasPrefix(want, "there is no ExportedService") {
+			args[len(args)-1] = t.TempDir()
+		}
+		fails(t, exitUsage, want, args...)
+	}
+	fails(t, exitFailure, "there is no Service shop/none", with("export", "shop/none", "--from", "beijing")...)
+}

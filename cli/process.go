@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"strings"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/healthz"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/version"
+)
+
+func init() { metrics.Registry.MustRegister(version.Metric("clusterset")) }
+
+// process is what member and hub share: they run until they are stopped.
+type process struct {
+	kubeconfig      string
+	metrics, probes string
+	elect           bool
+	electIn         string
+	logFormat       string
+	logLevel        string
+}
+
+func (p *process) addFlags(flags *pflag.FlagSet, whose string) {
+	flags.StringVar(&p.kubeconfig, "kubeconfig", "", "kubeconfig `file` of "+whose+" (default: the pod's own account, else $KUBECONFIG or ~/.kube/config)")
+	flags.StringVar(&p.metrics, "metrics-bind-address", ":8080", "`address` to serve /metrics on; 0 disables it")
+	flags.StringVar(&p.probes, "health-probe-bind-address", ":8081", "`address` to serve /healthz and /readyz on; 0 disables it")
+	flags.BoolVar(&p.elect, "leader-elect", false, "let only one of several replicas work; the others wait to take over")
+	flags.StringVar(&p.electIn, "leader-elect-namespace", "", "`namespace` of the leader's Lease (default: the pod's own, else "+api.SystemNamespace+")")
+	flags.StringVar(&p.logFormat, "log-format", "text", "text or json")
+	flags.StringVar(&p.logLevel, "log-level", "info", "debug, info, warn or error")
+}
+
+// setUpLogs sends our own logs, controller-runtime's and client-go's to w.
+func (p *process) setUpLogs(w io.Writer) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(p.logLevel)); err != nil {
+		return usagef("--log-level is %q; want debug, info, warn or error", p.logLevel)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	var handler slog.Handler
+	switch p.logFormat {
+	case "text":
+		handler = slog.NewTextHandler(w, options)
+	case "json":
+		handler = slog.NewJSONHandler(w, options)
+	default:
+		return usagef("--log-format is %q; want text or json", p.logFormat)
+	}
+	log.SetLogger(logr.FromSlogHandler(handler))
+	klog.SetSlogLogger(slog.New(handler))
+	return nil
+}
+
+// newManager returns a manager with probes, metrics and leader election.
+func (p *process) newManager(config *rest.Config, lease string, scheme *runtime.Scheme, options cache.Options) (manager.Manager, error) {
+	mgr, err := manager.New(config, manager.Options{
+		Scheme:                        scheme,
+		Cache:                         options,
+		Metrics:                       metricsserver.Options{BindAddress: p.metrics},
+		HealthProbeBindAddress:        p.probes,
+		LeaderElection:                p.elect,
+		LeaderElectionID:              lease,
+		LeaderElectionNamespace:       cmp.Or(p.electIn, ownNamespace(), api.SystemNamespace),
+		LeaderElectionReleaseOnCancel: true, // the process exits right after
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up: %w", err)
+	}
+	// Both only mean that the process runs. A hub that is down is no reason to restart an agent or to block its rollout;
+	// metrics report it.
+	if err := errors.Join(mgr.AddHealthzCheck("ping", healthz.Ping), mgr.AddReadyzCheck("ping", func(*http.Request) error { return nil })); err != nil {
+		return nil, fmt.Errorf("set up probes: %w", err)
+	}
+	return mgr, nil
+}
+
+// everywhere is a Runnable for every replica, leader or not.
+type everywhere func(context.Context) error
+
+func (f everywhere) Start(ctx context.Context) error { return f(ctx) }
+func (everywhere) NeedLeaderElection() bool          { return false }
+
+// restConfig loads a kubeconfig: the file and context given, or the one that kubectl or a pod would use.
+func restConfig(file, contextName string) (*rest.Config, error) {
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	overrides := &clientcmd.ConfigOverrides{CurrentContext: contextName}
+	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, overrides).ClientConfig()
+	if err != nil {
+		return nil, usagef("load kubeconfig: %w", err)
+	}
+	// The API server's priority and fairness limits requests; with client-go's default of 5 per second, a restart of a large
+	// member would take minutes.
+	config.QPS = -1
+	config.UserAgent = "clusterset/" + version.String()
+	return config, nil
+}
+
+// ownNamespace returns the pod's namespace, or "" outside a pod.
+func ownNamespace() string {
+	content, err := os.ReadFile("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(content))
+}

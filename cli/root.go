@@ -1,0 +1,119 @@
+// Package cli is the command line of clusterset: it turns flags, the environment and files into the options of the packages that do the
+// work, prints what they return, and chooses the exit code.
+//
+// What a person runs is in the packages below it: each computes or renders one thing. The two processes, member and hub, are started here too.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// Exit codes.
+const (
+	exitFailure = 1 // the command failed
+	exitUsage   = 2 // usage error
+	exitLost    = 3 // a preview: a name would lose its last endpoint
+)
+
+// usageError is an error that the user can fix on the command line: a wrong flag, variable or file.
+type usageError struct{ error }
+
+func (e usageError) Unwrap() error { return e.error }
+
+func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
+
+// Main runs the command line of this process, and ends it.
+func Main() {
+	tuneMemory()
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, commandLine(os.Args), os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// run runs one command line and returns the exit code. An error is one line on stderr.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	root := newRoot()
+	root.SetArgs(args)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	_, _ = fmt.Fprintln(stderr, "clusterset: "+strings.ReplaceAll(err.Error(), "\n", "; "))
+	switch {
+	case errors.As(err, new(usageError)):
+		return exitUsage
+	case errors.As(err, new(lostError)):
+		return exitLost
+	}
+	return exitFailure
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "clusterset",
+		Short: "Service names across clusters",
+		Long: `clusterset resolves Service names across a set of clusters.
+
+Each cluster of the set is a member: it exports Services to a hub, which is any Kubernetes API server, and imports what
+the others export. CoreDNS with the clusterset plugin answers the names from what is imported.
+
+  clusterset join     makes a cluster a member of a hub, once
+  clusterset member   runs in each member: exports, imports, sends heartbeats
+  clusterset hub      runs beside the hub's API server: watches the heartbeats
+  clusterset leave    undoes join
+
+  clusterset status   shows the clusters, the hub, and the services that need attention
+  clusterset explain  shows which addresses a name has, and why
+  clusterset preview  shows what a change would do, without doing it
+  clusterset console  shows the set in a browser, and what changes would do
+  clusterset drain    uses a cluster only as a last resort; undrain undoes that
+  clusterset doctor   finds what keeps names from working, and how to fix it
+
+Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset. As kubectl_complete-clusterset it completes
+that command line.
+
+Exit codes: 0 success; 1 failure; 2 usage error; 3 (preview only) a name would lose its last endpoint. An error is one
+line on stderr.`,
+		SilenceErrors: true, // run prints them
+		SilenceUsage:  true, // a wrong flag shouldn't scroll its own error off the screen
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return nil
+			}
+			hint := "see " + cmd.CommandPath() + " --help"
+			if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+				hint = "did you mean " + strings.Join(near, " or ") + "?"
+			}
+			return usagef("unknown command %q; %s", args[0], hint)
+		},
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usagef("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
+	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor())
+	asPlugin(root, os.Args[0])
+	return root
+}
+
+// noArgs refuses arguments, which are mostly flags without their dashes.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return usagef("unexpected argument %q; see %s --help", args[0], cmd.CommandPath())
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// statusCommand is `clusterset status`.
+type statusCommand struct {
+	clusters
+	output
+	watch    bool
+	interval time.Duration
+}
+
+func newStatus() *cobra.Command {
+	var s statusCommand
+	cmd := configured(&cobra.Command{
+		Use:   "status",
+		Short: "Show the clusters, the hub, and the services that need attention",
+		Long: `Shows on one screen the clusters of the set with their phase, location, last heartbeat and number of exports, the hub, and
+the services that clusters disagree about, that don't work, or that currently lead only to silent or drained clusters.
+
+It reads the local cluster, which has a copy of each cluster's location and phase. With --hub-kubeconfig it also reads the
+hub: whether it answers, the current heartbeats, and the conflicts of all services instead of only this cluster's exports.
+Without a local cluster it reads only the hub.
+
+The exit code is 1 if there is a problem: a cluster that is silent or has never been heard; this one, if it has left; a service that isn't exported or
+imported as it should be; a namespace that is missing; or the hub, if it is given, doesn't answer. Conflicts and services at
+their last resort are shown, and are no problems: their names are answered. clusterset doctor checks more.` + exitHelp,
+		Example: `  clusterset status
+  clusterset status --context beijing --hub-context hub --watch
+  clusterset status -o json`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return s.run(cmd.Context(), cmd.OutOrStdout()) },
+	})
+	flags := cmd.Flags()
+	s.clusters.addFlags(flags)
+	s.addFlag(cmd, "table", "wide", "json", "yaml")
+	flags.BoolVarP(&s.watch, "watch", "w", false, "refresh until interrupted")
+	flags.DurationVar(&s.interval, "interval", 2*time.Second, "how long to wait between refreshes with --watch")
+	return cmd
+}
+
+func (s *statusCommand) run(ctx context.Context, w io.Writer) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.watch && s.interval < 100*time.Millisecond {
+		return usagef("--interval is %s; it must be at least 100ms", s.interval)
+	}
+	look, err := s.prepare()
+	if err != nil {
+		return err
+	}
+	if !s.watch {
+		return s.show(ctx, w, look)
+	}
+	tick := time.NewTicker(s.interval)
+	defer tick.Stop()
+	for {
+		var text strings.Builder
+		// Watching is for clusters that may stop answering: show the error and continue.
+		if err := s.show(ctx, &text, look); err != nil && ctx.Err() == nil && !errors.As(err, new(problemsError)) {
+			fmt.Fprintf(&text, "clusterset: %v\n", err)
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+		if isTerminal(w) {
+			_, err = io.WriteString(w, "\x1b[H\x1b[2J"+text.String())
+		} else {
+			_, err = io.WriteString(w, text.String())
+		}
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// prepare returns a function that reads the configured clusters.
+func (s *statusCommand) prepare() (func(context.Context) (view.Facts, error), error) {
+	hubConfig, err := s.hub()
+	if err != nil {
+		return nil, err
+	}
+	var local, hub *objects.Cluster
+	var notes []string
+	config, err := s.local()
+	switch {
+	case err == nil:
+		if local, err = objects.Open(config, "cluster", localFlags); err != nil {
+			return nil, err
+		}
+	case hubConfig == nil || s.hasLocal():
+		return nil, err
+	default:
+		notes = append(notes, "only the hub is read: "+err.Error())
+	}
+	if hubConfig != nil {
+		if hub, err = objects.Open(hubConfig, "hub", hubFlags); err != nil {
+			return nil, err
+		}
+	}
+	return func(ctx context.Context) (view.Facts, error) {
+		f, err := view.Fetch(ctx, local, hub)
+		f.Notes = notes
+		return f, err
+	}, nil
+}
+
+func (s *statusCommand) show(ctx context.Context, w io.Writer, look func(context.Context) (view.Facts, error)) error {
+	facts, err := look(ctx)
+	if err != nil {
+		return err
+	}
+	report := view.Build(facts)
+	err = s.write(w, report, func() string {
+		return view.Screen{Wide: s.wide(), Colours: colours(w)}.Render(report)
+	})
+	switch n := report.ProblemCount(); {
+	case err != nil:
+		return err
+	case facts.Hub != nil && facts.Hub.Err != nil:
+		return facts.Hub.Err
+	case n == 1:
+		return problemsError("1 problem, shown above")
+	case n > 1:
+		return problemsError(fmt.Sprintf("%d problems, shown above", n))
+	}
+	return nil
+}
+
+// problemsError is why status fails although it could read everything.
+type problemsError string
+
+func (e problemsError) Error() string { return string(e) }

@@ -1,0 +1,95 @@
+package cli
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	"github.com/spf13/pflag"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/klog/v2"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+)
+
+// clusters are the local cluster and the hub, as status, explain, drain and doctor connect to them.
+type clusters struct {
+	kubeconfig, context       string
+	hubKubeconfig, hubContext string
+	timeout                   time.Duration
+}
+
+// exitHelp is part of the help of these commands.
+const exitHelp = `
+
+Exit codes: 0 success; 1 failure (stderr says what is wrong, and what to do about it); 2 usage error.`
+
+func (c *clusters) addFlags(flags *pflag.FlagSet) {
+	c.addLocalFlags(flags, "to look at")
+	c.addHubFlags(flags, "to look at the hub as well")
+}
+
+func (c *clusters) addLocalFlags(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&c.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the cluster "+what+" (default: as for kubectl)")
+	flags.StringVar(&c.context, "context", "", "`context` of that file (default: its current one)")
+}
+
+func (c *clusters) addHubFlags(flags *pflag.FlagSet, what string) {
+	flags.StringVar(&c.hubKubeconfig, "hub-kubeconfig", "", "kubeconfig `file` of the hub, "+what)
+	flags.StringVar(&c.hubContext, "hub-context", "", "`context` of that file, or of kubectl's (default: its current one)")
+	flags.DurationVar(&c.timeout, "timeout", 10*time.Second, "how long to wait for each answer of an API server")
+}
+
+const (
+	localFlags = "--kubeconfig and --context"
+	hubFlags   = "--hub-kubeconfig and --hub-context"
+)
+
+// local returns the configuration of the local cluster.
+func (c *clusters) local() (*rest.Config, error) {
+	return c.load(c.kubeconfig, c.context, "--kubeconfig", "--context")
+}
+
+// hub returns the configuration of the hub, or nil if none is given.
+func (c *clusters) hub() (*rest.Config, error) {
+	if !c.hasHub() {
+		return nil, nil
+	}
+	return c.load(c.hubKubeconfig, c.hubContext, "--hub-kubeconfig", "--hub-context")
+}
+
+func (c *clusters) hasHub() bool { return c.hubKubeconfig != "" || c.hubContext != "" }
+
+// hasLocal reports whether the local cluster is given.
+func (c *clusters) hasLocal() bool { return c.kubeconfig != "" || c.context != "" }
+
+func (c *clusters) load(file, contextName, fileFlag, contextFlag string) (*rest.Config, error) {
+	quiet()
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	if known, err := rules.Load(); err == nil && contextName != "" && known.Contexts[contextName] == nil {
+		names := slices.Sorted(maps.Keys(known.Contexts))
+		return nil, usagef("there is no context %q; %s can be: %s", contextName, contextFlag, cmp.Or(strings.Join(names, ", "), "none, without a kubeconfig"))
+	}
+	config, err := restConfig(file, contextName)
+	if clientcmd.IsEmptyConfig(err) || err != nil && strings.Contains(err.Error(), "no configuration has been provided") {
+		return nil, usagef("no kubeconfig found; set %s FILE or KUBECONFIG, or create ~/.kube/config", fileFlag)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w; check %s", err, fileFlag)
+	}
+	config.Timeout = c.timeout
+	return config, nil
+}
+
+// quiet silences client libraries: everything worth saying is printed, in one line. It runs once, because klog's logger may be set only
+// while nothing logs.
+var quiet = sync.OnceFunc(func() {
+	log.SetLogger(logr.Discard())
+	klog.SetLogger(logr.Discard())
+})

@@ -1,0 +1,68 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// output is the -o of a command that shows something.
+type output struct {
+	format  string
+	formats []string
+}
+
+func (o *output) addFlag(cmd *cobra.Command, formats ...string) {
+	o.formats = formats
+	cmd.Flags().StringVarP(&o.format, "output", "o", formats[0], "`format`: "+strings.Join(formats, ", "))
+	_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp))
+}
+
+func (o *output) check() error {
+	if !slices.Contains(o.formats, o.format) {
+		return usagef("-o is %q; want %s", o.format, strings.Join(o.formats, ", "))
+	}
+	return nil
+}
+
+func (o *output) wide() bool { return o.format == "wide" }
+
+// write writes the value as data, or as text for people.
+func (o *output) write(w io.Writer, value any, text func() string) error {
+	switch o.format {
+	case "json":
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", "  ")
+		encoder.SetEscapeHTML(false)
+		return encoder.Encode(value)
+	case "yaml":
+		content, err := yaml.Marshal(value)
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(w, "---\n%s", content)
+		return err
+	}
+	_, err := io.WriteString(w, text())
+	return err
+}
+
+// colours reports whether w is a terminal that shows colours (https://no-color.org).
+func colours(w io.Writer) bool {
+	return isTerminal(w) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
+}
+
+func isTerminal(w io.Writer) bool {
+	f, ok := w.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	return err == nil && info.Mode()&os.ModeCharDevice != 0
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+)
+
+// If the program is started under the name that kubectl looks for, the help shows commands as kubectl users type them.
+func TestHelpAsKubectlPlugin(t *testing.T) {
+	for started, want := range map[string]string{
+		"/usr/local/bin/clusterset":                "clusterset",
+		"/home/me/.krew/bin/kubectl-clusterset":    "kubectl clusterset",
+		`kubectl-clusterset.exe`:                   "kubectl clusterset",
+		"/opt/kubectl-clusterset/clusterset.linux": "clusterset",
+	} {
+		root := newRoot()
+		asPlugin(root, started)
+		var out bytes.Buffer
+		root.SetOut(&out)
+		root.SetArgs([]string{"help", "drain"})
+		if err := root.ExecuteContext(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if text := out.String(); !strings.Contains(text, "Usage:\n  "+want+" drain CLUSTER") || !strings.Contains(text, "  "+want+" drain beijing --hub-context hub") {
+			t.Errorf("%s:\n%s", started, text)
+		}
+	}
+}
+
+// Every command for users documents its exit codes.
+func TestExitCodesAreDocumented(t *testing.T) {
+	for _, name := range []string{"status", "explain", "drain", "undrain", "doctor"} {
+		_, stdout, _ := cli(t, "help", name)
+		if !strings.Contains(stdout, "Exit codes: 0") {
+			t.Errorf("%s: %s", name, stdout)
+		}
+	}
+}
+
+// kubectl runs the program kubectl_complete-clusterset to complete a command line.
+func TestCompletionAsKubectlPlugin(t *testing.T) {
+	for _, started := range []string{"/usr/local/bin/kubectl_complete-clusterset", "kubectl_complete-clusterset.exe"} {
+		code, stdout, stderr := cli(t, commandLine([]string{started, "undr"})...)
+		if code != 0 || !strings.HasPrefix(stdout, "undrain\t") || !strings.Contains(stdout, "\n:4\n") { // :4 means that no file names follow
+			t.Errorf("%s: exit code %d, %q, %s", started, code, stdout, stderr)
+		}
+	}
+	if args := commandLine([]string{"kubectl-clusterset", "status"}); len(args) != 1 || args[0] != "status" {
+		t.Errorf("as kubectl-clusterset the arguments are %q", args)
+	}
+}
+
+func TestCompletionScripts(t *testing.T) {
+	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {
+		if code, stdout, stderr := cli(t, "completion", shell); code != 0 || !strings.Contains(stdout, "clusterset") {
+			t.Errorf("%s: exit code %d, %s", shell, code, stderr)
+		}
+	}
+}

@@ -1,0 +1,274 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// Build makes a Report.
+func Build(f Facts) Report {
+	r := Report{Time: f.Now, Notes: f.Notes, Clusters: []Cluster{}}
+	var mirrored []clustersetv1alpha1.MemberCluster
+	if f.Local != nil {
+		r.Cluster, mirrored = f.Local.Cluster, f.Local.Members
+	}
+	r.Hub = hubOf(f, mirrored)
+	for i := range mirrored {
+		if meta.IsStatusConditionFalse(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
+			r.Hub.Awaited = append(r.Hub.Awaited, mirrored[i].Name)
+		}
+	}
+	members, asked := mirrored, f.Hub != nil && f.Hub.Err == nil
+	exports := map[string]int{}
+	if asked {
+		members = f.Hub.Members // the copies here may be behind
+		for i := range f.Hub.Exports {
+			cluster, _ := f.Hub.Exports[i].SourceCluster()
+			exports[cluster]++
+		}
+	}
+	pointers := make([]*clustersetv1alpha1.MemberCluster, len(members))
+	for i := range members {
+		pointers[i] = &members[i]
+		c := clusterOf(&members[i], f.Now)
+		if asked {
+			c = OnHub(&members[i], f.Hub.Renewed[members[i].Name], exports[members[i].Name], f.Now)
+		}
+		c.Local = c.Name == r.Cluster
+		r.Clusters = append(r.Clusters, c)
+		r.Hub.ExpiryPaused = r.Hub.ExpiryPaused || meta.IsStatusConditionTrue(members[i].Status.Conditions, clustersetv1alpha1.ConditionExpiryPaused)
+	}
+	r.Hub.NotEnforced = NotEnforced(pointers)
+	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
+	if f.Local != nil {
+		r.Services.here(f.Local)
+		if r.Services.LastResort = LastResort(f.Local); f.Local.RoutesErr != nil {
+			r.Services.LastResort = nil
+			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are at their last resort: "+f.Local.RoutesErr.Error())
+		}
+	}
+	if asked {
+		r.Services.everywhere(f.Hub)
+	}
+	r.Problems = problems(&r, f)
+	for i := range r.Services.Problems {
+		p := &r.Services.Problems[i]
+		p.Cure = cmp.Or(p.Cure, fmt.Sprintf("kubectl -n %s describe %s %s shows its conditions and Events", p.Namespace, strings.ToLower(p.What), p.Name))
+	}
+	for _, p := range []*[]Problem{&r.Services.Conflicts, &r.Services.Problems} {
+		slices.SortStableFunc(*p, func(a, b Problem) int {
+			return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.What, b.What))
+		})
+	}
+	return r
+}
+
+func hubOf(f Facts, mirrored []clustersetv1alpha1.MemberCluster) Hub {
+	var h Hub
+	var said *metav1.Condition
+	for i := range mirrored {
+		if c := meta.FindStatusCondition(mirrored[i].Status.Conditions, clustersetv1alpha1.ConditionHubAnswers); c != nil {
+			said = c
+		}
+	}
+	if said != nil && said.Status != metav1.ConditionTrue {
+		h.AwaySince = &said.LastTransitionTime.Time
+	}
+	switch {
+	case f.Hub != nil && f.Hub.Err != nil:
+		h.State, h.Server, h.Error = HubUnreachable, f.Hub.Server, f.Hub.Err.Error()
+		if apierrors.IsForbidden(f.Hub.Err) || apierrors.IsUnauthorized(f.Hub.Err) {
+			h.State = HubRefused
+		} else if objects.NotServed(f.Hub.Err) {
+			h.State = HubElsewhere
+		}
+	case f.Hub != nil:
+		h.State, h.Server, h.LatencyMillis, h.AwaySince = HubReachable, f.Hub.Server, f.Hub.Latency.Milliseconds(), nil
+	case said == nil:
+		h.State = HubUnknown
+	case h.AwaySince != nil:
+		h.State = HubQuiet
+	default:
+		h.State = HubHeard
+	}
+	return h
+}
+
+// phaseLeft is the phase that is shown for a cluster that has left.
+const phaseLeft = "Left"
+
+func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
+	c := Cluster{
+		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zones: mc.AllZones(), Region: mc.Spec.Region,
+		AgentVersion: mc.Status.AgentVersion, Communities: mc.Spec.Communities,
+	}
+	if len(c.Zones) == 1 {
+		c.Zone = c.Zones[0]
+	}
+	if mc.Left() {
+		c.Phase = phaseLeft
+	}
+	if t := mc.Status.LastHeartbeatTime; t != nil {
+		c.heard(t.Time, now)
+	}
+	if n := mc.Status.ExportedServices; n != nil {
+		exports := int(*n)
+		c.Exports = &exports
+	}
+	if ready := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionReady); ready != nil && ready.Status != metav1.ConditionTrue {
+		c.Message = ready.Message
+	}
+	if limited := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionLimited); limited != nil && limited.Status == metav1.ConditionTrue {
+		c.Limited, c.Message = true, cmp.Or(c.Message, limited.Message)
+	}
+	if cloned := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); cloned != nil && cloned.Status == metav1.ConditionTrue {
+		c.Cloned, c.Message = true, cmp.Or(c.Message, cloned.Message)
+	}
+	if valid := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionValid); valid != nil && valid.Status == metav1.ConditionFalse {
+		c.Invalid, c.Message = true, cmp.Or(c.Message, valid.Message)
+	}
+	if joined := meta.FindStatusCondition(mc.Status.Conditions, clustersetv1alpha1.ConditionJoined); joined != nil && joined.Status == metav1.ConditionFalse {
+		c.NotJoined, c.Message = true, cmp.Or(c.Message, joined.Message)
+	}
+	return c
+}
+
+// NotEnforced returns why the communities that MemberClusters name don't count, empty if they do or if there are none.
+func NotEnforced(members []*clustersetv1alpha1.MemberCluster) string {
+	set, said := communities.Set{}, false
+	for _, m := range members {
+		if m.Left() {
+			continue
+		}
+		set[m.Name] = m.Spec.Communities
+		c := meta.FindStatusCondition(m.Status.Conditions, clustersetv1alpha1.ConditionCommunitiesEnforced)
+		if c != nil && c.Status == metav1.ConditionFalse {
+			return c.Message
+		}
+		said = said || c != nil
+	}
+	if set.On() && !said {
+		return "no hub process reports enforcing them: it is down, or lacks the rights"
+	}
+	return ""
+}
+
+// heard records a time of a heartbeat if it is later than the known one. A clock that is ahead can't make it later than now.
+func (c *Cluster) heard(t, now time.Time) {
+	if t.After(now) {
+		t = now
+	}
+	if c.LastHeartbeat == nil || t.After(*c.LastHeartbeat) {
+		c.LastHeartbeat = &t
+	}
+}
+
+// OnHub returns a cluster as the hub knows it. Its MemberCluster's status is older: it is written when the phase changes.
+// renewed is when its Lease was renewed, zero if that isn't known, and exports the number of its ExportedServices.
+func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, now time.Time) Cluster {
+	c := clusterOf(m, now)
+	if !renewed.IsZero() {
+		c.heard(renewed, now)
+	}
+	c.Exports = &exports
+	return c
+}
+
+// here counts the local cluster's services and finds those that don't work.
+func (s *Services) here(l *LocalFacts) {
+	imported, exported := len(l.Imports), 0
+	for i := range l.Exports {
+		e := &l.Exports[i]
+		if meta.IsStatusConditionTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionReady)) {
+			exported++
+		}
+		problem := Problem{Namespace: e.Namespace, Name: e.Name, What: "ServiceExport"}
+		if c := meta.FindStatusCondition(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionConflict)); c != nil && c.Status == metav1.ConditionTrue {
+			s.Conflicts = append(s.Conflicts, problem.because(c))
+		}
+		if c := notTrue(e.Status.Conditions, string(mcsv1beta1.ServiceExportConditionValid), string(mcsv1beta1.ServiceExportConditionReady)); c != nil {
+			s.Problems = append(s.Problems, problem.because(c))
+		} else if len(e.Status.Conditions) == 0 {
+			problem.Reason, problem.Message = "Unseen", "no agent has processed it: does clusterset member run in this cluster?"
+			problem.Cure = "start clusterset member in this cluster; if it runs, its log says what it waits for"
+			s.Problems = append(s.Problems, problem)
+		}
+	}
+	there := map[string]bool{}
+	for i := range l.Exports {
+		there[l.Exports[i].Namespace+"/"+l.Exports[i].Name] = true
+	}
+	for i := range l.Imports {
+		o := &l.Imports[i]
+		ours := slices.ContainsFunc(o.Status.Clusters, func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.Cluster })
+		if ours && l.Cluster != "" && !there[o.Namespace+"/"+o.Name] {
+			s.Problems = append(s.Problems, Problem{
+				Namespace: o.Namespace, Name: o.Name, What: "ServiceExport", Reason: "Held",
+				Message: "it was deleted, and the Service is still exported: the agent is down, or holds back a mass withdrawal. " +
+					"Create it again; or, to confirm, delete the Service, wait for --hold-withdrawals (10m), or start the agent with 0",
+			})
+		}
+		if c := notTrue(o.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {
+			s.Problems = append(s.Problems, Problem{Namespace: o.Namespace, Name: o.Name, What: "ServiceImport"}.because(c))
+		}
+	}
+	s.Imported, s.Exported = &imported, &exported
+}
+
+// everywhere finds the conflicts among all clusters' exports, with the merge that every importer does.
+func (s *Services) everywhere(hub *HubFacts) {
+	known := map[string]bool{}
+	for _, p := range s.Conflicts {
+		known[p.Namespace+"/"+p.Name] = true
+	}
+	services := map[string][]*clustersetv1alpha1.ExportedService{}
+	for i := range hub.Exports {
+		e := &hub.Exports[i]
+		key := e.Spec.ServiceNamespace + "/" + e.Spec.ServiceName
+		services[key] = append(services[key], e)
+	}
+	members := map[string]*clustersetv1alpha1.MemberCluster{}
+	for i := range hub.Members {
+		members[hub.Members[i].Name] = &hub.Members[i]
+	}
+	joined := merge.JoinedBy(func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
+	views := merge.NewViews(members)
+	for key, records := range services {
+		exports, _ := merge.Sanitize(records, joined) // which takes one record of each cluster
+		conflicts := views.Conflicts(exports)
+		if len(conflicts) == 0 || known[key] {
+			continue
+		}
+		spec := &exports[0].Service.Spec
+		c := (&merge.Resolved{Conflicts: conflicts}).ConflictCondition()
+		s.Conflicts = append(s.Conflicts, Problem{Namespace: spec.ServiceNamespace, Name: spec.ServiceName, What: "Exports"}.because(&c))
+	}
+}
+
+func (p Problem) because(c *metav1.Condition) Problem {
+	p.Reason, p.Message = c.Reason, c.Message
+	return p
+}
+
+// notTrue returns the first of the conditions that exists and isn't True.
+func notTrue(conditions []metav1.Condition, types ...string) *metav1.Condition {
+	for _, t := range types {
+		if c := meta.FindStatusCondition(conditions, t); c != nil && c.Status != metav1.ConditionTrue {
+			return c
+		}
+	}
+	return nil
+}

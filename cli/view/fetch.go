@@ -1,0 +1,136 @@
+package view
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+)
+
+// Fetch reads the Facts from a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too. That
+// the hub can't be read is no error, but one of the Facts.
+func Fetch(ctx context.Context, local, hub *objects.Cluster) (Facts, error) {
+	f := Facts{Now: time.Now()}
+	if local != nil {
+		var err error
+		if f.Local, err = FetchLocal(ctx, local); err != nil {
+			return f, err
+		}
+		if hub == nil && f.Local.isHub() {
+			hub = local
+		}
+	}
+	if hub != nil {
+		f.Hub = fetchHub(ctx, hub)
+	}
+	return f, nil
+}
+
+// FetchLocal reads the local cluster.
+func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
+	f := &LocalFacts{}
+	var err error
+	if f.Members, err = c.MemberClusters(ctx); err != nil {
+		return nil, err
+	}
+	if f.Imports, err = c.ServiceImports(ctx); err != nil {
+		return nil, err
+	}
+	if f.Exports, err = c.ServiceExports(ctx); err != nil {
+		return nil, err
+	}
+	f.Cluster = c.Name(ctx)
+	if f.Reach, err = c.Reachability(ctx); err != nil {
+		return nil, err
+	}
+	f.Namespaces = namespaces(ctx, c)
+	if anyAiling(f) {
+		f.RoutesErr = f.fetchRoutes(ctx, c)
+	}
+	return f, nil
+}
+
+// fetchRoutes reads the objects that show where services lead.
+func (f *LocalFacts) fetchRoutes(ctx context.Context, c *objects.Cluster) error {
+	var globals fabedgev1alpha1.GlobalServiceList
+	if err := c.List(ctx, &globals); err != nil && !objects.NotServed(err) {
+		return c.Words(err)
+	}
+	var endpoints discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &endpoints, client.HasLabels{api.LabelSourceCluster}); err != nil {
+		return c.Words(err)
+	}
+	f.Globals, f.Slices = globals.Items, endpoints.Items
+	return nil
+}
+
+// isHub reports whether the MemberClusters are the hub's own, and not copies of an agent.
+func (f *LocalFacts) isHub() bool {
+	return slices.ContainsFunc(f.Members, func(m clustersetv1alpha1.MemberCluster) bool {
+		return m.Labels[api.LabelManagedBy] != api.ManagedByImporter
+	})
+}
+
+// fetchHub reads the hub. If it can't, that is one of the facts.
+func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
+	f := &HubFacts{Server: c.Server}
+	began := time.Now()
+	if f.Members, f.Err = c.MemberClusters(ctx); f.Err != nil {
+		return f
+	}
+	f.Latency = time.Since(began)
+	var exports clustersetv1alpha1.ExportedServiceList
+	if err := c.List(ctx, &exports); err != nil {
+		f.Err = c.Words(err)
+		return f
+	}
+	f.Exports = exports.Items
+	f.Renewed, f.Err = Renewed(ctx, c)
+	return f
+}
+
+// Renewed reads the hub's heartbeats: when each cluster renewed its Lease, by its own clock. Members may not read each other's, so
+// a refusal isn't a failure: the MemberClusters have much the same information.
+func Renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, error) {
+	var leases coordinationv1.LeaseList
+	err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.Words(err)
+	}
+	times := make(map[string]time.Time, len(leases.Items))
+	for i := range leases.Items {
+		cluster, ok := api.ClusterOfNamespace(leases.Items[i].Namespace)
+		if t := leases.Items[i].Spec.RenewTime; ok && t != nil {
+			times[cluster] = t.Time
+		}
+	}
+	return times, nil
+}
+
+// namespaces returns the names of the cluster's namespaces, or nil if they can't be read: that is a right that only one check needs.
+func namespaces(ctx context.Context, c *objects.Cluster) map[string]bool {
+	list := &metav1.PartialObjectMetadataList{}
+	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
+	if c.List(ctx, list) != nil {
+		return nil
+	}
+	names := make(map[string]bool, len(list.Items))
+	for i := range list.Items {
+		names[list.Items[i].Name] = list.Items[i].DeletionTimestamp == nil
+	}
+	return names
+}

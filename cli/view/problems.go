@@ -1,0 +1,158 @@
+package view
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// ProblemCount counts what isn't as it should be: the problems of the set and those of services. Conflicts and services at their last resort aren't
+// counted, because their names are answered.
+func (r *Report) ProblemCount() int { return len(r.Problems) + len(r.Services.Problems) }
+
+// problems lists what is wrong with the hub and with clusters, each with what to do about it. Everything that shows problems shows these:
+// whoever finds another way to break a set adds it here.
+func problems(r *Report, f Facts) []Problem {
+	all := hubProblems(&r.Hub, r.Time)
+	for i := range r.Clusters {
+		all = append(all, clusterProblems(&r.Clusters[i], r)...)
+	}
+	if f.Local != nil {
+		all = append(all, membership(r, f)...)
+	}
+	if f.Local != nil && f.Hub != nil && f.Hub.Err == nil {
+		all = append(all, missingNamespaces(f)...)
+	}
+	return all
+}
+
+// look says where to look for what an agent is stuck at.
+const look = "run clusterset doctor there, and read its agent's log"
+
+func hubProblems(h *Hub, now time.Time) (all []Problem) {
+	add := func(reason, message, cure string) {
+		all = append(all, Problem{Name: "hub", What: "Hub", Reason: reason, Message: message, Cure: cure})
+	}
+	if h.State == HubQuiet {
+		add(string(HubQuiet), "it hasn't answered this cluster's agent for "+screen.Age(now.Sub(*h.AwaySince))+"; names stay as they are",
+			"check whether the hub's API server runs and can be reached from this cluster, and the log of clusterset-member: it says if the hub refuses its credentials")
+	}
+	if h.ExpiryPaused {
+		add("ExpiryPaused", "most clusters fell silent together, so the hub assumes that it is cut off and lets none expire",
+			"check the network between the hub and the clusters")
+	}
+	if h.NotEnforced != "" {
+		add("NotEnforced", "every cluster can read all exports, although MemberClusters name communities: "+h.NotEnforced, "check that clusterset hub runs beside the hub, and its log")
+	}
+	for _, name := range h.Awaited {
+		all = append(all, Problem{
+			Name: name, What: "MemberCluster", Reason: "LostByHub", Message: "the hub has lost it, and it hasn't joined again; what it exported is kept for a while",
+			Cure: "clusterset join --rejoin --name " + name,
+		})
+	}
+	return all
+}
+
+// overdue is the age of a heartbeat that a running hub process would long have noticed.
+const overdue = 3 * time.Minute
+
+func clusterProblems(c *Cluster, r *Report) (all []Problem) {
+	add := func(reason, message, cure string) {
+		all = append(all, Problem{Name: c.Name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
+	}
+	gone := "; if it is gone for good, clusterset leave --name " + c.Name
+	switch c.Phase {
+	case string(clustersetv1alpha1.MemberReady):
+		if r.Hub.State == HubReachable && c.LastHeartbeat != nil && r.Time.Sub(*c.LastHeartbeat) > overdue {
+			add("Unwatched", "its last heartbeat is "+screen.Age(r.Time.Sub(*c.LastHeartbeat))+" old, and its phase is still Ready: nobody watches the heartbeats",
+				"check that clusterset hub runs beside the hub, and read its log")
+		}
+	case string(clustersetv1alpha1.MemberSuspect):
+		add(c.Phase, "it sends no heartbeats; its endpoints are used only if no others are left", look+gone)
+	case string(clustersetv1alpha1.MemberExpired):
+		add(c.Phase, "it has sent no heartbeat for too long; its endpoints aren't answered", look+gone)
+	case phaseLeft: // its MemberCluster stays for a week, so that agents that were offline learn of it
+		if c.Local {
+			add(c.Phase, "this cluster has left the set: the others don't use it, and it imports nothing",
+				"clusterset join --rejoin --name "+c.Name+" makes it a member again; clusterset leave with its --kubeconfig removes what is left in it")
+		}
+	default:
+		if !c.NotJoined {
+			add("NoHeartbeat", "it has never sent a heartbeat: its agent doesn't run, can't reach the hub, or hasn't finished its first export", look)
+		}
+	}
+	for _, bad := range []struct {
+		is           bool
+		reason, cure string
+	}{
+		{c.Limited, "Limited", "export fewer services there, or raise --max-services of clusterset hub"},
+		{c.Cloned, "Cloned", "let one of the two join under another name; clusterset doctor says how"},
+		{c.Invalid, "Invalid", "correct its MemberCluster on the hub; everything else in it is used"},
+		{c.NotJoined, "NotJoined", "remove what is in the way; the hub process tries again by itself"},
+	} {
+		if bad.is {
+			add(bad.reason, c.Message, bad.cure)
+		}
+	}
+	return all
+}
+
+// membership finds a cluster that isn't a member although it has been one.
+func membership(r *Report, f Facts) []Problem {
+	if f.Hub == nil || f.Hub.Err != nil || r.Cluster == "" || slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Name == r.Cluster }) {
+		return nil
+	}
+	return []Problem{{
+		Name: r.Cluster, What: "MemberCluster", Reason: "NotAMember", Message: "this cluster is called " + r.Cluster + ", and the hub has no member of that name: it has left, or this is another hub",
+		Cure: "clusterset join --rejoin --name " + r.Cluster + " makes it a member again; clusterset leave with its --kubeconfig removes what is left in it",
+	}}
+}
+
+// shownServices is how many services of a missing namespace are named.
+const shownServices = 3
+
+// missingNamespaces finds namespaces that the set exports services of, and that this cluster doesn't have: nothing is imported into them.
+func missingNamespaces(f Facts) (all []Problem) {
+	if f.Local.Namespaces == nil || f.Local.Cluster == "" {
+		return nil
+	}
+	members := map[string]*clustersetv1alpha1.MemberCluster{}
+	for i := range f.Hub.Members {
+		members[f.Hub.Members[i].Name] = &f.Hub.Members[i]
+	}
+	sees := merge.Sees(f.Local.Cluster, func(cluster string) *clustersetv1alpha1.MemberCluster { return members[cluster] })
+	missing := map[string][]string{}
+	for i := range f.Hub.Exports {
+		e := &f.Hub.Exports[i]
+		if cluster, _ := e.SourceCluster(); members[cluster] == nil || members[cluster].Left() || sees(cluster, e) != merge.Seen {
+			continue
+		}
+		if namespace := e.Spec.ServiceNamespace; !f.Local.Namespaces[namespace] && !slices.Contains(missing[namespace], e.Spec.ServiceName) {
+			missing[namespace] = append(missing[namespace], e.Spec.ServiceName)
+		}
+	}
+	for _, namespace := range slices.Sorted(maps.Keys(missing)) {
+		names := missing[namespace]
+		slices.Sort(names)
+		all = append(all, MissingNamespace(namespace, fmt.Sprintf("%s %s", screen.Counted(len(names), "service"), screen.Several(names, shownServices, ", "))))
+	}
+	return all
+}
+
+// MissingNamespace is the problem of a namespace that this cluster doesn't have. what isn't imported for that reason.
+func MissingNamespace(namespace, what string) Problem {
+	return Problem{
+		Name: namespace, What: "Namespace", Reason: "Missing",
+		Message: fmt.Sprintf("this cluster has no namespace %s, so %s can't be imported: names in it are NXDOMAIN here", namespace, what),
+		Cure:    fmt.Sprintf("kubectl create namespace %s; or start clusterset member with --create-namespaces", namespace),
+	}
+}
+
+// About names what a problem is about.
+func (p *Problem) About() string { return strings.TrimPrefix(p.Namespace+"/"+p.Name, "/") }

@@ -1,0 +1,158 @@
+package view
+
+import (
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+)
+
+// Report is what `clusterset status -o json` prints. Fields are only ever added.
+type Report struct {
+	// Time is when the report was made.
+	Time time.Time `json:"time"`
+	// Cluster is the local cluster's name in the set, empty if it isn't known or was not read.
+	Cluster string `json:"cluster,omitempty"`
+	Hub     Hub    `json:"hub"`
+	// Clusters are the set's clusters, by name.
+	Clusters []Cluster `json:"clusters"`
+	Services Services  `json:"services"`
+	// Problems are those of the hub and the clusters, and what keeps services from this cluster.
+	Problems []Problem `json:"problems,omitempty"`
+	// Notes are other things to know.
+	Notes []string `json:"notes,omitempty"`
+}
+
+// HubState says whether the hub answers.
+type HubState string
+
+const (
+	// HubReachable means that the hub answered.
+	HubReachable HubState = "Reachable"
+	// HubUnreachable means that the hub didn't answer.
+	HubUnreachable HubState = "Unreachable"
+	// HubRefused means that it answered, and the account may not read it.
+	HubRefused HubState = "Refused"
+	// HubElsewhere means that the API server that was asked is no hub.
+	HubElsewhere HubState = "Elsewhere"
+	// HubQuiet means that the hub was not asked, and this cluster's agent gets no answer from it.
+	HubQuiet HubState = "Quiet"
+	// HubHeard means that the hub was not asked, and answered this cluster's agent when it last reported.
+	HubHeard HubState = "Heard"
+	// HubUnknown means that the hub was not asked, and this cluster has no information about it.
+	HubUnknown HubState = "Unknown"
+)
+
+// Hub is the hub as seen from here.
+type Hub struct {
+	State  HubState `json:"state"`
+	Server string   `json:"server,omitempty"`
+	// Error is why it could not be read.
+	Error string `json:"error,omitempty"`
+	// LatencyMillis is how long it took to answer.
+	LatencyMillis int64 `json:"latencyMillis,omitempty"`
+	// AwaySince is since when it hasn't answered the local cluster's agent.
+	AwaySince *time.Time `json:"awaySince,omitempty"`
+	// ExpiryPaused is set if the hub considers itself cut off and lets no cluster expire.
+	ExpiryPaused bool `json:"expiryPaused,omitempty"`
+	// NotEnforced is why all clusters can read all exports although MemberClusters name communities. Empty: they name none, or the hub
+	// enforces them.
+	NotEnforced string `json:"notEnforced,omitempty"`
+	// Awaited are the clusters that the hub has lost and that haven't rejoined.
+	Awaited []string `json:"awaited,omitempty"`
+}
+
+// Cluster is a cluster of the set.
+type Cluster struct {
+	Name  string `json:"name"`
+	Local bool   `json:"local,omitempty"`
+	Phase string `json:"phase"` // Unknown before the first heartbeat, Left after the cluster has left
+	Drain bool   `json:"drain,omitempty"`
+	// Zones are those that the cluster states, or else those of its nodes. Zone is set if there is only one.
+	Zone   string   `json:"zone,omitempty"`
+	Zones  []string `json:"zones,omitempty"`
+	Region string   `json:"region,omitempty"`
+	// Communities are those that its MemberCluster names. A cluster imports from those that it shares one with; without any it is in the
+	// default one.
+	Communities []string `json:"communities,omitempty"`
+	// LastHeartbeat is the last known one. For a Ready cluster only the hub knows it.
+	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
+	// Exports is how many services it exports, nil if unknown.
+	Exports *int `json:"exports,omitempty"`
+	// Limited is set if it has as many services on the hub as it may have, so that more are rejected.
+	Limited bool `json:"limited,omitempty"`
+	// Cloned is set if two clusters work with its identity, name and credentials. One of them yields.
+	Cloned bool `json:"cloned,omitempty"`
+	// Invalid is set if something in its MemberCluster can't be used.
+	Invalid bool `json:"invalid,omitempty"`
+	// NotJoined says that the hub process can't make it a member.
+	NotJoined    bool   `json:"notJoined,omitempty"`
+	AgentVersion string `json:"agentVersion,omitempty"`
+	Message      string `json:"message,omitempty"`
+}
+
+// Services counts the services and lists those that need attention.
+type Services struct {
+	// Imported and Exported are the local cluster's, nil if it was not read.
+	Imported *int `json:"imported,omitempty"`
+	Exported *int `json:"exported,omitempty"`
+	// Conflicts are the services that clusters disagree about.
+	Conflicts []Problem `json:"conflicts,omitempty"`
+	// LastResort are the services that currently lead only to silent or drained clusters.
+	LastResort []Problem `json:"lastResort,omitempty"`
+	// Problems are the exports and imports that don't work.
+	Problems []Problem `json:"problems,omitempty"`
+}
+
+// Problem is a problem of one service, of a cluster, or of the hub.
+type Problem struct {
+	Namespace string `json:"namespace,omitempty"`
+	Name      string `json:"name"`
+	// What is the kind of the object: ServiceExport, ServiceImport, GlobalService, MemberCluster, Namespace, Hub, or Exports for all
+	// clusters' records on the hub.
+	What    string `json:"what"`
+	Reason  string `json:"reason"`
+	Message string `json:"message,omitempty"`
+	// Cure is what to do about it, if the message doesn't say that.
+	Cure string `json:"cure,omitempty"`
+}
+
+// Facts are the input of a Report.
+type Facts struct {
+	Now time.Time
+	// Local is nil if no local cluster was read, Hub if no hub was.
+	Local *LocalFacts
+	Hub   *HubFacts
+	Notes []string
+}
+
+// LocalFacts are read from the local cluster.
+type LocalFacts struct {
+	Cluster string
+	Members []clustersetv1alpha1.MemberCluster
+	// Reach is nil if it isn't known which clusters can be reached.
+	Reach   *clustersetv1alpha1.Reachability
+	Imports []mcsv1beta1.ServiceImport
+	Exports []mcsv1beta1.ServiceExport
+	// Namespaces are the cluster's namespaces, nil if they may not be read.
+	Namespaces map[string]bool
+	// Globals and Slices are read if a cluster is silent or drained. Slices are those with endpoints of the set's clusters.
+	Globals []fabedgev1alpha1.GlobalService
+	Slices  []discoveryv1.EndpointSlice
+	// RoutesErr is why they can't be read.
+	RoutesErr error
+}
+
+// HubFacts are read from the hub.
+type HubFacts struct {
+	Server  string
+	Err     error // nil where it could be read
+	Latency time.Duration
+	Members []clustersetv1alpha1.MemberCluster
+	// Renewed is when each member's Lease was renewed, by that member's clock. It is nil if Leases may not be read.
+	Renewed map[string]time.Time
+	Exports []clustersetv1alpha1.ExportedService
+}

@@ -1,0 +1,304 @@
+package view
+
+import (
+	"encoding/json"
+	"errors"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/test/page"
+)
+
+var now = time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+
+func ago(d time.Duration) *metav1.Time { return &metav1.Time{Time: now.Add(-d)} }
+
+func member(name, place string, phase clustersetv1alpha1.MemberClusterPhase, heard *metav1.Time, change ...func(*clustersetv1alpha1.MemberCluster)) clustersetv1alpha1.MemberCluster {
+	zone, region, _ := strings.Cut(place, "/")
+	exports := int32(12)
+	mc := clustersetv1alpha1.MemberCluster{
+		ObjectMeta: metav1.ObjectMeta{Name: name},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: zone, Region: region},
+		Status:     clustersetv1alpha1.MemberClusterStatus{Phase: phase, LastHeartbeatTime: heard, AgentVersion: "v1.2.3", ExportedServices: &exports},
+	}
+	for _, c := range change {
+		c(&mc)
+	}
+	return mc
+}
+
+func drained(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Drain = true }
+
+// learned sets zones that were learned from the cluster's nodes. The spec states none.
+func learned(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Zones = []string{"eu-central-1a", "eu-central-1b", "eu-central-1c", "eu-central-1d", "eu-central-1e"}
+}
+
+func silent(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Conditions = []metav1.Condition{{
+		Type: clustersetv1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: clustersetv1alpha1.ReasonHeartbeatMissed,
+		Message: "no heartbeat since 2026-05-04T11:58:50Z",
+	}}
+}
+
+// answers adds the condition with which an agent reports whether the hub answers.
+func answers(status metav1.ConditionStatus, since time.Duration) func(*clustersetv1alpha1.MemberCluster) {
+	return func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = append(mc.Status.Conditions, metav1.Condition{
+			Type: clustersetv1alpha1.ConditionHubAnswers, Status: status, LastTransitionTime: *ago(since),
+		})
+	}
+}
+
+// limited marks a cluster as having reached the limit of services.
+func limited(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionLimited, metav1.ConditionTrue,
+		clustersetv1alpha1.ReasonTooManyServices, "the cluster has as many services on the hub as it may (--max-services), and more are refused"))
+}
+
+// cloned marks a cluster whose identity is used twice.
+func cloned(mc *clustersetv1alpha1.MemberCluster) {
+	mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue,
+		clustersetv1alpha1.ReasonCloneYields, "two clusters use this one's identity, name and credentials"))
+}
+
+// in sets a cluster's communities, and adds the hub's condition about them if there is one.
+func in(said *metav1.Condition, communities ...string) func(*clustersetv1alpha1.MemberCluster) {
+	return func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Spec.Communities = communities
+		if said != nil {
+			mc.Status.Conditions = append(mc.Status.Conditions, *said)
+		}
+	}
+}
+
+// inCommunities returns clusters in communities, with the conditions that the hub sets.
+func inCommunities(said *metav1.Condition) []clustersetv1alpha1.MemberCluster {
+	return []clustersetv1alpha1.MemberCluster{
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "edge-asia")),
+		member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(said, "payments", "a", "b", "c", "d")),
+		member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(said)),
+		member("theirs", "", "", nil, in(said), func(mc *clustersetv1alpha1.MemberCluster) {
+			mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionJoined, metav1.ConditionFalse,
+				clustersetv1alpha1.ReasonNotOurs, "ServiceAccount clusterset-member-theirs/clusterset-member exists and isn't clusterset's"))
+		}),
+	}
+}
+
+func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
+	return clustersetv1alpha1.ExportedService{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
+		Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: name, Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.NewTime(at),
+			Ports: []clustersetv1alpha1.ServicePort{{Name: port, Protocol: "TCP", Port: 80}},
+		},
+	}
+}
+
+func export(name string, conditions ...metav1.Condition) mcsv1beta1.ServiceExport {
+	return mcsv1beta1.ServiceExport{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Status:     mcsv1beta1.ServiceExportStatus{Conditions: conditions},
+	}
+}
+
+func condition(kind string, status metav1.ConditionStatus, reason, message string) metav1.Condition {
+	return metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message}
+}
+
+func local(members ...clustersetv1alpha1.MemberCluster) *LocalFacts {
+	fine := condition("Ready", metav1.ConditionTrue, "Exported", "")
+	return &LocalFacts{
+		Cluster: "beijing", Members: members,
+		Imports: []mcsv1beta1.ServiceImport{
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}},
+			{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}, Status: mcsv1beta1.ServiceImportStatus{
+				Conditions: []metav1.Condition{condition("Ready", metav1.ConditionFalse, "IPFamilyNotSupported", "no ClusterSetIP: the oldest export has IPv6, which Services of this cluster can't have")},
+			}},
+		},
+		Exports: []mcsv1beta1.ServiceExport{
+			export("web", fine, condition("Conflict", metav1.ConditionTrue, "PortConflict", "ports: shanghai (1 of 2 clusters) disagrees with beijing, whose export is the oldest; \x1b[31mevil\x07")),
+			export("gone", condition("Valid", metav1.ConditionFalse, "NoService", "there is no Service shop/gone")),
+			export("new"),
+		},
+	}
+}
+
+func members() []clustersetv1alpha1.MemberCluster {
+	return []clustersetv1alpha1.MemberCluster{
+		member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberSuspect, ago(70*time.Second), silent),
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, 3*time.Hour)),
+		member("frankfurt", "/eu-central-1", clustersetv1alpha1.MemberReady, nil, drained, learned),
+		member("edge-7", "", clustersetv1alpha1.MemberExpired, ago(50*time.Hour), silent),
+		member("thief", "", clustersetv1alpha1.MemberReady, nil, limited),
+		member("young", "", "", nil, func(mc *clustersetv1alpha1.MemberCluster) { mc.Status = clustersetv1alpha1.MemberClusterStatus{} }),
+	}
+}
+
+func facts() map[string]Facts {
+	hub := &HubFacts{
+		Server: "https://hub.example:6443", Latency: 12 * time.Millisecond, Members: members(),
+		// beijing's clock is ahead.
+		Renewed: map[string]time.Time{"beijing": now.Add(time.Hour), "shanghai": now.Add(-69 * time.Second)},
+		Exports: []clustersetv1alpha1.ExportedService{
+			exported("beijing", "web", "http", now.Add(-time.Hour)), exported("shanghai", "web", "https", now),
+			exported("beijing", "api", "http", now), exported("frankfurt", "api", "grpc", now.Add(-time.Minute)),
+		},
+	}
+	old := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionFalse, 14*time.Minute))
+	braked := member("beijing", "", clustersetv1alpha1.MemberSuspect, ago(time.Minute), func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionExpiryPaused, metav1.ConditionTrue, "MostMembersSilent", "")}
+	})
+	back := member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, answers(metav1.ConditionTrue, time.Hour))
+	away := member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = []metav1.Condition{condition(clustersetv1alpha1.ConditionOnHub, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotRejoined, "")}
+	})
+	held := local(members()...)
+	held.Imports[0].Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
+	held.Exports = held.Exports[1:]
+	worn := local(members()...)
+	worn.Imports[0] = imported("web", mcsv1beta1.ClusterSetIP)
+	worn.Slices = []discoveryv1.EndpointSlice{routed("web", "shanghai", "http", "10.2.0.1"), routed("web", "frankfurt", "http", "10.3.0.1")}
+	worn.Globals = []fabedgev1alpha1.GlobalService{global("api", "frankfurt")}
+	said := clustersetv1alpha1.ConditionCommunitiesEnforced
+	enforced := condition(said, metav1.ConditionTrue, clustersetv1alpha1.ReasonEnforced, "")
+	foreign := condition(said, metav1.ConditionFalse, clustersetv1alpha1.ReasonNotOurs, "ClusterRole clusterset-member-peer exists and isn't clusterset's, so communities can't be enforced; delete it")
+	return map[string]Facts{
+		"last-resort":           {Now: now, Local: worn},
+		"held":                  {Now: now, Local: held},
+		"local":                 {Now: now, Local: local(members()...)},
+		"hub":                   {Now: now, Local: local(old), Hub: hub},
+		"hub-only":              {Now: now, Hub: hub, Notes: []string{"only the hub is read: no kubeconfig found"}},
+		"hub-down":              {Now: now, Local: local(old), Hub: &HubFacts{Server: "https://hub.example:6443", Err: errors.New("the hub at https://hub.example:6443 can't be reached: connection refused; check --hub-kubeconfig")}},
+		"quiet":                 {Now: now, Local: local(old)},
+		"expiry-paused":         {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{braked}}},
+		"not-rejoined":          {Now: now, Local: &LocalFacts{Cluster: "beijing", Members: []clustersetv1alpha1.MemberCluster{back, away}}},
+		"cloned":                {Now: now, Local: &LocalFacts{Members: []clustersetv1alpha1.MemberCluster{member("beijing", "", clustersetv1alpha1.MemberReady, nil, cloned)}}},
+		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
+		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
+		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},
+		"empty":                 {Now: now, Local: &LocalFacts{}},
+	}
+}
+
+func TestRender(t *testing.T) {
+	for name, f := range facts() {
+		r := Build(f)
+		golden(t, name+".txt", Screen{}.Render(r))
+		if name == "hub" {
+			golden(t, name+"-wide.txt", Screen{Wide: true}.Render(r))
+			golden(t, name+"-colours.txt", Screen{Colours: true}.Render(r))
+			content, err := json.MarshalIndent(r, "", "  ")
+			if err != nil {
+				t.Fatal(err)
+			}
+			golden(t, name+".json", string(content)+"\n")
+		}
+	}
+}
+
+// Clusters that share no community have no conflict with each other, but a cluster that sees both must merge their
+// exports, which can conflict.
+func TestConflictsAreThoseThatAClusterSees(t *testing.T) {
+	hub := &HubFacts{
+		Members: []clustersetv1alpha1.MemberCluster{
+			member("beijing", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x")), member("lyon", "", clustersetv1alpha1.MemberReady, nil, in(nil, "y")),
+		},
+		Exports: []clustersetv1alpha1.ExportedService{exported("beijing", "web", "http", now.Add(-time.Hour)), exported("lyon", "web", "https", now)},
+	}
+	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) > 0 {
+		t.Errorf("conflicts that nobody sees: %+v", r.Services.Conflicts)
+	}
+	hub.Members = append(hub.Members, member("oslo", "", clustersetv1alpha1.MemberReady, nil, in(nil, "x", "y")))
+	if r := Build(Facts{Now: now, Hub: hub}); len(r.Services.Conflicts) != 1 {
+		t.Errorf("the conflict that oslo sees: %+v", r.Services.Conflicts)
+	}
+}
+
+// However many services have problems, the output fits one screen.
+func TestManyProblemsAreCutOff(t *testing.T) {
+	l := local(members()...)
+	for range 100 {
+		l.Exports = append(l.Exports, export("broken", condition("Ready", metav1.ConditionFalse, "Failed", strings.Repeat("long ", 1000))))
+	}
+	text := Screen{}.Render(Build(Facts{Now: now, Local: l}))
+	if lines := strings.Count(text, "\n"); lines > 36 || !strings.Contains(text, "-o wide shows all") {
+		t.Errorf("%d lines:\n%s", lines, text)
+	}
+	for line := range strings.Lines(text) {
+		if len([]rune(line)) > 160 {
+			t.Errorf("%d columns: %s", len([]rune(line)), line)
+		}
+	}
+}
+
+// Text from other clusters reaches the terminal without escape sequences.
+func TestOthersTextCannotSteerTheTerminal(t *testing.T) {
+	for name, f := range facts() {
+		for _, wide := range []bool{false, true} {
+			if text := (Screen{Wide: wide}).Render(Build(f)); strings.ContainsAny(text, "\x1b\x07") {
+				t.Errorf("%s: %q", name, text)
+			}
+		}
+	}
+}
+
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	page.Fresh(t, filepath.Join("testdata", name), got)
+}
+
+// Exports that disagree are a conflict only if a cluster sees both of them.
+func TestConflictsOfWhoSeesBoth(t *testing.T) {
+	export := func(cluster string, port int32) clustersetv1alpha1.ExportedService {
+		return clustersetv1alpha1.ExportedService{
+			ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.ExportedServiceName("shop", "web")},
+			Spec: clustersetv1alpha1.ExportedServiceSpec{
+				ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: *ago(time.Hour),
+				Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Port: port}},
+			},
+		}
+	}
+	in := func(communities ...string) func(*clustersetv1alpha1.MemberCluster) {
+		return func(mc *clustersetv1alpha1.MemberCluster) { mc.Spec.Communities = communities }
+	}
+	hub := &HubFacts{
+		Exports: []clustersetv1alpha1.ExportedService{export("a", 80), export("b", 8080)},
+		Members: []clustersetv1alpha1.MemberCluster{
+			member("a", "z/r", clustersetv1alpha1.MemberReady, nil, in("x")), member("b", "z/r", clustersetv1alpha1.MemberReady, nil, in("y")),
+		},
+	}
+	conflicts := func() int {
+		var s Services
+		s.everywhere(hub)
+		return len(s.Conflicts)
+	}
+	if n := conflicts(); n != 0 {
+		t.Errorf("%d conflicts that no cluster sees", n)
+	}
+	hub.Members = append(hub.Members, member("c", "z/r", clustersetv1alpha1.MemberReady, nil, in("x", "y")))
+	if n := conflicts(); n != 1 {
+		t.Errorf("%d conflicts, want the one that c sees", n)
+	}
+}
+
+// A MemberCluster with an invalid value stands out, and the message of the hub says which.
+func TestInvalidMemberClusterIsNamed(t *testing.T) {
+	mc := member("lyon", "", clustersetv1alpha1.MemberReady, nil, func(mc *clustersetv1alpha1.MemberCluster) {
+		mc.Status.Conditions = append(mc.Status.Conditions, condition(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, clustersetv1alpha1.ReasonInvalid, "not used as it is: spec.cidrs[0]"))
+	})
+	c := clusterOf(&mc, time.Now())
+	if cell := phase(c); cell.Text != "Ready, invalid" || cell.Colour != screen.Bad || c.Message != "not used as it is: spec.cidrs[0]" {
+		t.Errorf("%+v, %q", cell, c.Message)
+	}
+}

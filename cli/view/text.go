@@ -1,0 +1,206 @@
+package view
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/internal/communities"
+	"github.com/clusterset/clusterset/internal/text"
+)
+
+// Screen is how a Report is shown.
+type Screen struct {
+	// Wide shows every column and every message in full.
+	Wide bool
+	// Colours are for terminals.
+	Colours bool
+}
+
+// shown is how many problems of a kind are shown, so that a Report fits on one screen.
+const shown = 8
+
+// Render returns the Report for a person.
+func (s Screen) Render(r Report) string {
+	w := &screen.Writer{Colours: s.Colours}
+	s.hub(w, r)
+	w.Blank()
+	s.clusters(w, r)
+	w.Blank()
+	s.services(w, r.Services)
+	s.set(w, r.Problems)
+	for _, note := range r.Notes {
+		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: note})
+	}
+	return w.String()
+}
+
+func (s Screen) hub(w *screen.Writer, r Report) {
+	h := r.Hub
+	at := ""
+	if h.Server != "" {
+		at = h.Server + " "
+	}
+	away := ""
+	if h.AwaySince != nil {
+		away = screen.Age(r.Time.Sub(*h.AwaySince))
+	}
+	state := map[HubState]screen.Cell{
+		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
+		HubUnreachable: {Text: "UNREACHABLE", Colour: screen.Bad},
+		HubRefused:     {Text: "REFUSES this account", Colour: screen.Bad},
+		HubElsewhere:   {Text: "IS NO HUB", Colour: screen.Bad},
+		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
+		HubQuiet:       {Text: "has not answered the agent for " + away + "; names stay as they are", Colour: screen.Bad},
+		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
+	}[h.State]
+	if h.State == HubUnreachable && h.AwaySince != nil {
+		state.Text += ", and has not answered the agent for " + away + "; names stay as they are"
+	}
+	w.Line(screen.Cell{Text: "Hub       ", Colour: screen.Head}, screen.Cell{Text: at}, state)
+	if h.Error != "" {
+		w.Line(screen.Cell{Text: "          " + h.Error, Colour: screen.Faint})
+	}
+	if r.Cluster != "" {
+		w.Line(screen.Cell{Text: "Cluster   ", Colour: screen.Head}, screen.Cell{Text: r.Cluster})
+	}
+}
+
+func (s Screen) clusters(w *screen.Writer, r Report) {
+	if len(r.Clusters) == 0 {
+		w.Line(screen.Cell{Text: "No clusters: clusterset join makes one a member."})
+		return
+	}
+	head := []string{"CLUSTER", "PHASE", "ZONE", "REGION", "HEARTBEAT", "EXPORTS"}
+	named := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return len(c.Communities) > 0 })
+	if named {
+		head = append(head, "COMMUNITIES")
+	}
+	if s.Wide {
+		head = append(head, "AGENT", "MESSAGE")
+	}
+	rows := make([][]screen.Cell, len(r.Clusters))
+	for i, c := range r.Clusters {
+		name, heartbeat, exports := c.Name, "never", "-"
+		if c.Phase == string(clustersetv1alpha1.MemberReady) {
+			heartbeat = "-" // it has one
+		}
+		if c.Local {
+			name += " *"
+		}
+		if c.LastHeartbeat != nil {
+			heartbeat = screen.Age(r.Time.Sub(*c.LastHeartbeat))
+		}
+		if c.Exports != nil {
+			exports = strconv.Itoa(*c.Exports)
+		}
+		zones := screen.Several(c.Zones, 2, ", ")
+		if s.Wide {
+			zones = strings.Join(c.Zones, ", ")
+		}
+		rows[i] = screen.T(name, "", screen.Or(zones), screen.Or(c.Region), heartbeat, exports)
+		rows[i][1] = phase(c)
+		if named {
+			of := screen.Several(c.Communities, 3, ", ")
+			if s.Wide {
+				of = strings.Join(c.Communities, ", ")
+			}
+			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(of, communities.Default)})
+		}
+		if s.Wide {
+			rows[i] = append(rows[i], screen.T(screen.Or(c.AgentVersion), c.Message)...)
+		}
+	}
+	w.Table(head, rows)
+}
+
+func phase(c Cluster) screen.Cell {
+	cell := screen.Cell{Text: c.Phase, Colour: map[string]screen.Colour{"Ready": screen.Good, "Suspect": screen.Warn, "Expired": screen.Bad}[c.Phase]}
+	if c.Drain {
+		cell.Text += ", drained"
+		if cell.Colour == screen.Good {
+			cell.Colour = screen.Warn
+		}
+	}
+	if c.Limited {
+		cell.Text, cell.Colour = cell.Text+", too many exports", screen.Bad
+	}
+	if c.Cloned {
+		cell.Text, cell.Colour = cell.Text+", cloned", screen.Bad
+	}
+	if c.Invalid {
+		cell.Text, cell.Colour = cell.Text+", invalid", screen.Bad
+	}
+	if c.NotJoined {
+		cell.Text, cell.Colour = cell.Text+", not joined", screen.Bad
+	}
+	return cell
+}
+
+func (s Screen) services(w *screen.Writer, v Services) {
+	var counts []string
+	if v.Imported != nil {
+		counts = append(counts, fmt.Sprintf("%d imported, %d exported from here", *v.Imported, *v.Exported))
+	}
+	if n := len(v.LastResort); n > 0 {
+		counts = append(counts, fmt.Sprintf("%d at the last resort", n))
+	}
+	counts = append(counts, screen.Counted(len(v.Conflicts), "conflict"))
+	if v.Imported != nil { // only reading the local cluster finds them
+		counts = append(counts, screen.Counted(len(v.Problems), "problem"))
+	}
+	w.Line(screen.Cell{Text: "Services  ", Colour: screen.Head}, screen.Cell{Text: strings.Join(counts, ", ")})
+	rows := slices.Concat(s.problems(v.LastResort, screen.Warn), s.problems(v.Conflicts, screen.Warn), s.problems(v.Problems, screen.Bad))
+	w.Rows(rows)
+	if left := len(v.LastResort) + len(v.Conflicts) + len(v.Problems) - len(rows); left > 0 {
+		w.Line(screen.Cell{Text: fmt.Sprintf("  and %d more: -o wide shows all", left), Colour: screen.Faint})
+	}
+}
+
+// shownOfSet is how many problems of the hub and of clusters are shown unless Wide.
+const shownOfSet = 5
+
+// set writes the problems of the hub and the clusters, each with its cure.
+func (s Screen) set(w *screen.Writer, all []Problem) {
+	if len(all) == 0 {
+		return
+	}
+	w.Blank()
+	w.Line(screen.Cell{Text: "Problems  ", Colour: screen.Head}, screen.Cell{Text: fmt.Sprintf("%d of the set", len(all)), Colour: screen.Bad})
+	for i := range all {
+		if p := &all[i]; s.Wide || i < shownOfSet {
+			w.Line(screen.Cell{Text: "  " + p.About() + " "}, screen.Cell{Text: p.Reason, Colour: screen.Bad}, screen.Cell{Text: ": " + s.cut(p.Message)})
+			w.Line(screen.Cell{Text: "    → " + p.Cure, Colour: screen.Faint})
+		}
+	}
+	if left := len(all) - shownOfSet; left > 0 && !s.Wide {
+		w.Line(screen.Cell{Text: fmt.Sprintf("  and %d more: -o wide shows all", left), Colour: screen.Faint})
+	}
+}
+
+// cut shortens a text to a line.
+func (s Screen) cut(message string) string {
+	if s.Wide {
+		return message
+	}
+	return text.Truncate(message, 150)
+}
+
+func (s Screen) problems(all []Problem, colour screen.Colour) [][]screen.Cell {
+	var rows [][]screen.Cell
+	for i, p := range all {
+		if !s.Wide && i == shown {
+			break
+		}
+		message := p.Message
+		if !s.Wide {
+			message = text.Truncate(message, 89)
+		}
+		rows = append(rows, []screen.Cell{{Text: "  " + p.Namespace + "/" + p.Name}, {Text: p.What}, {Text: p.Reason, Colour: colour}, {Text: message, Colour: screen.Faint}})
+	}
+	return rows
+}

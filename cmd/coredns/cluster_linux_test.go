@@ -1,0 +1,152 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// clusterObjects are Services of every kind that the plugin kubernetes knows.
+var clusterObjects = func() (objects [][]byte) {
+	slice := func(name, service, family, port string, endpoints ...string) string {
+		return fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, namespace: shop, labels: {kubernetes.io/service-name: %s}}, addressType: %s, ports: %s, endpoints: [%s]}",
+			name, service, family, port, strings.Join(endpoints, ", "))
+	}
+	var many []string
+	for i := range 90 {
+		many = append(many, fmt.Sprintf("{addresses: [10.9.0.%d]}", i+1))
+	}
+	for _, o := range []string{
+		"{apiVersion: v1, kind: Namespace, metadata: {name: shop}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: web, namespace: shop}, spec: {ports: [{name: http, port: 80}, {name: dns, protocol: UDP, port: 53}]}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: idle, namespace: shop}, spec: {ports: [{port: 80}]}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: db, namespace: shop}, spec: {clusterIP: None, ports: [{name: pg, port: 5432}]}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: many, namespace: shop}, spec: {clusterIP: None, ports: [{name: pg, port: 5432}]}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: none, namespace: shop}, spec: {clusterIP: None}}",
+		"{apiVersion: v1, kind: Service, metadata: {name: elsewhere, namespace: shop}, spec: {type: ExternalName, externalName: www.example.org}}",
+		slice("web-1", "web", "IPv4", "[{name: http, port: 8080}]", "{addresses: [10.8.0.1], hostname: web-0}", "{addresses: [10.8.0.2], conditions: {ready: false}}"),
+		slice("db-1", "db", "IPv4", "[{name: pg, port: 5432}]", "{addresses: [10.8.1.1], hostname: db-0}", "{addresses: [10.8.1.2], hostname: db-1}", "{addresses: [10.8.1.3], targetRef: {kind: Pod, name: db-pod}}"),
+		slice("db-2", "db", "IPv6", "[{name: pg, port: 5432}]", `{addresses: ["fd00::1"], hostname: db-0}`, `{addresses: ["fd00::2"]}`),
+		slice("many-1", "many", "IPv4", "[{name: pg, port: 5432}]", many...),
+	} {
+		objects = append(objects, []byte(o))
+	}
+	return objects
+}()
+
+const clusterCorefile = `.:DNS {
+    bind 127.0.0.1
+    errors
+    prometheus 127.0.0.1:METRICS
+    bufsize 1232
+    clusterset clusterset.local svc.global {
+        manifests OBJECTS
+        OPTIONS
+    }
+    kubernetes cluster.local in-addr.arpa ip6.arpa {
+        kubeconfig KUBECONFIG
+        startup_timeout 60s
+        STANZA
+    }
+    reload 2s 1s
+    erratic {
+        drop 0
+    }
+}
+`
+
+// Two processes that differ only in the express path answer the same for a cluster's own zone, and count the same. Rules A70, A71, A72, A73,
+// A74, A75, A76, A77 and A78 of docs/spec/answers.md.
+func TestExpressAnswersForTheCluster(t *testing.T) {
+	control := kube.Start(t)
+	control.Apply(t, clusterObjects...)
+	for _, stanza := range []string{"pods insecure\nfallthrough in-addr.arpa ip6.arpa\nttl 30", "endpoint_pod_names\nignore empty_service\nnamespaces shop", "noendpoints\nfallthrough"} {
+		t.Run(strings.ReplaceAll(stanza, "\n", ", "), func(t *testing.T) {
+			corefile := strings.NewReplacer("KUBECONFIG", control.Kubeconfig(), "STANZA", stanza).Replace(clusterCorefile)
+			on, off := startExpress(t, corefile, "express auto"), startExpress(t, corefile, "express off")
+			expectLog(t, on.log, "for clusterset.local. cluster.local. svc.global.")
+			compareForTheCluster(t, on, off)
+		})
+	}
+}
+
+func compareForTheCluster(t *testing.T, on, off *expressServer) {
+	t.Helper()
+	before := [2]map[string]float64{on.counts(t), off.counts(t)}
+	random := rand.New(rand.NewPCG(2, 2)) //nolint:gosec // for questions
+	services := strings.Fields("web idle db many none elsewhere missing kubernetes")
+	names := strings.Fields(`S.shop.svc S.shop.svc S.shop.svc _http._tcp.S.shop.svc _pg._tcp.S.shop.svc db-0.S.shop.svc web-0.S.shop.svc db-pod.S.shop.svc 10-8-1-3.S.shop.svc
+		fd00--2.S.shop.svc kubernetes.default.svc a.b.c.S.shop.svc z.pin._zone.S.shop.svc S.shop.svc.cluster.local.shop.svc S.nowhere.svc shop.svc svc www.example.org www.example.org.svc 10-8-1-3.shop.pod dns-version ns.dns`)
+	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypePTR}
+	sockets := [2]*dns.Conn{dial(t, "udp", on.dns), dial(t, "udp", off.dns)}
+	for i := range 2000 {
+		name := strings.ReplaceAll(names[random.IntN(len(names))], "S", services[random.IntN(len(services))]) + ".cluster.local."
+		if random.IntN(6) == 0 {
+			at := random.IntN(len(name))
+			name = strings.ToUpper(name[:at]) + name[at:]
+		}
+		q := new(dns.Msg).SetQuestion(name, types[random.IntN(len(types))])
+		q.Id = uint16(i) //nolint:gosec // wraps
+		if random.IntN(2) == 0 {
+			q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
+		}
+		packet, err := q.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a, b := exchange(t, sockets[0], packet), exchange(t, sockets[1], packet); a != b {
+			t.Fatalf("question %d:\nexpress %s\nchain %s", i, a, b)
+		}
+	}
+	kube.Eventually(t, soon, func() error { return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)}) })
+	if text := metricsText(t, on.metrics); !strings.Contains(text, `coredns_clusterset_express_zone_enabled{server="dns://127.0.0.1:`+on.dns+`",zone="cluster.local."} 1`) {
+		t.Error("no gauge says that the express path answers for cluster.local")
+	}
+}
+
+// A reload that turns the express path off, and one that turns it on, change no answer for the cluster's own zone. The new instance has a
+// store of its own.
+func TestExpressForTheClusterOverReloads(t *testing.T) {
+	control := kube.Start(t)
+	control.Apply(t, clusterObjects...)
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "objects.yaml"), []byte(expressObjects), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port, metrics := freeport.For(t), freeport.For(t)
+	corefile := func(option string, ttl int) string {
+		return strings.NewReplacer("DNS", port, "METRICS", metrics, "OBJECTS", dir, "OPTIONS", option, "KUBECONFIG", control.Kubeconfig(), "STANZA", fmt.Sprintf("ttl %d", ttl)).Replace(clusterCorefile)
+	}
+	s := startCoreDNS(t, corefile("express auto", 5))
+	const name = "db-1.db.shop.svc.cluster.local."
+	expectAddress(t, port, name, "10.8.1.2")
+	for i, option := range []string{"express off", "express auto", "express off", "express auto"} {
+		ttl := 10 + i
+		s.reload(t, corefile(option, ttl))
+		kube.Eventually(t, soon, func() error {
+			m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), "127.0.0.1:"+port)
+			if err != nil {
+				return err
+			}
+			if len(m.Answer) != 1 || m.Answer[0].Header().Ttl != uint32(ttl) { //nolint:gosec // small
+				return fmt.Errorf("want one answer with a TTL of %d: %v", ttl, m)
+			}
+			return nil
+		})
+		kube.Eventually(t, soon, func() error {
+			gauge := fmt.Sprintf("coredns_clusterset_express_zone_enabled{server=\"dns://127.0.0.1:%s\",zone=\"cluster.local.\"} 1", port)
+			if strings.Contains(metricsText(t, metrics), gauge) != (option == "express auto") {
+				return fmt.Errorf("with %q the gauge for cluster.local is wrong", option)
+			}
+			return nil
+		})
+	}
+}

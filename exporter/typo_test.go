@@ -1,0 +1,169 @@
+package exporter
+
+import (
+	"context"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/namespaces"
+)
+
+// Rule C61 of docs/spec/control-plane.md: one invalid value in what people write about an export takes with it only what it says itself, and
+// the ServiceExport's condition Ready names it.
+func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
+	whole := func() Source {
+		src := exported(slice("web-1", 2), slice("web-2", 1))
+		src.Export.Annotations = map[string]string{
+			api.AnnotationPrefer: "zone", api.AnnotationBoundary: "region", api.AnnotationMinReady: "2", api.AnnotationExportTo: "beijing, lyon",
+		}
+		src.Export.Spec.ExportedLabels = map[string]string{"team": "shop", "tier": "web"}
+		src.Export.Spec.ExportedAnnotations = map[string]string{"note": "a", "example.com/b": "c"}
+		return src
+	}
+	type change struct {
+		spoil, to func(*Source) // to makes the whole source what the spoiled one counts as
+		said      string
+	}
+	onExport := func(key, value string) func(*Source) {
+		return func(s *Source) { s.Export.Annotations[key] = value }
+	}
+	without := func(key string) func(*Source) {
+		return func(s *Source) { delete(s.Export.Annotations, key) }
+	}
+	nothing := func(*Source) {}
+	changes := map[string]change{
+		"annotation prefer":           {onExport(api.AnnotationPrefer, "zone planet"), without(api.AnnotationPrefer), "clusterset.dev/prefer]: Invalid value"},
+		"annotation boundary":         {onExport(api.AnnotationBoundary, "Region"), without(api.AnnotationBoundary), "clusterset.dev/boundary]: Invalid value"},
+		"annotation min-ready":        {onExport(api.AnnotationMinReady, "two"), without(api.AnnotationMinReady), "clusterset.dev/min-ready]: Invalid value"},
+		"annotation export-to":        {onExport(api.AnnotationExportTo, "beijing, Lyon, lyon"), nothing, `clusterset.dev/export-to]: Invalid value: "Lyon"`},
+		"annotation export-to, whole": {onExport(api.AnnotationExportTo, "Lyon"), onExport(api.AnnotationExportTo, "beijing"), `clusterset.dev/export-to]: Invalid value: "Lyon"`},
+		"annotation misspelt":         {onExport("clusterset.dev/exportTo", "lyon"), nothing, `metadata.annotations: Invalid value: "clusterset.dev/exportTo"`},
+		"annotation of the Service": {
+			func(s *Source) { s.Service.Annotations = map[string]string{"clusterset.dev/perfer": "zone"} }, nothing,
+			`service.metadata.annotations: Invalid value: "clusterset.dev/perfer"`,
+		},
+		"label of the Service": {
+			func(s *Source) { s.Service.Labels = map[string]string{api.AnnotationBoundary: "zone"} }, nothing,
+			`service.metadata.labels: Invalid value: "clusterset.dev/boundary"`,
+		},
+		"ExportedLabels, key":     {func(s *Source) { s.Export.Spec.ExportedLabels["a b"] = "c" }, nothing, "spec.exportedLabels"},
+		"ExportedLabels, value":   {func(s *Source) { s.Export.Spec.ExportedLabels["note"] = "a b" }, nothing, "spec.exportedLabels"},
+		"ExportedLabels, not his": {func(s *Source) { s.Export.Spec.ExportedLabels["clusterset.dev/managed-by"] = "importer" }, nothing, "spec.exportedLabels"},
+		"ExportedAnnotations, key": {
+			func(s *Source) { s.Export.Spec.ExportedAnnotations["-"] = "x" }, nothing, "spec.exportedAnnotations",
+		},
+		"ExportedAnnotations, size": {
+			func(s *Source) { s.Export.Spec.ExportedAnnotations["zz"] = strings.Repeat("x", 17<<10) }, nothing, "spec.exportedAnnotations",
+		},
+		"port, appProtocol": {
+			func(s *Source) { s.Service.Spec.Ports[0].AppProtocol = ptr(strings.Repeat("x", 300)) }, nothing, "spec.ports[0].appProtocol",
+		},
+		"port, targetPort": {
+			func(s *Source) { s.Service.Spec.Ports[0].TargetPort = intstr.FromString("NOT/ONE") },
+			func(s *Source) { s.Service.Spec.Ports[0].TargetPort = intstr.FromInt32(0) }, "spec.ports[0].targetPort",
+		},
+		"slice, address": {
+			func(s *Source) {
+				s.Slices[0].Endpoints[0].Addresses = append(s.Slices[0].Endpoints[0].Addresses, "127.0.0.1")
+			}, nothing, "127.0.0.1",
+		},
+		"slice, hostname": {func(s *Source) { s.Slices[0].Endpoints[0].Hostname = ptr("No_Host") }, nothing, "hostname"},
+		"slice, zone": {
+			func(s *Source) { s.Slices[0].Endpoints[0].Zone = ptr(" a\t") },
+			func(s *Source) { s.Slices[0].Endpoints[0].Zone = nil }, "zone",
+		},
+		"slice, port": {
+			func(s *Source) {
+				s.Slices[0].Ports = append(slices.Clone(s.Slices[0].Ports), discoveryv1.EndpointPort{Name: ptr("Bad_Name"), Port: ptr(int32(1))})
+			}, nothing, "ports[1].name",
+		},
+	}
+	for _, of := range []reflect.Type{reflect.TypeFor[mcsv1beta1.ServiceExportSpec]()} {
+		for _, f := range reflect.VisibleFields(of) {
+			if !slices.ContainsFunc(slices.Collect(keysOf(changes)), func(name string) bool { return strings.HasPrefix(name, f.Name) }) {
+				t.Errorf("say what an invalid %s takes with it", f.Name)
+			}
+		}
+	}
+	for name, c := range changes {
+		spoiled, right := whole(), whole()
+		c.spoil(&spoiled)
+		c.to(&right)
+		got, want := desired(spoiled), desired(right)
+		if !reflect.DeepEqual(got.Service, want.Service) || !reflect.DeepEqual(got.Endpoints, want.Endpoints) {
+			t.Errorf("%s: exported\n%+v\n%+v\nwant\n%+v\n%+v", name, got.Service, got.Endpoints, want.Service, want.Endpoints)
+		}
+		if ready := readyCondition(spoiled.Export, got, outcome{}); ready.Status != metav1.ConditionTrue || !strings.Contains(ready.Message, c.said) {
+			t.Errorf("%s: the condition says %s %s\nwant %s", name, ready.Status, ready.Message, c.said)
+		}
+		if want.LeftOut.Count > 0 {
+			t.Errorf("%s: what it counts as isn't right: %v", name, want.LeftOut)
+		}
+	}
+}
+
+func keysOf[V any](m map[string]V) func(func(string) bool) {
+	return func(yield func(string) bool) {
+		for k := range m {
+			if !yield(k) {
+				return
+			}
+		}
+	}
+}
+
+func ptr[T any](v T) *T { return &v }
+
+// told collects Events.
+type told []string
+
+func (e *told) Eventf(regarding, _ runtime.Object, kind, reason, _, _ string, args ...any) {
+	*e = append(*e, regarding.(client.Object).GetName()+" "+kind+" "+reason+" "+args[0].(string))
+}
+
+// Rule C1 of docs/spec/control-plane.md: a mark with another value is said once, when it is found or changes.
+func TestAMarkWithAnotherValueIsSaid(t *testing.T) {
+	with := func(labels, annotations map[string]string) client.Object {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: labels, Annotations: annotations}}
+	}
+	mark := func(value string) map[string]string { return map[string]string{api.KeyGlobalService: value} }
+	excluded := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "kube-public", Labels: mark("yes")}}
+	for _, c := range []struct {
+		was, is client.Object
+		said    string
+	}{
+		{nil, with(nil, nil), ""},
+		{nil, with(mark("true"), nil), ""},
+		{nil, with(nil, mark("false")), ""},
+		{nil, with(mark("True"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "True": must be true or false; it exports nothing`},
+		{nil, with(nil, mark("")), `web Warning InvalidMark metadata.annotations[fabedge.io/global-service]: Invalid value: "": must be true or false; it exports nothing`},
+		{with(mark("True"), nil), with(mark("True"), map[string]string{"a": "b"}), ""},
+		{with(mark("true"), nil), with(mark("yes"), nil), `web Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be true or false; it exports nothing`},
+		{nil, with(mark("yes"), mark("true")), ""},
+		{nil, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: mark("yes")}}, `shop Warning InvalidMark metadata.labels[fabedge.io/global-service]: Invalid value: "yes": must be true or false; it exports nothing`},
+		{nil, excluded, ""},
+	} {
+		var events told
+		h := sayInvalidMarks(&events, namespaces.Filter{Exclude: namespaces.System})
+		if c.was == nil {
+			h.Create(context.Background(), event.CreateEvent{Object: c.is}, nil)
+		} else {
+			h.Update(context.Background(), event.UpdateEvent{ObjectOld: c.was, ObjectNew: c.is}, nil)
+		}
+		if got := strings.Join(events, "\n"); got != c.said {
+			t.Errorf("%v: %q, want %q", c.is, got, c.said)
+		}
+	}
+}

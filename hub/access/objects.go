@@ -1,0 +1,213 @@
+package access
+
+import (
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// DefaultTokenLifetime is how long a member's token is valid. For at least half of that time a member can be without its hub,
+// or its agent can be down, before it must rejoin.
+const DefaultTokenLifetime = 14 * 24 * time.Hour
+
+// Managed returns the labels of the objects that join creates for a cluster.
+func Managed(cluster string) map[string]string {
+	return map[string]string{api.LabelManagedBy: api.ManagedByJoin, api.LabelCluster: cluster}
+}
+
+// Objects returns the objects that make a cluster a member besides its MemberCluster, in the order of creation: a namespace, an
+// account, and its rights. by is who creates them, a value of api.LabelManagedBy. The binding that lets the account read what
+// all members may is separate: join creates one for each, the hub process one for all.
+func Objects(cluster, by string) []client.Object {
+	own := []client.Object{Namespace(cluster), ServiceAccount(cluster), Role(cluster), RoleBinding(cluster)}
+	for _, o := range own {
+		o.GetLabels()[api.LabelManagedBy] = by
+	}
+	return append(own, ClusterRole())
+}
+
+// Mend makes an object match another in all that makes a cluster a member.
+func Mend(have, want client.Object) {
+	switch h := have.(type) {
+	case *corev1.ConfigMap:
+		h.Data = want.(*corev1.ConfigMap).Data
+	case *rbacv1.Role:
+		h.Rules = want.(*rbacv1.Role).Rules
+	case *rbacv1.ClusterRole:
+		if !Confined(h) { // the hub process keeps its rules
+			h.Rules = want.(*rbacv1.ClusterRole).Rules
+		}
+	case *rbacv1.RoleBinding:
+		h.RoleRef, h.Subjects = want.(*rbacv1.RoleBinding).RoleRef, want.(*rbacv1.RoleBinding).Subjects
+	case *rbacv1.ClusterRoleBinding:
+		h.RoleRef, h.Subjects = want.(*rbacv1.ClusterRoleBinding).RoleRef, want.(*rbacv1.ClusterRoleBinding).Subjects
+	}
+}
+
+// Namespace is where a member keeps its records and its heartbeat. No other member may write there.
+func Namespace(cluster string) *corev1.Namespace {
+	return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: Managed(cluster)}}
+}
+
+// Networks returns the ConfigMap in which the hub's admission policy finds the addresses that the member may publish. The hub
+// process keeps it up to date.
+func Networks(cluster string, cidrs []string) *corev1.ConfigMap {
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.NetworksConfigMap, Labels: Managed(cluster)},
+		Data:       map[string]string{api.NetworksKey: strings.Join(cidrs, ",")},
+	}
+}
+
+// ServiceAccount is what a member's agent is on the hub.
+func ServiceAccount(cluster string) *corev1.ServiceAccount {
+	return &corev1.ServiceAccount{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberServiceAccount, Labels: Managed(cluster)},
+		// No pod of the hub's cluster should get it: it is for an agent elsewhere.
+		AutomountServiceAccountToken: new(false),
+	}
+}
+
+// WriterRules are a member's rights in its own namespace: to write its records and its heartbeat, and to request a new token of
+// its own account.
+func WriterRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{
+		{
+			APIGroups: []string{clustersetv1alpha1.GroupName},
+			Resources: []string{"exportedservices", "exportedendpoints"},
+			Verbs:     []string{"create", "update", "patch", "delete"},
+		},
+		{
+			APIGroups:     []string{"coordination.k8s.io"},
+			Resources:     []string{"leases"},
+			ResourceNames: []string{api.HeartbeatLease},
+			// A POST is authorized before the object has a name, so this rule refuses it. The agent creates its Lease by
+			// server-side apply, whose request has the name.
+			Verbs: []string{"get", "create", "update", "patch"},
+		},
+		{
+			APIGroups:     []string{""},
+			Resources:     []string{"serviceaccounts/token"},
+			ResourceNames: []string{api.MemberServiceAccount},
+			Verbs:         []string{"create"},
+		},
+	}
+}
+
+// ReaderRules are every member's rights on the whole hub: to read our group, whose records it imports, and heartbeats.
+func ReaderRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{clustersetv1alpha1.GroupName},
+		Resources: []string{"exportedservices", "exportedendpoints", "memberclusters"},
+		Verbs:     []string{"get", "list", "watch"},
+	}, heartbeatRule()}
+}
+
+// PeerRules are what members may do in the namespaces of those that they share a community with, where MemberClusters name communities.
+func PeerRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{clustersetv1alpha1.GroupName},
+		Resources: []string{"exportedservices", "exportedendpoints"},
+		Verbs:     []string{"get", "list", "watch"},
+	}, heartbeatRule()}
+}
+
+// heartbeatRule lets an importer find out whether a cluster has been heard since its record disappeared.
+func heartbeatRule() rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{
+		APIGroups:     []string{"coordination.k8s.io"},
+		Resources:     []string{"leases"},
+		ResourceNames: []string{api.HeartbeatLease},
+		Verbs:         []string{"get"},
+	}
+}
+
+// ReaderRole returns the ClusterRole that all members share. Confined, it is without what PeerRules give.
+func ReaderRole(confined bool) *rbacv1.ClusterRole {
+	role := ClusterRole()
+	Confine(role, confined)
+	return role
+}
+
+// Confine takes out of the ClusterRole that all members share what PeerRules give, or puts it back.
+func Confine(role *rbacv1.ClusterRole, confined bool) {
+	role.Rules = ReaderRules()
+	if !confined {
+		delete(role.Annotations, api.AnnotationConfined)
+		return
+	}
+	role.Rules = role.Rules[:1]
+	role.Rules[0].Resources = []string{"memberclusters"}
+	metav1.SetMetaDataAnnotation(&role.ObjectMeta, api.AnnotationConfined, "by communities")
+}
+
+// Confined reports whether Confine has taken out of a role what PeerRules give.
+func Confined(role *rbacv1.ClusterRole) bool {
+	_, confined := role.Annotations[api.AnnotationConfined]
+	return confined
+}
+
+// Role lets a member write in its namespace.
+func Role(cluster string) *rbacv1.Role {
+	return &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: Managed(cluster)},
+		Rules:      WriterRules(),
+	}
+}
+
+// RoleBinding gives a member its Role.
+func RoleBinding(cluster string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.MemberRole, Labels: Managed(cluster)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: api.MemberRole},
+		Subjects:   Subjects(cluster),
+	}
+}
+
+// PeersBinding is the one that the hub process makes where MemberClusters name communities.
+func PeersBinding(cluster string) *rbacv1.RoleBinding {
+	return &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.PeersBinding}}
+}
+
+// ClusterRole is shared by all members, so it has no member's name.
+func ClusterRole() *rbacv1.ClusterRole {
+	return &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: api.MemberClusterRole, Labels: map[string]string{api.LabelManagedBy: api.ManagedByJoin}},
+		Rules:      ReaderRules(),
+	}
+}
+
+// clusterRoleBinding has the name of the member's namespace.
+func ClusterRoleBinding(cluster string) *rbacv1.ClusterRoleBinding {
+	return &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: Managed(cluster)},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: api.MemberClusterRole},
+		Subjects:   Subjects(cluster),
+	}
+}
+
+// Subjects are what a member's rights are bound to: its account.
+func Subjects(cluster string) []rbacv1.Subject {
+	return []rbacv1.Subject{{
+		Kind:      rbacv1.ServiceAccountKind,
+		Namespace: api.MemberNamespace(cluster),
+		Name:      api.MemberServiceAccount,
+	}}
+}
+
+// Ours reports whether join or the hub process created an object on the hub.
+func Ours(o client.Object) bool {
+	by := o.GetLabels()[api.LabelManagedBy]
+	return by == api.ManagedByJoin || by == api.ManagedByHub
+}
+
+// NameOf returns namespace/name, or the name alone for an object without a namespace.
+func NameOf(o client.Object) string {
+	return strings.TrimPrefix(client.ObjectKeyFromObject(o).String(), "/")
+}

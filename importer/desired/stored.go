@@ -1,0 +1,163 @@
+package desired
+
+import (
+	"encoding/json"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
+)
+
+// The records that a service was last imported from are stored in its EndpointSlices, for the time when the hub has lost them, or is away
+// (importer/retention). A slice has the endpoints of its record, and an annotation with the record's name. The first slice of each cluster
+// also has an annotation with the cluster's ExportedService. So nothing more is written than before, and a change of one cluster's record
+// changes only slices of that cluster. What is restored goes through the same checks as what is on the hub.
+
+// StoredKeys are the annotations of a slice in which records are stored.
+var StoredKeys = []string{api.AnnotationExport, api.AnnotationRecord}
+
+// Stored returns those of a slice's annotations in which records are stored.
+func Stored(s *discoveryv1.EndpointSlice) map[string]string {
+	stored := map[string]string{}
+	for _, key := range StoredKeys {
+		if value, ok := s.Annotations[key]; ok {
+			stored[key] = value
+		}
+	}
+	return stored
+}
+
+// placeholder is the origin of the slice of a cluster without endpoints, for SliceName. No record is called this: their names have dots.
+const placeholder = "export"
+
+// storedExport returns a sanitized export as an annotation.
+func storedExport(s *clustersetv1alpha1.ExportedService) string {
+	text, err := json.Marshal(&s.Spec)
+	if err != nil {
+		return "" // it consists of strings and numbers
+	}
+	return string(text)
+}
+
+// store decides whether the record's slice stores the export of its cluster: the first one does.
+func (r *record) store() {
+	export := ""
+	if !r.cluster.stored {
+		r.cluster.stored, export = true, r.cluster.export
+	}
+	if r.export != export {
+		r.export, r.told = export, ""
+	}
+}
+
+// stored returns the annotations of a record's slice.
+func (w *work) stored(r *record) map[string]string {
+	all := map[string]string{api.AnnotationRecord: r.raw.Name}
+	if r.export != "" {
+		all[api.AnnotationExport] = r.export
+	}
+	if at, ok := api.TriggerTime(r.raw.Annotations); ok {
+		all[triggerTime] = at.UTC().Format(time.RFC3339Nano)
+	}
+	return all
+}
+
+// placeholders returns a slice for each cluster that exports the service without any record of endpoints.
+func (w *work) placeholders() (all []*discoveryv1.EndpointSlice) {
+	for _, c := range w.memory.clusters {
+		if c.stored || c.export == "" {
+			continue
+		}
+		s := &discoveryv1.EndpointSlice{
+			ObjectMeta: w.objectMeta(SliceName(c.name, w.in.Key.Name, placeholder)), AddressType: discoveryv1.AddressTypeIPv4,
+			Ports: []discoveryv1.EndpointPort{}, Endpoints: []discoveryv1.Endpoint{},
+		}
+		s.Labels[api.LabelSourceCluster], s.Labels[api.LabelServiceName] = c.name, w.in.Key.Name
+		s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
+		s.Annotations = map[string]string{api.AnnotationExport: c.export}
+		unroute(s)
+		all = append(all, s)
+	}
+	return all
+}
+
+// hasRecord reports whether a slice is more than a placeholder.
+func hasRecord(s *discoveryv1.EndpointSlice) bool {
+	return s.Annotations[api.AnnotationExport] == "" || s.Annotations[api.AnnotationRecord] != ""
+}
+
+// FromRecord reports whether one of the importer's slices has the endpoints of an ExportedEndpoints, and not a ClusterIP.
+func FromRecord(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelServiceName] != "" }
+
+// StoredService returns the export of a cluster that a slice stores, or nil.
+func StoredService(service types.NamespacedName, s *discoveryv1.EndpointSlice) *clustersetv1alpha1.ExportedService {
+	text := s.Annotations[api.AnnotationExport]
+	if text == "" || !FromRecord(s) {
+		return nil
+	}
+	record := &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{
+		Namespace: api.MemberNamespace(s.Labels[api.LabelSourceCluster]), Name: api.ExportedServiceName(service.Namespace, service.Name),
+	}}
+	if json.Unmarshal([]byte(text), &record.Spec) != nil || record.Spec.ServiceNamespace != service.Namespace || record.Spec.ServiceName != service.Name {
+		return nil // somebody else wrote it
+	}
+	return record
+}
+
+// StoredEndpoints returns the record that the pieces of a slice were made of, as far as they say, or nil. Hints, node names and the zone of
+// the cluster are the importer's, and left out. export is the cluster's; it tells which port has no name there.
+func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.EndpointSlice, export *clustersetv1alpha1.ExportedService) *clustersetv1alpha1.ExportedEndpoints {
+	cluster, name := pieces[0].Labels[api.LabelSourceCluster], pieces[0].Annotations[api.AnnotationRecord]
+	if name == "" || SliceName(cluster, service.Name, name) != WholeSlice(pieces[0].Name) {
+		return nil
+	}
+	e := &clustersetv1alpha1.ExportedEndpoints{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name},
+		Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+			ServiceNamespace: service.Namespace, ServiceName: service.Name, AddressType: pieces[0].AddressType,
+		},
+	}
+	ports, addresses := map[string]bool{}, map[string]bool{}
+	for _, s := range pieces {
+		for _, p := range s.Ports {
+			exported := exportedName(p, export)
+			if p.Name = &exported; !ports[exported] {
+				ports[exported] = true
+				e.Spec.Ports = append(e.Spec.Ports, clustersetv1alpha1.EndpointPort(p))
+			}
+		}
+		for i := range s.Endpoints {
+			if endpoint := &s.Endpoints[i]; len(endpoint.Addresses) > 0 && !addresses[endpoint.Addresses[0]] {
+				addresses[endpoint.Addresses[0]] = true
+				e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.EndpointOf(endpoint))
+			}
+		}
+	}
+	return e
+}
+
+// exportedName returns the name that a slice's port has in its cluster: none, if its export has a port without a name that is called this
+// here (C14).
+func exportedName(p discoveryv1.EndpointPort, export *clustersetv1alpha1.ExportedService) string {
+	if p.Name == nil {
+		return ""
+	}
+	nameless := export != nil && slices.ContainsFunc(export.Spec.Ports, func(e clustersetv1alpha1.ServicePort) bool {
+		protocol := e.Protocol
+		if protocol == "" {
+			protocol = corev1.ProtocolTCP
+		}
+		return e.Name == "" && (p.Protocol == nil || *p.Protocol == protocol) && merge.IsGenerated(*p.Name, protocol, e.Port)
+	})
+	if nameless {
+		return ""
+	}
+	return *p.Name
+}

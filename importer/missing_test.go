@@ -1,0 +1,469 @@
+package importer
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/retention"
+)
+
+// TestMissing runs the scripts of testdata/missing.txtar: what an importer does with what the hub no longer has. Rules C40 to C47 of
+// docs/spec/control-plane.md. Each script is about the service shop/web, in cluster "here", which begins with the MemberCluster of each
+// cluster that a script names. A line is a command:
+//
+//	export shanghai 10.2.0.1 10.2.0.2   writes an export with a record of endpoints, and the cluster's heartbeat
+//	ports shanghai -:80 metrics:9090    changes the ports of an export and its endpoints; - is no name
+//	endpoints shanghai/1 10.2.0.3       writes another record of endpoints; none: the record is empty
+//	withdraw shanghai[/1]               deletes an export, or one record of endpoints, as its exporter does
+//	delete shanghai[/1]                 deletes it in front of everyone's eyes, without withdrawing it
+//	lose shanghai[/1]                   deletes it while nobody watches
+//	phase shanghai Expired              the hub process changes its phase
+//	renew shanghai [-48h]               it renews its Lease; its clock is wrong by this much
+//	member shanghai communities=a,b cidrs=10.0.0.0/8 left lost
+//	hub away|back|unknown|refuses       the hub doesn't answer; answers; doesn't know this cluster; takes no ExportedEndpoints
+//	restart [away]                      the agent restarts; away: and can't read the hub
+//	advance 15s                         time goes on, and the importer does what it has to
+//	expect shanghai=10.2.0.1 beijing=   which endpoints are imported. A cluster with none exports the service without endpoints
+//	expect nothing                      the service is gone
+//	until 20s 40s <expectation>         this isn't so until the first time, and is so before the second
+//	served shanghai=80,9090             by which ports' endpoints, by their names here
+//	objects same                        the objects are as after the last "objects", but for metadata
+func TestMissing(t *testing.T) {
+	archive, err := txtar.ParseFile("testdata/missing.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range archive.Files {
+		t.Run(strings.ReplaceAll(file.Name, " ", "_"), func(t *testing.T) {
+			s := newScript(t)
+			for number, line := range strings.Split(string(file.Data), "\n") {
+				line, _, _ = strings.Cut(line, "#")
+				if words := strings.Fields(line); len(words) > 0 {
+					s.line = fmt.Sprintf("%s, line %d: %s", file.Name, number+1, strings.TrimSpace(line))
+					s.run(words[0], words[1:])
+				}
+			}
+		})
+	}
+}
+
+type script struct {
+	*rig
+	t       *testing.T
+	line    string
+	live    *answering
+	members map[string]int
+	alone   bool // the hub hasn't been read
+	again   time.Duration
+	before  string
+}
+
+// answering is the hub's API server, as opposed to what is known from its watches.
+type answering struct {
+	*shelf
+	away, refuses bool
+}
+
+func (a *answering) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
+	if a.away {
+		return errors.New("connection refused")
+	}
+	return a.shelf.Get(ctx, key, into, opts...)
+}
+
+func (a *answering) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	_, endpoints := o.(*clustersetv1alpha1.ExportedEndpoints)
+	switch {
+	case a.away:
+		return errors.New("connection refused")
+	case a.refuses && endpoints:
+		return apierrors.NewMethodNotSupported(schema.GroupResource{Resource: "exportedendpoints"}, "create")
+	}
+	return nil // a dry run
+}
+
+func newScript(t *testing.T) *script {
+	s := &script{rig: newRig(Options{DataPath: desired.DataPathPods}), t: t, members: map[string]int{}}
+	s.live = &answering{shelf: s.hub}
+	s.start()
+	s.here.put(s.copyOf("here"))
+	return s
+}
+
+// start starts the importer's process.
+func (s *script) start() {
+	s.memories, s.returning = newMemories(), newReturning(s.clock)
+	s.keeper = &retention.Keeper{
+		Guard: &retention.Guard{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
+		Departures: retention.NewDepartures(s.clock), AwaitRejoin: 24 * time.Hour, Clock: s.clock, Spread: 2 * time.Second,
+	}
+}
+
+// copyOf returns the copy of a MemberCluster that the importer keeps.
+func (s *script) copyOf(cluster string) *clustersetv1alpha1.MemberCluster {
+	m := memberAt(cluster, "zone-1")
+	m.Labels = desired.Labels()
+	return m
+}
+
+func (s *script) member(name string) int {
+	if s.members[name] == 0 {
+		s.members[name] = len(s.members) + 1
+		m := memberAt(name, "zone-1")
+		s.setPhase(m, m.Status.Phase)
+		s.hub.put(m)
+		s.here.put(s.copyOf(name))
+	}
+	return s.members[name]
+}
+
+func (s *script) setPhase(m *clustersetv1alpha1.MemberCluster, phase clustersetv1alpha1.MemberClusterPhase) {
+	ready := metav1.ConditionTrue
+	if phase != clustersetv1alpha1.MemberReady {
+		ready = metav1.ConditionFalse
+	}
+	m.Status.Phase = phase
+	m.Status.Conditions = []metav1.Condition{{Type: clustersetv1alpha1.ConditionReady, Status: ready, LastTransitionTime: metav1.NewTime(s.clock.Now())}}
+}
+
+func (s *script) run(command string, args []string) {
+	s.t.Helper()
+	switch command {
+	case "export":
+		n := s.member(args[0])
+		s.hub.put(exportedBy(args[0], mcsv1beta1.ClusterSetIP, n))
+		s.hub.put(s.endpoints(args[0]+"/0", args[1:]))
+		s.renew(args[0], 0)
+	case "endpoints":
+		s.hub.put(s.endpoints(args[0], args[1:]))
+	case "ports":
+		s.ports(args[0], args[1:])
+	case "withdraw", "delete", "lose":
+		s.remove(args[0], command)
+	case "phase":
+		m := &clustersetv1alpha1.MemberCluster{}
+		s.must(s.hub.Get(s.t.Context(), client.ObjectKey{Name: args[0]}, m))
+		s.setPhase(m, clustersetv1alpha1.MemberClusterPhase(args[1]))
+		s.hub.put(m)
+		s.returning.note(m.Name, m.Status.Phase)
+	case "renew":
+		wrong := time.Duration(0)
+		if len(args) > 1 {
+			wrong = s.duration(args[1])
+		}
+		s.renew(args[0], wrong)
+	case "member":
+		s.changeMember(args[0], args[1:])
+	case "hub":
+		s.changeHub(args[0])
+	case "restart":
+		s.start()
+		s.alone = len(args) > 0
+	case "advance":
+		s.advance(s.duration(args[0]))
+	case "until":
+		s.until(s.duration(args[0]), s.duration(args[1]), strings.Join(args[2:], " "))
+	case "expect":
+		s.settle()
+		if is, want := s.imported(), strings.Join(args, " "); is != want {
+			s.fail("imported are %s", is)
+		}
+	case "served":
+		s.settle()
+		if is, want := s.served(), strings.Join(args, " "); is != want {
+			s.fail("served are %s", is)
+		}
+	case "objects":
+		s.settle()
+		now := s.content()
+		if len(args) > 0 && now != s.before {
+			s.fail("objects were\n%s\nare\n%s", s.before, now)
+		}
+		s.before = now
+	default:
+		s.fail("no such command")
+	}
+	if command == "advance" || command == "until" {
+		return
+	}
+	s.settle()
+}
+
+func (s *script) fail(format string, args ...any) {
+	s.t.Helper()
+	s.t.Fatalf("%s: %s", s.line, fmt.Sprintf(format, args...))
+}
+
+func (s *script) must(err error) {
+	s.t.Helper()
+	if err != nil {
+		s.fail("%v", err)
+	}
+}
+
+func (s *script) duration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	s.must(err)
+	return d
+}
+
+func (s *script) endpoints(record string, addresses []string) *clustersetv1alpha1.ExportedEndpoints {
+	cluster, n, _ := strings.Cut(record, "/")
+	e := endpointsOf(cluster, s.member(cluster), 0, 1)
+	e.Name = api.ExportedEndpointsName("shop", "web", "web-"+n, 0)
+	one := e.Spec.Endpoints[0]
+	e.Spec.Endpoints = nil
+	for _, address := range addresses {
+		one.Addresses = []string{address}
+		e.Spec.Endpoints = append(e.Spec.Endpoints, *one.DeepCopy())
+	}
+	return e
+}
+
+func (s *script) ports(cluster string, ports []string) {
+	svc := exportedBy(cluster, mcsv1beta1.ClusterSetIP, s.member(cluster))
+	e := &clustersetv1alpha1.ExportedEndpoints{}
+	s.must(s.hub.Get(s.t.Context(), client.ObjectKeyFromObject(endpointsOf(cluster, 0, 0, 0)), e))
+	svc.Spec.Ports, e.Spec.Ports = nil, nil
+	for _, p := range ports {
+		name, number, _ := strings.Cut(p, ":")
+		name = strings.TrimPrefix(name, "-")
+		var port int32
+		_, err := fmt.Sscan(number, &port)
+		s.must(err)
+		svc.Spec.Ports = append(svc.Spec.Ports, clustersetv1alpha1.ServicePort{Name: name, Port: port, Protocol: corev1.ProtocolTCP})
+		e.Spec.Ports = append(e.Spec.Ports, clustersetv1alpha1.EndpointPort{Name: &name, Port: &port, Protocol: new(corev1.ProtocolTCP)})
+	}
+	s.hub.put(svc)
+	s.hub.put(e)
+}
+
+// remove deletes an export with its endpoints, or one record of endpoints.
+func (s *script) remove(record, how string) {
+	cluster, n, one := strings.Cut(record, "/")
+	var all []client.Object
+	for _, o := range s.hub.all() {
+		e, endpoints := o.(*clustersetv1alpha1.ExportedEndpoints)
+		_, service := o.(*clustersetv1alpha1.ExportedService)
+		switch {
+		case o.GetNamespace() != api.MemberNamespace(cluster):
+		case service && !one, endpoints && (!one || e.Name == api.ExportedEndpointsName("shop", "web", "web-"+n, 0)):
+			all = append(all, o)
+		}
+	}
+	if len(all) == 0 {
+		s.fail("there is no such record")
+	}
+	for _, o := range all {
+		if how == "withdraw" {
+			o.SetAnnotations(map[string]string{api.AnnotationWithdrawn: "true"})
+		}
+		s.must(s.hub.Delete(s.t.Context(), o))
+		e := event.DeleteEvent{Object: o, DeleteStateUnknown: how == "lose"}
+		retention.Noting{EventHandler: handler.Funcs{}, Departures: s.keeper.Departures}.Delete(s.t.Context(), e, nil)
+	}
+}
+
+func (s *script) renew(cluster string, wrong time.Duration) {
+	s.hub.put(&coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease},
+		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(s.clock.Now().Add(wrong)))},
+	})
+}
+
+func (s *script) changeMember(name string, how []string) {
+	if name != "here" {
+		s.member(name)
+	}
+	m := memberAt(name, "zone-1")
+	_ = s.hub.Get(s.t.Context(), client.ObjectKey{Name: name}, m)
+	for _, what := range how {
+		key, value, _ := strings.Cut(what, "=")
+		switch key {
+		case "communities":
+			m.Spec.Communities = strings.Split(value, ",")
+		case "cidrs":
+			m.Spec.CIDRs = strings.Split(value, ",")
+		case "left":
+			m.DeletionTimestamp, m.Finalizers = new(metav1.NewTime(s.clock.Now())), []string{api.MemberFinalizer}
+		case "lost":
+			s.must(s.hub.Delete(s.t.Context(), m))
+			return
+		case "joined": // again, after it was lost
+			m.CreationTimestamp, m.Status = metav1.NewTime(s.clock.Now()), clustersetv1alpha1.MemberClusterStatus{}
+		default:
+			s.fail("no such property")
+		}
+	}
+	s.hub.put(m)
+}
+
+func (s *script) changeHub(how string) {
+	s.live.away, s.live.refuses = how == "away", how == "refuses"
+	switch own := memberAt("here", "zone-0"); how {
+	case "unknown":
+		s.must(s.hub.Delete(s.t.Context(), own))
+	case "back":
+		s.hub.put(own)
+	case "away", "refuses":
+	default:
+		s.fail("no such state")
+	}
+}
+
+// settle reconciles until nothing is written.
+func (s *script) settle() {
+	s.t.Helper()
+	if s.alone {
+		alone := &standIn{*s.reconciler}
+		alone.hub = s.here
+		_, err := alone.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: web})
+		s.must(err)
+		return
+	}
+	s.again = 0
+	m := &mirror{hub: s.hub, keeper: s.keeper, local: s.local, report: s.report}
+	for name := range s.members {
+		for range 3 {
+			result, err := m.Reconcile(s.t.Context(), reconcile.Request{NamespacedName: client.ObjectKey{Name: name}})
+			s.must(err)
+			s.again = sooner(s.again, result.RequeueAfter)
+		}
+	}
+	s.again = sooner(s.again, s.reconcile(s.t).RequeueAfter)
+}
+
+// advance lets the importer reconcile whenever it asked for that.
+func (s *script) advance(d time.Duration) {
+	s.t.Helper()
+	s.watch(d, func(time.Duration) bool { return true })
+}
+
+// watch lets time go on until it ends, or check returns false.
+func (s *script) watch(d time.Duration, check func(after time.Duration) bool) {
+	s.t.Helper()
+	began := s.clock.Now()
+	for {
+		s.settle()
+		after := s.clock.Since(began)
+		if !check(after) || after >= d {
+			return
+		}
+		step := d - after
+		if s.again > 0 {
+			step = min(step, max(s.again, d/500)) // in a long time it may be late
+		}
+		s.clock.Step(step)
+	}
+}
+
+func (s *script) until(from, to time.Duration, want string) {
+	s.t.Helper()
+	at := time.Duration(-1)
+	s.watch(to, func(after time.Duration) bool {
+		if s.imported() == want {
+			at = after
+		}
+		return at < 0
+	})
+	if at < from {
+		s.fail("it was so after %s; imported are %s", at, s.imported())
+	}
+}
+
+// imported returns the endpoints of the service by cluster.
+func (s *script) imported() string {
+	cur, _, err := s.gatherLocal(s.t.Context(), web)
+	s.must(err)
+	if cur.ServiceImport == nil {
+		if cur.Global != nil || cur.Derived != nil || len(cur.Slices) > 0 {
+			s.fail("something is left: %+v", cur)
+		}
+		return "nothing"
+	}
+	all := map[string][]string{}
+	for _, c := range cur.ServiceImport.Status.Clusters {
+		all[c.Cluster] = nil
+	}
+	for _, slice := range cur.Slices {
+		cluster := slice.Labels[api.LabelSourceCluster]
+		if _, known := all[cluster]; !known {
+			s.fail("slice %s is of a cluster that the ServiceImport doesn't have", slice.Name)
+		}
+		for _, e := range slice.Endpoints {
+			all[cluster] = append(all[cluster], e.Addresses...)
+		}
+	}
+	return say(all)
+}
+
+// served returns the names of the ports that each cluster's slices have.
+func (s *script) served() string {
+	cur, _, err := s.gatherLocal(s.t.Context(), web)
+	s.must(err)
+	all := map[string][]string{}
+	for _, slice := range cur.Slices {
+		for _, p := range slice.Ports {
+			all[slice.Labels[api.LabelSourceCluster]] = append(all[slice.Labels[api.LabelSourceCluster]], *p.Name)
+		}
+	}
+	return say(all)
+}
+
+func say(all map[string][]string) string {
+	var words []string
+	for _, cluster := range slices.Sorted(maps.Keys(all)) {
+		slices.Sort(all[cluster])
+		words = append(words, cluster+"="+strings.Join(slices.Compact(all[cluster]), ","))
+	}
+	return strings.Join(words, " ")
+}
+
+// content returns what other programs read of the imported objects.
+func (s *script) content() string {
+	var all strings.Builder
+	say := func(what ...any) {
+		text, err := json.Marshal(what)
+		s.must(err)
+		all.Write(append(text, '\n'))
+	}
+	for _, o := range s.here.all() {
+		switch o := o.(type) {
+		case *mcsv1beta1.ServiceImport:
+			slices.SortFunc(o.Spec.Ports, func(a, b mcsv1beta1.ServicePort) int { return cmp.Compare(a.Name, b.Name) })
+			say(o.Name, o.Labels, o.Spec, o.Status.Clusters)
+		case *discoveryv1.EndpointSlice:
+			say(o.Name, o.Labels, o.Ports, o.Endpoints)
+		case *fabedgev1alpha1.GlobalService:
+			say(o.Name, o.Spec)
+		case *corev1.Service:
+			say(o.Name, o.Spec.Ports, o.Spec.ClusterIPs)
+		}
+	}
+	return all.String()
+}

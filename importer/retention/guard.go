@@ -1,0 +1,192 @@
+package retention
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"sync"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+const (
+	// trustFor is how long an answer of the hub is valid, good or bad, so that a thousand un-exports at once don't cause a thousand
+	// requests from each member. It is too short for an API server to come back with an empty etcd.
+	trustFor = time.Second
+	// askTimeout bounds the request.
+	askTimeout = 10 * time.Second
+	// heldRetry is when a service is checked again after its deletion was refused.
+	heldRetry = 15 * time.Second
+	// settleFor is how long the members get to restore their records on a hub that had lost one of clusterset's kinds: twice
+	// an exporter's longest wait between two attempts.
+	settleFor = time.Minute
+	// unexportedRetry is the same while this cluster's own exports aren't on the hub yet.
+	unexportedRetry = time.Second
+)
+
+// ErrLost means that the hub lost one of clusterset's kinds and with it all records of that kind. The members restore them
+// one by one.
+var ErrLost = errors.New("the hub has lost records")
+
+// errUnexported is why nothing is deleted at the start. It resolves itself.
+var errUnexported = errors.New("this cluster's own exports are not on the hub yet")
+
+// RetryAfter returns when to retry what MayDelete or Left refused.
+func RetryAfter(err error) time.Duration {
+	switch {
+	case errors.Is(err, errUnexported):
+		return unexportedRetry
+	case errors.Is(err, errLeaving):
+		return vanishedRetry
+	}
+	return heldRetry
+}
+
+// Guard decides whether objects may be deleted because their records are missing from the hub's caches. Synced caches aren't
+// enough: a hub whose etcd came back empty syncs too, and its watches report the deletion of everything, one kind after
+// another. So before any deletion the Guard asks the hub whether it still knows this member, and whether it would accept
+// records: it wouldn't while its CustomResourceDefinitions, and all records with them, are being deleted. If the hub doesn't
+// answer, or is no longer the hub that this cluster joined, nothing is deleted. Nor is anything deleted shortly after the hub
+// lost something, because the members restore their records one after another.
+type Guard struct {
+	Cache client.Reader
+	// Live reads from the hub's API server, not from a cache.
+	Live client.Reader
+	// Records writes to the hub, but only as a dry run.
+	Records client.Writer
+	Cluster string
+	Clock   clock.PassiveClock
+	// Exported is closed once this cluster's own exports are on the hub; nil means that they are. A hub that lost its data and
+	// was joined again doesn't have them at first, and they must not count as un-exported.
+	Exported <-chan struct{}
+	// Changed is called with an error when the hub is found incomplete, and with nil when it is complete again.
+	Changed func(context.Context, error)
+
+	mu     sync.Mutex
+	asked  time.Time
+	answer error     // at that time
+	lostAt time.Time // when a hub that lost something was last seen incomplete or not at all; zero once the members had their time
+	held   bool
+}
+
+// known returns nil if, according to the caches, the hub knows this cluster and has its exports. It makes no request.
+func (g *Guard) known(ctx context.Context) error {
+	if g.Exported != nil {
+		select {
+		case <-g.Exported:
+		default:
+			return errUnexported
+		}
+	}
+	return g.knowsUs(ctx, g.Cache)
+}
+
+// MayDelete returns nil if the hub can be trusted to be complete, or else the reason why not.
+func (g *Guard) MayDelete(ctx context.Context) error {
+	if g.Exported != nil {
+		select {
+		case <-g.Exported:
+		default:
+			return errUnexported
+		}
+	}
+	err := g.complete(ctx)
+	if ctx.Err() != nil {
+		return err // the process is stopping, which says nothing about the hub
+	}
+	err = g.settled(err)
+	g.mu.Lock()
+	changed := g.held != (err != nil)
+	g.held = err != nil
+	g.mu.Unlock()
+	if changed && g.Changed != nil {
+		g.Changed(ctx, err)
+	}
+	return err
+}
+
+// settled returns an error until the members had time to restore their records on a hub that is complete again.
+func (g *Guard) settled(err error) error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if errors.Is(err, ErrLost) || err != nil && !g.lostAt.IsZero() {
+		// While the hub can't be reached, the caches don't see what is restored: the time begins again.
+		g.lostAt = g.Clock.Now()
+	}
+	if err != nil || g.lostAt.IsZero() {
+		return err
+	}
+	if since := g.Clock.Since(g.lostAt); since < settleFor {
+		return fmt.Errorf("%w until %s ago, and other members may not have restored theirs yet; what is missing in %s counts as un-exported",
+			ErrLost, since.Round(time.Second), (settleFor - since).Round(time.Second))
+	}
+	g.lostAt = time.Time{}
+	return nil
+}
+
+func (g *Guard) complete(ctx context.Context) error {
+	if err := g.knowsUs(ctx, g.Cache); err != nil {
+		return err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if !g.asked.IsZero() && g.Clock.Since(g.asked) < trustFor {
+		return g.answer
+	}
+	asking, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	err := errors.Join(g.knowsUs(asking, g.Live), g.takesRecords(asking))
+	if ctx.Err() == nil {
+		g.asked, g.answer = g.Clock.Now(), err
+	}
+	return err
+}
+
+func (g *Guard) knowsUs(ctx context.Context, hub client.Reader) error {
+	own := &clustersetv1alpha1.MemberCluster{}
+	err := hub.Get(ctx, client.ObjectKey{Name: g.Cluster}, own)
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("the hub has no MemberCluster %s: it is empty, or has lost this cluster", g.Cluster)
+	case err != nil:
+		return fmt.Errorf("get MemberCluster %s from the hub: %w", g.Cluster, err)
+	case own.Left():
+		return fmt.Errorf("MemberCluster %s is deleted on the hub: this cluster has left, or all are being deleted", g.Cluster)
+	}
+	return nil
+}
+
+// takesRecords asks the hub, in a dry run, whether it would accept a record of each kind.
+func (g *Guard) takesRecords(ctx context.Context) error {
+	meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(g.Cluster), Name: api.ExportedServiceName("default", "probe")}
+	var errs []error
+	for _, record := range []client.Object{
+		&clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "default", ServiceName: "probe", Type: mcsv1beta1.Headless, ExportedAt: metav1.NewTime(g.Clock.Now()),
+		}},
+		&clustersetv1alpha1.ExportedEndpoints{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+			ServiceNamespace: "default", ServiceName: "probe", AddressType: discoveryv1.AddressTypeIPv4,
+		}},
+	} {
+		err := g.Records.Create(ctx, record, client.DryRunAll)
+		switch {
+		case apierrors.IsMethodNotSupported(err) || apierrors.IsNotFound(err): // the kind is being deleted, or gone
+			errs = append(errs, fmt.Errorf("%w: it accepts no %s: %w", ErrLost, reflect.TypeOf(record).Elem().Name(), err))
+		case apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsAlreadyExists(err):
+			// The hub knows the kind. Refusal by a quota or an admission policy is no loss.
+		case err != nil:
+			errs = append(errs, fmt.Errorf("ask the hub whether it takes an %s: %w", reflect.TypeOf(record).Elem().Name(), err))
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,180 @@
+// Package beacon is what clusters measure each other by: a TCP port that names its cluster to whoever connects. Rules D41 to D46 of
+// docs/spec/data-path.md.
+package beacon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// size is the length of what a beacon sends: more than two of the usual packets, so that a path which loses large ones fails.
+	size = 4096
+	// mostServed is how many connections are served at a time, and serveFor how long each.
+	mostServed = 64
+	serveFor   = 5 * time.Second
+	// dialFor is how long a dial may last.
+	dialFor = 3 * time.Second
+	word    = "clusterset "
+)
+
+// Serve answers on a listener until it is closed. run tells agents apart.
+func Serve(l net.Listener, cluster, run string) error {
+	answer := make([]byte, size)
+	copy(answer, word+cluster+" "+run+"\n")
+	slots := make(chan struct{}, mostServed)
+	for {
+		slots <- struct{}{}
+		conn, err := l.Accept()
+		if err != nil {
+			<-slots
+			if errors.Is(err, net.ErrClosed) {
+				return nil
+			}
+			if ne := net.Error(nil); errors.As(err, &ne) || errors.Is(err, syscall.EMFILE) {
+				time.Sleep(100 * time.Millisecond) // out of file descriptors, say
+				continue
+			}
+			return fmt.Errorf("accept: %w", err)
+		}
+		go func() {
+			defer func() { <-slots }()
+			answerTo(conn, answer)
+		}()
+	}
+}
+
+// answerTo writes the answer, which the kernel's buffer has room for, and closes.
+func answerTo(conn net.Conn, answer []byte) {
+	defer func() { _ = conn.Close() }()
+	_ = conn.SetDeadline(time.Now().Add(serveFor))
+	_, _ = conn.Write(answer)
+}
+
+// Errors of Dial.
+var (
+	// ErrWrongCluster means that another cluster answered, or something that is no beacon.
+	ErrWrongCluster = errors.New("another cluster answers")
+	// ErrRefused means that something on the way refused the connection, or ended it.
+	ErrRefused = errors.New("refused")
+	// ErrNoAnswer means that nothing answered in time.
+	ErrNoAnswer = errors.New("no answer")
+)
+
+// Dial asks a beacon whether it is that of a cluster, and returns how long the connection took: a round trip. Nothing of the answer is kept.
+func Dial(ctx context.Context, at netip.AddrPort, cluster string) (roundTrip time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, dialFor)
+	defer cancel()
+	began := time.Now()
+	conn, err := (&net.Dialer{KeepAlive: -1}).DialContext(ctx, "tcp", at.String())
+	if err != nil {
+		return 0, plain(err)
+	}
+	roundTrip = time.Since(began)
+	defer func() { _ = conn.Close() }()
+	deadline, _ := ctx.Deadline()
+	_ = conn.SetDeadline(deadline)
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+
+	var buf [512]byte
+	want := word + cluster + " "
+	if _, err := io.ReadFull(conn, buf[:len(want)]); err != nil {
+		return 0, plain(err)
+	}
+	if string(buf[:len(want)]) != want {
+		return 0, ErrWrongCluster
+	}
+	for left := size - len(want); left > 0; {
+		n, err := conn.Read(buf[:min(left, len(buf))])
+		if left -= n; err != nil && left > 0 {
+			return 0, plain(err)
+		}
+	}
+	return roundTrip, nil
+}
+
+// plain says what an error of the network means.
+func plain(err error) error {
+	switch ne := net.Error(nil); {
+	case errors.As(err, &ne) && ne.Timeout(), errors.Is(err, context.Canceled):
+		return ErrNoAnswer
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // something accepts and says nothing
+		return ErrWrongCluster
+	}
+	return ErrRefused
+}
+
+// most is how many addresses of a family a cluster may state.
+const most = 4
+
+// Format joins addresses for a Lease: at most four of each family.
+func Format(all []netip.AddrPort) string {
+	var words []string
+	for _, a := range bounded(all) {
+		words = append(words, a.String())
+	}
+	return strings.Join(words, ",")
+}
+
+// Parse splits what Format joined. It leaves out what is no address with a port, and what is too many.
+func Parse(s string) []netip.AddrPort {
+	const longest = 4096
+	if len(s) > longest {
+		return nil
+	}
+	var all []netip.AddrPort
+	for w := range strings.SplitSeq(s, ",") {
+		if a, err := netip.ParseAddrPort(w); err == nil && a.Port() > 0 && a.Addr().Zone() == "" {
+			all = append(all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
+		}
+	}
+	return bounded(all)
+}
+
+func bounded(all []netip.AddrPort) []netip.AddrPort {
+	var some []netip.AddrPort
+	v4, v6 := 0, 0
+	for _, a := range all {
+		n := &v6
+		if a.Addr().Is4() {
+			n = &v4
+		}
+		if *n++; *n <= most {
+			some = append(some, a)
+		}
+	}
+	return some
+}
+
+// Allowed reports whether an address may be dialled (D44): within the networks of its cluster, if it has any, not within ours, and none of
+// the addresses given.
+func Allowed(a netip.Addr, theirs, ours []netip.Prefix, not []netip.Addr) bool {
+	a = a.Unmap()
+	if !a.IsValid() || a.IsUnspecified() || a.IsLoopback() || a.IsLinkLocalUnicast() || a.IsMulticast() ||
+		a == netip.AddrFrom4([4]byte{255, 255, 255, 255}) {
+		return false
+	}
+	for _, n := range not {
+		if n.Unmap() == a {
+			return false
+		}
+	}
+	return (len(theirs) == 0 || within(a, theirs)) && !within(a, ours)
+}
+
+func within(a netip.Addr, networks []netip.Prefix) bool {
+	for _, n := range networks {
+		if n.Contains(a) {
+			return true
+		}
+	}
+	return false
+}

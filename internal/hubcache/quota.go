@@ -1,0 +1,144 @@
+package hubcache
+
+import (
+	"sync"
+	"time"
+
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/heap"
+)
+
+// DefaultQuota is how much memory one cluster's records may take here: twice what 5,000 services of ten endpoints do.
+const DefaultQuota = 48 << 20
+
+// readAgain is the shortest time between two lists of what was left out of a quota.
+const readAgain = 10 * time.Minute
+
+// quota bounds the memory that the records of each member take in an agent of another (rule C58 of docs/spec/control-plane.md). A record is
+// counted as soon as it is decoded, and one that exceeds the quota is dropped before the next is.
+type quota struct {
+	limit   int
+	own     string // the namespace that has no quota
+	changed func(cluster string, over bool)
+
+	mu   sync.Mutex
+	used map[string]int       // by namespace on the hub: what is stored, and what a list under way has that isn't yet
+	over map[string]time.Time // namespaces of which something was left out, and since when
+}
+
+// admit reports whether there is room for a record that takes size, in place of one that takes was.
+func (q *quota) admit(namespace string, size, was int) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if namespace == q.own || size <= was || q.used[namespace]+size-was <= q.limit {
+		return true
+	}
+	if q.over[namespace].IsZero() {
+		q.over[namespace] = time.Now()
+		if q.changed != nil {
+			go q.changed(clusterOf(namespace), true)
+		}
+	}
+	return false
+}
+
+// use adds to what a member uses. It reports whether what was left out of it may be read again: a quarter of the quota is free.
+func (q *quota) use(namespace string, more int) (again bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.used[namespace] += more; q.used[namespace] <= 0 {
+		delete(q.used, namespace)
+	}
+	since, over := q.over[namespace]
+	if !over || more >= 0 || q.used[namespace] > q.limit/4*3 || time.Since(since) < readAgain {
+		return false
+	}
+	delete(q.over, namespace)
+	if q.changed != nil {
+		go q.changed(clusterOf(namespace), false)
+	}
+	return true
+}
+
+func clusterOf(namespace string) string {
+	cluster, _ := api.ClusterOfNamespace(namespace)
+	return cluster
+}
+
+// admits makes an object compact, and reports whether there is room for it. listing means that it is part of a list, which is stored only when
+// it is complete.
+func (f *feed) admits(o client.Object, listing bool) bool {
+	_, err := heap.Compact(o)
+	q, namespace := f.kind.quota, o.GetNamespace()
+	if q == nil {
+		return err == nil
+	}
+	key, err := toolscache.MetaNamespaceKeyFunc(o)
+	if err != nil {
+		return false
+	}
+	was, size := f.kind.sizeAt(key), heap.Size(o)
+	if !q.admit(namespace, size, was) {
+		return false
+	}
+	if listing && size > was {
+		f.kind.reserve(f, namespace, size-was)
+	}
+	return true
+}
+
+// sizeAt returns what the object with a key takes in the store.
+func (k *kind) sizeAt(key string) int {
+	if o, known, err := k.store.GetByKey(key); known && err == nil {
+		return heap.Size(o.(client.Object))
+	}
+	return 0
+}
+
+// reserve counts what a list under way has that isn't stored yet.
+func (k *kind) reserve(f *feed, namespace string, more int) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if f.stopped {
+		return
+	}
+	if f.reserved == nil {
+		f.reserved = map[string]int{}
+	}
+	f.reserved[namespace] += more
+	k.use(namespace, more)
+}
+
+// release ends the reservations of a feed. The caller has locked k.
+func (k *kind) release(f *feed) {
+	for namespace, size := range f.reserved {
+		k.use(namespace, -size)
+	}
+	f.reserved = nil
+}
+
+func (k *kind) use(namespace string, more int) {
+	if k.quota.use(namespace, more) {
+		go k.cache.readAgain()
+	}
+}
+
+// count counts a change of the store. The caller has locked k.
+func (k *kind) count(c change) {
+	if k.quota == nil {
+		return
+	}
+	more, namespace := 0, ""
+	if c.is != nil {
+		o := c.is.(client.Object)
+		more, namespace = more+heap.Size(o), o.GetNamespace()
+	}
+	if c.was != nil {
+		o := c.was.(client.Object)
+		more, namespace = more-heap.Size(o), o.GetNamespace()
+	}
+	k.use(namespace, more)
+}

@@ -1,0 +1,144 @@
+package hubcache
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// quotas records what a Cache says of them.
+type quotas struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (q *quotas) changed(cluster string, over bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.all = append(q.all, fmt.Sprint(cluster, " ", over))
+}
+
+func (q *quotas) said(t *testing.T, what string, want ...string) {
+	t.Helper()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !slices.Equal(q.all, want) {
+		t.Errorf("%s: it said %q, want %q", what, q.all, want)
+	}
+	q.all = nil
+}
+
+func (r *reader) of(namespace string) (n int) {
+	for _, o := range r.stored() {
+		if strings.HasPrefix(o, namespace+"/") {
+			n++
+		}
+	}
+	return n
+}
+
+// Rule C58 of docs/spec/control-plane.md.
+func TestQuota(t *testing.T) {
+	streamsOrLists(t, func(t *testing.T, hub *aHub) {
+		for i := range 97 {
+			hub.put(nsA, fmt.Sprintf("t%02d", i))
+			hub.put(nsB, fmt.Sprintf("t%02d", i))
+		}
+		var q quotas
+		r := start(t, hub)
+		r.SetQuota(20*1200, "a", q.changed) // of 1,040 to 1,200 bytes each
+		r.SetNamespaces(nil)
+		r.SetPeers(nil)
+		elapse(10 * time.Second)
+		if a, b, c := r.of(nsA), r.of(nsB), r.of(nsC); a != 100 || b < 20 || b > 23 || c != 3 {
+			t.Fatalf("%d, %d and %d records of three clusters", a, b, c)
+		}
+		q.said(t, "a list", "b true")
+		before := r.of(nsB)
+		for i := range 50 {
+			hub.put(nsB, fmt.Sprint("new", i))
+			hub.put(nsC, fmt.Sprint("new", i%10))
+			hub.put(nsB, "s0") // what is there is updated
+		}
+		elapse(time.Second)
+		if b, c := r.of(nsB), r.of(nsC); b != before || c != 13 {
+			t.Errorf("%d records of one, %d of another", b, c)
+		}
+		if !slices.Contains(r.stored(), hub.has(nsB)[slices.IndexFunc(hub.has(nsB), func(s string) bool { return strings.HasPrefix(s, nsB+"/s0@") })]) {
+			t.Error("a record that was there isn't updated")
+		}
+		q.said(t, "a watch") // it has been said
+
+		was := hub.has(nsD)
+		hub.do(func() { hub.content = strings.Repeat("x", 3500) })
+		for i := range 4 {
+			hub.put(nsD, fmt.Sprint("large", i))
+		}
+		hub.put(nsD, "s1")
+		elapse(time.Second)
+		if d := r.of(nsD); d != 7 {
+			t.Errorf("%d records of another", d)
+		}
+		if i, _ := slices.BinarySearch(r.stored(), was[1]); r.stored()[i] != was[1] {
+			t.Errorf("a record grew beyond the quota: %.300q", r.stored()[i])
+		}
+		q.said(t, "another", "d true")
+
+		hub.do(func() { hub.content = "" })
+		for _, o := range hub.has(nsB) {
+			hub.remove(nsB, strings.TrimPrefix(strings.Split(o, "@")[0], nsB+"/"))
+		}
+		elapse(time.Second)
+		if b := r.of(nsB); b != 0 || len(r.records[0].quota.used) != 3 {
+			t.Errorf("%d records of a cluster that has none, %v", b, r.records[0].quota.used)
+		}
+		elapse(readAgain)
+		q.said(t, "it isn't read again before something is removed")
+		for i := range 5 {
+			hub.put(nsB, fmt.Sprint("s", i))
+		}
+		elapse(time.Second)
+		hub.asked(services)
+		hub.remove(nsB, "s4")
+		elapse(3 * time.Second)
+		q.said(t, "there is room", "b false")
+		if asked := hub.asked(services); !slices.Contains(asked, "stream") {
+			t.Errorf("the hub was asked for %q", asked)
+		}
+		if b := r.of(nsB); b != 4 {
+			t.Errorf("%d records, want all four", b)
+		}
+		r.epoch("it didn't go back", 0)
+	})
+}
+
+// What a list that never ends has counts no longer once it is given up.
+func TestQuotaOfAListThatFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hub := filled()
+		hub.hold = make(chan struct{})
+		var q quotas
+		r := start(t, hub)
+		r.SetQuota(4*1200, "a", q.changed)
+		r.SetNamespaces(nil)
+		for range 10 {
+			r.SetPeers([]string{"a", "b", "c"})
+			elapse(2 * time.Second)
+			r.SetPeers([]string{"a"})
+			elapse(2 * time.Second)
+			r.SetPeers([]string{"a", "b", "c"})
+			elapse(2 * time.Second)
+			r.Relist()
+		}
+		close(hub.hold)
+		elapse(20 * time.Second)
+		if b := r.of(nsB); b != 3 {
+			t.Errorf("%d records", b)
+		}
+		q.said(t, "at the end")
+	})
+}

@@ -1,0 +1,227 @@
+// Package verdict decides which clusters can be reached, by how dials to their beacons end, and when each is dialled next. It is the pure
+// middle of package prober: values in, values out. Rules D40 to D50 of docs/spec/data-path.md.
+package verdict
+
+import (
+	"slices"
+	"time"
+
+	"github.com/clusterset/clusterset/internal/damping"
+)
+
+const (
+	// FailAfter is how long no dial may succeed before a cluster is unreachable, and failures how many must have failed since.
+	FailAfter = 4 * time.Second
+	failures  = 2
+	// stall is how late our own timer may be. Beyond that it is us who didn't run.
+	stall = time.Second
+)
+
+// Reachable is what is known of a cluster. The zero value is Unknown.
+type Reachable uint8
+
+// What can be known of a cluster.
+const (
+	Unknown Reachable = iota
+	True
+	False
+)
+
+// String returns the word that the API uses.
+func (r Reachable) String() string { return [...]string{"Unknown", "True", "False"}[r] }
+
+// Reason says why a verdict is what it is.
+type Reason string
+
+// Reasons of verdicts.
+const (
+	// Answers: a beacon answers.
+	Answers Reason = "Answers"
+	// NoBeacon: the cluster states no beacon that this cluster may dial.
+	NoBeacon Reason = "NoBeacon"
+	// NotAllowed: the cluster states only beacons that are never dialled (D44).
+	NotAllowed Reason = "NotAllowed"
+	// NeverReached: no beacon has ever answered, so it may be the port that is blocked.
+	NeverReached Reason = "NeverReached"
+	// NoAnswer: nothing answered in time.
+	NoAnswer Reason = "NoAnswer"
+	// Refused: something on the way refused the connection.
+	Refused Reason = "Refused"
+	// WrongCluster: another cluster answered at that address.
+	WrongCluster Reason = "WrongCluster"
+	// AllUnreachable: no other cluster answers either, so that the verdict stays.
+	AllUnreachable Reason = "AllUnreachable"
+	// Returning: beacons answer again, but not yet for long enough.
+	Returning Reason = "Returning"
+)
+
+// Verdict is the verdict on one cluster.
+type Verdict struct {
+	Reachable Reachable
+	Reason    Reason
+	// Since is when Reachable last changed.
+	Since time.Time
+	// Reached is whether a beacon of the cluster ever answered.
+	Reached bool
+	// RoundTrip is that of the last dial that succeeded, 0 if there was none.
+	RoundTrip time.Duration
+}
+
+// Same reports whether both say the same, apart from round trips, which are always different.
+func (v Verdict) Same(o Verdict) bool {
+	v.RoundTrip, o.RoundTrip = 0, 0
+	return v == o
+}
+
+// Machine has the verdicts on all other clusters. It does no I/O, reads no clock and is not safe for concurrent use.
+type Machine struct {
+	peers map[string]*peer
+	last  time.Time // when Decide was last called
+	awoke time.Time // dials that began before this can't fail: our timer was late
+}
+
+// peer is what is known of one cluster.
+type peer struct {
+	Verdict
+	down   bool // whether it can't be reached, whatever its return takes
+	damper damping.Damper
+	schedule
+
+	good     time.Time // the end of the last success, or since when failures count
+	failed   int       // failures since
+	firstBad time.Time // the end of the first of them
+	why      Reason    // of the last of them
+	witness  time.Time // the latest beginning of a dial that succeeded
+}
+
+// New returns a Machine without clusters.
+func New() *Machine { return &Machine{peers: map[string]*peer{}} }
+
+// Know adds a cluster with the verdict of an agent that ran before. A cluster that is already known stays as it is.
+func (m *Machine) Know(cluster string, v Verdict, now time.Time) {
+	if m.peers[cluster] != nil {
+		return
+	}
+	p := &peer{Verdict: v, good: now, down: v.Reachable == False}
+	p.damper.Note(p.down, now)
+	m.peers[cluster] = p
+}
+
+// Set makes the clusters given the ones that are measured, and forgets all others. Those in without can't be dialled, for the reason given.
+func (m *Machine) Set(measured []string, without map[string]Reason, now time.Time) {
+	for name, p := range m.peers {
+		if _, ok := without[name]; !ok && !slices.Contains(measured, name) {
+			delete(m.peers, name)
+		} else if ok {
+			*p = peer{Verdict: Verdict{Reached: p.Reached, Since: p.Since, Reason: p.Reason, Reachable: p.Reachable}}
+		}
+	}
+	for name, why := range without {
+		m.Know(name, Verdict{Since: now}, now)
+		m.peers[name].say(Unknown, why, now)
+	}
+	for _, name := range measured {
+		m.Know(name, Verdict{Reason: NeverReached, Since: now}, now)
+		if p := m.peers[name]; !p.dialled {
+			p.good = now
+			p.begin(name, m.interval(len(measured)), now)
+		}
+	}
+}
+
+// Done records how a dial ended. why is empty if it succeeded.
+func (m *Machine) Done(cluster string, began, ended time.Time, roundTrip time.Duration, why Reason) {
+	p := m.peers[cluster]
+	if p == nil || !p.dialled {
+		return
+	}
+	p.ended(began, why != "")
+	switch {
+	case why == "":
+		p.good, p.failed, p.Reached, p.RoundTrip = ended, 0, true, roundTrip
+		if began.After(p.witness) {
+			p.witness = began
+		}
+		p.down = false
+		p.damper.Note(false, ended)
+	case !began.Before(m.awoke):
+		if p.failed == 0 {
+			p.firstBad = ended
+		}
+		p.failed++
+		p.why = why
+	}
+}
+
+// Silent returns for how long no dial to a cluster has succeeded while others failed, 0 if the last one succeeded.
+func (m *Machine) Silent(cluster string, now time.Time) time.Duration {
+	if p := m.peers[cluster]; p != nil && p.dialled && p.failed > 0 {
+		return now.Sub(p.good)
+	}
+	return 0
+}
+
+// Decide returns the verdict on each cluster. Call it several times a second: a gap means that this process stood still, and that dials which
+// failed meanwhile say nothing.
+func (m *Machine) Decide(now time.Time) map[string]Verdict {
+	if !m.last.IsZero() && now.Sub(m.last) > stall {
+		m.awoke = now
+		for _, p := range m.peers {
+			p.good, p.failed = now, 0
+		}
+	}
+	m.last = now
+	all := make(map[string]Verdict, len(m.peers))
+	for name, p := range m.peers {
+		if p.dialled {
+			m.decide(name, p, now)
+		}
+		all[name] = p.Verdict
+	}
+	return all
+}
+
+func (m *Machine) decide(name string, p *peer, now time.Time) {
+	silent := p.failed >= failures && now.Sub(p.good) >= FailAfter
+	switch {
+	case !p.Reached:
+		p.say(Unknown, NeverReached, now)
+		if p.failed > 0 && p.why == WrongCluster {
+			p.Reason = WrongCluster
+		}
+	case silent && !p.down && !m.witnessed(name, p.firstBad):
+		p.Reason = AllUnreachable
+	case silent:
+		p.down = true
+		p.damper.Note(true, now)
+		p.say(False, p.why, now)
+	case p.down, p.Reachable == Unknown && p.witness.IsZero(): // as it was before these beacons, or this agent
+	case p.damper.Left(now) > 0:
+		p.say(False, Returning, now)
+	default:
+		p.say(True, Answers, now)
+	}
+}
+
+// witnessed reports whether a dial to another cluster that can be reached began after the time given, and succeeded; or whether there is
+// no such cluster.
+func (m *Machine) witnessed(name string, after time.Time) bool {
+	others := false
+	for other, p := range m.peers {
+		if other == name || !p.dialled || !p.Reached || p.down {
+			continue
+		}
+		if p.witness.After(after) {
+			return true
+		}
+		others = true
+	}
+	return !others
+}
+
+func (p *peer) say(r Reachable, why Reason, now time.Time) {
+	if p.Reachable != r {
+		p.Since = now
+	}
+	p.Reachable, p.Reason = r, why
+}

@@ -1,0 +1,343 @@
+package verdict
+
+import (
+	"cmp"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// path is what happens to a dial to a cluster: how long it takes and, unless it succeeds, why.
+type path func(cluster string, began time.Time) (took time.Duration, why Reason)
+
+const timeout = 3 * time.Second
+
+// The paths of tests.
+func good(string, time.Time) (time.Duration, Reason)    { return 10 * time.Millisecond, "" }
+func cut(string, time.Time) (time.Duration, Reason)     { return timeout, NoAnswer }
+func refused(string, time.Time) (time.Duration, Reason) { return 10 * time.Millisecond, Refused }
+func wrong(string, time.Time) (time.Duration, Reason)   { return 10 * time.Millisecond, WrongCluster }
+
+// only changes the paths to some clusters.
+func only(of path, clusters string) path {
+	return func(c string, began time.Time) (time.Duration, Reason) {
+		if slices.Contains(strings.Fields(clusters), c) {
+			return of(c, began)
+		}
+		return good(c, began)
+	}
+}
+
+// script runs a Machine on a clock of its own, with a decision every 100 ms.
+type script struct {
+	t        *testing.T
+	m        *Machine
+	now      time.Time
+	path     path
+	awake    func(time.Time) bool // whether this process runs; nil: always
+	open     []dial
+	last     map[string]Verdict
+	changes  []string
+	dials    int
+	mostOpen int
+}
+
+type dial struct {
+	cluster    string
+	began, end time.Time
+	took       time.Duration
+	why        Reason
+}
+
+func newScript(t *testing.T, clusters ...string) *script {
+	s := &script{t: t, m: New(), now: epoch, path: good}
+	s.m.Set(clusters, nil, s.now)
+	return s
+}
+
+func (s *script) run(d time.Duration) {
+	for end := s.now.Add(d); s.now.Before(end); s.now = s.now.Add(100 * time.Millisecond) {
+		if s.awake != nil && !s.awake(s.now) {
+			continue
+		}
+		slices.SortStableFunc(s.open, func(a, b dial) int { return a.end.Compare(b.end) })
+		for len(s.open) > 0 && !s.open[0].end.After(s.now) {
+			d := s.open[0]
+			s.open = s.open[1:]
+			s.m.Done(d.cluster, d.began, s.now, d.took, d.why)
+		}
+		verdicts := s.m.Decide(s.now)
+		for name, v := range verdicts {
+			if was, ok := s.last[name]; ok && was.Reachable != v.Reachable {
+				s.changes = append(s.changes, fmt.Sprintf("%s %d→%d after %s", name, was.Reachable, v.Reachable, s.now.Sub(epoch)))
+			}
+		}
+		s.last = verdicts
+		for _, name := range s.m.Due(s.now) {
+			took, why := s.path(name, s.now)
+			if took > timeout {
+				took, why = timeout, NoAnswer
+			}
+			s.open = append(s.open, dial{name, s.now, s.now.Add(took), took, why})
+			s.dials++
+		}
+		s.mostOpen = max(s.mostOpen, len(s.open))
+	}
+}
+
+func (s *script) is(cluster string, r Reachable, why Reason) {
+	s.t.Helper()
+	if v := s.last[cluster]; v.Reachable != r || v.Reason != why {
+		s.t.Errorf("after %s, %s is %+v, want %d, %s", s.now.Sub(epoch), cluster, v, r, why)
+	}
+}
+
+// until runs until a cluster has the verdict, and returns how long that took.
+func (s *script) until(cluster string, r Reachable, most time.Duration) time.Duration {
+	s.t.Helper()
+	began := s.now
+	for s.last[cluster].Reachable != r {
+		if s.now.Sub(began) > most {
+			s.t.Fatalf("%s is %+v after %s", cluster, s.last[cluster], s.now.Sub(began))
+		}
+		s.run(100 * time.Millisecond)
+	}
+	return s.now.Sub(began)
+}
+
+// Rules D47 and D50 of docs/spec/data-path.md.
+func TestClusterThatCannotBeReached(t *testing.T) {
+	for name, p := range map[string]path{"no answer": cut, "refused": refused, "wrong": wrong} {
+		t.Run(name, func(t *testing.T) {
+			for offset := range 10 { // of the cut from the dials
+				s := newScript(t, "b", "c", "d")
+				s.run(10*time.Second + time.Duration(offset)*100*time.Millisecond)
+				s.is("b", True, Answers)
+				s.path = only(p, "b")
+				if took := s.until("b", False, time.Minute); took > 5500*time.Millisecond || took < 3*time.Second {
+					t.Errorf("unreachable after %s", took)
+				}
+				_, why := p("b", s.now)
+				s.is("b", False, why)
+				s.is("c", True, Answers)
+				s.run(10 * time.Minute)
+				s.is("b", False, why)
+				s.path = good
+				s.run(2 * time.Second)
+				s.is("b", False, Returning)
+				if took := s.until("b", True, time.Minute); took > 10*time.Second {
+					t.Errorf("reachable %s later", took)
+				}
+			}
+		})
+	}
+}
+
+func TestFlappingClusterWaitsLonger(t *testing.T) {
+	s := newScript(t, "b", "c")
+	s.run(10 * time.Second)
+	for _, want := range []time.Duration{10, 20, 40, 80, 160, 300, 300} {
+		s.path = only(cut, "b")
+		s.until("b", False, time.Minute)
+		s.path = good
+		// It is up again with the first success; the next dial is less than a second away, and those to come fail no more.
+		if took := s.until("b", True, time.Hour); took < (want-1)*time.Second || took > (want+4)*time.Second {
+			t.Errorf("waited %s, want %d s", took, want)
+		}
+	}
+}
+
+// The agent is cut off, or all others are dead. Rule D47.
+func TestNothingChangesWithoutAWitness(t *testing.T) {
+	for name, p := range map[string]path{"no answer": cut, "refused": refused} {
+		for offset := range 20 {
+			s := newScript(t, "b", "c", "d")
+			s.run(10*time.Second + time.Duration(offset)*100*time.Millisecond)
+			s.path = p
+			s.run(time.Minute)
+			for _, c := range []string{"b", "c", "d"} {
+				s.is(c, True, AllUnreachable)
+			}
+			// c is back first, so the others are really unreachable.
+			s.path = only(p, "b d")
+			s.run(10 * time.Second)
+			s.is("c", True, Answers)
+			s.is("b", False, cmp.Or(map[bool]Reason{true: Refused}[name == "refused"], NoAnswer))
+			if t.Failed() {
+				t.Fatalf("%s, offset %d", name, offset)
+			}
+		}
+	}
+}
+
+func TestOnlyOtherClusterNeedsNoWitness(t *testing.T) {
+	s := newScript(t, "b")
+	s.run(10 * time.Second)
+	s.path = cut
+	s.until("b", False, 6*time.Second)
+
+	s = newScript(t, "b", "c")
+	s.run(10 * time.Second)
+	s.path = only(cut, "b")
+	s.until("b", False, 6*time.Second)
+	s.path = cut // b doesn't count: it is unreachable already
+	s.until("c", False, 6*time.Second)
+}
+
+// Rule D48.
+func TestClusterThatWasNeverReachedIsUnknown(t *testing.T) {
+	s := newScript(t, "b", "c")
+	s.path = only(cut, "b")
+	s.run(time.Hour)
+	s.is("b", Unknown, NeverReached)
+	s.is("c", True, Answers)
+	s.path = only(wrong, "b")
+	s.run(time.Minute)
+	s.is("b", Unknown, WrongCluster)
+	s.path = good
+	s.run(5 * time.Second)
+	s.is("b", True, Answers)
+}
+
+// Rule D51.
+func TestAgentContinuesWithTheVerdictsOfTheOneBefore(t *testing.T) {
+	s := &script{t: t, m: New(), now: epoch, path: only(cut, "b")}
+	before := epoch.Add(-time.Hour)
+	s.m.Know("b", Verdict{False, NoAnswer, before, true, 0}, epoch)
+	s.m.Know("c", Verdict{True, Answers, before, true, 0}, epoch)
+	s.m.Know("gone", Verdict{False, NoAnswer, before, true, 0}, epoch)
+	s.m.Set([]string{"b", "c"}, nil, epoch)
+	s.run(time.Minute)
+	if len(s.changes) > 0 || len(s.last) != 2 || !s.last["b"].Since.Equal(before) || !s.last["c"].Since.Equal(before) {
+		t.Errorf("%v, %+v", s.changes, s.last)
+	}
+	s.is("b", False, NoAnswer)
+	s.path = good
+	s.until("b", True, 12*time.Second)
+}
+
+func TestClusterWithoutBeacons(t *testing.T) {
+	s := newScript(t, "b", "c")
+	s.run(10 * time.Second)
+	s.m.Set([]string{"c"}, map[string]Reason{"b": NoBeacon, "d": NotAllowed}, s.now)
+	s.run(10 * time.Second)
+	s.is("b", Unknown, NoBeacon)
+	s.is("d", Unknown, NotAllowed)
+	s.path = only(cut, "b")
+	s.m.Set([]string{"b", "c"}, nil, s.now)
+	s.run(3 * time.Second)
+	s.is("b", Unknown, NoBeacon) // until something is known
+	s.until("b", False, 3*time.Second)
+}
+
+// Rule D49: the process stands still for longer than any dial takes, while an answer waits for each.
+func TestTimeInWhichTheAgentStoodStillDoesNotCount(t *testing.T) {
+	s := newScript(t, "b", "c", "d")
+	s.run(10 * time.Second)
+	s.changes = nil
+	s.path = only(func(_ string, began time.Time) (time.Duration, Reason) {
+		if began.Add(20*time.Millisecond).After(s.now) && int(began.Sub(epoch).Seconds())%10 == 9 {
+			return timeout, NoAnswer // its deadline passes while nothing runs
+		}
+		return 10 * time.Millisecond, ""
+	}, "b")
+	s.awake = func(now time.Time) bool { return now.Sub(epoch)%(20*time.Second) < 10*time.Second }
+	s.run(time.Hour)
+	if len(s.changes) > 0 {
+		t.Error(s.changes)
+	}
+}
+
+// lossy is a path on which one of n packets is lost in each direction: a SYN or its answer is repeated after 1 s, a segment of the
+// answer after 200 ms, 400 ms and so on.
+func lossy(rng *rand.Rand, n int) path {
+	lost := func() bool { return rng.IntN(n) == 0 }
+	return func(string, time.Time) (took time.Duration, why Reason) {
+		took = 20 * time.Millisecond
+		for wait := time.Second; lost() || lost(); wait *= 2 {
+			took += wait
+		}
+		for range 3 {
+			for wait := 200 * time.Millisecond; lost(); wait *= 2 {
+				took += wait
+			}
+		}
+		return took, ""
+	}
+}
+
+func slow(string, time.Time) (time.Duration, Reason) { return time.Second, "" } // two round trips of 500 ms
+
+func TestNoFalseAlarms(t *testing.T) {
+	var twenty []string
+	for i := range 20 {
+		twenty = append(twenty, fmt.Sprint("c", i))
+	}
+	tenth := func(now time.Time) bool { return now.Sub(epoch)%time.Second < 100*time.Millisecond }
+	for name, c := range map[string]struct {
+		path  path
+		awake func(time.Time) bool
+	}{
+		"an hour of 5 % packet loss":                    {lossy(rand.New(rand.NewPCG(1, 2)), 20), nil},
+		"an hour of round trips of 500 ms":              {slow, nil},
+		"an hour with a tenth of the processor":         {good, tenth},
+		"5 % packet loss with a tenth of the processor": {lossy(rand.New(rand.NewPCG(3, 4)), 20), tenth},
+		"": {lossy(rand.New(rand.NewPCG(5, 6)), 2), nil}, // this can fail
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newScript(t, twenty...)
+			s.run(time.Minute) // until all are reached
+			for name, v := range s.last {
+				if v.Reachable != True {
+					t.Fatalf("%s: %+v", name, v)
+				}
+			}
+			s.path, s.awake, s.changes, s.dials = c.path, c.awake, nil, 0
+			s.run(time.Hour)
+			if len(s.changes) > 0 != (name == "") {
+				t.Error(s.changes)
+			}
+			t.Logf("%d dials", s.dials)
+		})
+	}
+}
+
+// Rule D45, with 250 clusters.
+func TestLargeSet(t *testing.T) {
+	var all []string
+	for i := range 250 {
+		all = append(all, fmt.Sprint("c", i))
+	}
+	s := newScript(t, all...)
+	s.run(time.Minute)
+	s.dials, s.mostOpen = 0, 0
+	s.run(time.Minute)
+	if s.dials > 60*perSecond || s.dials < 58*perSecond || s.mostOpen > perSecond {
+		t.Errorf("%d dials in a minute, at most %d open", s.dials, s.mostOpen)
+	}
+	worst := time.Duration(0)
+	for _, cluster := range []string{"c0", "c17", "c111", "c249"} {
+		s.path = only(cut, cluster)
+		worst = max(worst, s.until(cluster, False, time.Minute))
+		s.dials = 0
+		s.run(time.Minute)
+		if s.dials > 60*(perSecond+1) {
+			t.Errorf("%d dials in a minute while one cluster can't be reached", s.dials)
+		}
+	}
+	t.Logf("unreachable after %s at most", worst)
+	if worst > 14*time.Second {
+		t.Errorf("unreachable only after %s", worst)
+	}
+	s.mostOpen = 0
+	s.path = cut
+	s.run(time.Minute)
+	if s.mostOpen > 250*mostOpen {
+		t.Errorf("%d dials open", s.mostOpen)
+	}
+}

@@ -1,0 +1,365 @@
+//go:build amd64 || arm64
+
+package express
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/internal/index"
+)
+
+// Rules of docs/spec/answers.md: A62 for the order, A63 for when connections are closed, A64 for stops.
+
+// published returns a snapshot without objects: every name of the zone is NXDOMAIN, by the express path.
+func published() *index.Snapshot {
+	x := index.New(index.Options{})
+	x.Publish()
+	return x.Snapshot()
+}
+
+// streamServer is the dns.Server of a target, as dnsserver.Server.Serve makes it, with or without the express path.
+func streamServer(tt *target, l net.Listener, express bool) *dns.Server {
+	if express {
+		l = newListener(l, tt)
+	}
+	return &dns.Server{
+		Listener: l, Net: "tcp", MaxTCPQueries: tt.server.MaxTCPQueries, ReadTimeout: tt.server.ReadTimeout,
+		IdleTimeout: func() time.Duration { return tt.server.IdleTimeout },
+		Handler:     dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) { tt.server.ServeDNS(context.Background(), w, r) }),
+	}
+}
+
+// serveTCP serves a target on the express path, at a new address, until the test ends or stop is called.
+func serveTCP(t *testing.T, tt *target) (addr string, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, done := streamServer(tt, l, true), make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.ActivateAndServe()
+	}()
+	stop = func() {
+		_ = server.Shutdown()
+		<-done
+	}
+	t.Cleanup(stop)
+	return l.Addr().String(), stop
+}
+
+func connect(t *testing.T, addr string) net.Conn {
+	t.Helper()
+	conn, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+// query returns a message with its length. The express path answers those for A, the chain those for NS with REFUSED.
+func streamQuery(t *testing.T, id uint16, qtype uint16) []byte {
+	t.Helper()
+	q := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, qtype)
+	q.Id = id
+	packed, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(packed))), packed...) //nolint:gosec // short
+}
+
+// readReply reads a reply and returns its ID and rcode.
+func readReply(conn io.Reader) (id uint16, rcode int, err error) {
+	var length [2]byte
+	if _, err := io.ReadFull(conn, length[:]); err != nil {
+		return 0, 0, err
+	}
+	b := make([]byte, binary.BigEndian.Uint16(length[:]))
+	if _, err := io.ReadFull(conn, b); err != nil {
+		return 0, 0, fmt.Errorf("within a reply: %w", err)
+	}
+	m := new(dns.Msg)
+	return binary.BigEndian.Uint16(b), int(b[3] & 15), m.Unpack(b)
+}
+
+// script is what a client does, and how the test describes it.
+type script struct {
+	name string
+	run  func(t *testing.T, conn net.Conn)
+}
+
+func send(t *testing.T, conn net.Conn, b []byte) {
+	t.Helper()
+	if _, err := conn.Write(b); err != nil && !errors.Is(err, io.ErrClosedPipe) {
+		t.Fatal(err)
+	}
+}
+
+func exchange(t *testing.T, conn net.Conn, qtype uint16) {
+	t.Helper()
+	send(t, conn, streamQuery(t, 1, qtype))
+	if _, _, err := readReply(conn); err != nil && !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+}
+
+// trickle sends a message byte by byte, one each interval.
+func trickle(t *testing.T, conn net.Conn, b []byte, interval time.Duration) {
+	t.Helper()
+	for i := range b {
+		time.Sleep(interval)
+		send(t, conn, b[i:i+1])
+	}
+}
+
+var idleScripts = []script{
+	{"says nothing", func(*testing.T, net.Conn) {}},
+	{"asks the express path", func(t *testing.T, conn net.Conn) { exchange(t, conn, dns.TypeA) }},
+	{"asks the chain", func(t *testing.T, conn net.Conn) { exchange(t, conn, dns.TypeNS) }},
+	{"asks both, with pauses", func(t *testing.T, conn net.Conn) {
+		for i := range 20 {
+			time.Sleep(9 * time.Second / 5)
+			exchange(t, conn, []uint16{dns.TypeA, dns.TypeNS, dns.TypeA}[i%3])
+		}
+	}},
+	{"asks late", func(t *testing.T, conn net.Conn) {
+		time.Sleep(2900 * time.Millisecond)
+		exchange(t, conn, dns.TypeA)
+		time.Sleep(9900 * time.Millisecond)
+		exchange(t, conn, dns.TypeA)
+	}},
+	{"sends its first query slowly", func(t *testing.T, conn net.Conn) { trickle(t, conn, streamQuery(t, 1, dns.TypeA), time.Second) }},
+	{"sends its second query slowly", func(t *testing.T, conn net.Conn) {
+		exchange(t, conn, dns.TypeA)
+		trickle(t, conn, streamQuery(t, 1, dns.TypeA), time.Second)
+	}},
+	{"sends one for the chain slowly", func(t *testing.T, conn net.Conn) {
+		exchange(t, conn, dns.TypeNS)
+		trickle(t, conn, streamQuery(t, 1, dns.TypeNS), time.Second)
+	}},
+	{"sends half of a long message", func(t *testing.T, conn net.Conn) {
+		exchange(t, conn, dns.TypeA)
+		send(t, conn, append([]byte{0xff, 0xff}, make([]byte, 3000)...))
+	}},
+}
+
+// A connection is closed at the same moment as without the express path, whatever its client does.
+func TestConnectionsAreClosedWhenTheChainClosesThem(t *testing.T) {
+	for _, timeouts := range []struct{ read, idle time.Duration }{{3 * time.Second, 10 * time.Second}, {time.Minute, 10 * time.Second}} {
+		for _, s := range idleScripts {
+			t.Run(fmt.Sprintf("%s, %v", s.name, timeouts.read), func(t *testing.T) {
+				var after [2]time.Duration
+				for i := range after {
+					synctest.Test(t, func(t *testing.T) {
+						tt := testTarget(t, published)
+						tt.server.ReadTimeout, tt.server.IdleTimeout = timeouts.read, timeouts.idle
+						client, serverSide := net.Pipe()
+						l := &oneListener{conn: serverSide, closed: make(chan struct{})}
+						server := streamServer(tt, l, i == 0)
+						go func() { _ = server.ActivateAndServe() }()
+						began := time.Now()
+						s.run(t, client)
+						_, _ = io.Copy(io.Discard, client)
+						after[i] = time.Since(began)
+						_ = server.Shutdown()
+					})
+				}
+				if diff := after[0] - after[1]; diff.Abs() > time.Millisecond {
+					t.Errorf("closed after %v, without the express path after %v", after[0], after[1])
+				}
+			})
+		}
+	}
+}
+
+// oneListener accepts one connection.
+type oneListener struct {
+	conn   net.Conn
+	closed chan struct{}
+}
+
+func (l *oneListener) Accept() (net.Conn, error) {
+	if conn := l.conn; conn != nil {
+		l.conn = nil
+		return conn, nil
+	}
+	<-l.closed
+	return nil, net.ErrClosed
+}
+
+func (l *oneListener) Close() error {
+	select {
+	case <-l.closed:
+	default:
+		close(l.closed)
+	}
+	return nil
+}
+
+func (*oneListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// A connection asks as many queries as it may, whoever answers them.
+func TestTheMostQueriesOfAConnection(t *testing.T) {
+	for _, joined := range []bool{false, true} {
+		tt := testTarget(t, published)
+		tt.server.MaxTCPQueries = 7
+		addr, _ := serveTCP(t, tt)
+		conn := connect(t, addr)
+		var all []byte
+		for i := range uint16(7) {
+			all = append(all, streamQuery(t, i, []uint16{dns.TypeA, dns.TypeA, dns.TypeNS}[i%3])...)
+		}
+		if joined {
+			send(t, conn, all)
+		}
+		size := len(all) / 7
+		for i := range uint16(7) {
+			if !joined {
+				send(t, conn, all[:size])
+				all = all[size:]
+			}
+			if id, _, err := readReply(conn); err != nil || id != i {
+				t.Fatalf("joined %v: reply %d: ID %d, %v", joined, i, id, err)
+			}
+		}
+		if _, _, err := readReply(conn); !errors.Is(err, io.EOF) {
+			t.Errorf("joined %v: after the most queries: %v", joined, err)
+		}
+	}
+}
+
+// A client that sends queries without reading replies gets all of them once it reads, and in their order.
+func TestAClientThatReadsLate(t *testing.T) {
+	tt := testTarget(t, published)
+	tt.server.WriteTimeout = time.Minute
+	addr, _ := serveTCP(t, tt)
+	conn := connect(t, addr)
+	queries := map[uint16][]byte{dns.TypeA: streamQuery(t, 0, dns.TypeA), dns.TypeNS: streamQuery(t, 0, dns.TypeNS)}
+	var all []byte
+	const n = 400_000 // they fill the buffers of both sockets, and so do their replies
+	for i := range n {
+		qtype := dns.TypeA
+		if i%1000 == 999 {
+			qtype = dns.TypeNS // for the chain
+		}
+		copy(queries[qtype][2:], []byte{byte(i >> 8), byte(i)})
+		all = append(all, queries[qtype]...)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := conn.Write(all)
+		sent <- err
+	}()
+	select {
+	case err := <-sent:
+		t.Fatalf("all queries were taken from a client that reads nothing: %v", err)
+	case <-time.After(time.Second):
+	}
+	replies := bufio.NewReader(conn)
+	for i := range n {
+		if id, _, err := readReply(replies); err != nil || id != uint16(i) { //nolint:gosec // wraps
+			t.Fatalf("reply %d has ID %d, %v", i, id, err)
+		}
+	}
+	if err := <-sent; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A client that never reads is disconnected after the write timeout.
+func TestAClientThatNeverReads(t *testing.T) {
+	tt := testTarget(t, published)
+	tt.server.WriteTimeout = 300 * time.Millisecond
+	addr, _ := serveTCP(t, tt)
+	conn := connect(t, addr)
+	all := bytes.Repeat(streamQuery(t, 1, dns.TypeA), 1000)
+	for {
+		if _, err := conn.Write(all); err != nil {
+			var timeout net.Error
+			if errors.As(err, &timeout) && timeout.Timeout() {
+				t.Error("it isn't disconnected")
+			}
+			return
+		}
+	}
+}
+
+// A server that stops answers the queries that have arrived, and closes the connection. That in the chain has its reply, too.
+func TestAStopAnswersWhatHasArrived(t *testing.T) {
+	inChain, release := make(chan struct{}), make(chan struct{})
+	var hold atomic.Bool // the next query waits for the release
+	tt := testTarget(t, func() *index.Snapshot {
+		if hold.CompareAndSwap(true, false) {
+			close(inChain)
+			<-release
+		}
+		return published()
+	})
+	addr, stop := serveTCP(t, tt)
+	conn, waiting := connect(t, addr), connect(t, addr)
+	for _, c := range []net.Conn{conn, waiting} { // both have been accepted
+		exchange(t, c, dns.TypeA)
+	}
+	hold.Store(true) // the other queries arrive while the first is answered
+	send(t, conn, streamQuery(t, 0, dns.TypeA))
+	<-inChain
+	for i := range uint16(200) {
+		send(t, conn, streamQuery(t, i+1, dns.TypeA))
+	}
+	stopped := make(chan struct{})
+	go func() {
+		stop()
+		close(stopped)
+	}()
+	if _, _, err := readReply(waiting); !errors.Is(err, io.EOF) {
+		t.Errorf("a connection without a query: %v, want its end", err)
+	}
+	close(release)
+	for i := range uint16(201) {
+		if id, _, err := readReply(conn); err != nil || id != i {
+			t.Fatalf("reply %d: ID %d, %v", i, id, err)
+		}
+	}
+	if _, _, err := readReply(conn); !errors.Is(err, io.EOF) {
+		t.Errorf("after the last reply: %v", err)
+	}
+	<-stopped
+}
+
+// A query that makes the express path panic goes to the chain, and the connection stays.
+func TestAPanicOverTCP(t *testing.T) {
+	queries := 0
+	tt := testTarget(t, func() *index.Snapshot {
+		if queries++; queries%2 == 1 {
+			panic("at every other query")
+		}
+		return published()
+	})
+	addr, _ := serveTCP(t, tt)
+	conn := connect(t, addr)
+	for i, want := range []int{dns.RcodeRefused, dns.RcodeNameError, dns.RcodeRefused, dns.RcodeNameError} {
+		send(t, conn, streamQuery(t, uint16(i), dns.TypeA)) //nolint:gosec // few
+		if _, rcode, err := readReply(conn); err != nil || rcode != want {
+			t.Errorf("query %d got %d, %v, want %d", i, rcode, err, want)
+		}
+	}
+}

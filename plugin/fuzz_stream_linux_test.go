@@ -1,0 +1,232 @@
+//go:build amd64 || arm64
+
+package clusterset
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"io"
+	"math/rand/v2"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coredns/coredns/core/dnsserver"
+	"github.com/miekg/dns"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/clusterset/clusterset/plugin/express"
+)
+
+// streamCase is a server that is reached over TCP with and without the express path.
+type streamCase struct {
+	express, chain net.Addr
+	shuffle        bool
+	server         *dnsserver.Server
+}
+
+// newStreamCase serves a case at two listeners until the test ends.
+func newStreamCase(tb testing.TB, e *expressCase) *streamCase {
+	tb.Helper()
+	with, without := listenTCP(tb), listenTCP(tb)
+	serveStreams(tb, e.server, express.Listen(with, e.server, e.answers, nil))
+	serveStreams(tb, e.server, without)
+	return &streamCase{with.Addr(), without.Addr(), e.answers.Shuffle, e.server}
+}
+
+func listenTCP(tb testing.TB) net.Listener {
+	tb.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+// serveStreams does the same as dnsserver.Server.Serve, which can serve one listener only.
+func serveStreams(tb testing.TB, s *dnsserver.Server, l net.Listener) {
+	tb.Helper()
+	server := &dns.Server{
+		Listener: l, Net: "tcp", MaxTCPQueries: s.MaxTCPQueries, ReadTimeout: s.ReadTimeout, IdleTimeout: func() time.Duration { return s.IdleTimeout },
+		Handler: dns.HandlerFunc(func(w dns.ResponseWriter, r *dns.Msg) {
+			ctx := context.WithValue(context.Background(), dnsserver.Key{}, s)
+			s.ServeDNS(context.WithValue(ctx, dnsserver.LoopKey{}, 0), w, r)
+		}),
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = server.ActivateAndServe()
+	}()
+	tb.Cleanup(func() {
+		_ = server.Shutdown()
+		<-done
+	})
+}
+
+// converse sends a stream in pieces and returns all replies. The sizes of the pieces come from cuts, byte by byte and again from the start.
+func converse(tb testing.TB, to net.Addr, stream, cuts []byte) []byte {
+	tb.Helper()
+	conn, err := net.Dial("tcp", to.String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(soonInProcess)); err != nil {
+		tb.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		for i := 0; len(stream) > 0; i++ {
+			n := len(stream)
+			if len(cuts) > 0 {
+				n = min(n, 1+int(cuts[i%len(cuts)]))
+			}
+			if _, err := conn.Write(stream[:n]); err != nil {
+				sent <- err
+				return
+			}
+			stream = stream[n:]
+		}
+		sent <- conn.(*net.TCPConn).CloseWrite()
+	}()
+	replies, err := io.ReadAll(conn)
+	if err != nil {
+		tb.Fatalf("after %d bytes: %v", len(replies), err)
+	}
+	if err := <-sent; err != nil {
+		tb.Fatal(err)
+	}
+	return replies
+}
+
+// soonInProcess is far longer than an answer takes.
+const soonInProcess = 2 * time.Minute
+
+// messages splits a stream.
+func messages(stream []byte) (all [][]byte) {
+	for len(stream) >= 2 {
+		size := min(len(stream), 2+int(binary.BigEndian.Uint16(stream)))
+		all = append(all, stream[2:size])
+		stream = stream[size:]
+	}
+	return all
+}
+
+// compare checks that the replies to a stream are the chain's, byte by byte and in the same order.
+func (c *streamCase) compare(t *testing.T, stream, cuts []byte) {
+	t.Helper()
+	got, want := messages(converse(t, c.express, stream, cuts)), messages(converse(t, c.chain, stream, nil))
+	if len(got) != len(want) {
+		t.Errorf("cuts %v: %d replies, the chain sends %d, to %x", cuts, len(got), len(want), stream)
+		return
+	}
+	for i := range got {
+		if c.shuffle {
+			got[i], want[i] = inOrder(got[i]), inOrder(want[i])
+		}
+		if !bytes.Equal(got[i], want[i]) {
+			a, b := new(dns.Msg), new(dns.Msg)
+			t.Errorf("cuts %v, reply %d: express, then the chain (%v, %v):\n%x\n%x\n%s\n%s", cuts, i, a.Unpack(got[i]), b.Unpack(want[i]), got[i], want[i], a, b)
+			return
+		}
+	}
+}
+
+// streamCases are those whose chain always answers alike.
+func streamCases(tb testing.TB) (cases []*streamCase) {
+	for _, e := range expressCases(tb) {
+		if e.answers.MaxAnswers == 0 {
+			cases = append(cases, newStreamCase(tb, e))
+		}
+	}
+	return cases
+}
+
+// framed puts a message's length in front of it.
+func framed(message []byte) []byte {
+	return append(binary.BigEndian.AppendUint16(nil, uint16(len(message))), message...) //nolint:gosec // of a test
+}
+
+// expressed counts what the express path has answered at a server.
+func expressed(s *dnsserver.Server) float64 {
+	for _, c := range express.Collectors() {
+		if v, ok := c.(*prometheus.CounterVec); ok {
+			return testutil.ToFloat64(v.WithLabelValues(s.Addr))
+		}
+	}
+	return 0
+}
+
+// randomStream has queries for the express path and for the chain by turns, broken messages, long ones, and perhaps half a message at its end.
+func randomStream(random *rand.Rand) (stream []byte) {
+	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeANY, dns.TypeSOA}
+	zones, bases := []string{"Clusterset.local.", "global.", "example."}, expressBases()
+	for range 1 + random.IntN(40) {
+		q := new(dns.Msg).SetQuestion(strings.TrimPrefix(bases[random.IntN(len(bases))]+"."+zones[random.IntN(len(zones))], "."), types[random.IntN(len(types))])
+		if random.IntN(2) == 0 {
+			q.SetEdns0(uint16(random.IntN(3000)), random.IntN(2) == 0) //nolint:gosec // small
+			switch random.IntN(6) {
+			case 0:
+				addOption(q, random)
+			case 1:
+				opt := q.IsEdns0()
+				opt.Option = append(opt.Option, &dns.EDNS0_PADDING{Padding: make([]byte, random.IntN(6000))})
+			}
+		}
+		packet, err := q.Pack()
+		if err != nil {
+			continue
+		}
+		switch random.IntN(12) {
+		case 0:
+			packet[2+random.IntN(len(packet)-2)] ^= 1 << random.IntN(8)
+		case 1:
+			packet = packet[:random.IntN(len(packet))]
+		}
+		stream = append(stream, framed(packet)...)
+	}
+	if random.IntN(4) == 0 {
+		stream = stream[:random.IntN(len(stream))]
+	}
+	return stream
+}
+
+// TestExpressStreamsAreTheChains checks the rule of the express path over TCP with random messages, which are cut and joined at random.
+func TestExpressStreamsAreTheChains(t *testing.T) {
+	seed := uint64(time.Now().UnixNano())    //nolint:gosec // any
+	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // for messages
+	cases := streamCases(t)
+	before := expressed(cases[0].server)
+	for range 400 {
+		cuts := make([]byte, random.IntN(5))
+		for i := range cuts {
+			cuts[i] = byte(random.IntN(1 << random.IntN(9)))
+		}
+		cases[random.IntN(len(cases))].compare(t, randomStream(random), cuts)
+		if t.Failed() {
+			t.Fatalf("seed %d", seed)
+		}
+	}
+	if n := expressed(cases[0].server) - before; n < 500 {
+		t.Errorf("the express path answered %v queries: is this still about it?", n)
+	}
+}
+
+// FuzzExpressStream does the same with any bytes.
+func FuzzExpressStream(f *testing.F) {
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // for messages
+	for i := range 100 {
+		f.Add(randomStream(random), []byte{byte(i), 200, 3}, uint8(i)) //nolint:gosec // small
+	}
+	cases := streamCases(f)
+	f.Fuzz(func(t *testing.T, stream, cuts []byte, which uint8) {
+		if len(stream) > 1<<16 {
+			return
+		}
+		cases[int(which)%len(cases)].compare(t, stream, cuts)
+	})
+}

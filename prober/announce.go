@@ -1,0 +1,169 @@
+package prober
+
+import (
+	"cmp"
+	"context"
+	"net"
+	"net/netip"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/internal/beacon"
+)
+
+// PortName is the name of the beacons' port in their Service.
+const PortName = "beacon"
+
+// Announcer finds this cluster's own beacons, for its Lease (D42).
+type Announcer struct {
+	// Here reads this cluster's Services and EndpointSlices from a cache.
+	Here client.Reader
+	// Service is the one in front of the agents. Empty: none.
+	Service types.NamespacedName
+	// Addresses replace it.
+	Addresses []netip.AddrPort
+}
+
+// Notes returns the Lease's annotations. What isn't known is left out.
+func (a *Announcer) Notes(ctx context.Context) map[string]string {
+	if len(a.Addresses) > 0 {
+		return map[string]string{api.AnnotationBeacons: beacon.Format(a.Addresses)}
+	}
+	if a.Service.Name == "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	var all discoveryv1.EndpointSliceList
+	svc := &corev1.Service{}
+	err := a.Here.List(ctx, &all, client.InNamespace(a.Service.Namespace),
+		client.MatchingLabels{discoveryv1.LabelServiceName: a.Service.Name}, client.UnsafeDisableDeepCopy)
+	if err == nil {
+		err = a.Here.Get(ctx, a.Service, svc, client.UnsafeDisableDeepCopy)
+	}
+	ready := readyBeacons(all.Items)
+	if err != nil || len(ready) == 0 { // if none is ready, those known before may be again
+		return nil
+	}
+	var ips []netip.AddrPort
+	for _, p := range svc.Spec.Ports {
+		for _, s := range svc.Spec.ClusterIPs {
+			if ip, err := netip.ParseAddr(s); err == nil && p.Name == PortName {
+				ips = append(ips, netip.AddrPortFrom(ip, uint16(p.Port))) //nolint:gosec // a port number
+			}
+		}
+	}
+	return map[string]string{api.AnnotationBeacons: beacon.Format(ready), api.AnnotationBeaconServices: beacon.Format(ips)}
+}
+
+func readyBeacons(all []discoveryv1.EndpointSlice) (ready []netip.AddrPort) {
+	for i := range all {
+		for _, p := range all[i].Ports {
+			if p.Port == nil || p.Name == nil || *p.Name != PortName {
+				continue
+			}
+			for _, e := range all[i].Endpoints {
+				if e.Conditions.Ready != nil && !*e.Conditions.Ready || len(e.Addresses) == 0 {
+					continue
+				}
+				if ip, err := netip.ParseAddr(e.Addresses[0]); err == nil {
+					ready = append(ready, netip.AddrPortFrom(ip, uint16(*p.Port))) //nolint:gosec // a port number
+				}
+			}
+		}
+	}
+	slices.SortFunc(ready, netip.AddrPort.Compare)
+	return slices.Compact(ready)
+}
+
+// maxNames is how many characters of names a Lease has room for.
+const maxNames = 4096
+
+// Notes returns what the Lease says of the verdicts (D52).
+func (p *Prober) Notes() map[string]string {
+	unreachable, unmeasured, known := p.Summary()
+	if !known {
+		return nil
+	}
+	return map[string]string{api.AnnotationUnreachable: joined(unreachable), api.AnnotationUnmeasured: joined(unmeasured)}
+}
+
+func joined(names []string) string {
+	s := strings.Join(names, ",")
+	if len(s) <= maxNames {
+		return s
+	}
+	return s[:strings.LastIndex(s[:maxNames+1], ",")]
+}
+
+// Avoid returns a function for Options: the addresses of API servers, given their URLs, and those of this cluster's Service kubernetes.
+// Names are resolved every few minutes; the last answer stays if that fails.
+func Avoid(here client.Reader, servers ...string) func(context.Context) []netip.Addr {
+	var mu sync.Mutex
+	resolved := map[string][]netip.Addr{}
+	var at time.Time
+	return func(ctx context.Context) (all []netip.Addr) {
+		mu.Lock()
+		defer mu.Unlock()
+		again := at.IsZero() || time.Since(at) > 5*time.Minute
+		if again {
+			at = time.Now()
+		}
+		for _, server := range servers {
+			host := server
+			if u, err := url.Parse(server); err == nil {
+				host = cmp.Or(u.Hostname(), server)
+			}
+			if ip, err := netip.ParseAddr(host); err == nil {
+				all = append(all, ip)
+				continue
+			}
+			if again {
+				asking, cancel := context.WithTimeout(ctx, 2*time.Second)
+				if ips, err := net.DefaultResolver.LookupNetIP(asking, "ip", host); err == nil {
+					resolved[host] = ips
+				}
+				cancel()
+			}
+			all = append(all, resolved[host]...)
+		}
+		return append(all, ownAPIServer(ctx, here)...)
+	}
+}
+
+func ownAPIServer(ctx context.Context, here client.Reader) (all []netip.Addr) {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	add := func(s string) {
+		if ip, err := netip.ParseAddr(s); err == nil {
+			all = append(all, ip)
+		}
+	}
+	var found discoveryv1.EndpointSliceList
+	if here.List(ctx, &found, client.InNamespace(corev1.NamespaceDefault), client.MatchingLabels{discoveryv1.LabelServiceName: "kubernetes"},
+		client.UnsafeDisableDeepCopy) == nil {
+		for i := range found.Items {
+			for _, e := range found.Items[i].Endpoints {
+				for _, s := range e.Addresses {
+					add(s)
+				}
+			}
+		}
+	}
+	svc := &corev1.Service{}
+	if here.Get(ctx, client.ObjectKey{Namespace: corev1.NamespaceDefault, Name: "kubernetes"}, svc, client.UnsafeDisableDeepCopy) == nil {
+		for _, s := range svc.Spec.ClusterIPs {
+			add(s)
+		}
+	}
+	return all
+}
