@@ -78,6 +78,8 @@ type Absence struct {
 	Since time.Time // when it was first found missing
 	// Withdrawn: its own exporter deleted the record. Seen: somebody did, and this agent was watching.
 	Withdrawn, Seen bool
+	// Lost: since then, the hub has had no MemberCluster of its cluster, or of this one. That its record was seen to go proves nothing.
+	Lost bool
 	// Expired is since when its cluster is Expired, according to the MemberCluster that the hub had soon after that; by the hub's clock.
 	Expired time.Time
 }

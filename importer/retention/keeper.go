@@ -45,6 +45,7 @@ func (k *Keeper) Effective(ctx context.Context, service types.NamespacedName, hu
 	} else if err := k.look(ctx, parts, &state); err != nil {
 		return Outcome{}, err
 	}
+	state.doubt()
 	o := Effective(hub, last, parts, state, k.Clock.Now())
 	if len(o.renewed) > 0 {
 		k.askWhetherRenewed(ctx, parts, &state, o.renewed)
@@ -91,6 +92,15 @@ func (k *Keeper) noted(service types.NamespacedName, parts []Part) map[Part]*Abs
 		k.beats.forget()
 	}
 	return now
+}
+
+// doubt makes unseen what went while the hub had lost its cluster, or this one. When a cluster joins such a hub again, its old heartbeat may
+// still make it Ready, and its records come back a moment later, before its next heartbeat (C20).
+func (s *State) doubt() {
+	for p, a := range s.Absences {
+		a.Lost = a.Lost || s.Untrusted != nil || s.Clusters[p.Cluster].Member == nil
+		a.Seen = a.Seen && !a.Lost
+	}
 }
 
 // look reads what the caches say of the parts' clusters.
