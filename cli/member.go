@@ -269,7 +269,7 @@ func (m *member) serveBeacon(ctx context.Context) <-chan struct{} {
 	go func() {
 		defer close(ended)
 		<-ctx.Done()
-		time.Sleep(m.beaconLinger)
+		<-time.After(m.beaconLinger)
 		_ = l.Close()
 	}()
 	return ended

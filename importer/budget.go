@@ -194,7 +194,7 @@ func (a *admission) changed() []string { return union(slices.Collect(maps.Keys(a
 
 // holdBack replaces the records of late clusters.
 func (a *admission) holdBack(in *desired.Input, last retention.Records) {
-	in.Services = earlier(a.memory.services, in.Services, a.late, func(s *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
+	in.Services = earlier(a.memory.services, in.Services, a.late, func(_ *clustersetv1alpha1.ExportedService, cluster string) *clustersetv1alpha1.ExportedService {
 		return last.Service(cluster)
 	})
 	in.Endpoints = earlier(a.memory.endpoints, in.Endpoints, a.late, func(e *clustersetv1alpha1.ExportedEndpoints, cluster string) *clustersetv1alpha1.ExportedEndpoints {

@@ -187,7 +187,7 @@ func TestVerdictsAreStoredAndPassedOn(t *testing.T) {
 		w := newWorld(t, "b", "c", "d")
 		p, stop := w.start()
 		defer stop()
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.are("b True Answers, c True Answers, d True Answers")
 		if got := w.stored().Clusters[0]; !got.Reached || got.RoundTripMicroseconds != 5000 || !slices.Equal(got.Beacons, []string{"10.1.0.1:9471"}) {
 			t.Errorf("%+v", got)
@@ -218,10 +218,10 @@ func TestQuietSetWritesStamps(t *testing.T) {
 		w := newWorld(t, "b", "c")
 		_, stop := w.start()
 		defer stop()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.set(func() { w.writes = 0 })
 		stamp := w.stored().Stamp
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		w.set(func() {
 			if w.writes != 20 {
 				t.Errorf("%d writes in an hour", w.writes)
@@ -239,11 +239,11 @@ func TestRollout(t *testing.T) {
 		w := newWorld(t, "b", "c")
 		p, stop := w.start()
 		defer stop()
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		since := w.stored().Clusters[0].Since
 		for i := range 20 {
 			w.beacons("b", fmt.Sprintf("10.1.1.%d:9471", i), fmt.Sprintf("10.1.2.%d:9471", i))
-			time.Sleep(40 * time.Second)
+			elapse(40 * time.Second)
 			w.are("b True Answers, c True Answers")
 		}
 		if p.Unreachable("b") || !w.stored().Clusters[0].Since.Equal(&since) {
@@ -259,10 +259,10 @@ func TestBeaconsThatAreStatedLater(t *testing.T) {
 		w.member("c", "10.2.0.0/16")
 		_, stop := w.start()
 		defer stop()
-		time.Sleep(15 * time.Second)
+		elapse(15 * time.Second)
 		w.are("b True Answers, c Unknown NoBeacon")
 		w.beacons("c", "10.2.0.1:9471")
-		time.Sleep(30 * time.Second)
+		elapse(30 * time.Second)
 		w.are("b True Answers, c True Answers")
 	})
 }
@@ -272,39 +272,39 @@ func TestRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "b", "c", "d")
 		_, stop := w.start()
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.set(func() { w.cut["10.1.0.1:9471"] = true })
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		stop()
 		w.are("b False NoAnswer, c True Answers, d True Answers")
 		since := w.stored().Clusters[0].Since
 		w.set(func() { w.hubAway = true })
-		time.Sleep(5 * time.Minute)
+		elapse(5 * time.Minute)
 		p, stop := w.start()
 		<-p.Loaded()
 		if !p.Unreachable("b") || p.Unreachable("c") {
 			t.Error("it begins with other verdicts")
 		}
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.are("b False NoAnswer, c True Answers, d True Answers")
 		if now := w.stored().Clusters[0]; !now.Since.Equal(&since) {
 			t.Errorf("%+v, before since %s", now, since)
 		}
 		w.set(func() { w.cut["10.1.0.1:9471"] = false })
-		time.Sleep(20 * time.Second)
+		elapse(20 * time.Second)
 		w.are("b True Answers, c True Answers, d True Answers")
 		w.set(func() { w.cut["10.1.0.1:9471"] = true })
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		stop()
 
-		time.Sleep(time.Hour) // nobody counts its verdicts any more
+		elapse(time.Hour) // nobody counts its verdicts any more
 		p, stop = w.start()
 		defer stop()
 		<-p.Loaded()
 		if p.Unreachable("b") {
 			t.Error("an old verdict counts")
 		}
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.are("b False NoAnswer, c True Answers, d True Answers") // it was reached once
 	})
 }
@@ -316,7 +316,7 @@ func TestSetThatBlocksThePortWorksAsBefore(t *testing.T) {
 		w.cut["10.1.0.1:9471"], w.cut["10.2.0.1:9471"] = true, true
 		p, stop := w.start()
 		defer stop()
-		time.Sleep(time.Hour)
+		elapse(time.Hour)
 		w.are("b Unknown NeverReached, c Unknown NeverReached")
 		if p.Unreachable("b") || p.Unreachable("c") || p.Notes()[api.AnnotationUnmeasured] != "b,c" {
 			t.Error(p.Notes())
@@ -332,7 +332,7 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 		w.at["10.2.0.1:9471"] = "c" // it states another's
 		_, stop := w.start()
 		defer stop()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.are("b Unknown NotAllowed, c True Answers")
 		w.set(func() {
 			if len(w.seen) != 1 || !w.seen["10.2.0.1:9471"] {
@@ -350,9 +350,9 @@ func TestOtherClusterAtTheAddress(t *testing.T) {
 		w := newWorld(t, "b", "c")
 		_, stop := w.start()
 		defer stop()
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.set(func() { w.at["10.1.0.1:9471"] = "x" })
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		w.are("b False WrongCluster, c True Answers")
 	})
 }
@@ -362,7 +362,7 @@ func TestClustersThatLeaveOrAreNotSeen(t *testing.T) {
 		w := newWorld(t, "b", "c", "d")
 		_, stop := w.start()
 		defer stop()
-		time.Sleep(10 * time.Second)
+		elapse(10 * time.Second)
 		for name, f := range map[string]func(*clustersetv1alpha1.MemberCluster) error{
 			"b": func(m *clustersetv1alpha1.MemberCluster) error { return w.here.Delete(t.Context(), m) },
 			"c": func(m *clustersetv1alpha1.MemberCluster) error {
@@ -375,7 +375,7 @@ func TestClustersThatLeaveOrAreNotSeen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		time.Sleep(5 * time.Second)
+		elapse(5 * time.Second)
 		w.are("d True Answers")
 	})
 }
@@ -390,9 +390,9 @@ func TestLargeSet(t *testing.T) {
 		w := newWorld(t, all...)
 		p, stop := w.start()
 		defer stop()
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.set(func() { w.dials, w.most = 0, 0 })
-		time.Sleep(time.Minute)
+		elapse(time.Minute)
 		w.set(func() {
 			t.Logf("%d dials in a minute, %d open at most", w.dials, w.most)
 			if w.dials > 1830 || w.most > 30 {
@@ -432,3 +432,6 @@ func TestNotesHaveABound(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+// elapse waits in a bubble of testing/synctest, whose clock moves on at once.
+func elapse(d time.Duration) { <-time.After(d) }

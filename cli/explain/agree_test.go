@@ -133,12 +133,12 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 		}
 	}
 	f := explain.FromManifests(a.located, nil)
-	place := place.Place(f.Locate(cluster))
+	here := place.Place(f.Locate(cluster))
 	for _, key := range a.services() {
 		service := key.Namespace() + "/" + key.Name()
 		degraded := false
-		for i, zone := range append([]string{place.Zone}, zones...) {
-			p := place
+		for i, zone := range append([]string{here.Zone}, zones...) {
+			p := here
 			p.Zone = zone
 			said, err := preview.Imported(a.objects, service, p, preview.Options{})
 			if err != nil {
@@ -153,7 +153,7 @@ func (a *agreement) atLastResort(cluster string, zones ...string) {
 			a.lastResorts++
 		}
 		if degraded != at[service] {
-			a.Errorf("%s: %s, seen from %s: at the last resort by status: %v, by preview: %v", a.name, service, place, at[service], degraded)
+			a.Errorf("%s: %s, seen from %s: at the last resort by status: %v, by preview: %v", a.name, service, here, at[service], degraded)
 		}
 	}
 }

@@ -154,7 +154,7 @@ func (n *Name) twin(l Lease) bool {
 }
 
 // patience is for how many heartbeats who has the name must be silent before it is ours.
-func (w wait) patience() time.Duration {
+func (w wait) patience() int {
 	switch {
 	case !w.clone:
 		return 4
@@ -179,7 +179,7 @@ func (n *Name) waiting(l Lease, now time.Time) Decision {
 		if d.State = Taken; w.clone {
 			d.State = Cloned
 		}
-	case now.Sub(w.since) >= w.patience()*n.Interval:
+	case now.Sub(w.since) >= time.Duration(w.patience())*n.Interval:
 		if d.State = Ours; w.clone && w.alive {
 			d.Write = NoClone
 		}

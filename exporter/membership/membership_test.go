@@ -204,7 +204,7 @@ func TestACloneThatYieldsIsReported(t *testing.T) {
 	}
 	for i := range YieldFor + 2 {
 		d := a.see(with(a.renew(int64(3+i)), "a"))
-		if gone := i > YieldFor-1; d.Clone != 0 || (d.Write == NoClone) != gone {
+		if gone := i >= YieldFor; d.Clone != 0 || (d.Write == NoClone) != gone {
 			t.Errorf("after %d looks: %+v", i+1, d)
 		}
 	}

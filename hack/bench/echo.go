@@ -21,7 +21,7 @@ func echo(transport, addr, dir string) error {
 	if transport == "udp" {
 		return echoPackets(addr)
 	}
-	l, err := net.Listen("tcp", addr)
+	l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", addr)
 	if err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func echo(transport, addr, dir string) error {
 			return err
 		}
 		go func() {
-			defer conn.Close()
+			defer func() { _ = conn.Close() }()
 			_ = echoStream(conn) // until the client goes
 		}()
 	}
@@ -97,12 +97,12 @@ func (b *bench) startEcho(ctx context.Context, transport string) (*server, error
 	if err != nil {
 		return nil, err
 	}
-	binary, err := os.Executable()
+	self, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	s := &server{name: "echo", addr: "127.0.0.1:" + port, net: map[string]string{"tcp": "tcp", "tls": "tcp-tls"}[transport]}
-	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, echoArg, transport, s.addr, b.dir) //nolint:gosec // ourselves
+	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", self, echoArg, transport, s.addr, b.dir) //nolint:gosec // ourselves
 	s.cmd.Stderr = os.Stderr
 	if s.asked, err = b.dnsperfData(b.plain()); err != nil {
 		return nil, err

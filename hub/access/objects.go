@@ -183,7 +183,7 @@ func ClusterRole() *rbacv1.ClusterRole {
 	}
 }
 
-// clusterRoleBinding has the name of the member's namespace.
+// ClusterRoleBinding has the name of the member's namespace.
 func ClusterRoleBinding(cluster string) *rbacv1.ClusterRoleBinding {
 	return &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: api.MemberNamespace(cluster), Labels: Managed(cluster)},

@@ -394,7 +394,8 @@ func (u *unseenPart) goneAfter(at time.Duration) {
 	if d := u.decide(u.t, u.part); len(d.Use.Services) != 0 || d.Why != nil {
 		u.t.Errorf("after %s: %+v", at, d)
 	}
-	if u.decide(u.t); len(u.since) > 0 || len(u.beats.of) > 0 {
+	u.decide(u.t)
+	if len(u.since) > 0 || len(u.beats.of) > 0 {
 		u.t.Errorf("it still remembers %v and %v", u.since, u.beats.of)
 	}
 }

@@ -39,7 +39,7 @@ func Serve(l net.Listener, cluster, run string) error {
 				return nil
 			}
 			if ne := net.Error(nil); errors.As(err, &ne) || errors.Is(err, syscall.EMFILE) {
-				time.Sleep(100 * time.Millisecond) // out of file descriptors, say
+				<-time.After(100 * time.Millisecond) // out of file descriptors, say
 				continue
 			}
 			return fmt.Errorf("accept: %w", err)
@@ -147,7 +147,8 @@ func bounded(all []netip.AddrPort) []netip.AddrPort {
 		if a.Addr().Is4() {
 			n = &v4
 		}
-		if *n++; *n <= most {
+		*n++
+		if *n <= most {
 			some = append(some, a)
 		}
 	}

@@ -53,12 +53,20 @@ func TestBeaconWithManyClients(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close() }()
+		t.Cleanup(func() { _ = conn.Close() })
 	}
 	for range 20 { // the answer fits into the kernel's buffer, so none of them holds a slot
 		if _, err := Dial(t.Context(), at, "beijing"); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// endless writes the same until the other side has gone.
+func endless(c net.Conn, b []byte) {
+	var err error
+	for err == nil {
+		_, err = c.Write(b)
 	}
 }
 
@@ -73,19 +81,17 @@ func TestHostileBeacons(t *testing.T) {
 		"nothing": {func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }, ErrNoAnswer},
 		"closes":  {func(net.Conn) {}, ErrWrongCluster},
 		"endless": {func(c net.Conn) {
-			for _, err := c.Write(full); err == nil; _, err = c.Write(full) {
-			}
+			endless(c, full)
 		}, nil},
 		"endless line": {func(c net.Conn) {
-			for _, err := c.Write([]byte(strings.Repeat("x", size))); err == nil; _, err = c.Write(full) {
-			}
+			endless(c, []byte(strings.Repeat("x", size)))
 		}, ErrWrongCluster},
 		"slow": {func(c net.Conn) {
 			for i := range full {
 				if _, err := c.Write(full[i : i+1]); err != nil {
 					return
 				}
-				time.Sleep(10 * time.Millisecond)
+				<-time.After(10 * time.Millisecond)
 			}
 		}, ErrNoAnswer},
 		"only small packets": {func(c net.Conn) {

@@ -7,7 +7,8 @@ import "time"
 const (
 	// After is the wait after the first failure. It doubles with each further one, up to Max.
 	After = 10 * time.Second
-	Max   = 5 * time.Minute
+	// Max is the longest wait.
+	Max = 5 * time.Minute
 	// Steady is how long nothing may fail for earlier failures to be forgotten.
 	Steady = 2 * Max
 )

@@ -70,9 +70,9 @@ var _ cache.Cache = &Cache{}
 
 // New returns a cache of the hub that config describes. It sends no request before Start, and none for records before SetNamespaces and
 // SetPeers have been called.
-func New(config *rest.Config, client *http.Client, scheme *runtime.Scheme) (*Cache, error) {
+func New(config *rest.Config, over *http.Client, scheme *runtime.Scheme) (*Cache, error) {
 	gv := clustersetv1alpha1.GroupVersion
-	of, err := apiutil.RESTClientForGVK(gv.WithKind("MemberCluster"), true, false, config, serializer.NewCodecFactory(scheme), client)
+	of, err := apiutil.RESTClientForGVK(gv.WithKind("MemberCluster"), true, false, config, serializer.NewCodecFactory(scheme), over)
 	if err != nil {
 		return nil, fmt.Errorf("cache of the hub: %w", err)
 	}

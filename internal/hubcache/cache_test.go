@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
-	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -697,7 +696,7 @@ func TestPassed(t *testing.T) {
 		r.SetNamespaces(nil)
 		r.SetPeers([]string{"a", "b", "c"})
 		elapse(2 * time.Second)
-		passed := func(what string, want string, version int) {
+		passed := func(what, want string, version int) {
 			t.Helper()
 			got := ""
 			for _, c := range []string{"a", "b", "c", "d"} {
@@ -824,10 +823,10 @@ func TestHandlers(t *testing.T) {
 		*other = nil
 		hub.put(nsA, "new")
 		elapse(time.Second)
-		if r.events("the other", other, "add a/new"); n != 3 {
+		r.events("the other", other, "add a/new")
+		if n != 3 {
 			t.Errorf("%d objects after it was removed", n)
 		}
-		var _ cache.Informer = informer
 	})
 }
 

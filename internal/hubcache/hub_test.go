@@ -240,7 +240,7 @@ func (h *aHub) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func refuse(r *http.Request, code int, reason string) *http.Response {
-	return reply(r, code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":"%s","code":%d}`, reason, code))
+	return reply(r, code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","status":"Failure","message":"no","reason":%q,"code":%d}`, reason, code))
 }
 
 func reply(r *http.Request, status int, content string) *http.Response {
@@ -251,7 +251,7 @@ func reply(r *http.Request, status int, content string) *http.Response {
 }
 
 func typed(resource string) string {
-	return fmt.Sprintf(`"kind":"%s","apiVersion":"clusterset.dev/v1alpha1"`, kindNames[resource])
+	return fmt.Sprintf(`"kind":%q,"apiVersion":"clusterset.dev/v1alpha1"`, kindNames[resource])
 }
 
 func objectOf(e event) string {

@@ -40,9 +40,9 @@ type registration struct {
 	*kind
 }
 
-func newKind(c *Cache, client rest.Interface, resource schema.GroupVersionResource, example client.Object) *kind {
+func newKind(c *Cache, of rest.Interface, resource schema.GroupVersionResource, example client.Object) *kind {
 	return &kind{
-		cache: c, rest: client, resource: resource, example: example, synced: make(chan struct{}), feeds: map[string]*feed{},
+		cache: c, rest: of, resource: resource, example: example, synced: make(chan struct{}), feeds: map[string]*feed{},
 		store: toolscache.NewIndexer(toolscache.MetaNamespaceKeyFunc, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}),
 	}
 }

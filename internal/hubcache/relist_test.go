@@ -2,6 +2,7 @@ package hubcache
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"slices"
@@ -96,7 +97,7 @@ func TestOpen(t *testing.T) {
 	if w, err := open(fake, nil); w != fake || err != nil {
 		t.Errorf("an open watch is %v, %v", w, err)
 	}
-	if _, err := open(nil, io.EOF); err != io.EOF {
+	if _, err := open(nil, io.EOF); !errors.Is(err, io.EOF) {
 		t.Errorf("an error is %v", err)
 	}
 }

@@ -38,7 +38,9 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 		changes []change
 	}{
 		{
-			member, func() runtime.Object { return &clustersetv1alpha1.MemberCluster{} }, []reflect.Type{reflect.TypeFor[clustersetv1alpha1.MemberClusterSpec]()}, "cidrs communities",
+			member, func() runtime.Object { return &clustersetv1alpha1.MemberCluster{} },
+			[]reflect.Type{reflect.TypeFor[clustersetv1alpha1.MemberClusterSpec]()},
+			"cidrs communities",
 			[]change{
 				{"name", `"lyon"`, `"ly_on"`, "", "metadata.name"},
 				{"zone", `"zone": "z"`, `"zone": " z"`, `"zone": ""`, "spec.zone"},

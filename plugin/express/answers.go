@@ -61,6 +61,7 @@ const MaxReply = 1472
 // Via is how a query came.
 type Via uint8
 
+// The ways of a query.
 const (
 	UDPv4 Via = iota
 	UDPv6

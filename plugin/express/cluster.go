@@ -352,7 +352,8 @@ func (f *found) srv(l *index.Lookup) bool {
 			if p.host != host || p.port == noPort {
 				continue
 			}
-			if f.targets.AddNew(first, index.Target{Host: host, Port: uint16(p.port)}); !f.address(addrs, p.ip, true, true) { //nolint:gosec // a port
+			f.targets.AddNew(first, index.Target{Host: host, Port: uint16(p.port)}) //nolint:gosec // a port
+			if !f.address(addrs, p.ip, true, true) {
 				return false
 			}
 		}

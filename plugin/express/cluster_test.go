@@ -129,7 +129,7 @@ func TestCoreDNSsCasesOfKubernetes(t *testing.T) {
 	}
 	mod := filepath.Join(dir, "go.mod")
 	for _, name := range []string{"go.mod", "go.sum"} {
-		content, err := os.ReadFile(filepath.Join("../..", name))
+		content, err := os.ReadFile(filepath.Join("..", "..", name))
 		if err == nil {
 			err = os.WriteFile(filepath.Join(dir, name), content, 0o600)
 		}

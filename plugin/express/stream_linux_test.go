@@ -76,7 +76,7 @@ func connect(t *testing.T, addr string) net.Conn {
 }
 
 // query returns a message with its length. The express path answers those for A, the chain those for NS with REFUSED.
-func streamQuery(t *testing.T, id uint16, qtype uint16) []byte {
+func streamQuery(t *testing.T, id, qtype uint16) []byte {
 	t.Helper()
 	q := new(dns.Msg).SetQuestion("none.ns.svc."+testZone, qtype)
 	q.Id = id
@@ -126,7 +126,7 @@ func exchange(t *testing.T, conn net.Conn, qtype uint16) {
 func trickle(t *testing.T, conn net.Conn, b []byte, interval time.Duration) {
 	t.Helper()
 	for i := range b {
-		time.Sleep(interval)
+		elapse(interval)
 		send(t, conn, b[i:i+1])
 	}
 }
@@ -137,14 +137,14 @@ var idleScripts = []script{
 	{"asks the chain", func(t *testing.T, conn net.Conn) { exchange(t, conn, dns.TypeNS) }},
 	{"asks both, with pauses", func(t *testing.T, conn net.Conn) {
 		for i := range 20 {
-			time.Sleep(9 * time.Second / 5)
+			elapse(9 * time.Second / 5)
 			exchange(t, conn, []uint16{dns.TypeA, dns.TypeNS, dns.TypeA}[i%3])
 		}
 	}},
 	{"asks late", func(t *testing.T, conn net.Conn) {
-		time.Sleep(2900 * time.Millisecond)
+		elapse(2900 * time.Millisecond)
 		exchange(t, conn, dns.TypeA)
-		time.Sleep(9900 * time.Millisecond)
+		elapse(9900 * time.Millisecond)
 		exchange(t, conn, dns.TypeA)
 	}},
 	{"sends its first query slowly", func(t *testing.T, conn net.Conn) { trickle(t, conn, streamQuery(t, 1, dns.TypeA), time.Second) }},
@@ -349,7 +349,8 @@ func TestAStopAnswersWhatHasArrived(t *testing.T) {
 func TestAPanicOverTCP(t *testing.T) {
 	queries := 0
 	tt := testTarget(t, func() *index.Snapshot {
-		if queries++; queries%2 == 1 {
+		queries++
+		if queries%2 == 1 {
 			panic("at every other query")
 		}
 		return published()
@@ -363,3 +364,6 @@ func TestAPanicOverTCP(t *testing.T) {
 		}
 	}
 }
+
+// elapse waits in a bubble of testing/synctest, whose clock moves on at once.
+func elapse(d time.Duration) { <-time.After(d) }

@@ -46,9 +46,9 @@ func TestPathBetweenClusters(t *testing.T) {
 			s.answered("xicheng", both...)
 			began := time.Now()
 			mend := w.network.rules(t, rules)
-			for pods(minhang).err(&s, "xicheng") != nil {
+			for minhang.err(&s, "xicheng") != nil {
 				if time.Since(began) > soon {
-					t.Fatal(pods(minhang).err(&s, "xicheng"))
+					t.Fatal(minhang.err(&s, "xicheng"))
 				}
 			}
 			t.Logf("%s: xicheng left chaoyang after %s", name, time.Since(began).Round(100*time.Millisecond))
@@ -61,7 +61,7 @@ func TestPathBetweenClusters(t *testing.T) {
 			}
 			began = time.Now()
 			mend()
-			kube.Eventually(t, 6*time.Minute, func() error { return pods(both).err(&s, "xicheng") })
+			kube.Eventually(t, 6*time.Minute, func() error { return both.err(&s, "xicheng") })
 			t.Logf("%s: and uses it again after %s", name, time.Since(began).Round(100*time.Millisecond))
 		})
 	}
@@ -114,7 +114,7 @@ func (w *world) measure(t *testing.T) {
 	t.Helper()
 	for _, c := range w.clusters {
 		first := c.nodes[0]
-		close, err := first.forwardTo(w.hub.Plane.URL())
+		stop, err := first.forwardTo(w.hub.Plane.URL())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func (w *world) measure(t *testing.T) {
 			agent.Stop()
 			agent.Path, agent.Args, agent.Up = path, args, up
 			c.startAgent(t)
-			close()
+			stop()
 			_ = c.Client.Delete(context.Background(), &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}})
 		})
 		agent.Path = c.nsenter
