@@ -11,6 +11,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/importer/retention"
 )
 
 // memories remembers the last computation of each imported service, so that an event costs only what has changed. Several
@@ -46,8 +47,9 @@ type memory struct {
 	// services and endpoints are the records that were last admitted, sorted. They are those of the hub's cache, unless a change waits.
 	services  []*clustersetv1alpha1.ExportedService
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
-	complete  bool     // all that is imported has a record on the hub
-	owing     []string // clusters that pay for a reconcile that has to be repeated
+	complete  bool             // all that is imported has a record on the hub
+	went      []retention.Part // what was deleted rightly, while caches still show some of it
+	owing     []string         // clusters that pay for a reconcile that has to be repeated
 
 	// prepared is when slices first had the ports that the derived Service is about to get; zero: it gets none.
 	prepared time.Time

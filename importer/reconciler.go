@@ -86,7 +86,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if retention.Removes(in, cur, out, effective.Gone) {
+	went := effective.Went(r.memories.get(in.Key).went)
+	if len(went) > 0 && !retention.Removes(in, cur, out, nil) {
+		went = nil
+	}
+	if retention.Removes(in, cur, out, went) {
 		if err := r.keeper.Guard.MayDelete(ctx); err != nil {
 			logf.FromContext(ctx).V(1).Info("Changed nothing", "reason", err.Error())
 			r.report.outcome(in.Key, stateHeld)
@@ -95,6 +99,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	}
 	if out.ServiceImport == nil {
 		r.forget(in.Key)
+		if len(went) > 0 {
+			r.memories.get(in.Key).went = went
+		}
 		r.report.drops(ctx, in.Key, nil, out.Drops)
 		if err := r.removeAll(ctx, cur); err != nil {
 			return reconcile.Result{}, err
@@ -112,6 +119,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		}
 		return reconcile.Result{}, nil
 	}
+	r.memories.get(in.Key).went = went
 	switch ok, err := r.ensureNamespace(ctx, in.Key.Namespace, out.Resolved.Clusters); {
 	case errors.Is(err, errTooManyNamespaces):
 		r.forget(in.Key)

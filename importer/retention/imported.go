@@ -121,6 +121,22 @@ func (r Records) with(last Records, kept []Part) Records {
 	return all
 }
 
+// Went returns the parts that are gone: those of this outcome, and those of earlier ones that aren't back. What was imported from the latter
+// may still be in a cache.
+func (o *Outcome) Went(earlier []Part) []Part {
+	went := slices.Clone(o.Gone)
+	for _, p := range earlier {
+		itself := func(e *clustersetv1alpha1.ExportedEndpoints) bool {
+			return e.Namespace == api.MemberNamespace(p.Cluster) && e.Name == p.Record
+		}
+		exported := o.Use.Service(p.Cluster) != nil
+		if !slices.Contains(went, p) && (!exported || p.Record != "" && !slices.ContainsFunc(o.Use.Endpoints, itself)) {
+			went = append(went, p)
+		}
+	}
+	return went
+}
+
 // Removes reports whether the wanted objects of a service lack something that is imported, for another reason than that parts of it are
 // gone: what their records say has changed, or has nothing usable any more.
 func Removes(in desired.Input, cur desired.Current, out desired.Output, gone []Part) bool {

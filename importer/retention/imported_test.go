@@ -267,3 +267,46 @@ func TestRetainKeepsPortsWithoutEndpoints(t *testing.T) {
 		}
 	}
 }
+
+// What was deleted rightly stays gone while caches still show some of it, and only until its record is back.
+func TestWhatWentStaysGoneUntilItIsBack(t *testing.T) {
+	in := records.Input(t, desired.DataPathPods,
+		records.Exported("beijing", "shop", "web", "10.1.0.1", "10.11.0.5"), records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5"))
+	cur := desired.Current{}
+	was := desired.Compute(in)
+	cur.ServiceImport, cur.Slices = was.ServiceImport, was.Slices
+	all := Records{in.Services, in.Endpoints}
+	whole := Part{Service: in.Key, Cluster: "shanghai"}
+	record := Part{Service: in.Key, Cluster: "shanghai", Record: in.Endpoints[1].Name}
+
+	in.Services, in.Endpoints = in.Services[:1], in.Endpoints[:1]
+	now := desired.Compute(in)
+	o := Outcome{Use: Records{in.Services, in.Endpoints}, Gone: []Part{whole}}
+	went := o.Went(nil)
+	if Removes(in, cur, now, went) {
+		t.Error("removing what is gone needs to be asked")
+	}
+	cur.Slices, o.Gone = now.Slices, nil // one cache is ahead: the ServiceImport still lists the cluster, and no slice says of what record
+	if !Removes(in, cur, now, o.Went(nil)) {
+		t.Error("removing what went for no known reason needs not to be asked")
+	}
+	for range 3 {
+		if went = o.Went(went); !slices.Equal(went, []Part{whole}) || Removes(in, cur, now, went) {
+			t.Errorf("later, %v went", went)
+		}
+	}
+	for _, c := range []struct {
+		name string
+		use  Records
+		want []Part
+	}{
+		{"nothing is back", Records{}, []Part{whole, record}},
+		{"the export is back", Records{all.Services, all.Endpoints[:1]}, []Part{record}},
+		{"all is back", all, nil},
+	} {
+		o.Use = c.use
+		if got := o.Went([]Part{whole, record}); !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v went, want %v", c.name, got, c.want)
+		}
+	}
+}
