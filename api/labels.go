@@ -84,6 +84,19 @@ const (
 	LabelKubernetesServiceName = discoveryv1.LabelServiceName
 )
 
+// A Service's own name.
+const (
+	// KeyExtend, as an annotation with the value ExtendTrue of a member's own Service, asks for endpoints of other clusters behind the
+	// Service itself: its clients reach them, by the name that they always used, while the Service has no ready endpoint of its own. As
+	// a label with the value ExtendAllowed of a namespace it lets the agent do that there.
+	KeyExtend     = Domain + "/extend"
+	ExtendTrue    = "true"
+	ExtendAllowed = "allowed"
+
+	// LabelExtends names the Service that an EndpointSlice of the importer extends.
+	LabelExtends = Domain + "/extends"
+)
+
 // HintNone is the zone hint of endpoints behind a ClusterSetIP that aren't the best for any zone: kube-proxy ignores hints unless every
 // ready endpoint has one.
 const HintNone = "none." + Domain
@@ -247,6 +260,9 @@ const (
 
 	// ImportedSlicePrefix begins the names of the EndpointSlices that the importer writes: imported-<cluster>-…
 	ImportedSlicePrefix = "imported-"
+
+	// ExtendingSlicePrefix begins the names of those that extend a cluster's own Services: extending-<cluster>-…
+	ExtendingSlicePrefix = "extending-"
 )
 
 // MemberFinalizer keeps a deleted MemberCluster on the hub for a while, so that all members see that the cluster has left. A missing

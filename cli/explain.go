@@ -3,6 +3,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"strings"
@@ -37,7 +38,8 @@ func newExplain() *cobra.Command {
 of their clusters, and what the exports disagree about. The DNS server's own code finds the answer.
 
 NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.svc.clusterset.local or
-db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does.
+db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does. With SERVICE.NAMESPACE.svc.cluster.local
+it shows what the address of the local cluster's own Service leads to, and whether it fails over to other clusters.
 
 The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
 if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
@@ -81,6 +83,9 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	if err != nil {
 		return err
 	}
+	if q.Name.Zone == explain.OwnZone {
+		return e.own(ctx, q.Name, w)
+	}
 	facts, self, err := e.fetch(ctx, q)
 	if err != nil {
 		return err
@@ -105,9 +110,36 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	if err != nil {
 		return err
 	}
+	return e.show(w, explanation)
+}
+
+func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) error {
 	return e.write(w, explanation, func() string {
 		return explain.Screen{Wide: e.wide(), Colours: colours(w)}.Render(explanation)
 	})
+}
+
+// own explains the name of the local cluster's own Service.
+func (e *explainCommand) own(ctx context.Context, name explain.Name, w io.Writer) error {
+	if e.manifests != "" || e.from != "" {
+		return usagef("%s is the name of a cluster's own Service: --manifests and --from don't apply to it", name)
+	}
+	config, err := e.local()
+	if err != nil {
+		return err
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return err
+	}
+	own, err := explain.FetchOwn(ctx, c, name)
+	switch {
+	case err != nil:
+		return err
+	case own == nil:
+		return fmt.Errorf("%s is NXDOMAIN: this cluster has no Service %s/%s; clusterset explain %[2]s/%[3]s explains the service of the set", name, name.Key.Namespace(), name.Key.Name())
+	}
+	return e.show(w, own.Explain(time.Now()))
 }
 
 // query returns the part of the query that needs no cluster.
@@ -120,7 +152,7 @@ func (e *explainCommand) query(name string) (*explain.Query, error) {
 	if q.Name, err = explain.ParseName(name); err != nil {
 		return nil, usageError{err}
 	}
-	if z := q.Name.Zone; e.dialect == "" && z != explain.DefaultZone && z != "global" {
+	if z := q.Name.Zone; e.dialect == "" && z != explain.DefaultZone && z != "global" && z != explain.OwnZone {
 		return nil, usagef("%w (.svc.global is one too; if a server has another zone, --dialect says how it is answered)", near.Unknown("zone", z, []string{explain.DefaultZone, "global"}))
 	}
 	if e.dialect != "" {
@@ -170,6 +202,9 @@ func (e *explainCommand) fetch(ctx context.Context, q *explain.Query) (facts *ex
 	}
 	if facts, err = explain.Fetch(ctx, c, q.Name.Key); err != nil {
 		return nil, "", err
+	}
+	if own, err := explain.FetchOwn(ctx, c, q.Name); err == nil && own.Asks() { // a right that only this needs
+		facts.Notes = append(facts.Notes, fmt.Sprintf("this cluster's own Service of that name asks to be extended; clusterset explain %s shows what it leads to", own.Name()))
 	}
 	self = c.Name(ctx)
 	if hubConfig != nil {

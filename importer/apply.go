@@ -60,6 +60,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 		errs = append(errs, r.applySlices(ctx, in.Key, out, cur, r.ownerOf(imp)), r.applyImportStatus(ctx, imp, out.ServiceImport))
 		r.report.drops(ctx, in.Key, imp, out.Drops)
 	}
+	errs = append(errs, r.applyExtending(ctx, in, out, cur))
 	again, err = r.applyGlobal(ctx, out, cur)
 	return again, errors.Join(append(errs, err)...)
 }

@@ -126,13 +126,18 @@ func (r *reconciler) gatherLocal(ctx context.Context, key types.NamespacedName) 
 	all := r.local.slices.Of(key.String())
 	cur.Slices = make([]*discoveryv1.EndpointSlice, 0, len(all))
 	for _, s := range all {
-		if desired.Owned(s) {
-			cur.Slices = append(cur.Slices, s)
-		} else {
+		switch {
+		case !desired.Owned(s):
 			own = append(own, *s)
+		case desired.Extends(s):
+			cur.Extending = append(cur.Extending, s)
+		default:
+			cur.Slices = append(cur.Slices, s)
 		}
 	}
-	slices.SortFunc(cur.Slices, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	byName := func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(cur.Slices, byName)
+	slices.SortFunc(cur.Extending, byName)
 	return cur, own, nil
 }
 

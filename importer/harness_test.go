@@ -46,6 +46,7 @@ type world struct {
 func newWorld(t *testing.T, memberOptions ...kube.Option) *world {
 	t.Helper()
 	servicesGauge.Reset() // the previous test's values
+	extendedGauge.Reset()
 	planes := kube.StartAll(t, nil, memberOptions)
 	w := &world{t: t, hub: planes[0], member: planes[1]}
 	w.hub.Apply(t, crds.All()...)

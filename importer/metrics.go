@@ -27,6 +27,11 @@ var (
 		Help: "Endpoints that didn't fit into their GlobalService.",
 	})
 
+	extendedGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_importer_extended_services",
+		Help: "Services of this cluster that ask for endpoints of other clusters (the annotation clusterset.dev/extend), by what became of that: extended, refused (an Event on the Service says why).",
+	}, []string{"state"})
+
 	droppedCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_importer_dropped_values_total",
 		Help: "Parts of exported records that were left out because they can't be imported, by the member they come from. " +
@@ -68,11 +73,14 @@ func init() { // a series that appears only with its first event looks like one 
 		writesCounter.WithLabelValues(kind, "update_status")
 	}
 	writesCounter.WithLabelValues("Namespace", "create")
+	for _, s := range []state{stateExtended, stateRefused} {
+		extendedGauge.WithLabelValues(string(s))
+	}
 }
 
 // Collectors returns the importer's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, droppedCounter, awaitedGauge, lateGauge, writesCounter, hubSyncedGauge}
+	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, extendedGauge, droppedCounter, awaitedGauge, lateGauge, writesCounter, hubSyncedGauge}
 }
 
 // registerMetrics registers the metrics only in a process that imports. The hub process is the same program, and the gauge of a

@@ -39,6 +39,9 @@ type Options struct {
 	// MaxNamespaces is how many namespaces CreateNamespaces creates for the services of one cluster. Default: DefaultMaxNamespaces.
 	MaxNamespaces int
 
+	// ExtendEverywhere lets every namespace's Services be extended to other clusters, without a label of the namespace, but for kube-….
+	ExtendEverywhere bool
+
 	// SkipGlobalServices writes no GlobalServices, for clusters that don't use svc.global, and deletes those written before. It
 	// can't be combined with DataPathNone: no name would have an address. A cluster without FabDNS's CRD doesn't need it.
 	SkipGlobalServices bool

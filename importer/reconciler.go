@@ -3,6 +3,7 @@ package importer
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -67,6 +68,9 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 	if in.Own, err = r.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
 	}
+	if in.Extended, err = r.gatherExtended(ctx, in.Key); err != nil {
+		return reconcile.Result{}, err
+	}
 	last := sync.OnceValue(func() retention.Records { return retention.Imported(in.Key, in.Cluster, cur.Slices) })
 	admitted := r.admit(ctx, &in, last)
 	finished := false
@@ -103,6 +107,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 			r.memories.get(in.Key).went = went
 		}
 		r.report.drops(ctx, in.Key, nil, out.Drops)
+		r.report.notExtended(ctx, in.Key, in.Extended, out.NotExtended)
 		if err := r.removeAll(ctx, cur); err != nil {
 			return reconcile.Result{}, err
 		}
@@ -237,7 +242,7 @@ func (r *reconciler) removeAll(ctx context.Context, cur desired.Current) error {
 	if cur.Global != nil {
 		errs = append(errs, r.local.remove(ctx, cur.Global))
 	}
-	for _, slice := range cur.Slices {
+	for _, slice := range slices.Concat(cur.Extending, cur.Slices) {
 		errs = append(errs, r.local.remove(ctx, slice))
 	}
 	if cur.Derived != nil {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"sync"
 
+	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -36,6 +37,12 @@ const (
 	stateFailed      state = "failed"
 )
 
+// Of a Service of this cluster that asks to be extended.
+const (
+	stateExtended state = "extended"
+	stateRefused  state = "refused"
+)
+
 // Reasons of our Events.
 const (
 	// reasonForeign: an object with the name of one of ours isn't ours.
@@ -54,6 +61,8 @@ const (
 	reasonTooManyNamespaces = "TooManyNamespaces"
 	// reasonTooMuchMemory: a cluster's records take more memory than those of one cluster may.
 	reasonTooMuchMemory = "TooMuchMemory"
+	// reasonNotExtended: a Service of this cluster asks for endpoints of others, and gets none, or not as its policy wants.
+	reasonNotExtended = "NotExtended"
 	// reasonInvalidExport: parts of the clusters' exports can't be imported.
 	reasonInvalidExport = "InvalidExport"
 )
@@ -98,8 +107,9 @@ type reporter struct {
 
 	mu         sync.Mutex
 	services   map[types.NamespacedName]*reported
-	namespaces map[string]bool // missing ones that were mentioned
-	absent     map[string]bool // clusters that are waited for
+	namespaces map[string]bool                 // missing ones that were mentioned
+	absent     map[string]bool                 // clusters that are waited for
+	extended   map[types.NamespacedName]string // why Services that ask for it aren't extended; empty: they are
 }
 
 // reported is what was last reported for one service.
@@ -112,7 +122,8 @@ type reported struct {
 }
 
 func newReporter(recorder events.EventRecorder) *reporter {
-	return &reporter{events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{}}
+	return &reporter{events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
+		extended: map[types.NamespacedName]string{}}
 }
 
 func (r *reporter) get(key types.NamespacedName) *reported {
@@ -216,6 +227,35 @@ func (r *reporter) refused(key types.NamespacedName, why string) {
 		r.events.Eventf(imp, nil, corev1.EventTypeWarning, reasonRefused, "Import", "the API server refuses what is imported: %s", why)
 	}
 	rep.refused = why
+}
+
+// notExtended reports why a Service of this cluster that asks for it isn't extended, or not as its policy wants, once until that changes. An
+// empty why means that all is well.
+func (r *reporter) notExtended(ctx context.Context, key types.NamespacedName, e *desired.Extended, why string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	was, asked := r.extended[key]
+	if e == nil && !asked || e != nil && asked && was == why {
+		return
+	}
+	outcome := func(why string) prometheus.Gauge {
+		if why == "" {
+			return extendedGauge.WithLabelValues(string(stateExtended))
+		}
+		return extendedGauge.WithLabelValues(string(stateRefused))
+	}
+	if asked {
+		outcome(was).Dec()
+		delete(r.extended, key)
+	}
+	if e != nil {
+		outcome(why).Inc()
+		r.extended[key] = why
+	}
+	if e != nil && why != "" {
+		logf.FromContext(ctx).Info("Didn't extend a Service as it asks for", "reason", why)
+		r.events.Eventf(e.Service, nil, corev1.EventTypeWarning, reasonNotExtended, "Extend", "not extended to other clusters: %s", text.Truncate(why, maxNote))
+	}
 }
 
 // truncated records how many endpoints didn't fit into a service's GlobalService.

@@ -153,6 +153,7 @@ func (i *importer) Start(ctx context.Context) error {
 		return err
 	}
 	sources := serviceSources(hub, i.mgr.GetCache(), records, version, gone, back, limits, i.options.Cluster, places)
+	sources = append(sources, extendedSources(i.mgr.GetCache())...)
 	if i.options.Moved != nil {
 		sources = append(sources, source.Channel(i.options.Moved, affectedBy(hub, i.options.Cluster)))
 	}

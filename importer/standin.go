@@ -120,6 +120,9 @@ func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	if in.Own, err = s.gatherOwn(ctx, in.Key, own); err != nil {
 		return reconcile.Result{}, err
 	}
+	if in.Extended, err = s.gatherExtended(ctx, in.Key); err != nil {
+		return reconcile.Result{}, err
+	}
 	last := retention.Alone(in.Key, retention.Imported(in.Key, in.Cluster, cur.Slices))
 	in.Services, in.Endpoints = last.Services, last.Endpoints
 	out, _, err := s.compute(ctx, &in, cur)
@@ -132,7 +135,7 @@ func (s *standIn) Reconcile(ctx context.Context, req reconcile.Request) (reconci
 	}
 	err = s.applySlices(ctx, in.Key, out, cur, s.ownerOf(cur.ServiceImport))
 	again, globalErr := s.applyGlobal(ctx, out, cur)
-	err = errors.Join(err, globalErr)
+	err = errors.Join(err, s.applyExtending(ctx, in, out, cur), globalErr)
 	if isStale(err) {
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	}

@@ -22,15 +22,10 @@ type Screen struct {
 func (s Screen) Render(e *Explanation) string {
 	w := &screen.Writer{Colours: s.Colours}
 	w.Line(label("Name"), screen.Cell{Text: e.Name})
-	w.Line(label("Asked from"), screen.Cell{Text: asked(e.From)})
-	order := strings.Join(e.Prefer, ", then ")
-	if e.Boundary != "" {
-		order += "; never outside its own " + e.Boundary
+	if len(e.Prefer) > 0 { // else it is a Service's own name, which leads to the same endpoints from everywhere
+		w.Line(label("Asked from"), screen.Cell{Text: asked(e.From)})
+		w.Line(label("Tiers"), screen.Cell{Text: tiersOf(e)})
 	}
-	if e.MinReady > 1 {
-		order += fmt.Sprintf("; a tier with fewer than %d ready endpoints is joined with the next", e.MinReady)
-	}
-	w.Line(label("Tiers"), screen.Cell{Text: order})
 	if e.Stated != "" {
 		w.Line(label("Policy"), screen.Cell{Text: e.Stated + ", set by the service; the rest by the server"})
 	}
@@ -55,6 +50,18 @@ func (s Screen) Render(e *Explanation) string {
 		w.Line(screen.Cell{Text: "Note: ", Colour: screen.Warn}, screen.Cell{Text: n})
 	}
 	return w.String()
+}
+
+// tiersOf says in which order the tiers are tried.
+func tiersOf(e *Explanation) string {
+	order := strings.Join(e.Prefer, ", then ")
+	if e.Boundary != "" {
+		order += "; never outside its own " + e.Boundary
+	}
+	if e.MinReady > 1 {
+		order += fmt.Sprintf("; a tier with fewer than %d ready endpoints is joined with the next", e.MinReady)
+	}
+	return order
 }
 
 func label(s string) screen.Cell {

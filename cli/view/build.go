@@ -226,6 +226,27 @@ func (s *Services) here(l *LocalFacts) {
 		}
 	}
 	s.Imported, s.Exported = &imported, &exported
+	s.extended(l)
+}
+
+// extended finds the Services that ask to be extended to other clusters, and aren't.
+func (s *Services) extended(l *LocalFacts) {
+	for i := range l.Asking {
+		a := &l.Asking[i]
+		why, others := a.Refused(), func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster != l.Cluster }
+		switch imported := slices.IndexFunc(l.Imports, func(o mcsv1beta1.ServiceImport) bool {
+			return o.Namespace == a.Service.Namespace && o.Name == a.Service.Name && slices.ContainsFunc(o.Status.Clusters, others)
+		}); {
+		case a.Is:
+			s.Extended++
+			continue
+		case why == "" && imported < 0:
+			why = "no other cluster exports the service; export it there"
+		case why == "":
+			continue // no other cluster has a ready endpoint, or an Event says more
+		}
+		s.Problems = append(s.Problems, Problem{Namespace: a.Service.Namespace, Name: a.Service.Name, What: "Service", Reason: "NotExtended", Message: "not extended to other clusters: " + why})
+	}
 }
 
 // everywhere finds the conflicts among all clusters' exports, with the merge that every importer does.

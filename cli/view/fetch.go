@@ -2,6 +2,7 @@ package view
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // Fetch reads the Facts from a cluster and the hub, each of which may be nil. If the cluster is the hub itself, it is read as that too. That
@@ -54,7 +56,13 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	if f.Reach, err = c.Reachability(ctx); err != nil {
 		return nil, err
 	}
-	f.Namespaces = namespaces(ctx, c)
+	labels := namespaces(ctx, c)
+	if f.Asking = asking(ctx, c, labels); labels != nil {
+		f.Namespaces = make(map[string]bool, len(labels))
+	}
+	for name, of := range labels {
+		f.Namespaces[name] = of != nil
+	}
 	if anyAiling(f) {
 		f.RoutesErr = f.fetchRoutes(ctx, c)
 	}
@@ -121,16 +129,44 @@ func Renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, err
 	return times, nil
 }
 
-// namespaces returns the names of the cluster's namespaces, or nil if they can't be read: that is a right that only one check needs.
-func namespaces(ctx context.Context, c *objects.Cluster) map[string]bool {
+// namespaces returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:
+// that is a right that only two checks need.
+func namespaces(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if c.List(ctx, list) != nil {
 		return nil
 	}
-	names := make(map[string]bool, len(list.Items))
+	all := make(map[string]map[string]string, len(list.Items))
 	for i := range list.Items {
-		names[list.Items[i].Name] = list.Items[i].DeletionTimestamp == nil
+		all[list.Items[i].Name] = nil
+		if list.Items[i].DeletionTimestamp == nil {
+			all[list.Items[i].Name] = maps.Clone(list.Items[i].Labels)
+			if all[list.Items[i].Name] == nil {
+				all[list.Items[i].Name] = map[string]string{}
+			}
+		}
 	}
-	return names
+	return all
+}
+
+// asking returns the Services that ask to be extended, or nil if Services can't be read.
+func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[string]string) (all []Asking) {
+	var services corev1.ServiceList
+	slices := &metav1.PartialObjectMetadataList{}
+	slices.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
+	if namespaces == nil || c.List(ctx, &services) != nil || c.List(ctx, slices, client.HasLabels{api.LabelExtends}) != nil {
+		return nil
+	}
+	extended := map[client.ObjectKey]bool{}
+	for i := range slices.Items {
+		extended[client.ObjectKey{Namespace: slices.Items[i].Namespace, Name: slices.Items[i].Labels[api.LabelExtends]}] = true
+	}
+	for i := range services.Items {
+		svc := &services.Items[i]
+		if is := extended[client.ObjectKeyFromObject(svc)]; desired.AsksToBeExtended(svc) { // one that is extended may be, whatever its namespace says
+			all = append(all, Asking{desired.Extended{Service: svc, Allowed: desired.MayExtend(svc.Namespace, svc.Name, namespaces[svc.Namespace], is)}, is})
+		}
+	}
+	return all
 }

@@ -6,11 +6,16 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // For each way to break a set there is a problem, and it says what to do.
@@ -97,5 +102,47 @@ func TestTheHubReadAsACluster(t *testing.T) {
 	l.Members[0].Labels = map[string]string{"clusterset.dev/managed-by": "importer"}
 	if l.isHub() {
 		t.Error("copies aren't the hub's")
+	}
+}
+
+// A Service that asks for other clusters' endpoints and can't have them is a problem with its cure; one that has them is counted.
+func TestServicesThatAskToBeExtended(t *testing.T) {
+	web := func(change func(*Asking)) Facts {
+		a := Asking{Extended: desired.Extended{Allowed: true, Service: &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}},
+			Spec:       corev1.ServiceSpec{ClusterIP: "10.96.0.7", Selector: map[string]string{"app": "web"}},
+		}}}
+		change(&a)
+		imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		imp.Status.Clusters = []mcsv1beta1.ClusterStatus{{Cluster: "beijing"}, {Cluster: "shanghai"}}
+		return Facts{Local: &LocalFacts{Cluster: "beijing", Asking: []Asking{a}, Imports: []mcsv1beta1.ServiceImport{imp}}}
+	}
+	alone := web(func(*Asking) {})
+	alone.Local.Imports[0].Status.Clusters = alone.Local.Imports[0].Status.Clusters[:1]
+	for _, c := range []struct {
+		name     string
+		facts    Facts
+		extended int
+		want     string // in the problem's message; empty: none
+	}{
+		{"extended", web(func(a *Asking) { a.Is = true }), 1, ""},
+		{"nobody else has a ready endpoint", web(func(*Asking) {}), 0, ""},
+		{"not allowed", web(func(a *Asking) { a.Allowed = false }), 0, "kubectl label namespace shop clusterset.dev/extend=allowed"},
+		{"headless", web(func(a *Asking) { a.Service.Spec.ClusterIP = corev1.ClusterIPNone }), 0, "remove clusterIP: None"},
+		{"nobody else exports it", alone, 0, "no other cluster exports the service"},
+	} {
+		r := Build(c.facts)
+		var got []string
+		for _, p := range r.Services.Problems {
+			if p.What == "Service" && p.Reason == "NotExtended" && p.Cure != "" {
+				got = append(got, p.Message)
+			}
+		}
+		if r.Services.Extended != c.extended || len(got) > 1 || (len(got) == 1) != (c.want != "") || c.want != "" && !strings.Contains(got[0], c.want) {
+			t.Errorf("%s: %d extended, problems %q, want %q", c.name, r.Services.Extended, got, c.want)
+		}
+		if c.extended > 0 && !strings.Contains(Screen{}.Render(r), "1 extended") {
+			t.Error(Screen{}.Render(r))
+		}
 	}
 }

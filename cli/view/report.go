@@ -8,6 +8,7 @@ import (
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // Report is what `clusterset status -o json` prints. Fields are only ever added.
@@ -99,6 +100,8 @@ type Services struct {
 	// Imported and Exported are the local cluster's, nil if it was not read.
 	Imported *int `json:"imported,omitempty"`
 	Exported *int `json:"exported,omitempty"`
+	// Extended is how many of the local cluster's Services lead to other clusters while they have no ready endpoint.
+	Extended int `json:"extended,omitempty"`
 	// Conflicts are the services that clusters disagree about.
 	Conflicts []Problem `json:"conflicts,omitempty"`
 	// LastResort are the services that currently lead only to silent or drained clusters.
@@ -111,7 +114,7 @@ type Services struct {
 type Problem struct {
 	Namespace string `json:"namespace,omitempty"`
 	Name      string `json:"name"`
-	// What is the kind of the object: ServiceExport, ServiceImport, GlobalService, MemberCluster, Namespace, Hub, or Exports for all
+	// What is the kind of the object: Service, ServiceExport, ServiceImport, GlobalService, MemberCluster, Namespace, Hub, or Exports for all
 	// clusters' records on the hub.
 	What    string `json:"what"`
 	Reason  string `json:"reason"`
@@ -139,11 +142,20 @@ type LocalFacts struct {
 	Exports []mcsv1beta1.ServiceExport
 	// Namespaces are the cluster's namespaces, nil if they may not be read.
 	Namespaces map[string]bool
+	// Asking are the Services that ask to be extended to other clusters, as far as they may be read.
+	Asking []Asking
 	// Globals and Slices are read if a cluster is silent or drained. Slices are those with endpoints of the set's clusters.
 	Globals []fabedgev1alpha1.GlobalService
 	Slices  []discoveryv1.EndpointSlice
 	// RoutesErr is why they can't be read.
 	RoutesErr error
+}
+
+// Asking is a Service of the cluster that asks to be extended to other clusters.
+type Asking struct {
+	desired.Extended
+	// Is says that it has endpoints of other clusters.
+	Is bool
 }
 
 // HubFacts are read from the hub.

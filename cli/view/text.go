@@ -146,6 +146,9 @@ func (s Screen) services(w *screen.Writer, v Services) {
 	if v.Imported != nil {
 		counts = append(counts, fmt.Sprintf("%d imported, %d exported from here", *v.Imported, *v.Exported))
 	}
+	if v.Extended > 0 {
+		counts = append(counts, fmt.Sprintf("%d extended", v.Extended))
+	}
 	if n := len(v.LastResort); n > 0 {
 		counts = append(counts, fmt.Sprintf("%d at the last resort", n))
 	}

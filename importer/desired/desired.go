@@ -47,6 +47,9 @@ type Input struct {
 	// Unreachable reports which clusters this one can't reach. Nil means that nothing is known.
 	Unreachable func(cluster string) bool
 
+	// Extended is this cluster's own Service of that name, if it asks for endpoints of other clusters; else nil.
+	Extended *Extended
+
 	// SkipGlobal leaves the GlobalService out.
 	SkipGlobal bool
 
@@ -80,6 +83,10 @@ type Output struct {
 	Slices []*discoveryv1.EndpointSlice
 	// Global has its status filled in; nil where it is skipped.
 	Global *fabedgev1alpha1.GlobalService
+	// Extending are the slices that extend this cluster's own Service, sorted by name, without an owner reference. NotExtended says why there
+	// are none, or why they aren't used as the service's policy wants, and what to do about it; empty if all is as asked for.
+	Extending   []*discoveryv1.EndpointSlice
+	NotExtended string
 
 	// Drops are the parts of the records that can't be imported.
 	Drops []merge.Drop
@@ -110,6 +117,7 @@ type Current struct {
 	Derived       *corev1.Service
 	Global        *fabedgev1alpha1.GlobalService
 	Slices        []*discoveryv1.EndpointSlice // sorted by name
+	Extending     []*discoveryv1.EndpointSlice // sorted by name
 }
 
 // Slice returns the importer's slice of that name, or nil.
@@ -141,16 +149,20 @@ func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
 // Compute is like the function Compute, for repeated computations of a service. Slices of cur that were found to be as desired, and
 // still are, are in the output unmodified.
 func (m *Memory) Compute(in Input, cur Current) Output {
+	here := in.Own
 	in.localFirst()
 	w := &work{in: &in, memory: m, merged: m.merge(&in)}
 	m.begin(w)
 	defer m.end()
 	out := Output{Resolved: w.resolved, Drops: w.admit()}
 	if len(w.resolved.Clusters) == 0 {
+		_, out.NotExtended = w.extending(nil, nil)
 		return out
 	}
 	out.Derived = w.derivedService()
-	out.Slices = w.endpointSlices(cur)
+	routed, others := w.routed()
+	out.Slices = w.endpointSlices(routed, others, cur)
+	out.Extending, out.NotExtended = w.extending(here, routed)
 	out.work = w
 	out.ServiceImport = out.ImportWith(Given{Derived: in.Derived})
 	if !in.SkipGlobal {

@@ -1,6 +1,8 @@
 package desired
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,7 +31,7 @@ func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
 		if !Owned(o) {
 			return types.NamespacedName{}, false
 		}
-		name := o.GetLabels()[api.LabelServiceName]
+		name := cmp.Or(o.GetLabels()[api.LabelServiceName], o.GetLabels()[api.LabelExtends])
 		if owner := metaOwner(o); name == "" { // a slice of ClusterIPs
 			name = owner
 		}
@@ -38,6 +40,9 @@ func ServiceOf(o metav1.Object) (types.NamespacedName, bool) {
 		return types.NamespacedName{Namespace: o.GetNamespace(), Name: o.GetName()}, true
 	}
 }
+
+// Extends reports whether the importer's slice extends a Service of the cluster's own.
+func Extends(s *discoveryv1.EndpointSlice) bool { return s.Labels[api.LabelExtends] != "" }
 
 // metaOwner returns the name of the ServiceImport that owns the object.
 func metaOwner(o metav1.Object) string {

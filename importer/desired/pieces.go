@@ -106,7 +106,7 @@ func (w *work) choices(records []*record) map[portKey]*choice {
 			continue
 		}
 		different = append(different, c)
-		c.last = w.last(c.among)
+		c.last = w.last(c.among, 0)
 		var told []byte
 		for _, rank := range c.last {
 			told = append(told, byte(rank))

@@ -12,6 +12,22 @@ import (
 	"github.com/clusterset/clusterset/api"
 )
 
+// routed returns the records to whose endpoints kube-proxy sends a VIP's traffic, among them the clusters' ClusterIPs, and the others.
+func (w *work) routed() (routed, others []*record) {
+	routed = make([]*record, 0, len(w.records))
+	for _, r := range w.records {
+		if w.routes(r.cluster) {
+			routed = append(routed, r)
+		} else {
+			others = append(others, r)
+		}
+	}
+	if w.hasVIP() && w.in.DataPath == DataPathClusterIPs {
+		routed = append(routed, w.clusterIPs()...)
+	}
+	return routed, others
+}
+
 // endpointSlices returns the EndpointSlices, sorted by name: one for each ExportedEndpoints, so that a change in one cluster's slice
 // is a change in one slice here, or an empty one for a cluster that has none; and with --data-path=clusterips also one for each cluster and family that holds its ClusterIP. If
 // kube-proxy is to use only some of a slice's endpoints, or use them differently for different ports, the slice is cut into pieces.
@@ -19,22 +35,16 @@ import (
 // If kube-proxy sends a VIP's traffic to pods, the slices that DNS and gateways find by the MCS labels also have the derived
 // Service's name. A second set with the same content would double what etcd stores and every node watches. The slices that are not
 // for kube-proxy have LabelHeadless: kube-proxy watches all others, and would log an error for each one without a Service name.
-func (w *work) endpointSlices(cur Current) []*discoveryv1.EndpointSlice {
+func (w *work) endpointSlices(routed, others []*record, cur Current) []*discoveryv1.EndpointSlice {
 	var all []*discoveryv1.EndpointSlice
-	routed := make([]*record, 0, len(w.records))
-	for _, r := range w.records {
-		if w.routes(r.cluster) {
-			routed = append(routed, r)
-		} else if kept := w.kept(r, untold, cur); kept != nil {
+	for _, r := range others {
+		if kept := w.kept(r, untold, cur); kept != nil {
 			all = append(all, kept...)
 		} else {
 			slice := w.whole(r)
 			unroute(slice)
 			all = append(all, w.keep(r, untold, slice)...)
 		}
-	}
-	if w.hasVIP() && w.in.DataPath == DataPathClusterIPs {
-		routed = append(routed, w.clusterIPs()...)
 	}
 	all = append(all, w.steered(routed, cur)...)
 	all = append(all, w.placeholders()...)

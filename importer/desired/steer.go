@@ -99,8 +99,9 @@ func routeBest(views []topology.View, targets []target, last []topology.Rank) []
 	return uses
 }
 
-// last returns, for each view, the rank of the last endpoint used of some records. Endpoints that aren't ready don't count.
-func (w *work) last(records []*record) []topology.Rank {
+// last returns, for each view, the rank of the last endpoint used of some records. Endpoints that aren't ready don't count. have is how
+// many ready endpoints there are besides.
+func (w *work) last(records []*record, have int) []topology.Rank {
 	views := w.views()
 	last := make([]topology.Rank, len(views))
 	var all []target
@@ -109,7 +110,7 @@ func (w *work) last(records []*record) []topology.Rank {
 		for _, r := range records {
 			last[i] = min(last[i], r.best[i].rank)
 		}
-		enough := views[i].Policy.MinReady
+		enough := views[i].Policy.MinReady - have
 		switch {
 		case !last[i].Usable():
 			last[i] = topology.Gone
@@ -123,7 +124,9 @@ func (w *work) last(records []*record) []topology.Rank {
 				all = append(all, w.targets(r)...)
 			}
 		}
-		last[i] = views[i].Last(len(all), func(j int) topology.Ranked {
+		view := views[i]
+		view.Policy.MinReady = enough
+		last[i] = view.Last(len(all), func(j int) topology.Ranked {
 			t := &all[j]
 			if !t.ready {
 				return topology.Ranked{Rank: topology.Gone, Addr: t.Addr}

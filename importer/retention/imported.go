@@ -143,7 +143,7 @@ func Removes(in desired.Input, cur desired.Current, out desired.Output, gone []P
 	owned := cur.ServiceImport != nil && desired.Owned(cur.ServiceImport) || cur.Global != nil && desired.Owned(cur.Global) ||
 		cur.Derived != nil && desired.Owned(cur.Derived)
 	if out.ServiceImport == nil {
-		return (owned || len(cur.Slices) > 0) && (len(in.Services) > 0 || len(gone) == 0)
+		return (owned || len(cur.Slices)+len(cur.Extending) > 0) && (len(in.Services) > 0 || len(gone) == 0)
 	}
 	whole, parts := map[string]bool{}, map[string]bool{} // of what is gone
 	for _, p := range gone {

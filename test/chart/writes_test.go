@@ -29,6 +29,16 @@ kind: Namespace
 metadata: {name: confined}
 ---
 apiVersion: v1
+kind: Namespace
+metadata: {name: opened, labels: {clusterset.dev/extend: allowed}}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: confined, name: extending-ours, labels: {clusterset.dev/managed-by: importer, clusterset.dev/extends: theirs, kubernetes.io/service-name: theirs}}
+addressType: IPv4
+endpoints: []
+---
+apiVersion: v1
 kind: Service
 metadata: {namespace: confined, name: theirs, annotations: {example.com/theirs: x}}
 spec: {ports: [{port: 80}], selector: {app: theirs}}
@@ -246,6 +256,10 @@ var writes = []write{
 	{"without the label", "create", "endpointslices", slice("kubernetes.io/service-name: derived-ours", ""), unlabelled},
 	{"of another's Service", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: theirs", ""), leads},
 	{"of the API server", "create", "endpointslices", strings.Replace(slice(ours+", kubernetes.io/service-name: kubernetes", ""), "confined", "default", 1), leads},
+	{"of another's Service, in a namespace that is open for it", "create", "endpointslices", strings.Replace(slice(ours+", clusterset.dev/extends: theirs, kubernetes.io/service-name: theirs", ""), "confined", "opened", 1), ""},
+	{"of a Service without a name there", "create", "endpointslices", strings.Replace(slice(ours+", kubernetes.io/service-name: ''", ""), "confined", "opened", 1), leads},
+	{"of another's Service, written while its namespace was open", "update", "endpointslices", "{metadata: {namespace: confined, name: extending-ours}, endpoints: [{addresses: [10.2.0.2]}]}", leads},
+	{"of another's Service, written while its namespace was open", "delete", "endpointslices", "{metadata: {namespace: confined, name: extending-ours}}", ""},
 	{"of the cluster's DNS", "create", "endpointslices", strings.Replace(slice(ours+", kubernetes.io/service-name: kube-dns", ""), "confined", "kube-system", 1), leads},
 	{"of a Service without a name", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: ''", ""), leads},
 	{"with a label of another controller's", "create", "endpointslices", slice(ours+", example.com/pool: blue", ""), keys},
@@ -305,6 +319,7 @@ var writes = []write{
 	{"with rights for pods", "create", "namespaces", "{metadata: {name: confined-new, labels: {" + ours + ", pod-security.kubernetes.io/enforce: privileged}}}", keys},
 	{"of the cluster's own", "create", "namespaces", "{metadata: {name: kube-new, labels: {" + ours + "}}}", "creates no namespaces kube-"},
 	{"of a member's on a hub", "create", "namespaces", "{metadata: {name: clusterset-member-new, labels: {" + ours + "}}}", "creates no namespaces kube-"},
+	{"open for itself", "create", "namespaces", "{metadata: {name: confined-new, labels: {" + ours + ", clusterset.dev/extend: allowed}}}", "opens no namespace"},
 
 	{"as the agent", "update", "clusterproperties", "{metadata: {name: cluster.clusterset.k8s.io}, spec: {value: turin}}", ""},
 	{"not ours any more", "update", "clusterproperties", "{metadata: {name: cluster.clusterset.k8s.io, labels: {clusterset.dev/managed-by: null}}}", unlabelled},

@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
@@ -20,18 +21,19 @@ import (
 )
 
 // way describes how connections are made: from which nodes, over "tcp" or "udp" ("tcp4", … for one family alone), to which port of
-// the ClusterSetIPs.
+// the ClusterSetIPs, or of the ClusterIPs of the cluster's own Service.
 type way struct {
 	from    []*node
 	network string
 	port    uint16
+	own     bool
 }
 
 // answered waits until connections from every node of a cluster, over both families, are answered by each of the pods that has an
 // address of the family, and by no other pod. If no pod has one, they must be refused.
 func (s *service) answered(cluster string, want ...*pod) {
 	s.Helper()
-	s.answeredBy(way{s.w.cluster(cluster).nodes, "tcp", 80}, want...)
+	s.answeredBy(way{from: s.w.cluster(cluster).nodes, network: "tcp", port: 80}, want...)
 }
 
 func (s *service) answeredBy(w way, want ...*pod) {
@@ -42,7 +44,7 @@ func (s *service) answeredBy(w way, want ...*pod) {
 // isAnswered checks once.
 func (s *service) isAnswered(w way, want pods) error {
 	for _, n := range w.from {
-		vips, err := s.vips(n.cluster)
+		vips, err := s.addresses(n.cluster, w.own)
 		if err != nil {
 			return err
 		}
@@ -71,8 +73,13 @@ func (s *service) isAnswered(w way, want pods) error {
 // fails the test if a connection was not answered, or was answered by a pod that isn't allowed.
 func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 	s.Helper()
-	nodes := s.w.cluster(cluster).nodes
-	vips, err := s.vips(nodes[0].cluster)
+	return s.onlyBy(way{from: s.w.cluster(cluster).nodes, network: "tcp", port: 80}, allowed...)
+}
+
+func (s *service) onlyBy(w way, allowed ...*pod) (end func()) {
+	s.Helper()
+	nodes := w.from
+	vips, err := s.addresses(nodes[0].cluster, w.own)
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -92,7 +99,7 @@ func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 			case <-pace.C:
 			}
 			for _, n := range nodes {
-				got, err := n.ask("tcp", netip.AddrPortFrom(vips[0], 80), n.client(vips[0].Is6(), 251), 1)
+				got, err := n.ask(w.network, netip.AddrPortFrom(vips[0], w.port), n.client(vips[0].Is6(), 251), 1)
 				for who := range got {
 					if !slices.Contains(names, who) {
 						err = fmt.Errorf("%s (%s): connection %d was answered by %s, want one of %v", n.name, n.mode, connections, who, names)
@@ -116,13 +123,24 @@ func (s *service) only(cluster string, allowed ...*pod) (end func()) {
 }
 
 // vips returns the ClusterSetIPs that a cluster has for the service, one of each family.
-func (s *service) vips(c *cluster) ([]netip.Addr, error) {
+func (s *service) vips(c *cluster) ([]netip.Addr, error) { return s.addresses(c, false) }
+
+// addresses is vips, or the ClusterIPs of the cluster's own Service.
+func (s *service) addresses(c *cluster, own bool) ([]netip.Addr, error) {
 	var i mcsv1beta1.ServiceImport
-	if err := c.Client.Get(context.Background(), client.ObjectKey{Namespace: s.namespace, Name: "web"}, &i); err != nil {
+	var svc corev1.Service
+	key, ips := client.ObjectKey{Namespace: s.namespace, Name: "web"}, &i.Spec.IPs
+	var err error
+	if own {
+		err, ips = c.Client.Get(context.Background(), key, &svc), &svc.Spec.ClusterIPs
+	} else {
+		err = c.Client.Get(context.Background(), key, &i)
+	}
+	if err != nil {
 		return nil, err
 	}
 	var all []netip.Addr
-	for _, ip := range i.Spec.IPs {
+	for _, ip := range *ips {
 		addr, err := netip.ParseAddr(ip)
 		if err != nil {
 			return nil, err
@@ -130,7 +148,7 @@ func (s *service) vips(c *cluster) ([]netip.Addr, error) {
 		all = append(all, addr)
 	}
 	if len(all) != 2 {
-		return nil, fmt.Errorf("%s: the ServiceImport has the addresses %v, want one of each family", c.Name, all)
+		return nil, fmt.Errorf("%s: the service has the addresses %v, want one of each family", c.Name, all)
 	}
 	return all, nil
 }

@@ -41,8 +41,8 @@ func TestInternalTrafficPolicyLocal(t *testing.T) {
 	one, other := s.podOn(nodes[0]), s.podOn(nodes[1])
 	s.pods("minhang", 1)
 	s.publish()
-	s.answeredBy(way{nodes[:1], "tcp", 80}, one)
-	s.answeredBy(way{nodes[1:], "tcp", 80}, other)
+	s.answeredBy(way{from: nodes[:1], network: "tcp", port: 80}, one)
+	s.answeredBy(way{from: nodes[1:], network: "tcp", port: 80}, other)
 }
 
 // In an exporting cluster, the ClusterSetIP leads to the cluster's own pods and not to its own ClusterIP: no packet filter

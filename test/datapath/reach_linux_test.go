@@ -163,7 +163,7 @@ func (w *world) reaches(t testing.TB, from, to string, want metav1.ConditionStat
 }
 
 func (p pods) err(s *service, from string) error {
-	return s.isAnswered(way{s.w.cluster(from).nodes[:1], "tcp4", 80}, p)
+	return s.isAnswered(way{from: s.w.cluster(from).nodes[:1], network: "tcp4", port: 80}, p)
 }
 
 // rules makes the router apply rules to what it forwards, until the returned function is called or the test ends.

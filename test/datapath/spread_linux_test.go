@@ -19,7 +19,7 @@ func TestSpread(t *testing.T) {
 	s.publish()
 	for _, c := range s.w.clusters {
 		s.answered(c.Name, slices.Concat(xicheng, chaoyang, minhang)...)
-		s.answeredBy(way{c.nodes, "udp", 80}, slices.Concat(xicheng, chaoyang, minhang)...)
+		s.answeredBy(way{from: c.nodes, network: "udp", port: 80}, slices.Concat(xicheng, chaoyang, minhang)...)
 	}
 	// Endpoints become not ready, terminate, disappear and appear.
 	xicheng[0].notReady, chaoyang[0].terminating = true, true
@@ -63,8 +63,8 @@ func TestUnitedPorts(t *testing.T) {
 	s.publish()
 	for _, c := range s.w.clusters {
 		s.answered(c.Name, slices.Concat(xicheng, chaoyang, minhang)...)
-		s.answeredBy(way{c.nodes, "tcp", 9000}, chaoyang...)
-		s.answeredBy(way{c.nodes, "udp", 80}, slices.Concat(xicheng, minhang)...)
+		s.answeredBy(way{from: c.nodes, network: "tcp", port: 9000}, chaoyang...)
+		s.answeredBy(way{from: c.nodes, network: "udp", port: 80}, slices.Concat(xicheng, minhang)...)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestUDPFlowMovesOn(t *testing.T) {
 	all := append(s.pods("xicheng", 2), s.pods("minhang", 1)...)
 	s.publish()
 	for _, n := range s.w.cluster("xicheng").nodes {
-		s.answeredBy(way{[]*node{n}, "udp4", 80}, all...)
+		s.answeredBy(way{from: []*node{n}, network: "udp4", port: 80}, all...)
 		vips, err := s.vips(n.cluster)
 		if err != nil {
 			t.Fatal(err)

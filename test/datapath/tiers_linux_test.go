@@ -14,7 +14,7 @@ func TestTiers(t *testing.T) {
 	s.answered("xicheng", xicheng...)
 	s.answered("chaoyang", chaoyang...)
 	s.answered("minhang", minhang...)
-	s.answeredBy(way{s.w.cluster("xicheng").nodes, "udp", 80}, xicheng...)
+	s.answeredBy(way{from: s.w.cluster("xicheng").nodes, network: "udp", port: 80}, xicheng...)
 
 	xicheng.ready(false)
 	minhang.ready(false)
@@ -125,11 +125,11 @@ func TestTiersOfPortsAndFamilies(t *testing.T) {
 	xicheng[0].v6 = netip.Addr{}
 	s.publish()
 	nodes := s.w.cluster("xicheng").nodes
-	s.answeredBy(way{nodes, "tcp4", 80}, xicheng...)
-	s.answeredBy(way{nodes, "tcp6", 80}, chaoyang...)
-	s.answeredBy(way{nodes, "tcp", 9000}, chaoyang...)
-	s.answeredBy(way{nodes, "udp4", 80}, xicheng...)
-	s.answeredBy(way{nodes, "udp6", 80}, minhang...)
+	s.answeredBy(way{from: nodes, network: "tcp4", port: 80}, xicheng...)
+	s.answeredBy(way{from: nodes, network: "tcp6", port: 80}, chaoyang...)
+	s.answeredBy(way{from: nodes, network: "tcp", port: 9000}, chaoyang...)
+	s.answeredBy(way{from: nodes, network: "udp4", port: 80}, xicheng...)
+	s.answeredBy(way{from: nodes, network: "udp6", port: 80}, minhang...)
 }
 
 // If the nodes of a cluster are in several zones, each node prefers its own.
@@ -141,13 +141,13 @@ func TestNodeInANewZone(t *testing.T) {
 	s.answered("xicheng", xicheng...)
 	old := slices.Clone(s.w.cluster("xicheng").nodes)
 	joined := s.w.cluster("xicheng").node(t, nodeSpec{"hebei", nftables})
-	s.answeredBy(way{[]*node{joined}, "tcp", 80}, chaoyang...)
-	s.answeredBy(way{old, "tcp", 80}, xicheng...)
+	s.answeredBy(way{from: []*node{joined}, network: "tcp", port: 80}, chaoyang...)
+	s.answeredBy(way{from: old, network: "tcp", port: 80}, xicheng...)
 	// The cluster's own pods in the new zone are used there, too.
 	there := s.podOn(joined)
 	s.publish()
-	s.answeredBy(way{[]*node{joined}, "tcp", 80}, append(chaoyang, there)...)
-	s.answeredBy(way{old, "tcp", 80}, xicheng...)
+	s.answeredBy(way{from: []*node{joined}, network: "tcp", port: 80}, append(chaoyang, there)...)
+	s.answeredBy(way{from: old, network: "tcp", port: 80}, xicheng...)
 	chaoyang.ready(false)
 	there.notReady = true
 	s.publish()

@@ -3,6 +3,7 @@ package docs
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"os/exec"
@@ -15,10 +16,28 @@ import (
 )
 
 // sessions are the pages whose console blocks are run, in this order: each page starts from the state that the previous one left.
-var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingress.md", "docs/operations.md", "docs/migrate-from-fabdns.md"}
+var sessions = []string{"docs/quickstart.md", "docs/forwarding.md", "docs/ingress.md", "docs/own-names.md", "docs/operations.md", "docs/migrate-from-fabdns.md"}
 
 // before prepares the state that a page needs if the previous page doesn't leave it.
-var before = map[string]func(*world) error{"docs/migrate-from-fabdns.md": fabdns}
+var before = map[string]func(*world) error{"docs/own-names.md": podOfWeb, "docs/operations.md": noPodOfWeb, "docs/migrate-from-fabdns.md": fabdns}
+
+// slicesOfWeb are what the endpointslice controller, which the world hasn't, writes for a ready pod of beijing's web.
+const slicesOfWeb = `
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: default, name: web-pod, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: "", port: 80, protocol: TCP}]
+endpoints: [{addresses: [10.1.2.3], conditions: {ready: true}}]
+`
+
+func podOfWeb(w *world) error {
+	return w.nodes[0].plane.ApplyContext(context.Background(), []byte(slicesOfWeb))
+}
+
+func noPodOfWeb(w *world) error {
+	return w.nodes[0].plane.DeleteContext(context.Background(), []byte(slicesOfWeb))
+}
 
 // TestSessions runs every command of the pages' console blocks in a shell, in a world of real API servers, and compares the output
 // with the page. A command without output on the page must succeed. A command with output must print that output, except for what

@@ -1,0 +1,179 @@
+package explain
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// OwnZone is the zone of the names of a cluster's own Services.
+const OwnZone = "cluster.local"
+
+// Own is a cluster's own Service, and what its address leads to.
+type Own struct {
+	Cluster string // the cluster's name in the set, empty if unknown
+	Service *corev1.Service
+	Slices  []discoveryv1.EndpointSlice
+	// Allowed says that Services of its namespace may be extended.
+	Allowed bool
+}
+
+// FetchOwn reads a Service of the cluster. It is nil if there is none.
+func FetchOwn(ctx context.Context, c *objects.Cluster, n Name) (*Own, error) {
+	own := &Own{Service: &corev1.Service{}}
+	switch err := c.Get(ctx, client.ObjectKey{Namespace: n.Key.Namespace(), Name: n.Key.Name()}, own.Service); {
+	case apierrors.IsNotFound(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.Words(err)
+	}
+	var all discoveryv1.EndpointSliceList
+	if err := c.List(ctx, &all, client.InNamespace(n.Key.Namespace()), client.MatchingLabels{discoveryv1.LabelServiceName: n.Key.Name()}); err != nil {
+		return nil, c.Words(err)
+	}
+	namespace := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: n.Key.Namespace()}, namespace); err != nil {
+		return nil, c.Words(err)
+	}
+	own.Cluster, own.Slices = c.Name(ctx), all.Items
+	own.Allowed = desired.MayExtend(n.Key.Namespace(), n.Key.Name(), namespace.Labels, own.extended())
+	return own, nil
+}
+
+// extended reports whether the Service has slices of the importer's.
+func (o *Own) extended() bool {
+	return slices.ContainsFunc(o.Slices, func(s discoveryv1.EndpointSlice) bool { return desired.Extends(&s) })
+}
+
+// Asks reports whether the Service asks for endpoints of other clusters.
+func (o *Own) Asks() bool { return o != nil && desired.AsksToBeExtended(o.Service) }
+
+// Name returns the Service's own name.
+func (o *Own) Name() string {
+	return o.Service.Name + "." + o.Service.Namespace + ".svc." + OwnZone
+}
+
+// because says whether the Service is extended, and what to do if it isn't.
+func (o *Own) because() string {
+	key := o.Service.Namespace + " " + o.Service.Name
+	e := desired.Extended{Service: o.Service, Allowed: o.Allowed}
+	switch {
+	case !o.Asks():
+		return fmt.Sprintf("a Service of this cluster alone; to let its clients reach other clusters while it has no ready endpoint, kubectl annotate service -n %s %s=%s", key, api.KeyExtend, api.ExtendTrue)
+	case e.Refused() != "":
+		return "not extended to other clusters: " + e.Refused()
+	case !o.extended():
+		return "it asks to be extended, and no other cluster has a ready endpoint for it; kubectl describe service -n " + key + " has an Event if there is another reason"
+	}
+	return "extended to other clusters"
+}
+
+// Explain says which endpoints the Service's address leads to, as kube-proxy chooses them.
+func (o *Own) Explain(now time.Time) *Explanation {
+	e := &Explanation{
+		Name: o.Name() + ".", Time: now, Result: Answer, Addresses: desired.ClusterIPs(o.Service),
+		Source: "Service " + o.Service.Namespace + "/" + o.Service.Name, Because: o.because(),
+	}
+	if len(e.Addresses) == 0 {
+		e.Result = NoData
+	}
+	for i := range o.Slices {
+		s := &o.Slices[i]
+		for j := range s.Endpoints {
+			e.Endpoints = append(e.Endpoints, o.endpoint(s, &s.Endpoints[j]))
+		}
+	}
+	use(e.Endpoints)
+	slices.SortStableFunc(e.Endpoints, func(a, b Endpoint) int { return compareOwn(&a, &b, o.Cluster) })
+	o.note(e)
+	return e
+}
+
+// What an endpoint is for kube-proxy, as Endpoint.Reason until use.
+const (
+	isReady   = "ready"
+	isServing = "serving"
+	isUnready = "not ready"
+)
+
+func (o *Own) endpoint(s *discoveryv1.EndpointSlice, e *discoveryv1.Endpoint) Endpoint {
+	at := Endpoint{Place: place.Place{Cluster: o.Cluster}, Address: e.Addresses[0], Reason: isUnready}
+	if cluster := s.Labels[api.LabelSourceCluster]; desired.Extends(s) {
+		at.Cluster = cluster
+	}
+	if e.Zone != nil {
+		at.Zone = *e.Zone
+	}
+	is := func(c *bool, otherwise bool) bool { return c == nil && otherwise || c != nil && *c }
+	switch c := e.Conditions; {
+	case is(c.Ready, true):
+		at.Reason = isReady
+	case is(c.Serving, false) && is(c.Terminating, false):
+		at.Reason = isServing
+	}
+	return at
+}
+
+// use decides which endpoints are used, as kube-proxy does in each family: the ready ones; if there are none, those that serve while they
+// terminate, as those of last resort say of themselves.
+func use(all []Endpoint) {
+	for _, six := range []bool{false, true} {
+		var family []*Endpoint
+		ready := false
+		for i := range all {
+			if addr, err := netip.ParseAddr(all[i].Address); err == nil && addr.Is6() == six {
+				family, ready = append(family, &all[i]), ready || all[i].Reason == isReady
+			}
+		}
+		for _, e := range family {
+			switch {
+			case e.Reason == isReady:
+				e.Used, e.Reason = true, "ready"
+			case e.Reason == isServing && ready:
+				e.Reason = "of last resort: used when no other is ready"
+			case e.Reason == isServing:
+				e.Used, e.Reason = true, "of last resort: no other is ready"
+			}
+		}
+	}
+}
+
+// compareOwn sorts the cluster's own endpoints first.
+func compareOwn(a, b *Endpoint, own string) int {
+	switch {
+	case (a.Cluster == own) == (b.Cluster == own):
+		return 0
+	case a.Cluster == own:
+		return -1
+	}
+	return 1
+}
+
+// note adds what in the Service keeps its clients here.
+func (o *Own) note(e *Explanation) {
+	if !o.Asks() {
+		return
+	}
+	s := &o.Service.Spec
+	if p := s.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
+		e.Notes = append(e.Notes, "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node")
+	}
+	if s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		e.Notes = append(e.Notes, "externalTrafficPolicy is Local: connections from outside reach only pods of the node that they come to")
+	}
+	if s.PublishNotReadyAddresses {
+		e.Notes = append(e.Notes, "publishNotReadyAddresses: its pods always count as ready, so other clusters are reached only if there are none")
+	}
+}

@@ -1,0 +1,267 @@
+package desired
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/merge"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// Extended is a Service of this cluster that asks for endpoints of other clusters by api.KeyExtend.
+type Extended struct {
+	Service *corev1.Service
+	// Allowed says that the agent may extend Services of its namespace.
+	Allowed bool
+}
+
+// AsksToBeExtended reports whether a Service has the annotation, with another value than false.
+func AsksToBeExtended(svc *corev1.Service) bool {
+	value := svc.Annotations[api.KeyExtend]
+	return value != "" && value != "false"
+}
+
+// MayExtend reports whether the agent may extend a Service of a namespace with these labels (D62).
+func MayExtend(namespace, service string, labels map[string]string, everywhere bool) bool {
+	protected := strings.HasPrefix(namespace, "kube-") || namespace == "default" && service == "kubernetes"
+	return !protected && (everywhere || labels[api.KeyExtend] == api.ExtendAllowed)
+}
+
+// Refused returns why a Service can't be extended at all, whatever other clusters export, and what to do about it; "" if it can.
+func (e *Extended) Refused() string {
+	svc := e.Service
+	switch value := svc.Annotations[api.KeyExtend]; {
+	case value != api.ExtendTrue:
+		return fmt.Sprintf("the annotation %s is %q; it must be %q", api.KeyExtend, value, api.ExtendTrue)
+	case strings.HasPrefix(svc.Namespace, "kube-"):
+		return "Services of the namespaces kube-… are not extended"
+	case !e.Allowed:
+		return fmt.Sprintf("the namespace isn't open for it; as an administrator, run kubectl label namespace %s %s=%s", svc.Namespace, api.KeyExtend, api.ExtendAllowed)
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return "a Service of type ExternalName has no endpoints; give it a selector, or let its clients use the name in clusterset.local"
+	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
+		return "a headless Service has no address that could lead elsewhere; remove clusterIP: None, or let its clients use the name in clusterset.local"
+	case len(svc.Spec.Selector) == 0:
+		return "a Service without a selector has endpoints that something else writes; give it a selector, or let its clients use the name in clusterset.local"
+	}
+	return ""
+}
+
+// extending returns the slices that extend this cluster's own Service (D60 to D69), and why there are none, or why they aren't used as the
+// service's policy wants. here is the state of the Service's own endpoints, routed are the records that kube-proxy may use.
+func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.EndpointSlice, why string) {
+	e := w.in.Extended
+	if e == nil {
+		return nil, ""
+	}
+	if why = e.Refused(); why != "" {
+		return nil, why
+	}
+	elsewhere := func(cluster string) bool { return cluster != w.in.Cluster }
+	if !slices.ContainsFunc(w.resolved.Clusters, elsewhere) {
+		return nil, "no other cluster exports the service; export it there"
+	}
+	if !w.hasVIP() {
+		return nil, "other clusters' endpoints can't be used behind an address here: " + w.whyNoVIP()
+	}
+	x := &extension{work: w, svc: e.Service, here: here}
+	x.shares, why = w.sharesTraffic(e.Service)
+	parts := map[*record]map[string]*part{}
+	common := false
+	for _, port := range e.Service.Spec.Ports {
+		merged := w.counterpart(port)
+		if merged == nil || !slices.ContainsFunc(merged.Clusters, elsewhere) {
+			continue
+		}
+		common = true
+		for _, family := range e.Service.Spec.IPFamilies {
+			x.add(parts, routed, port, merged.Name, discoveryv1.AddressType(family))
+		}
+	}
+	if !common {
+		return nil, "no other cluster exports one of its ports; they must have the same name and protocol, or without a name the same number"
+	}
+	for r, of := range parts {
+		for i, key := range slices.Sorted(maps.Keys(of)) {
+			all = append(all, x.slice(r, of[key], i))
+		}
+	}
+	slices.SortFunc(all, func(a, b *discoveryv1.EndpointSlice) int { return cmp.Compare(a.Name, b.Name) })
+	return all, why
+}
+
+// whyNoVIP returns why the service has no ClusterSetIP here.
+func (w *work) whyNoVIP() string {
+	if w.in.DataPath == DataPathNone {
+		return "the agent runs with --data-path=none"
+	}
+	return "the service is exported as a headless one"
+}
+
+// sharesTraffic reports whether some endpoints of other clusters are to be used while the Service has ready ones of its own, and why not
+// although its policy asks for that (D64).
+func (w *work) sharesTraffic(svc *corev1.Service) (shares bool, why string) {
+	p := w.policy()
+	asks := p.Prefer != nil && len(p.Prefer) == 0
+	policy := api.AnnotationPrefer + ": " + topology.None
+	if p.MinReady > 1 {
+		asks, policy = true, fmt.Sprintf("%s: %d", api.AnnotationMinReady, p.MinReady)
+	}
+	distributed := svc.Spec.TrafficDistribution != nil
+	for _, key := range []string{corev1.AnnotationTopologyMode, corev1.DeprecatedAnnotationTopologyAwareHints} {
+		distributed = distributed || strings.EqualFold(svc.Annotations[key], "Auto")
+	}
+	const only = "its own endpoints are used alone while one is ready: %s has no effect, because "
+	switch {
+	case !asks:
+		return false, ""
+	case w.in.DataPath == DataPathClusterIPs:
+		return false, fmt.Sprintf(only+"behind another cluster's ClusterIP (--data-path=clusterips) connections could come back", policy)
+	case distributed:
+		return false, fmt.Sprintf(only+"endpoints of other clusters would void the hints of the Service's trafficDistribution; remove one of the two", policy)
+	}
+	return true, ""
+}
+
+// counterpart returns the merged port that a port of the own Service stands for, or nil (D63).
+func (w *work) counterpart(port corev1.ServicePort) *merge.Port {
+	protocol := cmp.Or(port.Protocol, corev1.ProtocolTCP)
+	for i := range w.resolved.Ports {
+		p := &w.resolved.Ports[i]
+		unnamed := port.Name == "" || p.ExportedName == ""
+		if p.Protocol == protocol && (!unnamed && p.ExportedName == port.Name || unnamed && p.Port == port.Port) {
+			return p
+		}
+	}
+	return nil
+}
+
+// extension is the state of extending one Service.
+type extension struct {
+	*work
+	svc    *corev1.Service
+	here   *Own
+	shares bool
+}
+
+// part is what of a record's slice some ports of the Service use: the same endpoints in the same way.
+type part struct {
+	ports []discoveryv1.EndpointPort
+	used  []bool
+	ready bool // else they are of last resort
+}
+
+// add adds what one port of the Service uses in one family.
+func (x *extension) add(parts map[*record]map[string]*part, routed []*record, port corev1.ServicePort, merged string, family discoveryv1.AddressType) {
+	var among []*record
+	for _, r := range routed {
+		if r.family == family && r.cluster.name != x.in.Cluster && r.port(merged, port.Protocol) != nil {
+			among = append(among, r)
+		}
+	}
+	have := x.ownReady(port, family)
+	policy := x.policy()
+	ready := x.shares && (policy.MinReady <= 1 || have < policy.MinReady)
+	if !ready || policy.MinReady <= 1 {
+		have = 0 // they don't count: only without them the others are used, or with them as equals
+	}
+	last, views := x.last(among, have), x.views()
+	for _, r := range among {
+		targets := x.targets(r)
+		uses := routeBest(views, targets, last)
+		used, any := make([]bool, len(targets)), false
+		for i := range targets {
+			used[i] = uses[i].routed && targets[i].ready && x.mayLead(r)
+			any = any || used[i]
+		}
+		if !any {
+			continue
+		}
+		key := fmt.Sprint(ready, used)
+		if parts[r] == nil {
+			parts[r] = map[string]*part{}
+		}
+		if parts[r][key] == nil {
+			parts[r][key] = &part{used: used, ready: ready}
+		}
+		theirs := r.port(merged, port.Protocol)
+		parts[r][key].ports = append(parts[r][key].ports, discoveryv1.EndpointPort{
+			Name: ptr.To(port.Name), Protocol: theirs.Protocol, Port: theirs.Port, AppProtocol: theirs.AppProtocol,
+		})
+	}
+}
+
+// mayLead reports whether a record's endpoints may be used by an extended Service. A ClusterIP leads to another cluster's Service, which may
+// be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known (D66).
+func (x *extension) mayLead(r *record) bool {
+	return !r.clusterIP || r.behind > 0 && r.cluster.member.Ailment() == ""
+}
+
+// port returns the record's port with that name of the merged service, or nil.
+func (r *record) port(name string, protocol corev1.Protocol) *discoveryv1.EndpointPort {
+	for i := range r.ports {
+		if p := &r.ports[i]; *p.Name == name && *p.Protocol == cmp.Or(protocol, corev1.ProtocolTCP) {
+			return p
+		}
+	}
+	return nil
+}
+
+// ownReady counts the Service's own ready endpoints of a port.
+func (x *extension) ownReady(port corev1.ServicePort, family discoveryv1.AddressType) int {
+	if x.here == nil {
+		return 0
+	}
+	ready := map[netip.Addr]bool{}
+	for _, e := range x.here.Endpoints {
+		has := slices.ContainsFunc(e.Spec.Ports, func(p clustersetv1alpha1.EndpointPort) bool {
+			return ptr.Deref(p.Name, "") == port.Name && ptr.Deref(p.Protocol, corev1.ProtocolTCP) == cmp.Or(port.Protocol, corev1.ProtocolTCP)
+		})
+		if !has || e.Spec.AddressType != family {
+			continue
+		}
+		for i := range e.Spec.Endpoints {
+			in := e.Spec.Endpoints[i].InSlice()
+			if addr, err := netip.ParseAddr(in.Addresses[0]); err == nil && isReady(&in) {
+				ready[addr] = true
+			}
+		}
+	}
+	return len(ready)
+}
+
+// slice returns the nth slice of a record's endpoints.
+func (x *extension) slice(r *record, p *part, n int) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta:  x.objectMeta(api.ExtendingSlicePrefix + strings.TrimPrefix(r.slice, api.ImportedSlicePrefix)),
+		AddressType: r.family, Ports: p.ports, Endpoints: []discoveryv1.Endpoint{},
+	}
+	if n > 0 {
+		s.Name = fmt.Sprintf("%s.ports%d", s.Name, n+1)
+	}
+	s.Labels[api.LabelExtends] = x.svc.Name
+	s.Labels[api.LabelKubernetesServiceName] = x.svc.Name
+	s.Labels[api.LabelEndpointSliceManagedBy] = api.EndpointSliceManagedBy
+	s.Labels[api.LabelSourceCluster] = r.cluster.name
+	conditions := discoveryv1.EndpointConditions{Ready: ptr.To(true)}
+	if !p.ready {
+		// Of last resort: kube-proxy uses such endpoints only while a Service has no ready one (KEP-1669), whatever the agent does.
+		conditions = discoveryv1.EndpointConditions{Ready: ptr.To(false), Serving: ptr.To(true), Terminating: ptr.To(true)}
+	}
+	for i, e := range x.endpointsOf(r) {
+		if p.used[i] {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: e.Addresses, Zone: e.Zone, Conditions: conditions})
+		}
+	}
+	return s
+}

@@ -1,0 +1,102 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// gatherExtended reads this cluster's own Service if it asks for endpoints of other clusters; nil if it doesn't.
+func (r *reconciler) gatherExtended(ctx context.Context, key types.NamespacedName) (*desired.Extended, error) {
+	svc := &corev1.Service{}
+	found, err := get(ctx, r.local, key.Namespace, key.Name, svc, client.UnsafeDisableDeepCopy)
+	if err != nil || !found || !svc.DeletionTimestamp.IsZero() || !desired.AsksToBeExtended(svc) {
+		return nil, err
+	}
+	namespace := &corev1.Namespace{}
+	if _, err := get(ctx, r.local, "", key.Namespace, namespace, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("get namespace %s: %w", key.Namespace, err)
+	}
+	return &desired.Extended{
+		Service: svc, Allowed: desired.MayExtend(key.Namespace, key.Name, namespace.Labels, r.options.ExtendEverywhere),
+	}, nil
+}
+
+// applyExtending makes the slices that extend this cluster's own Service match what is wanted. The Service owns them: they go with it, also
+// while no agent runs.
+func (r *reconciler) applyExtending(ctx context.Context, in desired.Input, out desired.Output, cur desired.Current) error {
+	r.report.notExtended(ctx, in.Key, in.Extended, out.NotExtended)
+	if len(out.Extending)+len(cur.Extending) == 0 {
+		return nil
+	}
+	var owner []metav1.OwnerReference
+	if in.Extended != nil {
+		owner = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: in.Extended.Service.Name, UID: in.Extended.Service.UID}}
+	}
+	return r.applySlices(ctx, in.Key, desired.Output{Slices: out.Extending}, desired.Current{Slices: cur.Extending}, owner)
+}
+
+// extendedSources returns the sources that enqueue this cluster's Services that ask for endpoints of others, whether it exports them or not.
+func extendedSources(local cache.Cache) []source.Source {
+	asking := func(ctx context.Context, key types.NamespacedName) []reconcile.Request {
+		svc := &corev1.Service{}
+		if local.Get(ctx, key, svc, client.UnsafeDisableDeepCopy) != nil || !desired.AsksToBeExtended(svc) {
+			return nil // or its own event follows
+		}
+		return []reconcile.Request{{NamespacedName: key}}
+	}
+	services := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request { // of an update, both versions
+		if svc := o.(*corev1.Service); !desired.AsksToBeExtended(svc) {
+			return nil
+		}
+		return []reconcile.Request{{NamespacedName: client.ObjectKeyFromObject(o)}}
+	})
+	slices := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) []reconcile.Request {
+		key, ok := backedBy(o)
+		if !ok {
+			return nil
+		}
+		return asking(ctx, key)
+	})
+	namespaces := handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, o client.Object) (requests []reconcile.Request) {
+		var all corev1.ServiceList
+		if local.List(ctx, &all, client.InNamespace(o.GetName()), client.UnsafeDisableDeepCopy) != nil {
+			return nil // it is stopping
+		}
+		for i := range all.Items {
+			requests = append(requests, asking(ctx, client.ObjectKeyFromObject(&all.Items[i]))...)
+		}
+		return requests
+	})
+	return []source.Source{
+		source.Kind[client.Object](local, &corev1.Service{}, services),
+		source.Kind[client.Object](local, &discoveryv1.EndpointSlice{}, slices),
+		source.Kind[client.Object](local, &corev1.Namespace{}, namespaces, openedOrClosed()),
+	}
+}
+
+// openedOrClosed passes namespaces in which Services may be extended from now on, or no longer.
+func openedOrClosed() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false }, // its Services have their own events
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			return e.ObjectOld.GetLabels()[api.KeyExtend] != e.ObjectNew.GetLabels()[api.KeyExtend]
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}

@@ -1,0 +1,245 @@
+package datapath
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/kube"
+)
+
+// selected is an export of a Service that can be extended.
+var selected = export{spec: "selector: {app: web}"}
+
+// extend makes a cluster extend its own Service.
+func (s *service) extend(cluster string) {
+	s.Helper()
+	c := s.w.cluster(cluster)
+	if s.exporters[c] == nil {
+		s.apply(c, fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {namespace: %s, name: web}, spec: {ports: [{name: http, port: 80, targetPort: %d}], ipFamilyPolicy: PreferDualStack, selector: {app: web}}}`,
+			s.namespace, targetPort))
+	}
+	s.apply(c, "{apiVersion: v1, kind: Namespace, metadata: {name: "+s.namespace+", labels: {clusterset.dev/extend: allowed}}}")
+	s.annotate(c, "true")
+}
+
+// annotate sets what the cluster's Service says about being extended.
+func (s *service) annotate(c *cluster, extend string) {
+	s.Helper()
+	svc := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Service"}, ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: "web"}}
+	patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.KeyExtend, extend)
+	if err := c.Client.Patch(s.Context(), svc, client.RawPatch("application/merge-patch+json", []byte(patch))); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// own is how a cluster's clients ask its own Service.
+func (s *service) own(cluster string) way {
+	return way{from: s.w.cluster(cluster).nodes, network: "tcp", port: 80, own: true}
+}
+
+// extending waits until a cluster has slices of ours for its own Service, or has none.
+func (s *service) extending(cluster string, want bool) {
+	s.Helper()
+	kube.Eventually(s, soon, func() error {
+		var all discoveryv1.EndpointSliceList
+		if err := s.w.cluster(cluster).Client.List(context.Background(), &all, client.InNamespace(s.namespace), client.HasLabels{api.LabelExtends}); err != nil {
+			return err
+		}
+		if (len(all.Items) > 0) != want {
+			return fmt.Errorf("%s has %d slices that extend web", cluster, len(all.Items))
+		}
+		return nil
+	})
+}
+
+// Clients of a Service that know nothing of other clusters reach these while no pod of its own is ready, also while the agent is dead, and
+// come back. Rules D60, D65, D67 and D69 of docs/spec/data-path.md.
+func TestOwnName(t *testing.T) {
+	w := set(t)
+	s := w.service(t, selected, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 2), s.pods("chaoyang", 1), s.pods("minhang", 1)
+	s.publish()
+	s.extend("xicheng")
+	s.extend("chaoyang")
+	s.extending("xicheng", true)
+	own := s.own("xicheng")
+	s.answeredBy(own, xicheng...)
+
+	away := func(to ...*pod) {
+		t.Helper()
+		answered := s.onlyBy(own, slices.Concat(xicheng, to)...)
+		xicheng.ready(false)
+		s.publish()
+		s.answeredBy(own, to...)
+		xicheng.ready(true)
+		s.publish()
+		s.answeredBy(own, xicheng...)
+		answered()
+	}
+	times := 1
+	if os.Getenv("CLUSTERSET_LONG") != "" {
+		times = 20
+	}
+	for range times {
+		away(chaoyang...)
+	}
+	// One pod is enough, also for the nodes of another zone.
+	xicheng[0].notReady = true
+	s.publish()
+	s.answeredBy(own, xicheng[1])
+	xicheng[0].notReady = false
+
+	agent := w.cluster("xicheng")
+	agent.Agent.Kill()
+	for range times {
+		away(chaoyang...)
+	}
+	agent.startAgent(t)
+	s.drain("chaoyang")
+	xicheng.ready(false)
+	s.publish()
+	s.answeredBy(own, minhang...)
+	minhang.ready(false)
+	s.publish()
+	s.answeredBy(own, chaoyang...) // drained is better than nothing
+	s.undrain("chaoyang")
+	chaoyang.ready(false)
+	s.publish()
+	s.answeredBy(own) // and nothing isn't asked in a circle
+	slices.Concat(xicheng, chaoyang, minhang).ready(true)
+	s.publish()
+	s.answeredBy(own, xicheng...)
+
+	s.annotate(agent, "false")
+	s.extending("xicheng", false)
+	xicheng.ready(false)
+	s.publish()
+	s.answeredBy(own)
+	s.annotate(agent, "true")
+	s.answeredBy(own, chaoyang...)
+	if err := agent.Plane.DeleteContext(t.Context(), []byte("{apiVersion: v1, kind: Service, metadata: {namespace: "+s.namespace+", name: web}}")); err != nil {
+		t.Fatal(err)
+	}
+	s.extending("xicheng", false)
+}
+
+func (ps pods) with(more ...*pod) pods { return slices.Concat(ps, more) }
+
+// A cluster that doesn't export the service can be extended too. With prefer none and min-ready, others are used besides the own pods. Rules
+// D60 and D64.
+func TestOwnNameSharesTraffic(t *testing.T) {
+	w := set(t)
+	s := w.service(t, export{spec: selected.spec, annotations: `clusterset.dev/min-ready: "2"`}, "chaoyang", "minhang")
+	chaoyang, minhang := s.pods("chaoyang", 1), s.pods("minhang", 1)
+	s.extend("xicheng")
+	s.exporters[w.cluster("xicheng")] = []servicePort{httpPort} // publish writes its slices too
+	xicheng := s.pods("xicheng", 2)
+	s.publish()
+	own := s.own("xicheng")
+	s.answeredBy(own, xicheng...)
+	xicheng[0].notReady = true
+	s.publish()
+	s.answeredBy(own, chaoyang.with(xicheng[1])...)
+	xicheng[1].notReady = true
+	s.publish()
+	s.answeredBy(own, chaoyang.with(minhang...)...)
+	xicheng.ready(true)
+	s.publish()
+	s.answeredBy(own, xicheng...)
+
+	all := w.service(t, export{spec: selected.spec, annotations: `clusterset.dev/prefer: none`}, "xicheng", "minhang")
+	here, there := all.pods("xicheng", 1), all.pods("minhang", 1)
+	all.extend("xicheng")
+	all.publish()
+	all.answeredBy(all.own("xicheng"), here.with(there...)...)
+}
+
+var counted = regexp.MustCompile(`packets (\d+)`)
+
+// Two clusters that extend the same Service to each other's ClusterIPs, and both lose their pods while the hub is away, send a connection to
+// and fro at most until its packets' time to live has ended. Rule D66.
+func TestOwnNameGoesInNoCircle(t *testing.T) {
+	w := set(t)
+	s := w.service(t, selected, "xicheng", "chaoyang")
+	xicheng, chaoyang := s.pods("xicheng", 1), s.pods("chaoyang", 1)
+	s.publish()
+	for _, c := range []string{"xicheng", "chaoyang"} {
+		c := w.cluster(c)
+		c.restartAgent(t, "--data-path", "clusterips")
+		t.Cleanup(func() { c.restartAgent(t) })
+	}
+	s.extend("xicheng")
+	s.extend("chaoyang")
+	own := s.own("xicheng")
+	s.extending("xicheng", true)
+	s.extending("chaoyang", true)
+	s.answeredBy(own, xicheng...)
+	xicheng.ready(false)
+	s.publish()
+	s.answeredBy(own, chaoyang...)
+	chaoyang.ready(false)
+	s.publish()
+	s.answeredBy(own) // both know that the other has none
+
+	// They had pods when they last heard of each other.
+	slices.Concat(xicheng, chaoyang).ready(true)
+	s.publish()
+	s.answeredBy(own, xicheng...)
+	s.answeredBy(s.own("chaoyang"), chaoyang...)
+	s.extending("xicheng", true)
+	s.extending("chaoyang", true)
+	w.hub.Plane.KillAPIServer()
+	t.Cleanup(func() { w.startHub(t) })
+	slices.Concat(xicheng, chaoyang).ready(false)
+	s.publish()
+	ips, err := s.addresses(w.cluster("xicheng"), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := w.cluster("xicheng").nodes[0]
+	ask := func(i int) (got map[string]int, err error) { // "no route to host" is what the end of a packet's life is reported as
+		return node.ask("tcp4", netip.AddrPortFrom(ips[0], 80), node.client(false, i), 1)
+	}
+	kube.Eventually(t, soon, func() error { // kube-proxy in both clusters has the news
+		if got, err := ask(252); got[xicheng[0].name]+got[chaoyang[0].name] > 0 {
+			return fmt.Errorf("answered by %v, %w", got, err)
+		}
+		return nil
+	})
+	w.network.rules(t, "meta l4proto tcp counter")
+	began := time.Now()
+	got, askErr := ask(253)
+	var out []byte
+	if err := w.network.router.do(func() (err error) {
+		out, err = exec.CommandContext(t.Context(), "nft", "list", "table", "inet", "broken").CombinedOutput()
+		return err
+	}); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	match := counted.FindSubmatch(out)
+	if match == nil {
+		t.Fatalf("no counter in %s", out)
+	}
+	packets, err := strconv.Atoi(string(match[1]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("a connection that nobody could answer (%v, %v, after %s) took %d packets between clusters", got, askErr, time.Since(began).Round(time.Millisecond), packets)
+	// A SYN is sent at most four times in five seconds, and each lives for 64 hops, of which a third are at the router.
+	if packets > 4*64 {
+		t.Errorf("%d packets were forwarded for one connection", packets)
+	}
+}
