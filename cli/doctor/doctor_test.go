@@ -66,7 +66,7 @@ func healthy() *Facts {
 		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
 		Express:     &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
-		Set:         view.Report{Clusters: []view.Cluster{{Name: "beijing"}, {Name: "shanghai"}}},
+		Set:         view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
 	}
 }
@@ -108,6 +108,16 @@ func TestRender(t *testing.T) {
 			f.Hub.Err = errors.New("the hub at https://hub:6443 can't be reached: connection refused; check --hub-kubeconfig")
 			f.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
 			f.Express.Err = errors.New("connection refused")
+		},
+		"unmeasured": func(f *Facts) {
+			f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: "tianjin"})
+			for reason, name := range map[string]string{"NoBeacon": "a", "NotAllowed": "b", "NeverReached": "c", "WrongCluster": "d"} {
+				f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: name, Reach: &view.Reach{State: metav1.ConditionUnknown, Reason: reason}})
+			}
+		},
+		"unreachable": func(f *Facts) { // which is a problem of the set
+			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"
+			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Unreachable", Message: "its agent hasn't answered this cluster's for 5m", Cure: "check routes and firewalls on the way to 10.2.0.1:9471"}}
 		},
 		"clone": func(f *Facts) { // a clone that has stopped, in a set that has another pair of clones
 			cloned := func(name string) (m clustersetv1alpha1.MemberCluster) {

@@ -63,6 +63,7 @@ func Build(f Facts) Report {
 	if asked {
 		r.Services.everywhere(f.Hub)
 	}
+	r.reach(f)
 	r.Problems = problems(&r, f)
 	for i := range r.Services.Problems {
 		p := &r.Services.Problems[i]

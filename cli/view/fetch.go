@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -104,29 +105,32 @@ func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 		return f
 	}
 	f.Exports = exports.Items
-	f.Renewed, f.Err = Renewed(ctx, c)
+	f.Renewed, f.CantReach, f.Err = Heartbeats(ctx, c)
 	return f
 }
 
-// Renewed reads the hub's heartbeats: when each cluster renewed its Lease, by its own clock. Members may not read each other's, so
-// a refusal isn't a failure: the MemberClusters have much the same information.
-func Renewed(ctx context.Context, c *objects.Cluster) (map[string]time.Time, error) {
+// Heartbeats reads the hub's heartbeats: when each cluster renewed its Lease, by its own clock, and which others it says it can't reach (D52).
+// Members may not read each other's, so a refusal isn't a failure: the MemberClusters have much the same information.
+func Heartbeats(ctx context.Context, c *objects.Cluster) (times map[string]time.Time, cantReach map[string][]string, err error) {
 	var leases coordinationv1.LeaseList
-	err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
+	err = c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
 	switch {
 	case apierrors.IsForbidden(err):
-		return nil, nil
+		return nil, nil, nil
 	case err != nil:
-		return nil, c.Words(err)
+		return nil, nil, c.Words(err)
 	}
-	times := make(map[string]time.Time, len(leases.Items))
+	times, cantReach = make(map[string]time.Time, len(leases.Items)), map[string][]string{}
 	for i := range leases.Items {
 		cluster, ok := api.ClusterOfNamespace(leases.Items[i].Namespace)
 		if t := leases.Items[i].Spec.RenewTime; ok && t != nil {
 			times[cluster] = t.Time
 		}
+		if names := leases.Items[i].Annotations[api.AnnotationUnreachable]; ok && names != "" {
+			cantReach[cluster] = strings.Split(names, ",")
+		}
 	}
-	return times, nil
+	return times, cantReach, nil
 }
 
 // namespaces returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:

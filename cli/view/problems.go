@@ -23,6 +23,7 @@ func problems(r *Report, f Facts) []Problem {
 	for i := range r.Clusters {
 		all = append(all, clusterProblems(&r.Clusters[i], r)...)
 	}
+	all = append(all, reachProblems(r, f)...)
 	if f.Local != nil {
 		all = append(all, membership(r, f)...)
 	}

@@ -90,9 +90,13 @@ type Cluster struct {
 	// Invalid is set if something in its MemberCluster can't be used.
 	Invalid bool `json:"invalid,omitempty"`
 	// NotJoined says that the hub process can't make it a member.
-	NotJoined    bool   `json:"notJoined,omitempty"`
-	AgentVersion string `json:"agentVersion,omitempty"`
-	Message      string `json:"message,omitempty"`
+	NotJoined bool `json:"notJoined,omitempty"`
+	// Reach is what this cluster's agent has measured of the way to it, nil if that is unknown. CantReach are the clusters that its own agent
+	// says it can't reach, as far as the hub was read.
+	Reach        *Reach   `json:"reach,omitempty"`
+	CantReach    []string `json:"cantReach,omitempty"`
+	AgentVersion string   `json:"agentVersion,omitempty"`
+	Message      string   `json:"message,omitempty"`
 }
 
 // Services counts the services and lists those that need attention.
@@ -166,5 +170,7 @@ type HubFacts struct {
 	Members []clustersetv1alpha1.MemberCluster
 	// Renewed is when each member's Lease was renewed, by that member's clock. It is nil if Leases may not be read.
 	Renewed map[string]time.Time
-	Exports []clustersetv1alpha1.ExportedService
+	// CantReach are the clusters that each says it can't reach, from the same source.
+	CantReach map[string][]string
+	Exports   []clustersetv1alpha1.ExportedService
 }

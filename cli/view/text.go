@@ -80,6 +80,10 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	if named {
 		head = append(head, "COMMUNITIES")
 	}
+	measured := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Reach != nil })
+	if measured {
+		head = append(head, "REACHED IN")
+	}
 	if s.Wide {
 		head = append(head, "AGENT", "MESSAGE")
 	}
@@ -110,6 +114,9 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 				of = strings.Join(c.Communities, ", ")
 			}
 			rows[i] = append(rows[i], screen.Cell{Text: cmp.Or(of, communities.Default)})
+		}
+		if measured {
+			rows[i] = append(rows[i], reached(&c, r.Time))
 		}
 		if s.Wide {
 			rows[i] = append(rows[i], screen.T(screen.Or(c.AgentVersion), c.Message)...)

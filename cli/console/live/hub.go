@@ -181,7 +181,7 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	err := h.readable(ctx)
 	var renewed map[string]time.Time
 	if err == nil {
-		renewed, err = view.Renewed(ctx, h.cluster)
+		renewed, _, err = view.Heartbeats(ctx, h.cluster)
 	}
 	if ctx.Err() != nil {
 		return

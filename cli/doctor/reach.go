@@ -1,0 +1,54 @@
+package doctor
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/cli/screen"
+)
+
+// unmeasured says what each reason for an unknown verdict means, and what to do to have one.
+var unmeasured = map[string]string{
+	"NoBeacon":     "their agents name no beacon: member.beacon.enabled in the chart there, or --beacon-service",
+	"NotAllowed":   "their beacons are outside their MemberCluster's spec.cidrs, or inside this cluster's",
+	"NeverReached": "their beacons never answered: allow TCP connections to port 9471 of their agents' pods",
+	"WrongCluster": "another cluster answers at their beacons' addresses: networks overlap",
+}
+
+// checkReach reports which ways to other clusters aren't measured. Those that are broken are problems of the set, which checkSet reports.
+func checkReach(f *Facts) []Finding {
+	const check = "reach"
+	if f.Cluster.Err != nil || f.SetErr != nil || len(f.Set.Clusters) < 2 {
+		return nil
+	}
+	measured, unreachable, unknown := 0, 0, map[string][]string{}
+	for i := range f.Set.Clusters {
+		switch c := &f.Set.Clusters[i]; {
+		case c.Local:
+		case c.Reach == nil:
+			unknown[""] = append(unknown[""], c.Name)
+		case c.Reach.State == metav1.ConditionUnknown:
+			unknown[c.Reach.Reason] = append(unknown[c.Reach.Reason], c.Name)
+		case c.Reach.State == metav1.ConditionFalse:
+			unreachable++
+		default:
+			measured++
+		}
+	}
+	var all []Finding
+	for _, reason := range slices.Sorted(maps.Keys(unknown)) {
+		why := unmeasured[reason]
+		if why == "" {
+			why = "this cluster's agent has said nothing about them, or not for ten minutes"
+		}
+		all = append(all, skipped(check, fmt.Sprintf("not measured whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why))))
+	}
+	if measured > 0 && unreachable == 0 {
+		all = append(all, ok(check, fmt.Sprintf("%s answered", screen.Counted(measured, "other cluster"))))
+	}
+	return all
+}

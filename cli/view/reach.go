@@ -1,0 +1,120 @@
+package view
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/screen"
+)
+
+// Reach is what the local cluster's agent has measured of the way to a cluster.
+type Reach struct {
+	// State is True, False or Unknown, and Reason a word for why, as in the object Reachability.
+	State  metav1.ConditionStatus `json:"state"`
+	Reason string                 `json:"reason"`
+	// Since is when State last changed.
+	Since time.Time `json:"since"`
+	// RoundTripMicroseconds is how long the last connection took to be made, 0 if unknown.
+	RoundTripMicroseconds int64 `json:"roundTripMicroseconds,omitempty"`
+}
+
+// allUnreachable is the reason of verdicts that stay, because nothing can be reached.
+const allUnreachable = "AllUnreachable"
+
+// staleReach is the age at which a Reachability no longer counts (D51).
+const staleReach = 10 * time.Minute
+
+// reach adds what is measured: by this cluster, and as all say on the hub.
+func (r *Report) reach(f Facts) {
+	if f.Local != nil && f.Local.Reach != nil && !f.Local.staleReach(f.Now) {
+		for i := range f.Local.Reach.Clusters {
+			m := &f.Local.Reach.Clusters[i]
+			for j := range r.Clusters {
+				if c := &r.Clusters[j]; c.Name == m.Name && !c.Local {
+					c.Reach = &Reach{State: m.Reachable, Reason: m.Reason, Since: m.Since.Time, RoundTripMicroseconds: m.RoundTripMicroseconds}
+				}
+			}
+		}
+	}
+	if f.Hub != nil {
+		for i := range r.Clusters {
+			r.Clusters[i].CantReach = f.Hub.CantReach[r.Clusters[i].Name]
+		}
+	}
+}
+
+// staleReach reports whether the agent has stopped to write its verdicts.
+func (l *LocalFacts) staleReach(now time.Time) bool {
+	return l.Reach != nil && now.Sub(l.Reach.Stamp.Time) > staleReach
+}
+
+// reachProblems finds clusters that can't be reached, from here or from each other. That nothing is measured is no problem.
+func reachProblems(r *Report, f Facts) (all []Problem) {
+	add := func(name, reason, message, cure string) {
+		all = append(all, Problem{Name: name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
+	}
+	if f.Local != nil && f.Local.staleReach(r.Time) && r.Cluster != "" {
+		add(r.Cluster, "ReachStale", fmt.Sprintf("its agent last wrote %s ago which clusters it can reach; until it does, all count as reachable",
+			screen.Age(r.Time.Sub(f.Local.Reach.Stamp.Time))), "check that clusterset member runs in this cluster, and read its log")
+	}
+	cutOff := false
+	for i := range r.Clusters {
+		c := &r.Clusters[i]
+		if c.Reach != nil && c.Reach.Reason == allUnreachable && !cutOff {
+			cutOff = true
+			add(r.Cluster, allUnreachable, "its agent can reach no other cluster, so it is more likely cut off itself; what it found before stays",
+				"check the network of the pods of clusterset-member: what they may connect to (NetworkPolicy, firewall), and their routes to other clusters")
+		}
+		if c.Reach != nil && c.Reach.State == metav1.ConditionFalse && c.Reach.Reason != allUnreachable {
+			message, cure := c.Reach.unreachable(r.Time)
+			add(c.Name, "Unreachable", message, cure+beacons(f.Local.Reach, c.Name))
+		}
+		if len(c.CantReach) > 0 && !c.Local {
+			add(c.Name, "CannotReach", "its agent can't reach "+screen.Several(c.CantReach, shownServices, ", ")+", so it uses their endpoints last",
+				"check the network between them; clusterset status and clusterset doctor there say more")
+		}
+	}
+	return all
+}
+
+// unreachable says why a cluster can't be reached, and what to do about it.
+func (c *Reach) unreachable(now time.Time) (message, cure string) {
+	used := "; its endpoints are used only if no others are left"
+	switch c.Reason {
+	case "WrongCluster":
+		return "another cluster answers at its agent's address: their networks overlap" + used, "give the clusters different networks, or correct their spec.cidrs; what answers is at"
+	case "Returning":
+		return "it answers again, and is used once it has done so for long enough" + used, "wait; if it comes and goes, look for what breaks connections to"
+	case "Refused":
+		return fmt.Sprintf("connections to its agent are refused since %s", screen.Age(now.Sub(c.Since))) + used, "check that its agent runs, and what refuses connections to"
+	}
+	return fmt.Sprintf("its agent hasn't answered this cluster's for %s, though the hub may hear both", screen.Age(now.Sub(c.Since))) + used,
+		"check routes and firewalls on the way to"
+}
+
+// beacons names the addresses that are dialled.
+func beacons(all *clustersetv1alpha1.Reachability, name string) string {
+	for i := range all.Clusters {
+		if c := &all.Clusters[i]; c.Name == name && len(c.Beacons) > 0 {
+			return " " + strings.Join(c.Beacons, ", ")
+		}
+	}
+	return ""
+}
+
+// reached is the cell of the column REACH.
+func reached(c *Cluster, now time.Time) screen.Cell {
+	switch {
+	case c.Local || c.Reach == nil:
+		return screen.Cell{Text: "-"}
+	case c.Reach.State == metav1.ConditionFalse:
+		return screen.Cell{Text: "NO, for " + screen.Age(now.Sub(c.Reach.Since)), Colour: screen.Bad}
+	case c.Reach.State == metav1.ConditionUnknown:
+		return screen.Cell{Text: "not measured", Colour: screen.Faint}
+	}
+	return screen.Cell{Text: (time.Duration(c.Reach.RoundTripMicroseconds) * time.Microsecond).Round(100 * time.Microsecond).String(), Colour: screen.Good}
+}
