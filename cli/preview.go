@@ -56,12 +56,13 @@ func newPreview() *cobra.Command {
 	cmd := p.command(&cobra.Command{
 		Use:   "preview",
 		Short: "Show what a change would do, without doing it",
-		Long: `Shows what would change for clients if clusters went down, were drained or left, if a Service were exported or no longer
+		Long: `Shows what would change for clients if clusters went down, couldn't be reached, were drained or left, if a Service were exported or no longer
 exported, if a cluster were elsewhere or in other communities, or if a service had another policy or were for other clusters. Each change has its own command; --file takes several
 and applies them in order:
 
   - drain: [beijing]
   - down: [shanghai, guangzhou]
+  - unreachable: {clusters: [beijing], from: [shanghai]}
   - export: {service: shop/web, from: tianjin, context: tianjin}
   - place: {cluster: tianjin, zones: [cn-north-2a], region: cn-north-2}
   - policy: {service: shop/web, prefer: zone region, boundary: region, minReady: 3}
@@ -92,7 +93,7 @@ There are undrain, leave and unexport as well.` + previewHelp,
 		cmd.AddCommand(previewClusters(c.verb, c.short, c.change))
 	}
 	cmd.AddCommand(previewExport("export", "Show what the export of a Service would do"), previewExport("unexport", "Show what ending an export would do"),
-		previewPlace(), previewPolicy(), previewCommunities(), previewExportTo())
+		previewUnreachable(), previewPlace(), previewPolicy(), previewCommunities(), previewExportTo())
 	return cmd
 }
 

@@ -25,6 +25,24 @@ func previewClusters(verb, short string, change func([]string) preview.Change) *
 	return cmd
 }
 
+func previewUnreachable() *cobra.Command {
+	var p previewCommand
+	cmd := p.command(&cobra.Command{
+		Use: "unreachable CLUSTER...", Short: "Show what a broken path to clusters would do",
+		Long: "Shows what it would do if other clusters couldn't reach these, while the hub goes on hearing all: they would use their endpoints only if no others were left." +
+			previewHelp,
+		Example: "  clusterset preview unreachable beijing --from shanghai --hub-context hub",
+	}, func(args []string) ([]preview.Change, error) {
+		if len(args) == 0 {
+			return nil, usagef("want a cluster; clusterset status lists them")
+		}
+		return []preview.Change{{Unreachable: &preview.Unreachable{Clusters: args, From: p.names}}}, nil
+	})
+	cmd.ValidArgsFunction = p.completeClusters
+	cmd.Flags().StringSliceVar(&p.names, "from", nil, "`clusters` that can't reach them (default: all others)")
+	return cmd
+}
+
 func previewExport(verb, short string) *cobra.Command {
 	var p previewCommand
 	long := short + ", without doing it. The Service and its endpoints are read in the cluster itself, by --kubeconfig and --context, or from --manifests."

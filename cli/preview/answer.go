@@ -143,7 +143,7 @@ func (l *look) named(p place.Place, x *index.Index, svc *index.Service, d index.
 	}
 	for _, e := range x.Ranking(svc, d) {
 		if e.Used {
-			g.add(topology.Endpoint{Addr: e.Addr, Cluster: e.Cluster, Member: l.member(e.Cluster), Zone: e.Zone, Region: e.Region, ClusterIP: !set.Headless}, behind)
+			g.add(topology.Endpoint{Addr: e.Addr, Cluster: e.Cluster, Member: l.member(p.Cluster, e.Cluster), Zone: e.Zone, Region: e.Region, ClusterIP: !set.Headless}, behind)
 		}
 	}
 	a := g.answer(set.Degraded)
@@ -161,7 +161,7 @@ func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
 	for port, ready := range s.behind {
 		alive, best := false, topology.Gone
 		for _, e := range kubeproxy.In(ready, p.Zone) {
-			at := l.endpoint(e)
+			at := l.endpoint(p.Cluster, e)
 			if e.ClusterIP && behind == nil {
 				behind = svc.ReadyIn()
 			}
@@ -189,9 +189,9 @@ func (l *look) proxied(p place.Place, s *seen, svc *index.Service) *Answer {
 }
 
 // endpoint converts an endpoint behind a ClusterSetIP for the ranking.
-func (l *look) endpoint(e kubeproxy.Endpoint) topology.Endpoint {
+func (l *look) endpoint(here string, e kubeproxy.Endpoint) topology.Endpoint {
 	addr, _ := netip.ParseAddr(e.Addresses[0]) // the importer has validated it
-	at := topology.Endpoint{Addr: addr, Cluster: e.Cluster, Member: l.member(e.Cluster), ClusterIP: e.ClusterIP}
+	at := topology.Endpoint{Addr: addr, Cluster: e.Cluster, Member: l.member(here, e.Cluster), ClusterIP: e.ClusterIP}
 	if e.Zone != nil {
 		at.Zone = *e.Zone
 	}

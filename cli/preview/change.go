@@ -17,6 +17,8 @@ import (
 type Change struct {
 	// Down are clusters that fail together, long enough for the hub to mark them as it would.
 	Down []string `json:"down,omitempty"`
+	// Unreachable is a path that breaks between clusters that the hub goes on hearing.
+	Unreachable *Unreachable `json:"unreachable,omitempty"`
 	// Drain and Undrain are clusters whose MemberCluster gets or loses spec.drain.
 	Drain   []string `json:"drain,omitempty"`
 	Undrain []string `json:"undrain,omitempty"`
@@ -32,7 +34,14 @@ type Change struct {
 }
 
 // Kinds lists the kinds of changes, for error messages.
-const Kinds = "down, drain, undrain, leave, export, unexport, place, policy, communities and exportTo"
+const Kinds = "down, unreachable, drain, undrain, leave, export, unexport, place, policy, communities and exportTo"
+
+// Unreachable are clusters that other clusters can't reach.
+type Unreachable struct {
+	Clusters []string `json:"clusters"`
+	// From are the clusters that can't reach them. Empty: all others.
+	From []string `json:"from,omitempty"`
+}
 
 // Export is a cluster's export of a service.
 type Export struct {
@@ -109,6 +118,7 @@ func (a *after) change(c *Change) error {
 		}
 	}
 	add(len(c.Down) > 0, func() error { return a.fall(c.Down) })
+	add(c.Unreachable != nil, func() error { return a.cut(c.Unreachable) })
 	add(len(c.Drain) > 0, func() error { return a.drain(c.Drain, true) })
 	add(len(c.Undrain) > 0, func() error { return a.drain(c.Undrain, false) })
 	add(len(c.Leave) > 0, func() error { return a.leave(c.Leave) })
@@ -176,6 +186,31 @@ func (a *after) drain(clusters []string, drain bool) error {
 			a.notes = append(a.notes, fmt.Sprintf("%s is %s", name, map[bool]string{true: "drained already", false: "not drained"}[drain]))
 		}
 		m.Spec.Drain = drain
+		a.touch(name)
+	}
+	return nil
+}
+
+// cut breaks the way to clusters.
+func (a *after) cut(u *Unreachable) error {
+	if len(u.Clusters) == 0 {
+		return errors.New("unreachable: want clusters")
+	}
+	for _, name := range slices.Concat(u.Clusters, u.From) {
+		if _, err := a.member(name); err != nil {
+			return err
+		}
+	}
+	from := u.From
+	if len(from) == 0 {
+		from = a.Clusters()
+	}
+	for _, name := range u.Clusters {
+		for _, cluster := range from {
+			if cluster != name && !slices.Contains(a.unreachable[cluster], name) {
+				a.unreachable[cluster] = slices.Sorted(slices.Values(append(slices.Clone(a.unreachable[cluster]), name)))
+			}
+		}
 		a.touch(name)
 	}
 	return nil

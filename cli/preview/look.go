@@ -2,6 +2,7 @@ package preview
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -97,6 +98,10 @@ func (l *look) compute(cluster string, exports bool) *seen {
 		Key: l.key, DataPath: l.options.DataPath, Cluster: cluster, Nodes: l.state.nodes(cluster), Policy: l.options.Policy,
 		Services: l.records.services, Endpoints: l.records.endpoints, Members: l.state.usable, Derived: standIn,
 	}
+	if unreachable := l.state.unreachable[cluster]; len(unreachable) > 0 {
+		in.Unreachable = func(other string) bool { return slices.Contains(unreachable, other) }
+		s.objects = append(s.objects, &index.Reachability{Unreachable: unreachable})
+	}
 	if in.DataPath == "" {
 		in.DataPath = desired.DataPathPods
 	}
@@ -164,10 +169,15 @@ func (r *records) own(cluster string) *desired.Own {
 	return own
 }
 
-// member returns what the ranking needs to know of a cluster.
-func (l *look) member(cluster string) *topology.Member {
-	if c := l.state.ranked[cluster]; c != nil {
+// member returns what the ranking in one cluster needs to know of another.
+func (l *look) member(here, other string) *topology.Member {
+	unreachable := slices.Contains(l.state.unreachable[here], other)
+	if c := l.state.ranked[other]; c != nil && !unreachable {
 		return &c.Member
+	} else if c != nil {
+		m := c.Member
+		m.Unreachable = true
+		return &m
 	}
 	return nil
 }

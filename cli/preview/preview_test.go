@@ -117,6 +117,15 @@ func TestPreview(t *testing.T) {
 			"shop/only from tianjin/bj-a/north: . | beijing:1 => NODATA [lost] | beijing:1 => beijing:1! degraded [lost]",
 			"shop/web from tianjin/bj-a/north: . | beijing:4 tianjin:1 => tianjin:1 [fewer] | beijing:2 tianjin:1 => tianjin:1 [fewer]",
 		}},
+		// The hub hears beijing, so its endpoints are a last resort; for its own clients nothing changes.
+		{name: "unreachable", what: []Change{{Unreachable: &Unreachable{Clusters: []string{"beijing"}, From: []string{"tianjin"}}}}, want: []string{
+			"shop/db from tianjin/bj-a/north: beijing:1 => beijing:1 degraded [last-resort] | beijing:1 => beijing:1 degraded [last-resort] | .",
+			"shop/only from tianjin/bj-a/north: . | beijing:1 => beijing:1 degraded [last-resort] | beijing:1 => beijing:1 degraded [last-resort]",
+			"shop/web from tianjin/bj-a/north: . | beijing:4 tianjin:1 => tianjin:1 [fewer] | beijing:2 tianjin:1 => tianjin:1 [fewer]",
+		}},
+		{name: "unreachable from all others", what: []Change{{Unreachable: &Unreachable{Clusters: []string{"shanghai"}}}}, options: Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "web"}}}, want: []string{
+			"shop/web from hangzhou/hz/south: . | shanghai:3 => beijing:4 tianjin:1 [leaves-region more] | shanghai:3 => beijing:4 tianjin:1 [leaves-region more]",
+		}},
 		// Drained endpoints still serve if no others are left.
 		{name: "drain", what: []Change{{Drain: []string{"beijing"}}}, want: []string{
 			"shop/db from beijing/bj-a/north tianjin/bj-a/north: beijing:1 => beijing:1 degraded [last-resort] | beijing:1 => beijing:1 degraded [last-resort] | .",
@@ -220,6 +229,9 @@ func TestRefused(t *testing.T) {
 	}{
 		{Change{Drain: []string{"paris"}}, "paris is not a member; the members are beijing, shanghai, tianjin"},
 		{Change{Down: []string{"hangzhou"}}, "hangzhou is not a member"},
+		{Change{Unreachable: &Unreachable{Clusters: []string{"hangzhou"}}}, "hangzhou is not a member"},
+		{Change{Unreachable: &Unreachable{Clusters: []string{"beijing"}, From: []string{"hangzhou"}}}, "hangzhou is not a member"},
+		{Change{Unreachable: &Unreachable{}}, "unreachable: want clusters"},
 		{Change{Unexport: &Export{Service: "shop/web", From: "hangzhou"}}, "shop/web is not exported from hangzhou, but from beijing, shanghai, tianjin"},
 		{Change{Unexport: &Export{Service: "shop/only", From: "tianjin"}}, "shop/only is not exported from tianjin, but from beijing"},
 		{Change{Unexport: &Export{Service: "shop/else", From: "beijing"}}, "no cluster exports shop/else"},
@@ -229,7 +241,7 @@ func TestRefused(t *testing.T) {
 		{Change{Place: &Move{Cluster: "beijing"}}, "want zones, a region or both"},
 		{Change{Place: &Move{Cluster: "beijing", Zones: []string{" "}}}, "place of beijing: spec.zone"},
 		{Change{Export: &Export{Service: "shop/web", From: "beijing"}}, "there is no information about a Service shop/web in beijing"},
-		{Change{}, "want one of down, drain"},
+		{Change{}, "want one of down, unreachable, drain"},
 		{Change{Down: []string{"beijing"}, Drain: []string{"beijing"}}, "not 2 of them"},
 	} {
 		if _, err := left.state().Preview(t.Context(), []Change{c.what}, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {

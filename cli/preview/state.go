@@ -22,11 +22,13 @@ type State struct {
 	services map[types.NamespacedName]*records
 	// down are the clusters that don't run. Whatever their phase, their endpoints serve no client.
 	down map[string]bool
+	// unreachable are the clusters that a cluster can't reach, sorted. Nobody is known not to reach another unless a change says so.
+	unreachable map[string][]string
 
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
 	usable map[string]*clustersetv1alpha1.MemberCluster
 	ranked map[string]*index.Cluster
-	// kinds are equal for clusters with the same zones and region. If they see the same exports of a service, and none is theirs, they
+	// kinds are equal for clusters with the same zones and region that reach the same others. If they see the same exports of a service, and none is theirs, they
 	// see the service alike.
 	kinds map[string]string
 	// views says who sees the same exports.
@@ -101,7 +103,7 @@ func (s *State) known() *State {
 	for name, m := range s.members {
 		usable, _ := m.Sanitized()
 		s.usable[name] = usable
-		s.kinds[name] = fmt.Sprintf("%q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region)
+		s.kinds[name] = fmt.Sprintf("%q %q %q %q", usable.AllZones(), usable.Status.Zones, usable.Spec.Region, s.unreachable[name])
 		if c, _ := index.FromMemberCluster(usable); c != nil {
 			s.ranked[name] = c
 		}
@@ -144,5 +146,9 @@ func (s *State) copy() *State {
 	if down == nil {
 		down = map[string]bool{}
 	}
-	return &State{members: maps.Clone(s.members), services: maps.Clone(s.services), down: down}
+	unreachable := maps.Clone(s.unreachable)
+	if unreachable == nil {
+		unreachable = map[string][]string{}
+	}
+	return &State{members: maps.Clone(s.members), services: maps.Clone(s.services), down: down, unreachable: unreachable}
 }

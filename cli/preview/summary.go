@@ -67,6 +67,13 @@ func (c *Change) String() string {
 			all = append(all, clusters.verb+" "+strings.Join(clusters.names, " "))
 		}
 	}
+	if u := c.Unreachable; u != nil {
+		text := "unreachable " + strings.Join(u.Clusters, " ")
+		if len(u.From) > 0 {
+			text += " from " + strings.Join(u.From, " ")
+		}
+		all = append(all, text)
+	}
 	if e := c.Export; e != nil {
 		all = append(all, "export "+e.Service+" from "+e.From)
 	}
