@@ -41,7 +41,8 @@ func (w *world) extending(addresses ...string) {
 				got = append(got, e.Addresses...)
 			}
 		}
-		if slices.Sort(got); !slices.Equal(got, addresses) {
+		slices.Sort(got)
+		if !slices.Equal(got, addresses) {
 			return fmt.Errorf("the slices have %v, want %v", got, addresses)
 		}
 		return nil

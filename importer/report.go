@@ -122,8 +122,10 @@ type reported struct {
 }
 
 func newReporter(recorder events.EventRecorder) *reporter {
-	return &reporter{events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
-		extended: map[types.NamespacedName]string{}}
+	return &reporter{
+		events: recorder, services: map[types.NamespacedName]*reported{}, namespaces: map[string]bool{}, absent: map[string]bool{},
+		extended: map[types.NamespacedName]string{},
+	}
 }
 
 func (r *reporter) get(key types.NamespacedName) *reported {

@@ -157,14 +157,14 @@ func namespaces(ctx context.Context, c *objects.Cluster) map[string]map[string]s
 // asking returns the Services that ask to be extended, or nil if Services can't be read.
 func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[string]string) (all []Asking) {
 	var services corev1.ServiceList
-	slices := &metav1.PartialObjectMetadataList{}
-	slices.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
-	if namespaces == nil || c.List(ctx, &services) != nil || c.List(ctx, slices, client.HasLabels{api.LabelExtends}) != nil {
+	ours := &metav1.PartialObjectMetadataList{}
+	ours.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
+	if namespaces == nil || c.List(ctx, &services) != nil || c.List(ctx, ours, client.HasLabels{api.LabelExtends}) != nil {
 		return nil
 	}
 	extended := map[client.ObjectKey]bool{}
-	for i := range slices.Items {
-		extended[client.ObjectKey{Namespace: slices.Items[i].Namespace, Name: slices.Items[i].Labels[api.LabelExtends]}] = true
+	for i := range ours.Items {
+		extended[client.ObjectKey{Namespace: ours.Items[i].Namespace, Name: ours.Items[i].Labels[api.LabelExtends]}] = true
 	}
 	for i := range services.Items {
 		svc := &services.Items[i]

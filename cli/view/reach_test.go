@@ -35,8 +35,10 @@ func TestReach(t *testing.T) {
 		{"refused", measured(0, verdict("shanghai", metav1.ConditionFalse, "Refused")), nil, "NO, for 5m", "shanghai Unreachable what refuses connections to 10.2.0.1:9471"},
 		{"another cluster", measured(0, verdict("shanghai", metav1.ConditionFalse, "WrongCluster")), nil, "NO, for 5m", "shanghai Unreachable their networks overlap"},
 		{"back for a moment", measured(0, verdict("shanghai", metav1.ConditionFalse, "Returning")), nil, "NO, for 5m", "shanghai Unreachable it answers again"},
-		{"cut off itself", measured(0, verdict("shanghai", metav1.ConditionTrue, "AllUnreachable"), verdict("tianjin", metav1.ConditionTrue, "AllUnreachable")), nil, "1.2ms",
-			"beijing AllUnreachable more likely cut off itself"},
+		{
+			"cut off itself", measured(0, verdict("shanghai", metav1.ConditionTrue, "AllUnreachable"), verdict("tianjin", metav1.ConditionTrue, "AllUnreachable")), nil, "1.2ms",
+			"beijing AllUnreachable more likely cut off itself",
+		},
 		{"an agent that has stopped", measured(23*time.Minute, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "", "beijing ReachStale last wrote 23m ago"},
 		{"others, as they say on the hub", nil, map[string][]string{"shanghai": {"tianjin"}}, "", "shanghai CannotReach can't reach tianjin"},
 	} {

@@ -179,12 +179,12 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 	for _, r := range among {
 		targets := x.targets(r)
 		uses := routeBest(views, targets, last)
-		used, any := make([]bool, len(targets)), false
+		used, some := make([]bool, len(targets)), false
 		for i := range targets {
 			used[i] = uses[i].routed && targets[i].ready && x.mayLead(r)
-			any = any || used[i]
+			some = some || used[i]
 		}
-		if !any {
+		if !some {
 			continue
 		}
 		key := fmt.Sprint(ready, used)

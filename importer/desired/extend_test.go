@@ -112,15 +112,21 @@ func TestExtending(t *testing.T) {
 		{name: "D64: enough pods for min-ready", records: []string{here, near, far, beijing, shanghai, tianjin}, policy: two, pods: 2, want: "10.12.0.5 http:8080 last|10.13.0.5 http:8080 last"},
 		{name: "D64: too few for min-ready, with the next tier enough", records: []string{here, near, far, beijing, shanghai, tianjin}, policy: two, pods: 1, want: "10.13.0.5 http:8080 ready"},
 		{name: "D64: none of its own", records: []string{here, near, far, beijing, shanghai, tianjin}, policy: two, want: "10.12.0.5 http:8080 ready|10.13.0.5 http:8080 ready"},
-		{name: "D64: hints", service: "selector:|trafficDistribution: PreferClose, selector:", records: []string{here, near, far, tianjin}, policy: none, pods: 1,
-			want: "10.13.0.5 http:8080 last", why: "trafficDistribution"},
-		{name: "D65: drained, Suspect and unreachable ones last", pods: 1, want: "10.12.0.5 http:8080 last",
-			records: []string{here, member("tianjin", "tj-1", "north", "Suspect", ""), far, beijing, shanghai, tianjin}},
+		{
+			name: "D64: hints", service: "selector:|trafficDistribution: PreferClose, selector:", records: []string{here, near, far, tianjin}, policy: none, pods: 1,
+			want: "10.13.0.5 http:8080 last", why: "trafficDistribution",
+		},
+		{
+			name: "D65: drained, Suspect and unreachable ones last", pods: 1, want: "10.12.0.5 http:8080 last",
+			records: []string{here, member("tianjin", "tj-1", "north", "Suspect", ""), far, beijing, shanghai, tianjin},
+		},
 		{name: "D66: ClusterIPs", path: desired.DataPathClusterIPs, records: []string{here, near, far, beijing, shanghai, tianjin}, pods: 1, want: "10.3.0.1 http:80 last"},
 		{name: "D66: no ClusterIP without ready endpoints", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, unready}},
 		{name: "D66: nor of a drained cluster", path: desired.DataPathClusterIPs, records: []string{here, member("tianjin", "tj-1", "north", "Ready", ", drain: true"), tianjin}},
-		{name: "D66: nor besides own pods", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, tianjin}, policy: none, pods: 1,
-			want: "10.3.0.1 http:80 last", why: "clusterips"},
+		{
+			name: "D66: nor besides own pods", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, tianjin}, policy: none, pods: 1,
+			want: "10.3.0.1 http:80 last", why: "clusterips",
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			in := records.Input(t, cmp.Or(c.path, desired.DataPathPods), c.records...)
