@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -65,6 +66,28 @@ func (s *service) extending(cluster string, want bool) {
 	})
 }
 
+// exportsOnlyItsOwn fails the test if a cluster has exported another's endpoints (D67).
+func (s *service) exportsOnlyItsOwn(cluster string) {
+	s.Helper()
+	c := s.w.cluster(cluster)
+	var all clustersetv1alpha1.ExportedEndpointsList
+	if err := s.w.hub.Client.List(s.Context(), &all, client.InNamespace(api.MemberNamespace(cluster))); err != nil {
+		s.Fatal(err)
+	}
+	own, found := []netip.Prefix{netip.MustParsePrefix(clusterPods4(c.number)), netip.MustParsePrefix(clusterPods6(c.number))}, 0
+	for _, e := range all.Items {
+		for _, at := range e.Spec.Endpoints {
+			addr := netip.MustParseAddr(at.Addresses[0])
+			if found++; !slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+				s.Errorf("%s exports %s in %s", cluster, addr, e.Name)
+			}
+		}
+	}
+	if found == 0 {
+		s.Errorf("%s exports nothing", cluster)
+	}
+}
+
 // Clients of a Service that know nothing of other clusters reach these while no pod of its own is ready, also while the agent is dead, and
 // come back. Rules D60, D65, D67 and D69 of docs/spec/data-path.md.
 func TestOwnName(t *testing.T) {
@@ -102,6 +125,8 @@ func TestOwnName(t *testing.T) {
 	s.answeredBy(own, xicheng[1])
 	xicheng[0].notReady = false
 
+	s.exportsOnlyItsOwn("xicheng")
+	s.exportsOnlyItsOwn("chaoyang")
 	agent := w.cluster("xicheng")
 	agent.Agent.Kill()
 	for range times {

@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -188,4 +189,125 @@ func (w *network) rules(t testing.TB, rules string) (remove func()) {
 	}
 	t.Cleanup(remove)
 	return remove
+}
+
+// A cluster dies: all of its nodes lose power at once, its agent with them. Connections to it fail until the others have noticed that, by
+// themselves, long before the hub suspects it. Rules D45 and D47.
+func TestDeadClusterIsLeft(t *testing.T) {
+	w := set(t)
+	w.measure(t)
+	deaths, uses := 10, []struct{ name, annotations string }{
+		{"used like the others", "clusterset.dev/prefer: none"},
+		{"the nearest", ""},
+	}
+	if os.Getenv("CLUSTERSET_LONG") == "" {
+		deaths, uses = 1, uses[:1]
+	}
+	for _, c := range uses {
+		t.Run(c.name, func(t *testing.T) {
+			s := w.service(t, export{annotations: c.annotations}, "chaoyang", "minhang")
+			near, far, from := s.pods("chaoyang", 2), s.pods("minhang", 1), way{from: w.cluster("xicheng").nodes[:1], network: "tcp4", port: 80}
+			var took []time.Duration
+			for range deaths {
+				w.forgetReach(t, "xicheng")
+				w.reaches(t, "xicheng", "chaoyang", metav1.ConditionTrue)
+				others := far
+				if c.annotations == "" {
+					others = nil
+				}
+				for _, one := range []bool{true, false} { // which shows that the agent is at work again
+					near[0].notReady = one
+					s.publish()
+					s.answeredBy(from, others.with(near[map[bool]int{true: 1}[one]:]...)...)
+				}
+				took = append(took, s.lastFailure("xicheng", func() { w.cluster("chaoyang").die(t) }))
+				if err := far.err(s, "xicheng"); err != nil {
+					t.Error(err)
+				}
+				if err := phaseIs(w.hub.Cluster, "chaoyang", clustersetv1alpha1.MemberReady); err != nil {
+					t.Errorf("the hub noticed it first: %v", err)
+				}
+				w.cluster("chaoyang").reconnect(t)
+				w.cluster("chaoyang").startAgent(t)
+			}
+			slices.Sort(took)
+			t.Logf("from the death to the last connection that failed: %s (median of %d: %s)", took, deaths, took[len(took)/2])
+		})
+	}
+}
+
+// forgetReach makes a cluster's agent measure anew: the delay after a return grows with each (D50).
+func (w *world) forgetReach(t *testing.T, cluster string) {
+	t.Helper()
+	c := w.cluster(cluster)
+	c.Agent.Stop()
+	o := &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}}
+	if err := client.IgnoreNotFound(c.Client.Delete(t.Context(), o)); err != nil {
+		t.Fatal(err)
+	}
+	c.startAgent(t)
+}
+
+// lastFailure makes connections from the first node of a cluster while something breaks, and returns how long after that the last one was
+// begun that failed: 200 that succeeded have followed it.
+func (s *service) lastFailure(cluster string, breaks func()) time.Duration {
+	s.Helper()
+	n := s.w.cluster(cluster).nodes[0]
+	vips, err := s.vips(n.cluster)
+	if err != nil {
+		s.Fatal(err)
+	}
+	type result struct {
+		begun  time.Time
+		failed bool
+	}
+	results := make(chan result, 1<<12)
+	stop := make(chan struct{})
+	var all sync.WaitGroup
+	all.Go(func() { // one every 20 ms, each in its own goroutine: one that fails waits for seconds
+		pace := time.NewTicker(20 * time.Millisecond)
+		defer pace.Stop()
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-pace.C:
+			}
+			begun := time.Now()
+			all.Go(func() {
+				got, err := n.ask("tcp4", netip.AddrPortFrom(vips[0], 80), n.client(false, 200+i%50), 1)
+				results <- result{begun, err != nil || got[silence]+got[refused] > 0}
+			})
+		}
+	})
+	died := time.Now()
+	breaks()
+	var last time.Time
+	for since := 0; since < 200; {
+		select {
+		case r := <-results:
+			switch {
+			case r.failed && r.begun.After(last):
+				last, since = r.begun, 0
+			case !r.failed && r.begun.After(last) && r.begun.After(died):
+				since++
+			}
+		case <-time.After(soon):
+			close(stop)
+			s.Fatal("no connection ends")
+		}
+		if time.Since(died) > soon {
+			close(stop)
+			s.Fatal("connections go on failing")
+		}
+	}
+	close(stop)
+	all.Wait()
+	close(results)
+	for r := range results { // those that were still waiting
+		if r.failed && r.begun.After(last) {
+			last = r.begun
+		}
+	}
+	return max(0, last.Sub(died)).Round(100 * time.Millisecond)
 }
