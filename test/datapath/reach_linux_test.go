@@ -3,6 +3,7 @@ package datapath
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"slices"
@@ -267,16 +268,28 @@ func (s *service) lastFailure(cluster string, breaks func()) time.Duration {
 	all.Go(func() { // one every 20 ms, each in its own goroutine: one that fails waits for seconds
 		pace := time.NewTicker(20 * time.Millisecond)
 		defer pace.Stop()
-		for i := 0; ; i++ {
+		for {
 			select {
 			case <-stop:
 				return
 			case <-pace.C:
 			}
 			begun := time.Now()
+			// No address and port of a client twice: the kernel remembers for two minutes where a connection went that was never answered.
+			s.w.lone++
+			source := netip.AddrPortFrom(n.client(false, 200+s.w.lone%50), uint16(10_000+s.w.lone/50)) //nolint:gosec // far fewer than there are ports
 			all.Go(func() {
-				got, err := n.ask("tcp4", netip.AddrPortFrom(vips[0], 80), n.client(false, 200+i%50), 1)
-				results <- result{begun, err != nil || got[silence]+got[refused] > 0}
+				err := n.ns.do(func() error {
+					dialer := net.Dialer{Timeout: patience, LocalAddr: net.TCPAddrFromAddrPort(source)}
+					conn, err := dialer.Dial("tcp4", netip.AddrPortFrom(vips[0], 80).String())
+					if err != nil {
+						return err
+					}
+					defer func() { _ = conn.Close() }()
+					_, err = whoAnswers(conn)
+					return err
+				})
+				results <- result{begun, err != nil}
 			})
 		}
 	})

@@ -26,6 +26,7 @@ type world struct {
 	hub      *fleet.Hub
 	clusters []*cluster
 	services int // created so far, to number their namespaces
+	lone     int // connections from an address and port of their own
 }
 
 // cluster is a member of the set with its nodes.
