@@ -78,7 +78,8 @@ func (s *service) exportsOnlyItsOwn(cluster string) {
 	for _, e := range all.Items {
 		for _, at := range e.Spec.Endpoints {
 			addr := netip.MustParseAddr(at.Addresses[0])
-			if found++; !slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+			found++
+			if !slices.ContainsFunc(own, func(p netip.Prefix) bool { return p.Contains(addr) }) {
 				s.Errorf("%s exports %s in %s", cluster, addr, e.Name)
 			}
 		}
