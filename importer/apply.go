@@ -38,6 +38,7 @@ func (r *reconciler) apply(ctx context.Context, in desired.Input, out desired.Ou
 	if imp := cur.ServiceImport; imp != nil && !desired.Owned(imp) {
 		// Slices and a derived Service of ours would belong to a ServiceImport that isn't ours.
 		err := r.removeOwned(ctx, cur)
+		r.report.notExtended(ctx, in.Key, in.Extended, "the ServiceImport of that name isn't the agent's; delete or rename it")
 		again, globalErr := r.applyGlobal(ctx, out, cur)
 		return again, errors.Join(&foreignError{kindOf(imp), imp}, err, globalErr)
 	}

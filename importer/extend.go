@@ -33,6 +33,7 @@ func (r *reconciler) gatherExtended(ctx context.Context, key types.NamespacedNam
 	}
 	return &desired.Extended{
 		Service: svc, Allowed: desired.MayExtend(key.Namespace, key.Name, namespace.Labels, r.options.ExtendEverywhere),
+		Excluded: !r.options.imports(key.Namespace),
 	}, nil
 }
 

@@ -56,9 +56,13 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		return reconcile.Result{}, err
 	}
 
+	if in.Extended, err = r.gatherExtended(ctx, in.Key); err != nil {
+		return reconcile.Result{}, err
+	}
 	if len(in.Services) > 0 && !r.options.imports(in.Key.Namespace) {
 		// The operator's own setting needs no answer from the hub.
 		r.forget(in.Key)
+		r.report.notExtended(ctx, in.Key, in.Extended, in.Extended.Refused())
 		r.report.outcome(in.Key, stateExcluded)
 		return reconcile.Result{}, r.removeAll(ctx, cur)
 	}
@@ -66,9 +70,6 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (resu
 		in.Derived = cur.Derived
 	}
 	if in.Own, err = r.gatherOwn(ctx, in.Key, own); err != nil {
-		return reconcile.Result{}, err
-	}
-	if in.Extended, err = r.gatherExtended(ctx, in.Key); err != nil {
 		return reconcile.Result{}, err
 	}
 	last := sync.OnceValue(func() retention.Records { return retention.Imported(in.Key, in.Cluster, cur.Slices) })

@@ -21,8 +21,8 @@ import (
 // Extended is a Service of this cluster that asks for endpoints of other clusters by api.KeyExtend.
 type Extended struct {
 	Service *corev1.Service
-	// Allowed says that the agent may extend Services of its namespace.
-	Allowed bool
+	// Allowed says that the agent may extend Services of its namespace, and Excluded that it imports nothing into it.
+	Allowed, Excluded bool
 }
 
 // AsksToBeExtended reports whether a Service has the annotation, with another value than false.
@@ -39,6 +39,9 @@ func MayExtend(namespace, service string, labels map[string]string, everywhere b
 
 // Refused returns why a Service can't be extended at all, whatever other clusters export, and what to do about it; "" if it can.
 func (e *Extended) Refused() string {
+	if e == nil {
+		return ""
+	}
 	svc := e.Service
 	switch value := svc.Annotations[api.KeyExtend]; {
 	case value != api.ExtendTrue:
@@ -47,6 +50,8 @@ func (e *Extended) Refused() string {
 		return "Services of the namespaces kube-… are not extended"
 	case !e.Allowed:
 		return fmt.Sprintf("the namespace isn't open for it; as an administrator, run kubectl label namespace %s %s=%s", svc.Namespace, api.KeyExtend, api.ExtendAllowed)
+	case e.Excluded:
+		return "the agent imports nothing into this namespace; its flags --import-namespaces and --exclude-namespaces say so"
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		return "a Service of type ExternalName has no endpoints; give it a selector, or let its clients use the name in clusterset.local"
 	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
@@ -61,10 +66,7 @@ func (e *Extended) Refused() string {
 // service's policy wants. here is the state of the Service's own endpoints, routed are the records that kube-proxy may use.
 func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.EndpointSlice, why string) {
 	e := w.in.Extended
-	if e == nil {
-		return nil, ""
-	}
-	if why = e.Refused(); why != "" {
+	if why = e.Refused(); why != "" || e == nil {
 		return nil, why
 	}
 	elsewhere := func(cluster string) bool { return cluster != w.in.Cluster }

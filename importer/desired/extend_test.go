@@ -171,6 +171,10 @@ func TestWhereServicesMayBeExtended(t *testing.T) {
 	if out := desired.Compute(in); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "kubectl label namespace shop clusterset.dev/extend=allowed") {
 		t.Errorf("%d slices, and the reason %q", len(out.Extending), out.NotExtended)
 	}
+	in.Extended.Allowed, in.Extended.Excluded = true, true
+	if out := desired.Compute(in); len(out.Extending) > 0 || !strings.Contains(out.NotExtended, "--import-namespaces") {
+		t.Errorf("%d slices, and the reason %q", len(out.Extending), out.NotExtended)
+	}
 }
 
 // Ports that are used differently get slices of their own, and the order of the records doesn't matter.
