@@ -51,16 +51,24 @@ func (s *service) own(cluster string) way {
 	return way{from: s.w.cluster(cluster).nodes, network: "tcp", port: 80, own: true}
 }
 
-// extending waits until a cluster has slices of ours for its own Service, or has none.
-func (s *service) extending(cluster string, want bool) {
+// extending waits until a cluster's own Service leads to these IPv4 addresses in others besides, and to no other.
+func (s *service) extending(cluster string, to ...netip.Addr) {
 	s.Helper()
 	kube.Eventually(s, soon, func() error {
 		var all discoveryv1.EndpointSliceList
 		if err := s.w.cluster(cluster).Client.List(context.Background(), &all, client.InNamespace(s.namespace), client.HasLabels{api.LabelExtends}); err != nil {
 			return err
 		}
-		if (len(all.Items) > 0) != want {
-			return fmt.Errorf("%s has %d slices that extend web", cluster, len(all.Items))
+		var got []netip.Addr
+		for _, slice := range all.Items {
+			for _, e := range slice.Endpoints {
+				if addr := netip.MustParseAddr(e.Addresses[0]); addr.Is4() {
+					got = append(got, addr)
+				}
+			}
+		}
+		if !slices.Equal(got, to) || len(to) == 0 && len(all.Items) > 0 {
+			return fmt.Errorf("%s has %d slices that extend web, to %v, want %v", cluster, len(all.Items), got, to)
 		}
 		return nil
 	})
@@ -98,7 +106,7 @@ func TestOwnName(t *testing.T) {
 	s.publish()
 	s.extend("xicheng")
 	s.extend("chaoyang")
-	s.extending("xicheng", true)
+	s.extending("xicheng", chaoyang[0].v4)
 	own := s.own("xicheng")
 	s.answeredBy(own, xicheng...)
 
@@ -150,7 +158,7 @@ func TestOwnName(t *testing.T) {
 	s.answeredBy(own, xicheng...)
 
 	s.annotate(agent, "false")
-	s.extending("xicheng", false)
+	s.extending("xicheng")
 	xicheng.ready(false)
 	s.publish()
 	s.answeredBy(own)
@@ -159,7 +167,7 @@ func TestOwnName(t *testing.T) {
 	if err := agent.Plane.DeleteContext(t.Context(), []byte("{apiVersion: v1, kind: Service, metadata: {namespace: "+s.namespace+", name: web}}")); err != nil {
 		t.Fatal(err)
 	}
-	s.extending("xicheng", false)
+	s.extending("xicheng")
 }
 
 func (ps pods) with(more ...*pod) pods { return slices.Concat(ps, more) }
@@ -210,8 +218,17 @@ func TestOwnNameGoesInNoCircle(t *testing.T) {
 	s.extend("xicheng")
 	s.extend("chaoyang")
 	own := s.own("xicheng")
-	s.extending("xicheng", true)
-	s.extending("chaoyang", true)
+	toEachOther := func() {
+		t.Helper()
+		for from, to := range map[string]string{"xicheng": "chaoyang", "chaoyang": "xicheng"} {
+			ips, err := s.addresses(w.cluster(to), true)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.extending(from, ips[0])
+		}
+	}
+	toEachOther()
 	s.answeredBy(own, xicheng...)
 	xicheng.ready(false)
 	s.publish()
@@ -225,8 +242,7 @@ func TestOwnNameGoesInNoCircle(t *testing.T) {
 	s.publish()
 	s.answeredBy(own, xicheng...)
 	s.answeredBy(s.own("chaoyang"), chaoyang...)
-	s.extending("xicheng", true)
-	s.extending("chaoyang", true)
+	toEachOther()
 	w.hub.Plane.KillAPIServer()
 	t.Cleanup(func() { w.startHub(t) })
 	slices.Concat(xicheng, chaoyang).ready(false)
