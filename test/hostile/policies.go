@@ -9,7 +9,7 @@ import (
 // Policies returns the hub's admission policies as the chart renders them.
 func Policies(t testing.TB) (manifests []string) {
 	t.Helper()
-	rendered, err := os.ReadFile("../chart/testdata/production.yaml")
+	rendered, err := os.ReadFile("../chart/testdata/hub.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -19,7 +19,7 @@ func Policies(t testing.TB) (manifests []string) {
 		}
 	}
 	if len(manifests) == 0 {
-		t.Fatal("production.yaml has no admission policies of the hub")
+		t.Fatal("hub.yaml has no admission policies of the hub")
 	}
 	return manifests
 }
