@@ -40,6 +40,7 @@ func TestOnARealCluster(t *testing.T) {
 	t.Run("Corefiles start", c.startsCorefiles)
 	t.Run("agents run", c.runsAgents)
 	t.Run("agents are confined", c.confinesAgents)
+	t.Run("agents are confined, and extend any Service", c.extendsEverywhere)
 	t.Run("members join by their MemberClusters", c.joinsByMemberClusters)
 	t.Run("heartbeats go first", c.putsHeartbeatsFirst)
 	t.Run("admission policies hold", c.enforcesPolicies)

@@ -26,6 +26,8 @@ func boundsHeartbeats(t *testing.T, lyon *policyMember) {
 		api.AnnotationZones: strings.Join(zones, ","), api.AnnotationAgentVersion: strings.Repeat("v", 128),
 		api.AnnotationClusterUID: strings.Repeat("u", 36), api.AnnotationRun: strings.Repeat("r", 36),
 		api.AnnotationStarted: "2026-01-01T00:00:00.000000000Z", api.AnnotationYields: "2026-01-01T00:00:00.000000000Z",
+		api.AnnotationUnreachable: strings.Repeat("u", 4096), api.AnnotationUnmeasured: strings.Repeat("u", 4096),
+		api.AnnotationBeacons: strings.Repeat("b", 512), api.AnnotationBeaconServices: strings.Repeat("b", 256),
 	})+", ", 1)
 	if err := lyon.keep(full); err != nil {
 		t.Fatalf("the largest heartbeat of an agent: %v", err)
@@ -66,6 +68,9 @@ func boundsHeartbeats(t *testing.T, lyon *policyMember) {
 		"a large annotation":            {metadata("annotations", map[string]any{"x": long[:200<<10]}), "16 annotations, of 256 characters"},
 		"many annotations":              {metadata("annotations", many(key, "x")), "16 annotations, of 256 characters"},
 		"zones without end":             {metadata("annotations", map[string]any{api.AnnotationZones: strings.Repeat("z,", 4000)}), "4096 for clusterset.dev/zones"},
+		"unreachable without end":       {metadata("annotations", map[string]any{api.AnnotationUnreachable: strings.Repeat("a,", 2049)}), "4096 for clusterset.dev/zones and the names of other clusters"},
+		"unmeasured without end":        {metadata("annotations", map[string]any{api.AnnotationUnmeasured: strings.Repeat("a,", 2049)}), "4096 for clusterset.dev/zones and the names of other clusters"},
+		"beacons without end":           {metadata("annotations", map[string]any{api.AnnotationBeacons: strings.Repeat("a", 513)}), "16 annotations, of 256 characters"},
 		"many labels":                   {metadata("labels", many(key, "x")), "at most 8 labels"},
 		"many owners":                   {metadata("ownerReferences", slices.Repeat([]any{owner}, 1000)), "no owners"},
 		"a finalizer":                   {metadata("finalizers", []any{"example.com/a"}), "no finalizers"},

@@ -32,6 +32,14 @@ apiVersion: v1
 kind: Namespace
 metadata: {name: opened, labels: {clusterset.dev/extend: allowed}}
 ---
+apiVersion: v1
+kind: Namespace
+metadata: {name: default, labels: {clusterset.dev/extend: allowed}}
+---
+apiVersion: v1
+kind: Namespace
+metadata: {name: kube-system, labels: {clusterset.dev/extend: allowed, pod-security.kubernetes.io/enforce: restricted, pod-security.kubernetes.io/warn: restricted}}
+---
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {namespace: confined, name: extending-ours, labels: {clusterset.dev/managed-by: importer, clusterset.dev/extends: theirs, kubernetes.io/service-name: theirs}}
@@ -211,6 +219,11 @@ func slice(labels, more string) string {
 	return "{metadata: {namespace: confined, name: imported-new, labels: {" + labels + "}" + more + "}, addressType: IPv4, endpoints: [{addresses: [10.2.0.1]}]}"
 }
 
+// extending is a slice that leads clients of a Service to other clusters.
+func extending(namespace, service string) string {
+	return strings.Replace(slice(ours+", clusterset.dev/extends: "+service+", kubernetes.io/service-name: "+service, ""), "confined", namespace, 1)
+}
+
 func reachability(name, more string) string {
 	return "{metadata: {name: " + name + ", " + more + "}, cluster: lyon, stamp: '2026-01-01T00:00:00Z'}"
 }
@@ -255,12 +268,13 @@ var writes = []write{
 	{"for DNS alone", "create", "endpointslices", slice(ours+", service.kubernetes.io/headless: ''", ""), ""},
 	{"without the label", "create", "endpointslices", slice("kubernetes.io/service-name: derived-ours", ""), unlabelled},
 	{"of another's Service", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: theirs", ""), leads},
-	{"of the API server", "create", "endpointslices", strings.Replace(slice(ours+", kubernetes.io/service-name: kubernetes", ""), "confined", "default", 1), leads},
-	{"of another's Service, in a namespace that is open for it", "create", "endpointslices", strings.Replace(slice(ours+", clusterset.dev/extends: theirs, kubernetes.io/service-name: theirs", ""), "confined", "opened", 1), ""},
+	{"of another's Service, in a namespace that is open for it", "create", "endpointslices", extending("opened", "theirs"), ""},
+	{"of another's Service, in the open namespace default", "create", "endpointslices", extending("default", "theirs"), ""},
+	{"of the API server, in a namespace that is open", "create", "endpointslices", extending("default", "kubernetes"), leads},
+	{"of the cluster's DNS, in a namespace that is open", "create", "endpointslices", extending("kube-system", "kube-dns"), leads},
 	{"of a Service without a name there", "create", "endpointslices", strings.Replace(slice(ours+", kubernetes.io/service-name: ''", ""), "confined", "opened", 1), leads},
 	{"of another's Service, written while its namespace was open", "update", "endpointslices", "{metadata: {namespace: confined, name: extending-ours}, endpoints: [{addresses: [10.2.0.2]}]}", leads},
 	{"of another's Service, written while its namespace was open", "delete", "endpointslices", "{metadata: {namespace: confined, name: extending-ours}}", ""},
-	{"of the cluster's DNS", "create", "endpointslices", strings.Replace(slice(ours+", kubernetes.io/service-name: kube-dns", ""), "confined", "kube-system", 1), leads},
 	{"of a Service without a name", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: ''", ""), leads},
 	{"with a label of another controller's", "create", "endpointslices", slice(ours+", example.com/pool: blue", ""), keys},
 	{"that can't be deleted", "create", "endpointslices", slice(ours, ", finalizers: [example.com/stay]"), finalizers},
@@ -350,28 +364,11 @@ var writes = []write{
 
 // confinesAgents makes every write that the role of the agent's account allows. Rule C56 of docs/spec/control-plane.md.
 func (c *cluster) confinesAgents(t *testing.T) {
-	all := objects(t, render(t, Options{"clusterset", "clusterset-system", "{member: {createNamespaces: true}}", newest}).Manifests)
-	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
+	const values = "{member: {createNamespaces: true}}"
+	agent, admin := c.confined(t, values)
+	all := objects(t, render(t, Options{"clusterset", "clusterset-system", values, newest}).Manifests)
 	c.Apply(t, []byte(propertyCRD))
 	c.Apply(t, []byte(theirs))
-	user, groups := identity(deployment(t, all, "member"))
-	kubeconfig, err := c.KubeconfigFor(user, groups...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
-	agent, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	admin, err := dynamic.NewForConfig(c.Config())
-	if err != nil {
-		t.Fatal(err)
-	}
 	kube.Eventually(t, 60*time.Second, func() error { // policies take effect a moment after their creation
 		for _, w := range []write{
 			{"", "create", "services", derived("postgres", ""), named},
@@ -386,9 +383,8 @@ func (c *cluster) confinesAgents(t *testing.T) {
 	tried := map[string]bool{}
 	for _, w := range writes {
 		tried[w.verb+" "+w.resource] = true
-		err := w.try(t.Context(), agent, admin)
-		if w.says == "" && err != nil || w.says != "" && (err == nil || !strings.Contains(err.Error(), w.says)) {
-			t.Errorf("%s %s, %s: %v, want %q", w.verb, w.resource, w.what, err, w.says)
+		if err := w.wrong(w.try(t.Context(), agent, admin)); err != nil {
+			t.Error(err)
 		}
 	}
 	for _, right := range writesOf(t, all) {
@@ -396,6 +392,59 @@ func (c *cluster) confinesAgents(t *testing.T) {
 			t.Errorf("the agent may %s, which wasn't tried", right)
 		}
 	}
+}
+
+// confined installs the agent's account and what confines it, and returns clients with its rights and with all.
+func (c *cluster) confined(t *testing.T, values string) (agent, admin dynamic.Interface) {
+	t.Helper()
+	all := objects(t, render(t, Options{"clusterset", "clusterset-system", values, newest}).Manifests)
+	c.Apply(t, encode(t, only(all, append(rbacKinds, "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding")...))...)
+	user, groups := identity(deployment(t, all, "member"))
+	kubeconfig, err := c.KubeconfigFor(user, groups...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	agent, err = dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	admin, err = dynamic.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return agent, admin
+}
+
+// extendsEverywhere is what the chart admits with member.extendEverywhere. Rule D62 of docs/spec/data-path.md.
+func (c *cluster) extendsEverywhere(t *testing.T) {
+	agent, admin := c.confined(t, "{member: {createNamespaces: true, extendEverywhere: true}}")
+	tries := []write{
+		{"of another's Service, in a namespace without the label", "create", "endpointslices", extending("confined", "theirs"), ""},
+		{"of the API server", "create", "endpointslices", extending("default", "kubernetes"), leads},
+		{"of the cluster's DNS", "create", "endpointslices", extending("kube-system", "kube-dns"), leads},
+		{"of a Service without a name", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: ''", ""), leads},
+		{"another's", "update", "endpointslices", "{metadata: {namespace: confined, name: theirs}, endpoints: [{addresses: [10.2.0.2]}]}", unlabelled},
+	}
+	kube.Eventually(t, 60*time.Second, func() error { return tries[0].wrong(tries[0].try(t.Context(), agent, admin)) }) // it takes effect a moment later
+	for _, w := range tries {
+		if err := w.wrong(w.try(t.Context(), agent, admin)); err != nil {
+			t.Error(err)
+		}
+	}
+	c.confined(t, "{member: {createNamespaces: true}}")
+}
+
+// wrong returns an error if the write didn't end as it says.
+func (w write) wrong(err error) error {
+	if w.says == "" && err != nil || w.says != "" && (err == nil || !strings.Contains(err.Error(), w.says)) {
+		return fmt.Errorf("%s %s, %s: %v, want %q", w.verb, w.resource, w.what, err, w.says) //nolint:errorlint // it isn't this one's cause
+	}
+	return nil
 }
 
 // writesOf returns what the agent's roles allow besides reading, as "verb resource".
