@@ -30,6 +30,7 @@ import (
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/importer/retention"
+	"github.com/clusterset/clusterset/test/records"
 )
 
 // TestMissing runs the scripts of testdata/missing.txtar: what an importer does with what the hub no longer has. Rules C40 to C47 of
@@ -112,6 +113,9 @@ func newScript(t *testing.T) *script {
 	s.live = &answering{shelf: s.hub}
 	s.start()
 	s.here.put(s.copyOf("here"))
+	for _, o := range records.Decode(t, "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop, labels: {clusterset.dev/extend: allowed}}\n---\n"+strings.Replace(askingWeb, "spec: {", "spec: {ipFamilies: [IPv4], ", 1)) {
+		s.here.put(o)
+	}
 	return s
 }
 
@@ -401,6 +405,7 @@ func (s *script) imported() string {
 	cur, _, err := s.gatherLocal(s.t.Context(), web)
 	s.must(err)
 	if cur.ServiceImport == nil {
+		s.extended(cur, nil)
 		if cur.Global != nil || cur.Derived != nil || len(cur.Slices) > 0 {
 			s.fail("something is left: %+v", cur)
 		}
@@ -419,7 +424,29 @@ func (s *script) imported() string {
 			all[cluster] = append(all[cluster], e.Addresses...)
 		}
 	}
+	s.extended(cur, all)
 	return say(all)
+}
+
+// extended checks that the slices which extend this cluster's own Service lead to what is imported, and that there are some if anything is. Rule
+// D68 of docs/spec/data-path.md.
+func (s *script) extended(cur desired.Current, imported map[string][]string) {
+	s.t.Helper()
+	leads := 0
+	for _, slice := range cur.Extending {
+		cluster := slice.Labels[api.LabelSourceCluster]
+		for _, e := range slice.Endpoints {
+			leads++
+			if !slices.Contains(imported[cluster], e.Addresses[0]) {
+				s.fail("the own Service is extended to %s of %s, but imported are %s", e.Addresses[0], cluster, say(imported))
+			}
+		}
+	}
+	for _, addresses := range imported {
+		if len(addresses) > 0 && leads == 0 {
+			s.fail("the own Service is extended to nothing, but imported are %s", say(imported))
+		}
+	}
 }
 
 // served returns the names of the ports that each cluster's slices have.

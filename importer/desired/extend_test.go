@@ -89,6 +89,8 @@ func TestExtending(t *testing.T) {
 		pods    int
 		want    string
 		why     string // contained in the reason
+		// unreachable is a cluster that this one can't reach.
+		unreachable string
 	}{
 		{name: "D60: the near ones, of last resort", records: []string{here, near, far, beijing, shanghai, tianjin}, pods: 1, want: "10.13.0.5 http:8080 last"},
 		{name: "D60: also of a service that this cluster doesn't export", records: []string{here, near, far, shanghai, tianjin}, want: "10.13.0.5 http:8080 last"},
@@ -117,8 +119,24 @@ func TestExtending(t *testing.T) {
 			want: "10.13.0.5 http:8080 last", why: "trafficDistribution",
 		},
 		{
-			name: "D65: drained, Suspect and unreachable ones last", pods: 1, want: "10.12.0.5 http:8080 last",
+			name: "D65: Suspect ones last", pods: 1, want: "10.12.0.5 http:8080 last",
 			records: []string{here, member("tianjin", "tj-1", "north", "Suspect", ""), far, beijing, shanghai, tianjin},
+		},
+		{
+			name: "D65: drained ones last", pods: 1, want: "10.12.0.5 http:8080 last",
+			records: []string{here, member("tianjin", "tj-1", "north", "Ready", ", drain: true"), far, beijing, shanghai, tianjin},
+		},
+		{name: "D65: unreachable ones last", pods: 1, want: "10.12.0.5 http:8080 last", records: []string{here, near, far, beijing, shanghai, tianjin}, unreachable: "tianjin"},
+		{name: "D65: but before none", pods: 1, want: "10.13.0.5 http:8080 last", records: []string{here, near, beijing, tianjin}, unreachable: "tianjin"},
+		{name: "D65: with prefer none, too", policy: none, want: "10.12.0.5 http:8080 ready", records: []string{here, near, far, beijing, shanghai, tianjin}, unreachable: "tianjin"},
+		{name: "D66: no ClusterIP of an unreachable cluster", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, tianjin}, unreachable: "tianjin"},
+		{
+			name: "C18: nothing of clusters that share no community", want: "10.12.0.5 http:8080 last",
+			records: []string{here, member("tianjin", "tj-1", "north", "Ready", ", communities: [others]"), far, beijing, shanghai, tianjin},
+		},
+		{
+			name: "C19: nothing that is exported to others only", want: "10.12.0.5 http:8080 last",
+			records: []string{here, near, far, beijing, shanghai, strings.Replace(tianjin, "type: ClusterSetIP", "exportTo: [shanghai]\n  type: ClusterSetIP", 1)},
 		},
 		{name: "D66: ClusterIPs", path: desired.DataPathClusterIPs, records: []string{here, near, far, beijing, shanghai, tianjin}, pods: 1, want: "10.3.0.1 http:80 last"},
 		{name: "D66: no ClusterIP without ready endpoints", path: desired.DataPathClusterIPs, records: []string{here, near, beijing, unready}},
@@ -131,6 +149,7 @@ func TestExtending(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			in := records.Input(t, cmp.Or(c.path, desired.DataPathPods), c.records...)
 			in.Cluster, in.Policy, in.Own = "beijing", c.policy, withPods(t, c.pods)
+			in.Unreachable = func(cluster string) bool { return cluster == c.unreachable }
 			from, to, _ := strings.Cut(c.service, "|")
 			if svc := serviceOf(t, strings.Replace(ownWeb, from, to, 1)); desired.AsksToBeExtended(svc) {
 				in.Extended = &desired.Extended{Service: svc, Allowed: true}
