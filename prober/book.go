@@ -44,6 +44,7 @@ type book struct {
 type entry struct {
 	theirs []netip.Prefix
 	told   []netip.AddrPort // as stated, checked only for their form
+	odd    int              // how many more were stated
 	use    []netip.AddrPort // those that may be dialled, the next one first
 	read   time.Time        // when the Lease was last read; zero: never
 	pause  time.Duration    // until it is read again while no beacon answers
@@ -58,7 +59,8 @@ func newBook(o Options) *book {
 func (b *book) know(cluster string, addresses []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.of[cluster] = &entry{told: beacon.Parse(strings.Join(addresses, ","))}
+	told, _ := beacon.Parse(strings.Join(addresses, ","))
+	b.of[cluster] = &entry{told: told}
 }
 
 // set makes the clusters given the ones whose beacons are known, and returns those that can be dialled, and why the others can't.
@@ -91,7 +93,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 		switch {
 		case len(e.use) > 0:
 			measured = append(measured, name)
-		case len(e.told) > 0:
+		case len(e.told)+e.odd > 0:
 			without[name] = verdict.NotAllowed
 		default:
 			without[name] = verdict.NoBeacon
@@ -147,17 +149,18 @@ func (b *book) tried(cluster string, at netip.AddrPort, ok bool, silent time.Dur
 	}
 }
 
-// stated returns a cluster's addresses that are dialled, sorted.
-func (b *book) stated(cluster string) (all []string) {
+// stated returns a cluster's addresses that are dialled, sorted, and how many others it states.
+func (b *book) stated(cluster string) (all []string, ignored int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if e := b.of[cluster]; e != nil {
 		for _, a := range e.use {
 			all = append(all, a.String())
 		}
+		ignored = len(e.told) - len(e.use) + e.odd
 	}
 	slices.Sort(all)
-	return all
+	return all, ignored
 }
 
 func (b *book) want() {
@@ -230,16 +233,16 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 	e.due, e.read = false, time.Now()
 	services, ok := lease.Annotations[api.AnnotationBeaconServices]
 	pods, known := lease.Annotations[api.AnnotationBeacons]
-	switch all := beacon.Parse(services); {
+	switch all, odd := beacon.Parse(services); {
 	case !ok && !known: // nothing is said
 		if len(e.told) == 0 {
 			e.pause = min(max(2*e.pause, 2*readUnknown), readEvery)
 		}
 		return
 	case b.options.Services && len(all) > 0:
-		e.told = all
+		e.told, e.odd = all, odd
 	default:
-		e.told = beacon.Parse(pods)
+		e.told, e.odd = beacon.Parse(pods)
 	}
 	e.pause = min(e.pause, readSeldom)
 	b.choose(e)

@@ -26,6 +26,8 @@ const (
 	writeRetry = 2 * time.Second
 	// maxClusters is how many the object has room for.
 	maxClusters = 1024
+	// maxIgnored is up to where beacons that aren't dialled are counted.
+	maxIgnored = 1000
 )
 
 var key = client.ObjectKey{Name: clustersetv1alpha1.ReachabilityName}
@@ -106,9 +108,11 @@ func (p *Prober) clusters() []clustersetv1alpha1.ClusterReachability {
 	all := make([]clustersetv1alpha1.ClusterReachability, 0, len(verdicts))
 	for _, name := range slices.Sorted(maps.Keys(verdicts)) {
 		v := verdicts[name]
+		beacons, ignored := p.book.stated(name)
 		all = append(all, clustersetv1alpha1.ClusterReachability{
 			Name: name, Reachable: metav1.ConditionStatus(v.Reachable.String()), Reason: string(v.Reason), Since: metav1.NewTime(v.Since),
-			Reached: v.Reached, RoundTripMicroseconds: v.RoundTrip.Microseconds(), Beacons: p.book.stated(name),
+			Reached: v.Reached, RoundTripMicroseconds: v.RoundTrip.Microseconds(), Beacons: beacons,
+			IgnoredBeacons: int32(min(ignored, maxIgnored)), //nolint:gosec // it is bounded
 		})
 	}
 	return all[:min(len(all), maxClusters)]

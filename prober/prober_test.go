@@ -144,11 +144,15 @@ func (w *world) dial(ctx context.Context, at netip.AddrPort, cluster string) (ti
 }
 
 // start starts a prober; stop stops it, as its process would end.
-func (w *world) start() (p *Prober, stop func()) {
-	p = New(Options{
+func (w *world) start(more ...func(*Options)) (p *Prober, stop func()) {
+	o := Options{
 		Cluster: "a", Here: w.here, Live: w.here, Hub: w.hub, Writer: w.here, Dial: w.dial,
 		Avoid: func(context.Context) []netip.Addr { return []netip.Addr{netip.MustParseAddr("10.1.0.99")} },
-	})
+	}
+	for _, f := range more {
+		f(&o)
+	}
+	p = New(o)
 	ctx, cancel := context.WithCancel(w.t.Context())
 	ended := make(chan struct{})
 	go func() {
@@ -339,10 +343,63 @@ func TestAddressesThatAreNotDialled(t *testing.T) {
 				t.Errorf("dialled %v", w.seen)
 			}
 		})
-		if c := w.stored().Clusters[0]; len(c.Beacons) > 0 {
-			t.Errorf("%v", c.Beacons)
+		if c := w.stored().Clusters[0]; len(c.Beacons) > 0 || c.IgnoredBeacons != 5 {
+			t.Errorf("%v, and %d others", c.Beacons, c.IgnoredBeacons)
 		}
 	})
+}
+
+// Rules D42 and D44: what isn't dialled is counted, also where the rest is.
+func TestAddressesThatAreNotDialledBesidesOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, "b", "c")
+		w.beacons("b", "192.0.2.1:9471", "10.1.0.1:9471", "10.1.0.2:9471", "10.1.0.3:9471", "10.1.0.4:9471", "no address")
+		_, stop := w.start()
+		defer stop()
+		elapse(4 * time.Minute)
+		w.are("b True Answers, c True Answers")
+		all := w.stored().Clusters
+		if want := []string{"10.1.0.1:9471", "10.1.0.2:9471", "10.1.0.3:9471"}; !slices.Equal(all[0].Beacons, want) || all[0].IgnoredBeacons != 3 || all[1].IgnoredBeacons != 0 {
+			t.Errorf("%+v", all)
+		}
+	})
+}
+
+// Rule D42: an agent whose data path is ClusterIPs dials those in front of the beacons, if there are any.
+func TestServicesInFrontOfBeacons(t *testing.T) {
+	for _, c := range []struct {
+		name, services string
+		option         bool
+		dialled        string
+	}{
+		{"the beacons", "10.1.9.9:9471", false, "10.1.0.1:9471"},
+		{"the Service", "10.1.9.9:9471", true, "10.1.9.9:9471"},
+		{"no Service", "", true, "10.1.0.1:9471"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "b")
+				lease := &coordinationv1.Lease{}
+				if err := w.hub.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace("b"), Name: api.HeartbeatLease}, lease); err != nil {
+					t.Fatal(err)
+				}
+				lease.Annotations[api.AnnotationBeaconServices] = c.services
+				if err := w.hub.Update(t.Context(), lease); err != nil {
+					t.Fatal(err)
+				}
+				w.at["10.1.9.9:9471"] = "b"
+				_, stop := w.start(func(o *Options) { o.Services = c.option })
+				defer stop()
+				elapse(time.Minute)
+				w.are("b True Answers")
+				w.set(func() {
+					if len(w.seen) != 1 || !w.seen[c.dialled] {
+						t.Errorf("dialled %v, want %s", w.seen, c.dialled)
+					}
+				})
+			})
+		})
+	}
 }
 
 func TestOtherClusterAtTheAddress(t *testing.T) {

@@ -114,6 +114,12 @@ func TestRender(t *testing.T) {
 			for reason, name := range map[string]string{"NoBeacon": "a", "NotAllowed": "b", "NeverReached": "c", "WrongCluster": "d"} {
 				f.Set.Clusters = append(f.Set.Clusters, view.Cluster{Name: name, Reach: &view.Reach{State: metav1.ConditionUnknown, Reason: reason}})
 			}
+			f.Set.Clusters[len(f.Set.Clusters)-1].Reach.IgnoredBeacons = 2 // all of them: the reason says it
+			for i := range f.Set.Clusters {
+				if c := &f.Set.Clusters[i]; c.Name == "c" {
+					c.Reach.Beacons, c.Reach.IgnoredBeacons = []string{"10.7.0.1:19471", "[fd00::1]:19471"}, 3
+				}
+			}
 		},
 		"unreachable": func(f *Facts) { // which is a problem of the set
 			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,9 +16,11 @@ import (
 var unmeasured = map[string]string{
 	"NoBeacon":     "their agents name no beacon: member.beacon.enabled in the chart there, or --beacon-service",
 	"NotAllowed":   "their beacons are outside their MemberCluster's spec.cidrs, or inside this cluster's",
-	"NeverReached": "their beacons never answered: allow TCP connections to port 9471 of their agents' pods",
+	neverReached:   "their beacons never answered: allow TCP connections from this cluster's agents to",
 	"WrongCluster": "another cluster answers at their beacons' addresses: networks overlap",
 }
+
+const neverReached = "NeverReached"
 
 // checkReach reports which ways to other clusters aren't measured. Those that are broken are problems of the set, which checkSet reports.
 func checkReach(f *Facts) []Finding {
@@ -26,17 +29,26 @@ func checkReach(f *Facts) []Finding {
 		return nil
 	}
 	measured, unreachable, unknown := 0, 0, map[string][]string{}
+	var silent, partly []string
 	for i := range f.Set.Clusters {
-		switch c := &f.Set.Clusters[i]; {
+		c := &f.Set.Clusters[i]
+		switch {
 		case c.Local:
+			continue
 		case c.Reach == nil:
 			unknown[""] = append(unknown[""], c.Name)
 		case c.Reach.State == metav1.ConditionUnknown:
 			unknown[c.Reach.Reason] = append(unknown[c.Reach.Reason], c.Name)
+			if c.Reach.Reason == neverReached {
+				silent = append(silent, c.Reach.Beacons...)
+			}
 		case c.Reach.State == metav1.ConditionFalse:
 			unreachable++
 		default:
 			measured++
+		}
+		if c.Reach != nil && c.Reach.IgnoredBeacons > 0 && len(c.Reach.Beacons) > 0 {
+			partly = append(partly, fmt.Sprintf("%d of %s", c.Reach.IgnoredBeacons, c.Name))
 		}
 	}
 	var all []Finding
@@ -45,7 +57,14 @@ func checkReach(f *Facts) []Finding {
 		if why == "" {
 			why = "this cluster's agent has said nothing about them, or not for ten minutes"
 		}
+		if reason == neverReached {
+			why += " " + cmp.Or(screen.Several(silent, shownServices, ", "), "the port of their beacons")
+		}
 		all = append(all, skipped(check, fmt.Sprintf("not measured whether this cluster reaches %s: %s", screen.Several(unknown[reason], shownServices, ", "), strings.TrimSpace(why))))
+	}
+	if len(partly) > 0 {
+		all = append(all, skipped(check, fmt.Sprintf("some beacons are not dialled, %s: they are outside their MemberCluster's spec.cidrs, inside this cluster's, no addresses with ports, or more than four of a family",
+			screen.Several(partly, shownServices, ", "))))
 	}
 	if measured > 0 && unreachable == 0 {
 		all = append(all, ok(check, fmt.Sprintf("%s answered", screen.Counted(measured, "other cluster"))))

@@ -124,19 +124,24 @@ func Format(all []netip.AddrPort) string {
 	return strings.Join(words, ",")
 }
 
-// Parse splits what Format joined. It leaves out what is no address with a port, and what is too many.
-func Parse(s string) []netip.AddrPort {
+// Parse splits what Format joined. It leaves out what is no address with a port, and what is too many, and returns how many these are.
+func Parse(s string) (all []netip.AddrPort, ignored int) {
 	const longest = 4096
 	if len(s) > longest {
-		return nil
+		return nil, 1
 	}
-	var all []netip.AddrPort
+	if s == "" {
+		return nil, 0
+	}
+	stated := 0
 	for w := range strings.SplitSeq(s, ",") {
+		stated++
 		if a, err := netip.ParseAddrPort(w); err == nil && a.Port() > 0 && a.Addr().Zone() == "" {
 			all = append(all, netip.AddrPortFrom(a.Addr().Unmap(), a.Port()))
 		}
 	}
-	return bounded(all)
+	all = bounded(all)
+	return all, stated - len(all)
 }
 
 func bounded(all []netip.AddrPort) []netip.AddrPort {

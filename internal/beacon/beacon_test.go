@@ -142,8 +142,16 @@ func TestAddressesInALease(t *testing.T) {
 		"[::ffff:10.0.0.1]:1":       "10.0.0.1:1",
 		strings.Repeat(",", 10_000): "",
 	} {
-		if got := Format(Parse(stated)); got != want {
+		all, ignored := Parse(stated)
+		if got := Format(all); got != want {
 			t.Errorf("%.60q: %q, want %q", stated, got, want)
+		}
+		words := len(strings.Split(stated, ","))
+		if stated == "" || len(stated) > 4096 {
+			words = min(1, len(stated))
+		}
+		if len(all)+ignored != words {
+			t.Errorf("%.60q: %d were taken and %d ignored", stated, len(all), ignored)
 		}
 	}
 }
@@ -187,8 +195,8 @@ func TestAllowed(t *testing.T) {
 }
 
 func TestParsedIsBounded(t *testing.T) {
-	got := Parse(strings.Repeat("10.0.0.1:1,", 300))
-	if want := Parse("10.0.0.1:1,10.0.0.1:1,10.0.0.1:1,10.0.0.1:1"); !reflect.DeepEqual(got, want) {
-		t.Errorf("%v", got)
+	got, ignored := Parse(strings.Repeat("10.0.0.1:1,", 300))
+	if want, none := Parse("10.0.0.1:1,10.0.0.1:1,10.0.0.1:1,10.0.0.1:1"); !reflect.DeepEqual(got, want) || ignored != 297 || none != 0 {
+		t.Errorf("%v, and %d, %d", got, ignored, none)
 	}
 }

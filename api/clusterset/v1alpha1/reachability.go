@@ -72,6 +72,12 @@ type ClusterReachability struct {
 	// +listType=atomic
 	// +optional
 	Beacons []string `json:"beacons,omitempty"`
+
+	// ignoredBeacons is how many addresses that the cluster states aren't dialled: they are outside its networks, in ours, of no beacon, or too
+	// many.
+	// +kubebuilder:validation:Minimum=0
+	// +optional
+	IgnoredBeacons int32 `json:"ignoredBeacons,omitempty"`
 }
 
 // ReachabilityList is a list of Reachabilities.

@@ -1,0 +1,129 @@
+package prober
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net/netip"
+	"slices"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/test/records"
+)
+
+// agents is the Service in front of the agents, with six of them, one of which isn't ready.
+const agents = `
+apiVersion: v1
+kind: Service
+metadata: {namespace: sys, name: agents}
+spec: {clusterIP: 10.1.9.9, clusterIPs: [10.1.9.9, "fd01::9"], ports: [{name: metrics, port: 8080}, {name: beacon, port: 9471}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: sys, name: agents-4, labels: {kubernetes.io/service-name: agents}}
+addressType: IPv4
+ports: [{name: metrics, port: 8080}, {name: beacon, port: 19471}]
+endpoints: [{addresses: [10.0.0.6]}, {addresses: [10.0.0.5]}, {addresses: [10.0.0.4]}, {addresses: [10.0.0.1], conditions: {ready: false}}, {addresses: [10.0.0.3]}, {addresses: [10.0.0.2]}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: sys, name: agents-6, labels: {kubernetes.io/service-name: agents}}
+addressType: IPv6
+ports: [{name: beacon, port: 19471}]
+endpoints: [{addresses: ["fd00::2"], conditions: {ready: true}}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: sys, name: others, labels: {kubernetes.io/service-name: others}}
+addressType: IPv4
+ports: [{name: beacon, port: 1}]
+endpoints: [{addresses: [10.0.0.9]}]
+`
+
+// Rule D42 of docs/spec/data-path.md.
+func TestAnnouncer(t *testing.T) {
+	const four, services = "10.0.0.2:19471,10.0.0.3:19471,10.0.0.4:19471,10.0.0.5:19471,[fd00::2]:19471", "10.1.9.9:9471,[fd01::9]:9471"
+	own := types.NamespacedName{Namespace: "sys", Name: "agents"}
+	for _, c := range []struct {
+		name   string
+		of     Announcer
+		change func(*testing.T, client.Client)
+		want   map[string]string
+	}{
+		{"at most four ready replicas of a family, and the Service", Announcer{Service: own}, nil, map[string]string{api.AnnotationBeacons: four, api.AnnotationBeaconServices: services}},
+		{"neither a Service nor addresses", Announcer{}, nil, nil},
+		{"a Service that there isn't", Announcer{Service: types.NamespacedName{Namespace: "sys", Name: "none"}}, nil, nil},
+		{"addresses instead", Announcer{Service: own, Addresses: []netip.AddrPort{netip.MustParseAddrPort("192.0.2.7:443")}}, nil, map[string]string{api.AnnotationBeacons: "192.0.2.7:443"}},
+		{"none is ready: those known before stay", Announcer{Service: own}, func(t *testing.T, here client.Client) {
+			t.Helper()
+			if err := here.DeleteAllOf(t.Context(), &discoveryv1.EndpointSlice{}, client.InNamespace("sys")); err != nil {
+				t.Fatal(err)
+			}
+		}, nil},
+		{"a headless Service has no address to state", Announcer{Service: own}, func(t *testing.T, here client.Client) {
+			t.Helper()
+			svc := &corev1.Service{}
+			if err := here.Get(t.Context(), own, svc); err != nil {
+				t.Fatal(err)
+			}
+			svc.Spec.ClusterIPs = []string{corev1.ClusterIPNone}
+			if err := here.Update(t.Context(), svc); err != nil {
+				t.Fatal(err)
+			}
+		}, map[string]string{api.AnnotationBeacons: four, api.AnnotationBeaconServices: ""}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			here := fake.NewClientBuilder().WithObjects(records.Decode(t, agents)...).Build()
+			if c.change != nil {
+				c.change(t, here)
+			}
+			c.of.Here = here
+			if got := c.of.Notes(t.Context()); !maps.Equal(got, c.want) {
+				t.Errorf("got  %v\nwant %v", got, c.want)
+			}
+		})
+	}
+}
+
+// Rule D44: this cluster's API server and the hub, however they are written, are not dialled.
+func TestAvoid(t *testing.T) {
+	away := false
+	here := fake.NewClientBuilder().WithObjects(records.Decode(t, `
+apiVersion: v1
+kind: Service
+metadata: {namespace: default, name: kubernetes}
+spec: {clusterIP: 10.96.0.1, clusterIPs: [10.96.0.1]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {namespace: default, name: kubernetes, labels: {kubernetes.io/service-name: kubernetes}}
+addressType: IPv4
+endpoints: [{addresses: [192.0.2.10]}, {addresses: [192.0.2.11]}]
+`)...).WithInterceptorFuncs(interceptor.Funcs{List: func(ctx context.Context, c client.WithWatch, l client.ObjectList, opts ...client.ListOption) error {
+		if away {
+			return errors.New("the cache has not started")
+		}
+		return c.List(ctx, l, opts...)
+	}}).Build()
+	avoid := Avoid(here, "https://192.0.2.1:6443", "https://[fd00::1]:6443", "192.0.2.3", "https://localhost:6443")
+	for _, away = range []bool{false, true} {
+		got := avoid(t.Context())
+		want := []string{"192.0.2.1", "fd00::1", "192.0.2.3", "127.0.0.1", "10.96.0.1"}
+		if !away {
+			want = append(want, "192.0.2.10", "192.0.2.11")
+		}
+		for _, w := range want {
+			if !slices.ContainsFunc(got, func(a netip.Addr) bool { return a.Unmap() == netip.MustParseAddr(w) }) {
+				t.Errorf("%s isn't among %v", w, got)
+			}
+		}
+	}
+}
