@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -12,13 +13,17 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/join"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/screen"
 )
 
 // leaveCommand is `clusterset leave`.
@@ -27,7 +32,7 @@ type leaveCommand struct {
 	kubeconfig, context       string
 	cluster, secret           string
 	keepImports               bool
-	yes                       bool
+	yes, force, dryRun        bool
 }
 
 func newLeave() *cobra.Command {
@@ -39,8 +44,8 @@ func newLeave() *cobra.Command {
 answering with its endpoints.
 
 With the member's own kubeconfig it also deletes the agent's Secret there, and what the agent imported: names of the set end
-for its own clients. Stop the agent first: leave waits up to 25s for a heartbeat, and refuses if there is one, because a
-running agent would import everything again. It can be repeated, and works for clusters that are gone for good.
+for its own clients. Stop the agent first: leave waits for longer than the time between two heartbeats, and refuses if there is
+one, because a running agent would import everything again. It can be repeated, and works for clusters that are gone for good.
 
 It first prints in one line what that changes; clusterset preview leave shows the details. If a name would lose its last
 endpoint it asks for confirmation, and without a terminal it refuses.`,
@@ -55,6 +60,8 @@ endpoint it asks for confirmation, and without a terminal it refuses.`,
 	flags.StringVar(&l.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the member, to clean up there as well (default: don't)")
 	flags.StringVar(&l.context, "context", "", "`context` of that file, or of kubectl's (default: its current one)")
 	flags.StringVar(&l.secret, "secret", api.SystemNamespace+"/"+api.HubSecret, "`namespace/name` of the agent's Secret in the member")
+	flags.BoolVar(&l.force, "force", false, "leave although the member's agent may run: it imports everything again, until it notices or is stopped")
+	flags.BoolVar(&l.dryRun, "dry-run", false, "say what would change, and change nothing")
 	flags.BoolVar(&l.yes, "yes", false, "don't ask, even if names lose their last endpoint")
 	flags.BoolVar(&l.keepImports, "keep-imports", false, "keep what the agent imported; names are still answered from its last state")
 	return cmd
@@ -86,11 +93,11 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 		if err := checkMember(ctx, member, secret, l.cluster); err != nil {
 			return err
 		}
-		if err := stopped(ctx, hub.Cluster, l.cluster); err != nil {
+		if err := l.stopped(ctx, hub.Cluster); err != nil {
 			return err
 		}
 	}
-	if err := l.ask(ctx, hub.Cluster, stdout); err != nil {
+	if err := l.ask(ctx, hub.Cluster, member, stdout); err != nil || l.dryRun {
 		return err
 	}
 	found, err := join.Leave(ctx, hub.config, l.cluster)
@@ -113,49 +120,70 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	return err
 }
 
-// heartbeats is the time in which an agent that runs renews its Lease at least once, with the usual interval of 10s.
-const heartbeats = 25 * time.Second
-
-// stopped returns an error if the member's agent renews its Lease. A Lease that is older needs no wait.
-func stopped(ctx context.Context, hub *objects.Cluster, cluster string) error {
-	renewed := func() (time.Time, error) {
-		lease := &coordinationv1.Lease{}
-		err := hub.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}, lease)
-		if apierrors.IsNotFound(err) || err == nil && lease.Spec.RenewTime == nil {
-			return time.Time{}, nil
-		}
-		if err != nil {
-			return time.Time{}, hub.Words(err)
-		}
-		return lease.Spec.RenewTime.Time, nil
+// stopped returns an error if the member's agent renews its Lease. Only a change shows that: the time in the Lease is by the member's clock.
+func (l *leaveCommand) stopped(ctx context.Context, hub *objects.Cluster) error {
+	if l.force || l.dryRun || silent(ctx, hub, l.cluster) {
+		return nil
 	}
-	last, err := renewed()
-	if err != nil || time.Since(last).Abs() > heartbeats {
+	lease, err := heartbeat(ctx, hub, l.cluster)
+	if err != nil || lease == nil {
 		return err
 	}
-	for began := time.Now(); time.Since(began) < heartbeats; {
+	was := lease.Spec.RenewTime
+	for began := time.Now(); time.Since(began) < between(lease); {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(time.Second):
 		}
-		now, err := renewed()
-		if err != nil {
+		if lease, err = heartbeat(ctx, hub, l.cluster); err != nil || lease == nil {
 			return err
 		}
-		if now.After(last) {
+		if !lease.Spec.RenewTime.Equal(was) {
 			return fmt.Errorf("%s has not left: its agent runs, and would import everything again; stop it (kubectl -n %s scale deployment clusterset-member --replicas 0) and repeat, "+
-				"or leave without its --kubeconfig, which cleans up nothing there", cluster, api.SystemNamespace)
+				"or leave with --force, or without its --kubeconfig, which cleans up nothing there", l.cluster, api.SystemNamespace)
 		}
 	}
 	return nil
 }
 
-// ask shows what changes, and returns nil if the user agrees.
-func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, stdout io.Writer) error {
-	r, err := before(ctx, hub, preview.Change{Leave: []string{l.cluster}}, stdout)
+// silent reports whether the hub process has seen no heartbeat for longer than leave would wait for one.
+func silent(ctx context.Context, hub *objects.Cluster, cluster string) bool {
+	mc := &clustersetv1alpha1.MemberCluster{}
+	err := hub.Get(ctx, client.ObjectKey{Name: cluster}, mc)
+	return err == nil && (mc.Status.Phase == clustersetv1alpha1.MemberSuspect || mc.Status.Phase == clustersetv1alpha1.MemberExpired)
+}
+
+// heartbeat returns a member's Lease, nil if it has never been renewed.
+func heartbeat(ctx context.Context, hub *objects.Cluster, cluster string) (*coordinationv1.Lease, error) {
+	lease := &coordinationv1.Lease{}
+	err := hub.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}, lease)
 	switch {
-	case l.yes || objects.NotServed(err):
+	case apierrors.IsNotFound(err) || err == nil && lease.Spec.RenewTime == nil:
+		return nil, nil
+	case err != nil:
+		return nil, hub.Words(err)
+	}
+	return lease, nil
+}
+
+// between is longer than an agent that runs lets pass between two heartbeats: its Lease is valid for four of them.
+func between(lease *coordinationv1.Lease) time.Duration {
+	valid := time.Duration(ptr.Deref(lease.Spec.LeaseDurationSeconds, 40)) * time.Second
+	return valid/2 + 5*time.Second
+}
+
+// ask shows what changes, for the others and for the member's own clients, and returns nil if the user agrees.
+func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, member *reached, stdout io.Writer) error {
+	r, err := before(ctx, hub, preview.Change{Leave: []string{l.cluster}}, stdout)
+	if objects.NotServed(err) {
+		err = nil
+	}
+	if own := l.own(ctx, member); err == nil {
+		_, err = fmt.Fprintln(stdout, own)
+	}
+	switch {
+	case l.yes || l.dryRun:
 		return nil
 	case err != nil:
 		return err
@@ -163,6 +191,30 @@ func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, stdout io.
 		return agreed(l.cluster, r, os.Stdin, stdout)
 	}
 	return nil
+}
+
+// own says what the member's own clients lose.
+func (l *leaveCommand) own(ctx context.Context, member *reached) string {
+	if member == nil || l.keepImports {
+		return fmt.Sprintf("Nothing is deleted in %s: its own clients go on getting the last answers, also from clusters that are gone by then.", l.cluster)
+	}
+	imports, err := member.ServiceImports(ctx)
+	if err != nil || len(imports) == 0 {
+		return fmt.Sprintf("The names of the set end for the clients in %s.", l.cluster)
+	}
+	var elsewhere []string
+	for i := range imports {
+		here := func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster == l.cluster }
+		if !slices.ContainsFunc(imports[i].Status.Clusters, here) {
+			elsewhere = append(elsewhere, imports[i].Namespace+"/"+imports[i].Name)
+		}
+	}
+	text := fmt.Sprintf("Clients in %s lose the names of the set, of %s", l.cluster, screen.Counted(len(imports), "service"))
+	if len(elsewhere) == 0 {
+		return text + ", all of which it has itself. Its Services no longer fail over to other clusters."
+	}
+	return fmt.Sprintf("%s; %s only elsewhere: %s. Its Services no longer fail over to other clusters.",
+		text, map[bool]string{true: "1 runs", false: fmt.Sprint(len(elsewhere), " run")}[len(elsewhere) == 1], screen.Several(elsewhere, 3, ", "))
 }
 
 // cleanUp deletes what join and the agent wrote in the member.

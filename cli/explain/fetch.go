@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -19,6 +20,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	fabedgev1alpha1 "github.com/clusterset/clusterset/api/fabedge/v1alpha1"
 	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/index"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/internal/merge"
@@ -39,9 +41,7 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 	if err != nil {
 		return nil, err
 	}
-	if reach != nil {
-		f.add(reach)
-	}
+	f.measured(reach, time.Now())
 	in := client.InNamespace(key.Namespace())
 	namespace := &metav1.PartialObjectMetadata{}
 	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
@@ -89,6 +89,19 @@ func Fetch(ctx context.Context, c *objects.Cluster, key index.ServiceKey) (*Fact
 		f.export(key, &exports[i])
 	}
 	return f, nil
+}
+
+// measured adds what the cluster's agent says of the ways to other clusters, unless it has stopped saying so: then DNS servers take no account
+// of it (D51).
+func (f *Facts) measured(reach *clustersetv1alpha1.Reachability, now time.Time) {
+	switch {
+	case reach == nil:
+	case now.Sub(reach.Stamp.Time) > objects.ReachabilityAge:
+		f.Notes = append(f.Notes, fmt.Sprintf("this cluster's agent last said %s ago which clusters it can reach, so all count as reachable; check that clusterset member runs",
+			screen.Age(now.Sub(reach.Stamp.Time))))
+	default:
+		f.add(reach)
+	}
 }
 
 // FromManifests returns the Facts in the objects of a directory.

@@ -15,6 +15,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/place"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/importer/desired"
 )
 
@@ -26,8 +27,8 @@ type Own struct {
 	Cluster string // the cluster's name in the set, empty if unknown
 	Service *corev1.Service
 	Slices  []discoveryv1.EndpointSlice
-	// Allowed says that Services of its namespace may be extended.
-	Allowed bool
+	// asks is what the agent makes of it if it asks to be extended.
+	asks desired.Extended
 }
 
 // FetchOwn reads a Service of the cluster. It is nil if there is none.
@@ -48,7 +49,8 @@ func FetchOwn(ctx context.Context, c *objects.Cluster, n Name) (*Own, error) {
 		return nil, c.Words(err)
 	}
 	own.Cluster, own.Slices = c.Name(ctx), all.Items
-	own.Allowed = desired.MayExtend(n.Key.Namespace(), n.Key.Name(), namespace.Labels, own.extended())
+	pods, _ := view.Pods(ctx, c) // a right that only the agent's settings need
+	own.asks = view.SettingsOf(pods).Extends(own.Service, namespace.Labels, own.extended())
 	return own, nil
 }
 
@@ -68,12 +70,11 @@ func (o *Own) Name() string {
 // because says whether the Service is extended, and what to do if it isn't.
 func (o *Own) because() string {
 	key := o.Service.Namespace + " " + o.Service.Name
-	e := desired.Extended{Service: o.Service, Allowed: o.Allowed}
 	switch {
 	case !o.Asks():
 		return fmt.Sprintf("a Service of this cluster alone; to let its clients reach other clusters while it has no ready endpoint, kubectl annotate service -n %s %s=%s", key, api.KeyExtend, api.ExtendTrue)
-	case e.Refused() != "":
-		return "not extended to other clusters: " + e.Refused()
+	case o.asks.Refused() != "":
+		return "not extended to other clusters: " + o.asks.Refused()
 	case !o.extended():
 		return "it asks to be extended, and no other cluster has a ready endpoint for it; kubectl describe service -n " + key + " has an Event if there is another reason"
 	}

@@ -12,6 +12,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/importer/desired"
 )
 
 // ownSlice returns a slice of shop/web; of another cluster's endpoints, if one is named. Endpoints are addresses with what they are: "10.1.0.1 ready".
@@ -55,9 +56,10 @@ func TestExplainOwnName(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			c.spec.Selector, c.spec.ClusterIPs = map[string]string{"app": "web"}, []string{"10.96.0.7"}
-			own := &Own{Cluster: "beijing", Allowed: c.allowed, Slices: c.slices, Service: &corev1.Service{
+			own := &Own{Cluster: "beijing", Slices: c.slices, Service: &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: c.extend}}, Spec: c.spec,
 			}}
+			own.asks = desired.Extended{Service: own.Service, Allowed: c.allowed}
 			e := own.Explain(time.Time{})
 			var used []string
 			for _, at := range e.Endpoints {

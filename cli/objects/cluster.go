@@ -55,10 +55,12 @@ func (c *Cluster) MemberClusters(ctx context.Context) ([]clustersetv1alpha1.Memb
 	return list.Items, nil
 }
 
-// Reachability returns which clusters the cluster's agent can reach, nil if that isn't known: the agent doesn't measure or doesn't run, or the
-// object may not be read.
+// ReachabilityAge is the age at which a Reachability no longer counts (D51).
+const ReachabilityAge = 10 * time.Minute
+
+// Reachability returns which clusters the cluster's agent can reach, however long ago it said so; nil if that isn't known: the agent doesn't
+// measure, or the object may not be read.
 func (c *Cluster) Reachability(ctx context.Context) (*clustersetv1alpha1.Reachability, error) {
-	const maxAge = 10 * time.Minute // D51
 	o := &clustersetv1alpha1.Reachability{}
 	err := c.Get(ctx, client.ObjectKey{Name: clustersetv1alpha1.ReachabilityName}, o)
 	switch {
@@ -66,8 +68,6 @@ func (c *Cluster) Reachability(ctx context.Context) (*clustersetv1alpha1.Reachab
 		return nil, nil
 	case err != nil:
 		return nil, c.Words(err)
-	case time.Since(o.Stamp.Time).Abs() > maxAge:
-		return nil, nil
 	}
 	return o, nil
 }

@@ -189,7 +189,6 @@ func TestPreview(t *testing.T) {
 	}
 }
 
-// If most clusters fall silent at once, the hub marks none of them as Expired. They still serve no clients.
 // A Service without EndpointSlices is answered with its ClusterIP below svc.global, so losing its cluster changes answers.
 func TestServiceWithoutSlices(t *testing.T) {
 	s := asia(t)
@@ -201,6 +200,7 @@ func TestServiceWithoutSlices(t *testing.T) {
 	expect(t, s.state(), Options{From: topology.Location{Cluster: "shanghai"}}, []Change{{Drain: []string{"beijing"}}}, "shop/bare from shanghai/sh/south: . | beijing:1 tianjin:1 => tianjin:1 [fewer] | .")
 }
 
+// If most clusters fall silent at once, the hub marks none of them as Expired. They still serve no clients.
 func TestMostDown(t *testing.T) {
 	for _, down := range [][]string{{"beijing", "tianjin", "shanghai"}, {"beijing", "tianjin", "shanghai", "hangzhou"}} {
 		r, err := shop(t).state().Preview(t.Context(), []Change{{Down: down}}, Options{})

@@ -45,7 +45,7 @@ func Build(f Facts) Report {
 		pointers[i] = &members[i]
 		c := clusterOf(&members[i], f.Now)
 		if asked {
-			c = OnHub(&members[i], f.Hub.Renewed[members[i].Name], exports[members[i].Name], f.Now)
+			c = OnHub(&members[i], f.Hub.Heard[members[i].Name].Renewed, exports[members[i].Name], f.Now)
 		}
 		c.Local = c.Name == r.Cluster
 		r.Clusters = append(r.Clusters, c)
@@ -55,7 +55,11 @@ func Build(f Facts) Report {
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
 		r.Services.here(f.Local)
-		if r.Services.LastResort = LastResort(f.Local); f.Local.RoutesErr != nil {
+		counted := *f.Local
+		if f.Local.reachAge(f.Now) > objects.ReachabilityAge {
+			counted.Reach = nil
+		}
+		if r.Services.LastResort = LastResort(&counted); f.Local.RoutesErr != nil {
 			r.Services.LastResort = nil
 			r.Notes = append(slices.Clone(r.Notes), "can't tell which services are at their last resort: "+f.Local.RoutesErr.Error())
 		}

@@ -57,8 +57,10 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	if f.Reach, err = c.Reachability(ctx); err != nil {
 		return nil, err
 	}
-	labels := namespaces(ctx, c)
-	if f.Asking = asking(ctx, c, labels); labels != nil {
+	f.Pods, f.PodsErr = Pods(ctx, c)
+	f.Agent = SettingsOf(f.Pods)
+	labels := namespaceLabels(ctx, c)
+	if f.Asking = asking(ctx, c, labels, f.Agent); labels != nil {
 		f.Namespaces = make(map[string]bool, len(labels))
 	}
 	for name, of := range labels {
@@ -105,37 +107,56 @@ func fetchHub(ctx context.Context, c *objects.Cluster) *HubFacts {
 		return f
 	}
 	f.Exports = exports.Items
-	f.Renewed, f.CantReach, f.Err = Heartbeats(ctx, c)
+	f.Heard, f.Err = Heartbeats(ctx, c)
 	return f
 }
 
-// Heartbeats reads the hub's heartbeats: when each cluster renewed its Lease, by its own clock, and which others it says it can't reach (D52).
-// Members may not read each other's, so a refusal isn't a failure: the MemberClusters have much the same information.
-func Heartbeats(ctx context.Context, c *objects.Cluster) (times map[string]time.Time, cantReach map[string][]string, err error) {
-	var leases coordinationv1.LeaseList
-	err = c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease})
-	switch {
-	case apierrors.IsForbidden(err):
-		return nil, nil, nil
-	case err != nil:
-		return nil, nil, c.Words(err)
-	}
-	times, cantReach = make(map[string]time.Time, len(leases.Items)), map[string][]string{}
-	for i := range leases.Items {
-		cluster, ok := api.ClusterOfNamespace(leases.Items[i].Namespace)
-		if t := leases.Items[i].Spec.RenewTime; ok && t != nil {
-			times[cluster] = t.Time
-		}
-		if names := leases.Items[i].Annotations[api.AnnotationUnreachable]; ok && names != "" {
-			cantReach[cluster] = strings.Split(names, ",")
-		}
-	}
-	return times, cantReach, nil
+// Heartbeat is what a cluster says of itself in its Lease on the hub.
+type Heartbeat struct {
+	// Renewed is when it renewed the Lease, by its own clock.
+	Renewed time.Time
+	// CantReach and Unmeasured are the other clusters that its agent can't reach, and of which it doesn't know (D52). Measures says that it
+	// has measured at all.
+	CantReach, Unmeasured []string
+	Measures              bool
 }
 
-// namespaces returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:
+// Heartbeats reads the hub's heartbeats, by cluster. Members may not read each other's, so a refusal isn't a failure: the MemberClusters have
+// much the same information.
+func Heartbeats(ctx context.Context, c *objects.Cluster) (map[string]Heartbeat, error) {
+	var leases coordinationv1.LeaseList
+	switch err := c.List(ctx, &leases, client.MatchingFields{"metadata.name": api.HeartbeatLease}); {
+	case apierrors.IsForbidden(err):
+		return nil, nil
+	case err != nil:
+		return nil, c.Words(err)
+	}
+	all := make(map[string]Heartbeat, len(leases.Items))
+	for i := range leases.Items {
+		lease := &leases.Items[i]
+		cluster, ok := api.ClusterOfNamespace(lease.Namespace)
+		if !ok || lease.Spec.RenewTime == nil {
+			continue
+		}
+		h := Heartbeat{Renewed: lease.Spec.RenewTime.Time, CantReach: split(lease.Annotations[api.AnnotationUnreachable])}
+		_, h.Measures = lease.Annotations[api.AnnotationUnreachable]
+		h.Unmeasured = split(lease.Annotations[api.AnnotationUnmeasured])
+		all[cluster] = h
+	}
+	return all, nil
+}
+
+// split returns the names in a list that is separated by commas.
+func split(names string) []string {
+	if names == "" {
+		return nil
+	}
+	return strings.Split(names, ",")
+}
+
+// namespaceLabels returns the labels of the cluster's namespaces, which are nil for those that are being deleted; or nil if they can't be read:
 // that is a right that only two checks need.
-func namespaces(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
+func namespaceLabels(ctx context.Context, c *objects.Cluster) map[string]map[string]string {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NamespaceList"))
 	if c.List(ctx, list) != nil {
@@ -155,7 +176,7 @@ func namespaces(ctx context.Context, c *objects.Cluster) map[string]map[string]s
 }
 
 // asking returns the Services that ask to be extended, or nil if Services can't be read.
-func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[string]string) (all []Asking) {
+func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[string]string, agent *Settings) (all []Asking) {
 	var services corev1.ServiceList
 	ours := &metav1.PartialObjectMetadataList{}
 	ours.SetGroupVersionKind(discoveryv1.SchemeGroupVersion.WithKind("EndpointSliceList"))
@@ -168,8 +189,8 @@ func asking(ctx context.Context, c *objects.Cluster, namespaces map[string]map[s
 	}
 	for i := range services.Items {
 		svc := &services.Items[i]
-		if is := extended[client.ObjectKeyFromObject(svc)]; desired.AsksToBeExtended(svc) { // one that is extended may be, whatever its namespace says
-			all = append(all, Asking{desired.Extended{Service: svc, Allowed: desired.MayExtend(svc.Namespace, svc.Name, namespaces[svc.Namespace], is)}, is})
+		if is := extended[client.ObjectKeyFromObject(svc)]; desired.AsksToBeExtended(svc) {
+			all = append(all, Asking{agent.Extends(svc, namespaces[svc.Namespace], is), is})
 		}
 	}
 	return all

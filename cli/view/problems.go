@@ -120,7 +120,7 @@ const shownServices = 3
 
 // missingNamespaces finds namespaces that the set exports services of, and that this cluster doesn't have: nothing is imported into them.
 func missingNamespaces(f Facts) (all []Problem) {
-	if f.Local.Namespaces == nil || f.Local.Cluster == "" {
+	if f.Local.Namespaces == nil || f.Local.Cluster == "" || f.Local.Agent != nil && f.Local.Agent.CreateNamespaces {
 		return nil
 	}
 	members := map[string]*clustersetv1alpha1.MemberCluster{}
@@ -134,7 +134,7 @@ func missingNamespaces(f Facts) (all []Problem) {
 		if cluster, _ := e.SourceCluster(); members[cluster] == nil || members[cluster].Left() || sees(cluster, e) != merge.Seen {
 			continue
 		}
-		if namespace := e.Spec.ServiceNamespace; !f.Local.Namespaces[namespace] && !slices.Contains(missing[namespace], e.Spec.ServiceName) {
+		if namespace := e.Spec.ServiceNamespace; !f.Local.Namespaces[namespace] && f.Local.Agent.imports(namespace) && !slices.Contains(missing[namespace], e.Spec.ServiceName) {
 			missing[namespace] = append(missing[namespace], e.Spec.ServiceName)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/namespaces"
 )
 
 // For each way to break a set there is a problem, and it says what to do.
@@ -45,9 +46,11 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 		facts Facts
 		want  []string // what, about, reason
 	}{
-		"nothing":                         {Facts{Local: here("shop"), Hub: hub()}, nil},
-		"missing namespace":               {Facts{Local: here("default"), Hub: hub()}, []string{"Namespace shop Missing: this cluster has no namespace shop, so 2 services db, web can't be imported"}},
-		"namespaces that may not be read": {Facts{Local: &LocalFacts{Cluster: "beijing"}, Hub: hub()}, nil},
+		"nothing":                             {Facts{Local: here("shop"), Hub: hub()}, nil},
+		"missing namespace":                   {Facts{Local: here("default"), Hub: hub()}, []string{"Namespace shop Missing: this cluster has no namespace shop, so 2 services db, web can't be imported"}},
+		"a namespace that the agent excludes": {Facts{Local: settings(here("default"), Settings{Imports: namespaces.Filter{Exclude: []string{"sh*"}}}), Hub: hub()}, nil},
+		"a namespace that the agent creates":  {Facts{Local: settings(here("default"), Settings{CreateNamespaces: true}), Hub: hub()}, nil},
+		"namespaces that may not be read":     {Facts{Local: &LocalFacts{Cluster: "beijing"}, Hub: hub()}, nil},
 		"a namespace of others": {Facts{Local: here("default"), Hub: hub(func(h *HubFacts) {
 			h.Members[0].Spec.Communities, h.Members[1].Spec.Communities = []string{"a"}, []string{"b"}
 			h.Exports = h.Exports[1:]
@@ -56,7 +59,7 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 		"one has left":      {Facts{Hub: hub(func(h *HubFacts) { h.Members = append(h.Members, left) })}, nil},
 		"this one has left": {Facts{Local: &LocalFacts{Cluster: "gone"}, Hub: hub(func(h *HubFacts) { h.Members = append(h.Members, left) })}, []string{"MemberCluster gone Left"}},
 		"no hub process": {Facts{Hub: hub(func(h *HubFacts) {
-			h.Renewed = map[string]time.Time{"beijing": now.Add(-time.Second), "shanghai": now.Add(-time.Hour)}
+			h.Heard = map[string]Heartbeat{"beijing": {Renewed: now.Add(-time.Second)}, "shanghai": {Renewed: now.Add(-time.Hour)}}
 		})}, []string{"MemberCluster shanghai Unwatched"}},
 		"suspect":               {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = clustersetv1alpha1.MemberSuspect })}, []string{"MemberCluster shanghai Suspect"}},
 		"expired":               {Facts{Hub: hub(func(h *HubFacts) { h.Members[1].Status.Phase = clustersetv1alpha1.MemberExpired })}, []string{"MemberCluster shanghai Expired"}},
@@ -79,6 +82,11 @@ func TestWhatIsBrokenIsAProblem(t *testing.T) {
 			t.Errorf("%s: counts %d", name, r.ProblemCount())
 		}
 	}
+}
+
+func settings(l *LocalFacts, s Settings) *LocalFacts {
+	l.Agent = &s
+	return l
 }
 
 // An API server that refuses, or that isn't a hub, isn't unreachable.

@@ -1,12 +1,15 @@
 package view
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/screen"
 )
 
@@ -27,12 +30,12 @@ type Reach struct {
 // allUnreachable is the reason of verdicts that stay, because nothing can be reached.
 const allUnreachable = "AllUnreachable"
 
-// staleReach is the age at which a Reachability no longer counts (D51).
-const staleReach = 10 * time.Minute
+// lateReach is the age of a Reachability that an agent would have written again: it does so every three minutes, whatever it finds (D51).
+const lateReach = 4 * time.Minute
 
 // reach adds what is measured: by this cluster, and as all say on the hub.
 func (r *Report) reach(f Facts) {
-	if f.Local != nil && f.Local.Reach != nil && !f.Local.staleReach(f.Now) {
+	if f.Local != nil && f.Local.Reach != nil && f.Local.reachAge(f.Now) <= objects.ReachabilityAge {
 		for i := range f.Local.Reach.Clusters {
 			m := &f.Local.Reach.Clusters[i]
 			for j := range r.Clusters {
@@ -45,16 +48,25 @@ func (r *Report) reach(f Facts) {
 			}
 		}
 	}
-	if f.Hub != nil {
-		for i := range r.Clusters {
-			r.Clusters[i].CantReach = f.Hub.CantReach[r.Clusters[i].Name]
+	if f.Hub == nil {
+		return
+	}
+	for i := range r.Clusters {
+		c := &r.Clusters[i]
+		said, ok := f.Hub.Heard[c.Name]
+		// What a silent cluster said last is no longer so: the hub may have seen it fall silent, or, without a hub process, nobody has.
+		if ok && c.Phase == string(clustersetv1alpha1.MemberReady) && f.Now.Sub(said.Renewed) <= overdue {
+			c.CantReach, c.Unmeasured, c.Measures = said.CantReach, said.Unmeasured, said.Measures
 		}
 	}
 }
 
-// staleReach reports whether the agent has stopped to write its verdicts.
-func (l *LocalFacts) staleReach(now time.Time) bool {
-	return l.Reach != nil && now.Sub(l.Reach.Stamp.Time) > staleReach
+// reachAge is how long ago the agent wrote its verdicts, 0 if there are none.
+func (l *LocalFacts) reachAge(now time.Time) time.Duration {
+	if l.Reach == nil {
+		return 0
+	}
+	return now.Sub(l.Reach.Stamp.Time)
 }
 
 // reachProblems finds clusters that can't be reached, from here or from each other. That nothing is measured is no problem.
@@ -62,9 +74,13 @@ func reachProblems(r *Report, f Facts) (all []Problem) {
 	add := func(name, reason, message, cure string) {
 		all = append(all, Problem{Name: name, What: "MemberCluster", Reason: reason, Message: message, Cure: cure})
 	}
-	if f.Local != nil && f.Local.staleReach(r.Time) && r.Cluster != "" {
-		add(r.Cluster, "ReachStale", fmt.Sprintf("its agent last wrote %s ago which clusters it can reach; until it does, all count as reachable",
-			screen.Age(r.Time.Sub(f.Local.Reach.Stamp.Time))), "check that clusterset member runs in this cluster, and read its log")
+	if f.Local != nil && f.Local.reachAge(r.Time) > lateReach {
+		follows := "at 10m all count as reachable"
+		if f.Local.reachAge(r.Time) > objects.ReachabilityAge {
+			follows = "until it does so again, all count as reachable"
+		}
+		add(cmp.Or(r.Cluster, f.Local.Reach.Cluster), "ReachStale", fmt.Sprintf("this cluster's agent last said %s ago which clusters it can reach, and does so every three minutes; %s",
+			screen.Age(f.Local.reachAge(r.Time)), follows), "check that clusterset member runs in this cluster and isn't stuck, and read its log")
 	}
 	cutOff := false
 	for i := range r.Clusters {

@@ -21,12 +21,15 @@ func TestReach(t *testing.T) {
 	measured := func(age time.Duration, all ...clustersetv1alpha1.ClusterReachability) *clustersetv1alpha1.Reachability {
 		return &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Cluster: "beijing", Stamp: metav1.NewMicroTime(now.Add(-age)), Clusters: all}
 	}
+	says := func(cluster string, age time.Duration, cantReach ...string) map[string]Heartbeat {
+		return map[string]Heartbeat{cluster: {Renewed: now.Add(-age), CantReach: cantReach, Measures: true}}
+	}
 	for _, c := range []struct {
-		name      string
-		reach     *clustersetv1alpha1.Reachability
-		cantReach map[string][]string
-		cell      string // of shanghai
-		problems  string // about, reason and a part of message or cure
+		name     string
+		reach    *clustersetv1alpha1.Reachability
+		heard    map[string]Heartbeat
+		cell     string // of shanghai
+		problems string // about, reason and a part of message or cure
 	}{
 		{"answers", measured(0, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", ""},
 		{"not measured", measured(0, verdict("shanghai", metav1.ConditionUnknown, "NoBeacon")), nil, "not measured", ""},
@@ -39,15 +42,18 @@ func TestReach(t *testing.T) {
 			"cut off itself", measured(0, verdict("shanghai", metav1.ConditionTrue, "AllUnreachable"), verdict("tianjin", metav1.ConditionTrue, "AllUnreachable")), nil, "1.2ms",
 			"beijing AllUnreachable more likely cut off itself",
 		},
-		{"an agent that has stopped", measured(23*time.Minute, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "", "beijing ReachStale last wrote 23m ago"},
-		{"others, as they say on the hub", nil, map[string][]string{"shanghai": {"tianjin"}}, "", "shanghai CannotReach can't reach tianjin"},
+		{"an agent that has stopped", measured(23*time.Minute, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "", "beijing ReachStale last said 23m ago"},
+		{"an agent that is late", measured(5*time.Minute, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", "beijing ReachStale last said 5m0s ago"},
+		{"one that wrote in time", measured(3*time.Minute+30*time.Second, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", ""},
+		{"others, as they say on the hub", nil, says("shanghai", 0, "tianjin"), "", "shanghai CannotReach can't reach tianjin"},
+		{"one that said so an hour ago", nil, says("shanghai", time.Hour, "tianjin"), "", "shanghai Unwatched its last heartbeat"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := Facts{Now: now, Local: &LocalFacts{Cluster: "beijing", Reach: c.reach}}
 			for _, name := range []string{"beijing", "shanghai", "tianjin"} {
 				f.Local.Members = append(f.Local.Members, member(name, "", clustersetv1alpha1.MemberReady, nil))
 			}
-			f.Hub = &HubFacts{Members: f.Local.Members, CantReach: c.cantReach}
+			f.Hub = &HubFacts{Members: f.Local.Members, Heard: c.heard}
 			r := Build(f)
 			var got []string
 			for _, p := range r.Problems {

@@ -92,9 +92,11 @@ type Cluster struct {
 	// NotJoined says that the hub process can't make it a member.
 	NotJoined bool `json:"notJoined,omitempty"`
 	// Reach is what this cluster's agent has measured of the way to it, nil if that is unknown. CantReach are the clusters that its own agent
-	// says it can't reach, as far as the hub was read.
+	// says it can't reach, and Unmeasured those of which it doesn't know, as far as the hub was read. Measures says that it measures at all.
 	Reach        *Reach   `json:"reach,omitempty"`
+	Measures     bool     `json:"measures,omitempty"`
 	CantReach    []string `json:"cantReach,omitempty"`
+	Unmeasured   []string `json:"unmeasured,omitempty"`
 	AgentVersion string   `json:"agentVersion,omitempty"`
 	Message      string   `json:"message,omitempty"`
 }
@@ -146,6 +148,10 @@ type LocalFacts struct {
 	Exports []mcsv1beta1.ServiceExport
 	// Namespaces are the cluster's namespaces, nil if they may not be read.
 	Namespaces map[string]bool
+	// Pods are ours in the cluster, and PodsErr is why they can't be read. Agent are the settings of its agent, nil if they aren't known.
+	Pods    []Pod
+	PodsErr error
+	Agent   *Settings
 	// Asking are the Services that ask to be extended to other clusters, as far as they may be read.
 	Asking []Asking
 	// Globals and Slices are read if a cluster is silent or drained. Slices are those with endpoints of the set's clusters.
@@ -168,9 +174,7 @@ type HubFacts struct {
 	Err     error // nil where it could be read
 	Latency time.Duration
 	Members []clustersetv1alpha1.MemberCluster
-	// Renewed is when each member's Lease was renewed, by that member's clock. It is nil if Leases may not be read.
-	Renewed map[string]time.Time
-	// CantReach are the clusters that each says it can't reach, from the same source.
-	CantReach map[string][]string
-	Exports   []clustersetv1alpha1.ExportedService
+	// Heard are the members' heartbeats. It is nil if Leases may not be read.
+	Heard   map[string]Heartbeat
+	Exports []clustersetv1alpha1.ExportedService
 }

@@ -149,7 +149,7 @@ func facts() map[string]Facts {
 	hub := &HubFacts{
 		Server: "https://hub.example:6443", Latency: 12 * time.Millisecond, Members: members(),
 		// beijing's clock is ahead.
-		Renewed: map[string]time.Time{"beijing": now.Add(time.Hour), "shanghai": now.Add(-69 * time.Second)},
+		Heard: map[string]Heartbeat{"beijing": {Renewed: now.Add(time.Hour)}, "shanghai": {Renewed: now.Add(-69 * time.Second)}},
 		Exports: []clustersetv1alpha1.ExportedService{
 			exported("beijing", "web", "http", now.Add(-time.Hour)), exported("shanghai", "web", "https", now),
 			exported("beijing", "api", "http", now), exported("frankfurt", "api", "grpc", now.Add(-time.Minute)),

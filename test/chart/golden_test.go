@@ -2,6 +2,7 @@ package chart
 
 import (
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/pmezard/go-difflib/difflib"
 )
 
 func TestMain(m *testing.M) {
@@ -20,14 +22,30 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
+// likeExample names the example that another one resembles. Its golden file has the differences only.
+var likeExample = map[string]string{
+	"defaults-1.33": "defaults", "defaults-1.30": "defaults", "member": "defaults", "fabedge": "defaults", "hub-and-member": "defaults",
+	"cluster-dns": "dns-only", "cluster-dns-takeover": "cluster-dns", "corefile": "dns-only",
+	"hub-members": "hub", "production": "hub-and-member",
+}
+
 // Each documented set of values renders to the files in testdata. UPDATE=1 rewrites them; review the diff.
 func TestGolden(t *testing.T) {
 	var files []string
-	for _, e := range examples(t) {
-		t.Run(e.name, func(t *testing.T) {
-			r := render(t, e.Options)
-			files = append(files, golden(t, e.name+".yaml", withoutFiles(r.Manifests)), golden(t, e.name+".notes", r.Notes))
-		})
+	all, manifests := examples(t), map[string]string{}
+	for _, e := range all {
+		r := render(t, e.Options)
+		manifests[e.name] = withoutFiles(r.Manifests)
+		files = append(files, golden(t, e.name+".notes", r.Notes))
+	}
+	for _, e := range all {
+		like, is := likeExample[e.name]
+		if !is {
+			files = append(files, golden(t, e.name+".yaml", manifests[e.name]))
+			continue
+		}
+		name := e.name + ".from-" + like + ".diff"
+		files = append(files, golden(t, name, differences(manifests[like], manifests[e.name])))
 	}
 	there, err := filepath.Glob("testdata/*")
 	if err != nil {
@@ -67,6 +85,44 @@ func withoutFiles(manifests string) string {
 		documents[i] = dashboardRE.ReplaceAllString(document, "${1}    …\n") + end
 	}
 	return strings.Join(documents, "")
+}
+
+// differences returns what differs between two sets of manifests, with a line of context. Where a difference begins is said by the
+// template and the kind before it: the numbers of lines would change with every line added above.
+func differences(from, to string) string {
+	a, b := difflib.SplitLines(from), difflib.SplitLines(to)
+	var out strings.Builder
+	for _, group := range difflib.NewMatcherWithJunk(a, b, false, nil).GetGroupedOpCodes(1) {
+		fmt.Fprintf(&out, "@@ %s @@\n", objectAt(a, group[0].I1))
+		for _, op := range group {
+			if op.Tag == 'e' {
+				writeLines(&out, " ", a[op.I1:op.I2])
+				continue
+			}
+			writeLines(&out, "-", a[op.I1:op.I2])
+			writeLines(&out, "+", b[op.J1:op.J2])
+		}
+	}
+	return out.String()
+}
+
+// objectAt returns the template and the kind of the object that a line belongs to.
+func objectAt(lines []string, at int) string {
+	template, kind := "", ""
+	for _, line := range lines[:at+1] {
+		if name, ok := strings.CutPrefix(line, "# templates/"); ok {
+			template, kind = strings.TrimSpace(name), ""
+		} else if name, ok := strings.CutPrefix(line, "kind: "); ok {
+			kind = strings.TrimSpace(name)
+		}
+	}
+	return strings.TrimSpace(template + " " + kind)
+}
+
+func writeLines(out *strings.Builder, mark string, lines []string) {
+	for _, line := range lines {
+		out.WriteString(mark + line)
+	}
 }
 
 func golden(t *testing.T, name, got string) string {

@@ -179,9 +179,13 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 // ask reads the heartbeats, and finds out whether the hub answers. A watch doesn't show that: it is silent as long as nothing changes.
 func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	err := h.readable(ctx)
-	var renewed map[string]time.Time
+	renewed := map[string]time.Time{}
 	if err == nil {
-		renewed, _, err = view.Heartbeats(ctx, h.cluster)
+		var heard map[string]view.Heartbeat
+		heard, err = view.Heartbeats(ctx, h.cluster)
+		for cluster, said := range heard {
+			renewed[cluster] = said.Renewed
+		}
 	}
 	if ctx.Err() != nil {
 		return

@@ -1,0 +1,103 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/internal/connect"
+)
+
+// Whether an agent runs shows in a change of its Lease, whatever its clock says and however rarely it renews it.
+func TestLeaveFindsARunningAgent(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		skew  time.Duration // of the member's clock
+		every time.Duration // between heartbeats, of which none comes if dead
+		phase clustersetv1alpha1.MemberClusterPhase
+		dead  bool
+		force bool
+		waits time.Duration // at most
+	}{
+		{name: "runs", every: 10 * time.Second, waits: 11 * time.Second},
+		{name: "its clock is behind", skew: -time.Hour, every: 10 * time.Second, waits: 11 * time.Second},
+		{name: "its clock is ahead", skew: time.Hour, every: 10 * time.Second, waits: 11 * time.Second},
+		{name: "rarely", every: time.Minute, waits: 61 * time.Second},
+		{name: "stopped", every: 10 * time.Second, dead: true, waits: 26 * time.Second},
+		{name: "silent, says the hub", every: 10 * time.Second, dead: true, phase: clustersetv1alpha1.MemberExpired},
+		{name: "by force", every: 10 * time.Second, force: true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: api.HeartbeatLease}}
+				lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(c.skew)))
+				lease.Spec.LeaseDurationSeconds = ptr.To(int32(4 * c.every / time.Second))
+				mc := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}
+				mc.Status.Phase = c.phase
+				hub := &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(connect.NewScheme()).WithObjects(lease, mc).Build(), What: "hub"}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				go func() {
+					for !c.dead {
+						select {
+						case <-ctx.Done():
+							return
+						case <-time.After(c.every):
+						}
+						lease.Spec.RenewTime = ptr.To(metav1.NewMicroTime(time.Now().Add(c.skew)))
+						if err := hub.Update(ctx, lease); err != nil && ctx.Err() == nil {
+							t.Error(err)
+						}
+					}
+				}()
+				began := time.Now()
+				err := (&leaveCommand{cluster: "beijing", force: c.force}).stopped(ctx, hub)
+				if (err == nil) != (c.dead || c.force) || time.Since(began) > c.waits {
+					t.Errorf("%v after %s", err, time.Since(began))
+				}
+			})
+		})
+	}
+}
+
+// leave says what the leaving cluster's own clients lose.
+func TestLeaveSaysWhatOwnClientsLose(t *testing.T) {
+	imported := func(name string, clusters ...string) client.Object {
+		i := &mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+		for _, c := range clusters {
+			i.Status.Clusters = append(i.Status.Clusters, mcsv1beta1.ClusterStatus{Cluster: c})
+		}
+		return i
+	}
+	scheme := connect.NewScheme()
+	if err := mcsv1beta1.Install(scheme); err != nil {
+		t.Fatal(err)
+	}
+	said := func(l leaveCommand, all ...client.Object) string {
+		l.cluster = "beijing"
+		return l.own(t.Context(), &reached{Cluster: &objects.Cluster{Client: fake.NewClientBuilder().WithScheme(scheme).WithObjects(all...).Build()}})
+	}
+	web, db := imported("web", "beijing", "shanghai"), imported("db", "shanghai")
+	for want, got := range map[string]string{
+		"of 2 services; 1 runs only elsewhere: shop/db.": said(leaveCommand{}, web, db),
+		"of 1 service, all of which it has itself":       said(leaveCommand{}, web),
+		"The names of the set end":                       said(leaveCommand{}),
+		"Nothing is deleted in beijing":                  said(leaveCommand{keepImports: true}, web),
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q doesn't say %q", got, want)
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package view
+
+import (
+	"context"
+	"path"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/importer/desired"
+	"github.com/clusterset/clusterset/internal/namespaces"
+)
+
+// Parts are what runs in pods.
+const (
+	PartMember = "member"
+	PartHub    = "hub"
+	PartDNS    = "dns"
+)
+
+// Pod is a pod of ours in the cluster.
+type Pod struct {
+	Part, Namespace, Name string
+	// Version is its image's tag, empty if it has none.
+	Version  string
+	Ready    bool
+	Restarts int32
+	// Waits is why its container doesn't run, empty if that isn't known.
+	Waits string
+
+	settings Settings // of an agent
+}
+
+// Settings are the flags of a member's agent that decide what is imported.
+type Settings struct {
+	Imports          namespaces.Filter
+	CreateNamespaces bool
+	ExtendEverywhere bool
+}
+
+// Pods reads our pods in the cluster, in whatever namespace they are: the chart labels them with their part.
+func Pods(ctx context.Context, c *objects.Cluster) ([]Pod, error) {
+	var list corev1.PodList
+	if err := c.List(ctx, &list, client.HasLabels{labelPart}); err != nil {
+		return nil, c.Words(err)
+	}
+	var all []Pod
+	for i := range list.Items {
+		if p, ok := podOf(&list.Items[i]); ok {
+			all = append(all, p)
+		}
+	}
+	return all, nil
+}
+
+const labelPart = "app.kubernetes.io/component"
+
+// podOf reads a pod, which is ours if it runs one of our programs: other software has parts called dns and hub too.
+func podOf(pod *corev1.Pod) (Pod, bool) {
+	p := Pod{Part: pod.Labels[labelPart], Namespace: pod.Namespace, Name: pod.Name}
+	at := slices.IndexFunc(pod.Spec.Containers, func(c corev1.Container) bool { return runs(&c, p.Part) })
+	if at < 0 || pod.DeletionTimestamp != nil {
+		return p, false
+	}
+	c := &pod.Spec.Containers[at]
+	if _, tag, ok := strings.Cut(path.Base(c.Image), ":"); ok {
+		p.Version = strings.TrimSuffix(tag, "@sha256")
+	}
+	for _, condition := range pod.Status.Conditions {
+		p.Ready = p.Ready || condition.Type == corev1.PodReady && condition.Status == corev1.ConditionTrue
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if s.Name == c.Name {
+			p.Restarts = s.RestartCount
+			if s.State.Waiting != nil {
+				p.Waits = s.State.Waiting.Reason
+			}
+		}
+	}
+	if p.Part == PartMember {
+		p.settings = settingsOf(slices.Concat(c.Command, c.Args), c.Env)
+	}
+	return p, true
+}
+
+func runs(c *corev1.Container, part string) bool {
+	if len(c.Command) == 0 {
+		return false
+	}
+	switch program := path.Base(c.Command[0]); part {
+	case PartMember, PartHub:
+		return program == "clusterset" && len(c.Command) > 1 && c.Command[1] == part
+	case PartDNS:
+		return program == "coredns" && slices.ContainsFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == "CLUSTERSET_CLUSTER" })
+	}
+	return false
+}
+
+// settingsOf reads an agent's flags, each of which may be a variable of its environment instead.
+func settingsOf(command []string, env []corev1.EnvVar) Settings {
+	flag := func(name, otherwise string) string {
+		for i, arg := range command {
+			if value, ok := strings.CutPrefix(arg, "--"+name+"="); ok {
+				return value
+			}
+			if arg == "--"+name && i+1 < len(command) && !strings.HasPrefix(command[i+1], "--") {
+				return command[i+1]
+			}
+			if arg == "--"+name {
+				return "true"
+			}
+		}
+		for _, e := range env {
+			if e.Name == "CLUSTERSET_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")) && e.Value != "" {
+				return e.Value
+			}
+		}
+		return otherwise
+	}
+	return Settings{
+		Imports:          namespaces.Filter{Include: split(flag("import-namespaces", "")), Exclude: split(flag("exclude-namespaces", strings.Join(namespaces.System, ",")))},
+		CreateNamespaces: flag("create-namespaces", "") == "true", ExtendEverywhere: flag("extend-everywhere", "") == "true",
+	}
+}
+
+// SettingsOf returns the settings of the cluster's agents, nil if no pod of one is known.
+func SettingsOf(pods []Pod) *Settings {
+	if at := slices.IndexFunc(pods, func(p Pod) bool { return p.Part == PartMember }); at >= 0 {
+		return &pods[at].settings
+	}
+	return nil
+}
+
+// imports reports whether the agent imports into a namespace. While its settings aren't known these are the defaults.
+func (s *Settings) imports(namespace string) bool {
+	if s == nil {
+		return namespaces.Filter{Exclude: namespaces.System}.Has(namespace)
+	}
+	return s.Imports.Has(namespace)
+}
+
+// Extends returns what the agent makes of a Service that asks to be extended, in a namespace with these labels. While its settings aren't known, a
+// Service that is extended may be, whatever its namespace says.
+func (s *Settings) Extends(svc *corev1.Service, labels map[string]string, is bool) desired.Extended {
+	everywhere := is
+	if s != nil {
+		everywhere = s.ExtendEverywhere
+	}
+	return desired.Extended{
+		Service: svc, Allowed: desired.MayExtend(svc.Namespace, svc.Name, labels, everywhere), Excluded: !s.imports(svc.Namespace),
+	}
+}

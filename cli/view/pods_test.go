@@ -1,0 +1,46 @@
+package view
+
+import (
+	"reflect"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/internal/namespaces"
+)
+
+// The agent's own settings are those of its pod, from flags or its environment; other software's pods aren't ours.
+func TestPods(t *testing.T) {
+	pod := func(part string, c corev1.Container) *corev1.Pod {
+		c.Name = "main"
+		return &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "clusterset-system", Name: "p", Labels: map[string]string{labelPart: part}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{c}},
+			Status:     corev1.PodStatus{ContainerStatuses: []corev1.ContainerStatus{{Name: "main", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}}},
+		}
+	}
+	p, ok := podOf(pod("member", corev1.Container{
+		Image: "registry.example:5000/clusterset:v1.2.3", Command: []string{"/clusterset", "member"},
+		Args: []string{"--import-namespaces=shop,team-*", "--extend-everywhere", "--leader-elect"}, Env: []corev1.EnvVar{{Name: "CLUSTERSET_CREATE_NAMESPACES", Value: "true"}},
+	}))
+	want := Pod{
+		Part: PartMember, Namespace: "clusterset-system", Name: "p", Version: "v1.2.3", Restarts: 3, Waits: "CrashLoopBackOff",
+		settings: Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"kube-*"}}, CreateNamespaces: true, ExtendEverywhere: true},
+	}
+	if !ok || !reflect.DeepEqual(p, want) {
+		t.Errorf("%+v, want %+v", p, want)
+	}
+	if s := SettingsOf([]Pod{{Part: PartDNS}, p}); s == nil || !s.imports("team-a") || s.imports("other") {
+		t.Errorf("%+v", s)
+	}
+	if s := SettingsOf(nil); s != nil || !s.imports("other") || s.imports("kube-system") {
+		t.Errorf("unknown settings: %+v", s)
+	}
+	if _, ok := podOf(pod("dns", corev1.Container{Command: []string{"/coredns"}})); ok {
+		t.Error("another product's DNS server is ours")
+	}
+	if _, ok := podOf(pod("dns", corev1.Container{Command: []string{"/coredns"}, Env: []corev1.EnvVar{{Name: "CLUSTERSET_CLUSTER"}}})); !ok {
+		t.Error("our DNS server isn't ours")
+	}
+}
