@@ -7,9 +7,11 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/importer/desired"
 	"github.com/clusterset/clusterset/internal/index"
@@ -22,7 +24,7 @@ type State struct {
 	services map[types.NamespacedName]*records
 	// down are the clusters that don't run. Whatever their phase, their endpoints serve no client.
 	down map[string]bool
-	// unreachable are the clusters that a cluster can't reach, sorted. Nobody is known not to reach another unless a change says so.
+	// unreachable are the clusters that a cluster can't reach, sorted: those that its Lease names, and those of changes.
 	unreachable map[string][]string
 
 	// The MemberClusters as importers (usable) and DNS servers (ranked) read them.
@@ -63,7 +65,7 @@ func of(record interface{ SourceCluster() (string, bool) }) string {
 // NewState returns the State of a hub's objects. It ignores clusters that have left, and objects of other kinds. The objects are not
 // changed, and must not be changed as long as the State is used.
 func NewState(objects []runtime.Object) *State {
-	s := &State{members: map[string]*clustersetv1alpha1.MemberCluster{}, services: map[types.NamespacedName]*records{}}
+	s := &State{members: map[string]*clustersetv1alpha1.MemberCluster{}, services: map[types.NamespacedName]*records{}, unreachable: map[string][]string{}}
 	left := map[string]bool{}
 	for _, o := range objects {
 		if m, ok := o.(*clustersetv1alpha1.MemberCluster); ok && m.Left() {
@@ -88,10 +90,21 @@ func NewState(objects []runtime.Object) *State {
 			if key, _ := desired.ServiceOf(r); !left[of(r)] {
 				at(key).endpoints = append(at(key).endpoints, r)
 			}
+		case *coordinationv1.Lease:
+			if cluster, ok := api.ClusterOfNamespace(r.Namespace); ok && r.Name == api.HeartbeatLease {
+				s.unreachable[cluster] = cantReach(r)
+			}
 		}
 	}
 	maps.DeleteFunc(s.services, func(_ types.NamespacedName, r *records) bool { return len(r.services) == 0 }) // no ExportedService yet, or no longer
 	return s.known()
+}
+
+// cantReach returns the clusters that a cluster can't reach, as its Lease says (D52 of docs/spec/data-path.md), sorted.
+func cantReach(lease *coordinationv1.Lease) []string {
+	names := strings.FieldsFunc(lease.Annotations[api.AnnotationUnreachable], func(r rune) bool { return r == ',' })
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // known computes what follows from the members.
@@ -146,9 +159,5 @@ func (s *State) copy() *State {
 	if down == nil {
 		down = map[string]bool{}
 	}
-	unreachable := maps.Clone(s.unreachable)
-	if unreachable == nil {
-		unreachable = map[string][]string{}
-	}
-	return &State{members: maps.Clone(s.members), services: maps.Clone(s.services), down: down, unreachable: unreachable}
+	return &State{members: maps.Clone(s.members), services: maps.Clone(s.services), down: down, unreachable: maps.Clone(s.unreachable)}
 }
