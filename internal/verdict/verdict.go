@@ -13,6 +13,8 @@ const (
 	// FailAfter is how long no dial may succeed before a cluster is unreachable, and failures how many must have failed since.
 	FailAfter = 4 * time.Second
 	failures  = 2
+	// doubtAfter is how long a dial may be open before it is doubtful whether the cluster can be reached.
+	doubtAfter = time.Second
 	// stall is how late our own timer may be. Beyond that it is us who didn't run.
 	stall = time.Second
 )
@@ -87,11 +89,18 @@ type peer struct {
 	damper damping.Damper
 	schedule
 
-	good     time.Time // the end of the last success, or since when failures count
-	failed   int       // failures since
-	firstBad time.Time // the end of the first of them
-	why      Reason    // of the last of them
-	witness  time.Time // the latest beginning of a dial that succeeded
+	good    time.Time // the end of the last success, or since when failures count
+	failed  int       // failures since
+	why     Reason    // of the last of them
+	witness time.Time // the latest beginning of a dial that succeeded
+	trial
+}
+
+// trial is how far it is proved that a cluster which doesn't answer is to blame, and not this agent. A success ends it.
+type trial struct {
+	doubt  time.Time // when the first dial had failed, or was open for long
+	proof  time.Time // when a witness had answered
+	guilty bool      // whether a dial that began after that has failed, or is open for long
 }
 
 // New returns a Machine without clusters.
@@ -138,16 +147,17 @@ func (m *Machine) Done(cluster string, began, ended time.Time, roundTrip time.Du
 	p.ended(began, why != "")
 	switch {
 	case why == "":
-		p.good, p.failed, p.Reached, p.RoundTrip = ended, 0, true, roundTrip
+		p.good, p.failed, p.trial, p.Reached, p.RoundTrip = ended, 0, trial{}, true, roundTrip
 		if began.After(p.witness) {
 			p.witness = began
 		}
 		p.down = false
 		p.damper.Note(false, ended)
 	case !began.Before(m.awoke):
-		if p.failed == 0 {
-			p.firstBad = ended
+		if p.doubt.IsZero() {
+			p.doubt = ended
 		}
+		p.guilty = p.guilty || !p.proof.IsZero() && !began.Before(p.proof)
 		p.failed++
 		p.why = why
 	}
@@ -167,7 +177,7 @@ func (m *Machine) Decide(now time.Time) map[string]Verdict {
 	if !m.last.IsZero() && now.Sub(m.last) > stall {
 		m.awoke = now
 		for _, p := range m.peers {
-			p.good, p.failed = now, 0
+			p.good, p.failed, p.trial = now, 0, trial{}
 		}
 	}
 	m.last = now
@@ -182,6 +192,10 @@ func (m *Machine) Decide(now time.Time) map[string]Verdict {
 }
 
 func (m *Machine) decide(name string, p *peer, now time.Time) {
+	witnessed, needed := false, false
+	if !p.down {
+		witnessed, needed = m.try(name, p, now)
+	}
 	silent := p.failed >= failures && now.Sub(p.good) >= FailAfter
 	switch {
 	case !p.Reached:
@@ -189,8 +203,9 @@ func (m *Machine) decide(name string, p *peer, now time.Time) {
 		if p.failed > 0 && p.why == WrongCluster {
 			p.Reason = WrongCluster
 		}
-	case silent && !p.down && !m.witnessed(name, p.firstBad):
+	case silent && !p.down && needed && !witnessed:
 		p.Reason = AllUnreachable
+	case silent && !p.down && needed && !p.guilty: // it may be about to answer, too
 	case silent:
 		p.down = true
 		p.damper.Note(true, now)
@@ -203,20 +218,41 @@ func (m *Machine) decide(name string, p *peer, now time.Time) {
 	}
 }
 
-// witnessed reports whether a dial to another cluster that can be reached began after the time given, and succeeded; or whether there is
-// no such cluster.
-func (m *Machine) witnessed(name string, after time.Time) bool {
-	others := false
+// try goes on with a cluster's trial. It reports whether there was a witness: a dial to another cluster that can be reached began after there
+// was doubt, and succeeded. None is needed if there is no such cluster.
+func (m *Machine) try(name string, p *peer, now time.Time) (witnessed, needed bool) {
+	open := func(after time.Time, long time.Duration) bool {
+		return slices.ContainsFunc(p.open, func(began time.Time) bool {
+			return !began.Before(m.awoke) && !began.Before(after) && now.Sub(began) >= long
+		})
+	}
+	if p.doubt.IsZero() && open(time.Time{}, doubtAfter) {
+		p.doubt = now
+	}
+	if p.proof.IsZero() && !p.doubt.IsZero() {
+		witnessed, needed = m.witnessed(name, p.doubt)
+		if !witnessed {
+			return false, needed
+		}
+		p.proof = now
+	}
+	p.guilty = p.guilty || !p.proof.IsZero() && open(p.proof, late)
+	return !p.proof.IsZero(), true
+}
+
+// witnessed reports whether a dial to another cluster that can be reached began after the time given, and succeeded; and whether there is
+// such a cluster at all.
+func (m *Machine) witnessed(name string, after time.Time) (witnessed, others bool) {
 	for other, p := range m.peers {
 		if other == name || !p.dialled || !p.Reached || p.down {
 			continue
 		}
 		if p.witness.After(after) {
-			return true
+			return true, true
 		}
 		others = true
 	}
-	return !others
+	return false, others
 }
 
 func (p *peer) say(r Reachable, why Reason, now time.Time) {

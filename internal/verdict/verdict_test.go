@@ -175,6 +175,31 @@ func TestNothingChangesWithoutAWitness(t *testing.T) {
 	}
 }
 
+// The agent is cut off and comes back: whichever cluster answers first says nothing of those that haven't been dialled since. Rule D47.
+func TestFirstToAnswerAgainIsNoWitness(t *testing.T) {
+	for name, p := range map[string]path{"no answer": cut, "refused": refused} {
+		t.Run(name, func(t *testing.T) {
+			for _, clusters := range []int{2, 3, 40} {
+				var all []string
+				for i := range clusters {
+					all = append(all, fmt.Sprint("c", i))
+				}
+				for tenths := 0; tenths < 100; tenths += 3 {
+					s := newScript(t, all...)
+					s.run(20 * time.Second)
+					s.changes, s.path = nil, p
+					s.run(3*time.Second + time.Duration(tenths)*100*time.Millisecond)
+					s.path = good
+					s.run(time.Minute)
+					if len(s.changes) > 0 {
+						t.Fatalf("%d clusters, cut off for %d.%d s: %v", clusters, 3+tenths/10, tenths%10, s.changes)
+					}
+				}
+			}
+		})
+	}
+}
+
 func TestOnlyOtherClusterNeedsNoWitness(t *testing.T) {
 	s := newScript(t, "b")
 	s.run(10 * time.Second)
