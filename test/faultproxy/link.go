@@ -24,6 +24,9 @@ type Condition struct {
 	Stalls int
 	// Resets is how many of a thousand pieces break the connection.
 	Resets int
+	// Largest is the size in bytes of the largest pieces that arrive, if it isn't 0. Larger ones are held up in both directions, like on a
+	// path that loses large packets and doesn't say so.
+	Largest int
 }
 
 // cut reports whether new connections fail. A handshake needs both directions.
@@ -31,7 +34,7 @@ func (c Condition) cut() bool { return c.Refused || c.ToServer || c.ToClient }
 
 // Link carries TCP connections to a server. Its methods are safe for concurrent use.
 type Link struct {
-	listener net.Listener
+	listener net.Listener // nil if a Gate listens
 
 	mu        sync.Mutex
 	changed   chan struct{} // closed and replaced whenever the condition changes
@@ -90,12 +93,17 @@ func NewLink(target string, seed uint64) (*Link, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open link to %s: %w", target, err)
 	}
-	l := &Link{
-		listener: listener, target: target, changed: make(chan struct{}), conns: map[*conn]bool{},
-		random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable on purpose
-	}
+	l := newLink(target, seed)
+	l.listener = listener
 	go l.accept()
 	return l, nil
+}
+
+func newLink(target string, seed uint64) *Link {
+	return &Link{
+		target: target, changed: make(chan struct{}), conns: map[*conn]bool{},
+		random: rand.New(rand.NewPCG(seed, 1)), //nolint:gosec // repeatable on purpose
+	}
 }
 
 // Addr returns the address that clients connect to, "127.0.0.1:port".
@@ -106,7 +114,9 @@ func (l *Link) Close() {
 	l.mu.Lock()
 	l.closed = true
 	l.mu.Unlock()
-	_ = l.listener.Close()
+	if l.listener != nil {
+		_ = l.listener.Close()
+	}
 	l.Reset()
 }
 
@@ -177,17 +187,22 @@ func (l *Link) accept() {
 		if err != nil {
 			return // closed
 		}
-		c := &conn{client: client, done: make(chan struct{})}
-		l.mu.Lock()
-		l.accepted++
-		l.conns[c] = true
-		closed := l.closed
-		l.mu.Unlock()
-		if closed {
-			c.reset()
-		}
-		go l.carry(c)
+		l.take(client)
 	}
+}
+
+// take begins to carry a client's connection.
+func (l *Link) take(client net.Conn) {
+	c := &conn{client: client, done: make(chan struct{})}
+	l.mu.Lock()
+	l.accepted++
+	l.conns[c] = true
+	closed := l.closed
+	l.mu.Unlock()
+	if closed {
+		c.reset()
+	}
+	go l.carry(c)
 }
 
 // carry connects to the server as soon as the link's condition allows it, and carries both directions.
@@ -239,7 +254,8 @@ func (l *Link) pump(c *conn, from, to net.Conn, held func(Condition) bool) {
 		if !sleepUntil(p.due, c.done) {
 			break
 		}
-		if _, ok := l.await(c, held); !ok {
+		tooLarge := func(c Condition) bool { return c.Largest > 0 && len(p.data) > c.Largest }
+		if _, ok := l.await(c, func(c Condition) bool { return held(c) || tooLarge(c) }); !ok {
 			break
 		}
 		if _, err := to.Write(p.data); err != nil {

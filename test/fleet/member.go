@@ -23,6 +23,10 @@ type Member struct {
 	AgentFlags []string
 	// HubKubeconfig is the file with the credentials that `clusterset join` created for the member. Its agent uses it.
 	HubKubeconfig string
+	// Beacon is the address of the agent's beacon. BeaconAddresses are those under which other clusters reach it. If there are none, the
+	// agent has no beacon.
+	Beacon          string
+	BeaconAddresses []string
 	// Metrics are the agent's metrics.
 	Metrics Metrics
 
@@ -66,11 +70,15 @@ func (m *Member) agentArgs() ([]string, error) {
 	if err := m.Metrics.reserve(); err != nil {
 		return nil, err
 	}
-	return append([]string{
+	args := []string{
 		"member", "--kubeconfig", kubeconfig, "--hub-kubeconfig", m.HubKubeconfig,
 		"--hub-secret", api.SystemNamespace + "/" + api.HubSecret, "--heartbeat-interval", "1s",
 		"--metrics-bind-address", m.Metrics.Addr, "--health-probe-bind-address", "0",
-	}, m.AgentFlags...), nil
+	}
+	if len(m.BeaconAddresses) > 0 {
+		args = append(args, "--beacon-bind-address", m.Beacon, "--beacon-addresses", strings.Join(m.BeaconAddresses, ","))
+	}
+	return append(args, m.AgentFlags...), nil
 }
 
 // Join runs `clusterset join` for a hub with additional flags, and mounts the Secret.

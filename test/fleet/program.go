@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // Program is a command that can be started, stopped, killed and started again. All its runs write to one log. Its methods
-// are not safe for concurrent use.
+// are not safe for concurrent use, unless they say so.
 type Program struct {
 	// Name identifies the program in errors.
 	Name string
@@ -28,6 +29,7 @@ type Program struct {
 	Log string
 
 	process *process.Process // nil before the first start
+	pid     atomic.Int64
 }
 
 const (
@@ -70,6 +72,7 @@ func (p *Program) startOnce(ctx context.Context) error {
 	if p.process, err = process.StartWithLog(cmd, p.Log); err != nil {
 		return err
 	}
+	p.pid.Store(int64(p.process.PID()))
 	return p.process.Await(ctx, startTimeout, p.Up)
 }
 
@@ -82,8 +85,8 @@ func bareEnvironment(home string) []string {
 // Running reports whether the program is running.
 func (p *Program) Running() bool { return p.process.Running() }
 
-// PID returns the process ID of the current or last run, or 0 before the first.
-func (p *Program) PID() int { return p.process.PID() }
+// PID returns the process ID of the current or last run, or 0 before the first. It is safe for concurrent use.
+func (p *Program) PID() int { return int(p.pid.Load()) }
 
 // Stop asks the program to end, kills it if it hasn't ended within a minute, and returns its exit code.
 func (p *Program) Stop() int { return p.process.Stop(stopTimeout) }

@@ -29,6 +29,8 @@ type Spec struct {
 	// Controllers runs a kube-controller-manager: Services with a selector get slices, owned objects are garbage-collected,
 	// and deleted namespaces are emptied.
 	Controllers bool
+	// Beacons lets the others measure whether they reach the member (see Paths).
+	Beacons bool
 	// Communities are passed to join.
 	Communities []string
 	// More is a manifest that is applied in addition to the rights of the processes.
@@ -43,6 +45,7 @@ type Fleet struct {
 	Hub     *Hub
 	Members []*Member
 	Dir     string
+	Paths   *Paths // nil if no member has beacons
 }
 
 // New starts a fleet that ends with the test. Each member has joined, its agent and its CoreDNS run, and it sees all others
@@ -86,8 +89,12 @@ func Assemble(dir string, specs []Spec) *Fleet {
 	return f
 }
 
-// Launch builds the programs, starts everything, and waits until the hub and every member see every member as ready.
-func (f *Fleet) Launch(ctx context.Context) error {
+// Launch builds the programs, starts everything, and waits until the hub and every member see every member as ready, and all have been
+// reached that have beacons.
+func (f *Fleet) Launch(ctx context.Context) (err error) {
+	if f.Paths, err = pave(f.Members); err != nil {
+		return err
+	}
 	var group errgroup.Group
 	group.SetLimit(3) // more would only compete for the processors
 	group.Go(Build)
@@ -108,12 +115,12 @@ func (f *Fleet) Launch(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return poll.Within(ctx, Soon, func(context.Context) error { return f.allReady() })
+	return poll.Within(ctx, Soon, func(context.Context) error { return errors.Join(f.allReady(), f.allReached()) })
 }
 
 // For returns the fleet for a test. If the test fails, its output includes the ends of the processes' logs.
 func (f *Fleet) For(t testing.TB) *Fleet {
-	mine := &Fleet{TB: t, Dir: f.Dir, Hub: f.Hub.For(t)}
+	mine := &Fleet{TB: t, Dir: f.Dir, Paths: f.Paths, Hub: f.Hub.For(t)}
 	programs := []*fleet.Program{f.Hub.Process}
 	for _, m := range f.Members {
 		mine.Members = append(mine.Members, m.For(t))
@@ -148,6 +155,9 @@ func (f *Fleet) Stop() {
 	f.Hub.Process.Kill()
 	group.Go(f.Hub.Stop)
 	group.Wait()
+	if f.Paths != nil {
+		f.Paths.Close()
+	}
 }
 
 // Member returns the member of that name.
@@ -169,6 +179,19 @@ func (f *Fleet) allReady() error {
 		errs = append(errs, f.Hub.PhaseIs(of.Spec.Name, clustersetv1alpha1.MemberReady))
 		for _, at := range f.Members {
 			errs = append(errs, at.PhaseIs(of.Spec.Name, clustersetv1alpha1.MemberReady))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// allReached returns nil once every member has reached every other that has beacons. What was never reached has no verdict.
+func (f *Fleet) allReached() error {
+	var errs []error
+	for _, of := range f.Members {
+		for _, at := range f.Members {
+			if of.Spec.Beacons && of != at {
+				errs = append(errs, at.Reaches(of.Spec.Name))
+			}
 		}
 	}
 	return errors.Join(errs...)

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -14,6 +15,7 @@ import (
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
@@ -135,6 +137,20 @@ func (m *Member) RestartAgent(flags ...string) {
 	m.Helper()
 	m.StopAgent()
 	m.StartAgent(flags...)
+}
+
+// Reaches returns nil if the member's verdict on another one is that it can be reached.
+func (m *Member) Reaches(other string) error {
+	var r clustersetv1alpha1.Reachability
+	if err := m.Get("", clustersetv1alpha1.ReachabilityName, &r); err != nil {
+		return err
+	}
+	for i := range r.Clusters {
+		if c := &r.Clusters[i]; c.Name == other && c.Reachable == metav1.ConditionTrue {
+			return nil
+		}
+	}
+	return fmt.Errorf("%s: its Reachability says %v; want %s to be True", m.Spec.Name, r.Clusters, other)
 }
 
 // Namespace makes a namespace for the test. When the test ends, everything in it is un-exported. Without a namespace

@@ -69,13 +69,14 @@ func deref[T any](p *T) (v T) {
 	return v
 }
 
-// best returns the backends of the best tier by the default policy, with drained clusters last (A22, A25).
+// best returns the backends of the best tier by the default policy, with drained clusters last, and those that this cluster can't reach
+// (A22, A25, D40).
 func (z *Zone) best(all []backend) []backend {
-	for _, drained := range []bool{false, true} {
+	for _, last := range []bool{false, true} {
 		for _, near := range []func(backend) bool{z.sameZone, z.sameRegion, func(backend) bool { return true }} {
 			var found []backend
 			for _, b := range all {
-				if b.part.Drained == drained && near(b) {
+				if (b.part.Drained || z.member.Unreachable[b.part.Name]) == last && near(b) {
 					found = append(found, b)
 				}
 			}

@@ -23,7 +23,7 @@ type doubt struct {
 var Zones = []string{"clusterset.local", "global"}
 
 // Check returns nil once every server answers every question as the oracle does, no object of an un-exported service is
-// left, and the conditions and the credentials' rights are right.
+// left, and the conditions, the credentials' rights and the endpoints of last resort are right.
 func (r *Run) Check() error {
 	w, err := r.Observe()
 	if err != nil {
@@ -47,7 +47,7 @@ func (r *Run) Check() error {
 	if first != nil {
 		return first
 	}
-	return errors.Join(r.leftovers(w), w.conditions(), r.readable(w))
+	return errors.Join(r.leftovers(w), w.conditions(), r.readable(w), w.Extending(r.Returning))
 }
 
 // everything returns every question for every server.

@@ -103,8 +103,8 @@ func (r *Run) Put(cluster int, in []string) error {
 	return r.patchMember(cluster, map[string]any{"communities": in})
 }
 
-// drain sets or clears a cluster's drain on the hub.
-func (r *Run) drain(cluster int, drain bool) error {
+// Drain sets or clears a cluster's drain on the hub.
+func (r *Run) Drain(cluster int, drain bool) error {
 	return r.patchMember(cluster, map[string]any{"drain": drain})
 }
 

@@ -30,6 +30,9 @@ func (r *Run) leftovers(w *World) error {
 					return err
 				}
 				for _, o := range objectsOf(list) {
+					if o.GetLabels()[extendsLabel] != "" {
+						continue // see Extending
+					}
 					key := types.NamespacedName{Namespace: ns, Name: o.GetName()}
 					if of := o.GetLabels()["multicluster.kubernetes.io/service-name"]; of != "" {
 						key.Name = of

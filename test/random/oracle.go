@@ -33,13 +33,18 @@ type World struct {
 // View is everything that the users of one cluster have made.
 type View struct {
 	fleettest.Spec
-	Drained    bool // or Suspect
-	Expired    bool
-	In         []string // the communities in its MemberCluster
-	namespaces map[string]bool
-	services   map[types.NamespacedName]*corev1.Service
-	exports    map[types.NamespacedName]*mcsv1beta1.ServiceExport
-	slices     map[types.NamespacedName][]discoveryv1.EndpointSlice
+	Drained bool // or Suspect
+	Expired bool
+	In      []string // the communities in its MemberCluster
+	// Unreachable are the clusters that it can't reach.
+	Unreachable map[string]bool
+	namespaces  map[string]bool
+	services    map[types.NamespacedName]*corev1.Service
+	exports     map[types.NamespacedName]*mcsv1beta1.ServiceExport
+	slices      map[types.NamespacedName][]discoveryv1.EndpointSlice
+	// open are the namespaces in which Services may be extended, and extending the slices that extend them.
+	open      map[string]bool
+	extending map[types.NamespacedName][]discoveryv1.EndpointSlice
 	// derived are the Services with ClusterSetIPs, by the service that they represent.
 	derived map[types.NamespacedName]*corev1.Service
 }
@@ -55,6 +60,13 @@ func (r *Run) Observe() (*World, error) {
 			exports:    map[types.NamespacedName]*mcsv1beta1.ServiceExport{},
 			slices:     map[types.NamespacedName][]discoveryv1.EndpointSlice{},
 			derived:    map[types.NamespacedName]*corev1.Service{},
+			open:       map[string]bool{},
+			extending:  map[types.NamespacedName][]discoveryv1.EndpointSlice{},
+
+			Unreachable: map[string]bool{},
+		}
+		for _, other := range r.Members {
+			c.Unreachable[other.Spec.Name] = r.Paths.IsCut(m.Spec.Name, other.Spec.Name)
 		}
 		w.Clusters = append(w.Clusters, c)
 		var mc clustersetv1alpha1.MemberCluster
@@ -77,6 +89,7 @@ func (c *View) read(m *fleettest.Member, ns string) error {
 		return err
 	}
 	c.namespaces[ns] = len(found.Items) == 1
+	c.open[ns] = c.namespaces[ns] && found.Items[0].Labels["clusterset.dev/extend"] == "allowed"
 	var services corev1.ServiceList
 	var exports mcsv1beta1.ServiceExportList
 	var endpoints discoveryv1.EndpointSliceList
@@ -97,7 +110,10 @@ func (c *View) read(m *fleettest.Member, ns string) error {
 		c.exports[client.ObjectKeyFromObject(&exports.Items[i])] = &exports.Items[i]
 	}
 	for _, s := range endpoints.Items {
-		if s.Labels["multicluster.kubernetes.io/service-name"] == "" {
+		if of := s.Labels[extendsLabel]; of != "" {
+			key := types.NamespacedName{Namespace: ns, Name: of}
+			c.extending[key] = append(c.extending[key], s)
+		} else if s.Labels["multicluster.kubernetes.io/service-name"] == "" {
 			key := types.NamespacedName{Namespace: ns, Name: s.Labels["kubernetes.io/service-name"]}
 			c.slices[key] = append(c.slices[key], s)
 		}

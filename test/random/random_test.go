@@ -9,8 +9,9 @@ import (
 )
 
 // TestRandomRun does what users do in three clusters, in random order, while agents, the hub process and DNS servers are killed with
-// SIGKILL and started again. At the end, every server must answer every name that could ever have existed as the oracle (oracle.go)
-// computes it from the members' own objects alone. Then everything is removed, and nothing may be left.
+// SIGKILL and started again, and paths between clusters break. At the end, every server must answer every name that could ever have existed,
+// and every extended Service have the endpoints of last resort, as the oracle (oracle.go) computes it from the members' own objects and from
+// who reaches whom. Then everything is removed, and nothing may be left.
 //
 // make test runs a short script with one seed; make test-long runs 200 operations with another seed each time.
 //
@@ -19,9 +20,9 @@ import (
 func TestRandomRun(t *testing.T) {
 	play(t, setup{
 		clusters: []fleettest.Spec{
-			{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true},
-			{Name: "shijiazhuang", Zone: "hebei", Region: "north"},
-			{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true},
+			{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true, Beacons: true},
+			{Name: "shijiazhuang", Zone: "hebei", Region: "north", Beacons: true},
+			{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true, Beacons: true},
 		},
 		// Locations that no cluster has: one with a zone but no region, and one with neither.
 		elsewhere:  []fleet.Location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}},

@@ -70,6 +70,8 @@ type Run struct {
 	Servers []Server
 	// suspects are the questions whose last answer was wrong. They are asked first, because most are still wrong.
 	suspects []doubt
+	// Returning are the clusters that may still count as Suspect behind addresses, because they were silent (D5).
+	Returning map[string]bool
 	// Brief leaves out the questions about services that don't exist, which must have no answer.
 	Brief bool
 }
@@ -86,6 +88,9 @@ func (r *Run) run() {
 	fleettest.Took(r, fmt.Sprintf("%d operations with %d kills", len(r.Script.operations), r.Script.kills), began)
 
 	began = time.Now()
+	if r.Paths != nil {
+		r.Paths.MendAll() // for the next run
+	}
 	if err := r.clear(); err != nil {
 		r.Fatal(err)
 	}

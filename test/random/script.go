@@ -20,6 +20,7 @@ type Script struct {
 	cells      map[cell]*serviceState
 	missing    map[place]bool   // namespaces that a cluster doesn't have
 	in         map[int][]string // the communities that each cluster is in
+	cut        map[int]int      // the cluster that each cluster can't reach
 	down       map[int]bool     // by process number
 	operations []operation
 	kills      int
@@ -66,7 +67,7 @@ func (c cell) String() string {
 func newScript(set setup, seed uint64, run int) *Script {
 	s := &Script{
 		Rand: rand.New(rand.NewPCG(seed, 0)), //nolint:gosec // repeatable on purpose
-		seed: seed, set: set, cells: map[cell]*serviceState{}, missing: map[place]bool{}, in: map[int][]string{}, down: map[int]bool{},
+		seed: seed, set: set, cells: map[cell]*serviceState{}, missing: map[place]bool{}, in: map[int][]string{}, cut: map[int]int{}, down: map[int]bool{},
 	}
 	for _, ns := range []string{"shop", "bank", "lab", "late"} {
 		s.Namespaces = append(s.Namespaces, fmt.Sprintf("%s-%d", ns, run))
@@ -121,9 +122,15 @@ func (s *Script) add(do func(*Run) error, format string, args ...any) {
 	s.operations = append(s.operations, operation{fmt.Sprintf(format, args...), do})
 }
 
+// appear creates a namespace. In most of them Services may be extended.
 func (s *Script) appear(p place) {
+	labels := `labels: {clusterset.dev/extend: allowed}`
+	if strings.HasPrefix(p.namespace, "bank") {
+		labels = "labels: {}"
+	}
+	manifest := fmt.Sprintf("{apiVersion: v1, kind: Namespace, metadata: {name: %s, %s}}", p.namespace, labels)
 	s.add(func(r *Run) error {
-		return r.Members[p.cluster].Plane.ApplyContext(context.Background(), fmt.Appendf(nil, "{apiVersion: v1, kind: Namespace, metadata: {name: %s}}", p.namespace))
+		return r.Members[p.cluster].Plane.ApplyContext(context.Background(), []byte(manifest))
 	}, "namespace %s appears in cluster %d", p.namespace, p.cluster)
 }
 

@@ -24,6 +24,7 @@ type serviceState struct {
 	ports    []servicePort
 	mark     string  // "labels" or "annotations": where the Service carries FabDNS's mark
 	to       *string // the Service's annotation clusterset.dev/export-to
+	extended bool    // whether it asks for endpoints of other clusters
 	slices   [slicesPerService]sliceText
 }
 
@@ -59,6 +60,7 @@ func (s *Script) newService(c cell, state *serviceState) {
 	}
 	state.families = families[s.IntN(len(families))]
 	state.ports = s.newPorts(state.kind)
+	state.extended = s.IntN(4) == 0
 	if s.IntN(4) == 0 {
 		state.mark = []string{"labels", "annotations"}[s.IntN(2)]
 	}
@@ -149,7 +151,8 @@ func (state *serviceState) String() string {
 			slices = append(slices, fmt.Sprintf("slice %d: %s", i, s.text))
 		}
 	}
-	return fmt.Sprintf("%s %v mark=%q for=%q %s %s", state.kind, state.ports, state.mark, deref(state.to), state.families, strings.Join(slices, "; "))
+	return fmt.Sprintf("%s %v mark=%q for=%q extended=%v %s %s",
+		state.kind, state.ports, state.mark, deref(state.to), state.extended, state.families, strings.Join(slices, "; "))
 }
 
 // manifests returns the Service and its EndpointSlices.
@@ -175,7 +178,13 @@ func (state *serviceState) serviceManifest(c cell) string {
 	if state.to != nil {
 		annotations = append(annotations, fmt.Sprintf("clusterset.dev/export-to: %q", *state.to))
 	}
+	if state.extended {
+		annotations = append(annotations, `clusterset.dev/extend: "true"`)
+	}
 	var spec []string
+	if state.kind != "ExternalName" { // or it can't be extended; there is no controller that writes slices because of it
+		spec = append(spec, "selector: {app: "+c.name+"}")
+	}
 	switch state.kind {
 	case "ExternalName":
 		spec = append(spec, "type: ExternalName", "externalName: example.com")

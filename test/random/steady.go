@@ -43,7 +43,27 @@ func NewSteady(clusters []fleettest.Spec, seed uint64) *Script {
 			s.export(c, state)
 		}
 	}
+	for cluster := range clusters {
+		s.lend(cluster, fmt.Sprint("far", cluster))
+	}
 	return s
+}
+
+// lend creates a service that all other clusters export, and in the cluster a Service of that name that is extended to them and has no
+// endpoint of its own.
+func (s *Script) lend(cluster int, name string) {
+	for other := range s.set.clusters {
+		c := cell{place{other, s.Namespaces[0]}, name}
+		state := &serviceState{kind: "ClusterIP", ports: portSets[0], extended: other == cluster}
+		if other != cluster {
+			state.slices[0].text = fmt.Sprintf("ports: [{name: http, protocol: TCP, port: 8080}], endpoints: [{addresses: [10.20%d.0.8]}]", other)
+		}
+		s.cells[c] = state
+		s.add(apply(c, state.manifests(c)...), "create %s: %s", c, state)
+		if other != cluster {
+			s.export(c, state)
+		}
+	}
 }
 
 // Churn changes services in the last namespace, about which nobody asks before the recovery. It leaves out the cluster except, whose API

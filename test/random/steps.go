@@ -48,8 +48,12 @@ func (s *Script) step() {
 		s.remove(c, state)
 	case n < 82:
 		s.scale(c, state)
-	case n < 96:
+	case n < 88:
+		s.extend(c, state)
+	case n < 94:
 		s.conflict(c)
+	case n < 97 && s.set.reaches():
+		s.reach()
 	default:
 		s.drain()
 	}
@@ -93,6 +97,12 @@ func (s *Script) mark(c cell, state *serviceState) {
 	next := map[string][]string{"": {"labels", "annotations"}, "labels": {"", "annotations"}, "annotations": {"", "labels"}}[state.mark]
 	state.mark = next[s.IntN(2)]
 	s.add(apply(c, state.serviceManifest(c)), "mark %s: %q", c, state.mark)
+}
+
+// extend asks for endpoints of other clusters, or no longer.
+func (s *Script) extend(c cell, state *serviceState) {
+	state.extended = !state.extended
+	s.add(apply(c, state.serviceManifest(c)), "extend %s: %v", c, state.extended)
 }
 
 // change gives a Service other ports or another kind. Another kind needs a new Service.
@@ -161,7 +171,7 @@ func (s *Script) conflict(c cell) {
 // drain turns a cluster's drain on or off.
 func (s *Script) drain() {
 	cluster, drain := s.IntN(len(s.set.clusters)), s.IntN(2) == 0
-	s.add(func(r *Run) error { return r.drain(cluster, drain) }, "drain cluster %d: %v", cluster, drain)
+	s.add(func(r *Run) error { return r.Drain(cluster, drain) }, "drain cluster %d: %v", cluster, drain)
 }
 
 // apply applies manifests in a cell's cluster.
