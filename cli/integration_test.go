@@ -133,6 +133,18 @@ spec: {ports: [{port: 80}]}
 			here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
 			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}))
 	})
+	for _, tc := range []struct{ args, want []string }{
+		{[]string{"services", "-A"}, []string{"shop ", "web ", "beijing ", "0 ", "all "}},
+		{[]string{"services", "-n", "shop", "-o", "json"}, []string{`"name": "web"`, `"cluster": "beijing"`, `"everyone": true`}},
+		{[]string{"version"}, []string{"command line ", "agent ", "beijing "}},
+	} {
+		code, stdout, stderr := cli(t, append(tc.args, "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig())...)
+		for _, word := range tc.want {
+			if code != 0 || !strings.Contains(stdout, word) {
+				t.Errorf("%q: exit code %d, no %q in\n%s%s", tc.args, code, word, stdout, stderr)
+			}
+		}
+	}
 	if code, stdout, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--kubeconfig", member.Kubeconfig(), "--name", "beijing", "--yes"); code != exitFailure || !strings.Contains(stderr, "its agent runs") {
 		t.Errorf("leave with a running agent: exit code %d, %s%s", code, stdout, stderr)
 	}

@@ -15,6 +15,8 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+
+	"github.com/clusterset/clusterset/internal/version"
 )
 
 // Exit codes.
@@ -75,11 +77,13 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
   clusterset leave    undoes join
 
   clusterset status   shows the clusters, the hub, and the services that need attention
+  clusterset services lists the services: who exports and imports each, and what is wrong
   clusterset explain  shows which addresses a name has, and why
   clusterset preview  shows what a change would do, without doing it
   clusterset console  shows the set in a browser, and what changes would do
   clusterset drain    uses a cluster only as a last resort; undrain undoes that
   clusterset doctor   finds what keeps names from working, and how to fix it
+  clusterset test     tests names and connections between clusters, with pods of its own
 
 Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset. As kubectl_complete-clusterset it completes
 that command line.
@@ -105,7 +109,10 @@ line on stderr.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
-	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor())
+	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newTest(), newServices())
+	root.Version = version.String()
+	root.SetVersionTemplate(programVersion())
+	completeContexts(root)
 	asPlugin(root, os.Args[0])
 	return root
 }

@@ -1,0 +1,204 @@
+package connectivity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/clusterset/clusterset/internal/beacon"
+)
+
+// Family is an IP family, as Go's resolver calls it.
+type Family string
+
+// The families.
+const (
+	IPv4 Family = "ip4"
+	IPv6 Family = "ip6"
+)
+
+// String returns the family as people write it.
+func (f Family) String() string { return strings.Replace(string(f), "ip", "IPv", 1) }
+
+func familyOf(a netip.Addr) Family {
+	if a.Unmap().Is4() {
+		return IPv4
+	}
+	return IPv6
+}
+
+// Ask is one question: does a name, or an address, lead to a cluster?
+type Ask struct {
+	To     string `json:"to"`
+	Kind   Kind   `json:"kind"`
+	Family Family `json:"family"`
+	// Host is the name to resolve, or else Address is what to connect to.
+	Host    string `json:"host,omitempty"`
+	Address string `json:"address,omitempty"`
+	// Want is the one address that the name must have, empty if it may be any.
+	Want string `json:"want,omitempty"`
+	// Connect asks to connect to each address.
+	Connect bool `json:"connect,omitempty"`
+}
+
+// Outcome is how a question was answered.
+type Outcome string
+
+// The outcomes.
+const (
+	Works       Outcome = "Works"
+	NoName      Outcome = "NoName"      // there is no such name, or it has no address of the family
+	DNSFails    Outcome = "DNSFails"    // the DNS server answers SERVFAIL or REFUSED
+	DNSSilent   Outcome = "DNSSilent"   // no DNS server answers
+	OtherAnswer Outcome = "OtherAnswer" // the name has other addresses than it must
+	NoAnswer    Outcome = "NoAnswer"    // nothing answers at the address
+	Refused     Outcome = "Refused"     // something at the address or before it refuses
+	WrongServer Outcome = "WrongServer" // another cluster's server answers
+)
+
+// Answer is the answer to a question.
+type Answer struct {
+	Ask
+	Outcome   Outcome  `json:"outcome"`
+	Addresses []string `json:"addresses,omitempty"`
+	// At is the address that failed.
+	At string `json:"at,omitempty"`
+	// Error is what the resolver says.
+	Error string `json:"error,omitempty"`
+}
+
+const (
+	atOnce = 16              // how many questions are asked at a time
+	each   = 5 * time.Second // how long one attempt at a name may take
+	again  = time.Second     // how long after a failure the next attempt comes
+)
+
+// AnswerAll answers the questions. What fails is tried again for a while, so that the answers aren't about the first seconds.
+func AnswerAll(ctx context.Context, asks []Ask, patience time.Duration) []Answer {
+	return answerAll(ctx, asks, patience, (&net.Resolver{PreferGo: true}).LookupNetIP, func(ctx context.Context, at netip.AddrPort, cluster string) error {
+		_, err := beacon.Dial(ctx, at, cluster)
+		return err
+	})
+}
+
+type lookUp func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+type dial func(ctx context.Context, at netip.AddrPort, cluster string) error
+
+func answerAll(ctx context.Context, asks []Ask, patience time.Duration, look lookUp, dial dial) []Answer {
+	until := time.Now().Add(patience)
+	answers := make([]Answer, len(asks))
+	slots := make(chan struct{}, atOnce)
+	var workers sync.WaitGroup
+	for i, q := range asks {
+		workers.Go(func() {
+			for {
+				slots <- struct{}{}
+				answers[i] = q.once(ctx, look, dial)
+				<-slots
+				if answers[i].Outcome == Works || !time.Now().Before(until) {
+					return
+				}
+				select {
+				case <-ctx.Done():
+					return
+				case <-time.After(again):
+				}
+			}
+		})
+	}
+	workers.Wait()
+	return answers
+}
+
+// once asks one question once.
+func (q Ask) once(ctx context.Context, look lookUp, dial dial) Answer {
+	a := Answer{Ask: q, Outcome: Works, Addresses: []string{q.Address}}
+	if q.Host != "" {
+		a.Addresses = nil
+		ctx, cancel := context.WithTimeout(ctx, each)
+		defer cancel()
+		addresses, err := look(ctx, string(q.Family), q.Host)
+		if err != nil {
+			a.Outcome, a.Error = ofDNS(err), err.Error()
+			return a
+		}
+		for _, found := range addresses {
+			a.Addresses = append(a.Addresses, found.Unmap().String())
+		}
+		slices.Sort(a.Addresses)
+		if q.Want != "" && !slices.Equal(a.Addresses, []string{q.Want}) {
+			a.Outcome = OtherAnswer
+			return a
+		}
+	}
+	if !q.Connect {
+		return a
+	}
+	for _, address := range a.Addresses {
+		at, err := netip.ParseAddr(address)
+		if err != nil {
+			a.Outcome, a.Error = NoAnswer, err.Error()
+			return a
+		}
+		if err := dial(ctx, netip.AddrPortFrom(at, port), q.To); err != nil {
+			a.Outcome, a.At = ofDial(err), net.JoinHostPort(address, fmt.Sprint(port))
+			return a
+		}
+	}
+	return a
+}
+
+// ofDNS returns the outcome of a name that isn't resolved. Only an answer can say that a name doesn't exist: Go's resolver also calls a
+// temporary failure so where a search path is used up.
+func ofDNS(err error) Outcome {
+	var dns *net.DNSError
+	switch {
+	case !errors.As(err, &dns), dns.IsTimeout:
+		return DNSSilent
+	case dns.IsNotFound:
+		return NoName
+	}
+	return DNSFails
+}
+
+func ofDial(err error) Outcome {
+	switch {
+	case errors.Is(err, beacon.ErrWrongCluster):
+		return WrongServer
+	case errors.Is(err, beacon.ErrRefused):
+		return Refused
+	}
+	return NoAnswer
+}
+
+// asksFor returns what a cluster's client is asked, from what was seen in the clusters.
+func asksFor(here *Facts, all []*Facts, namespace, zone string) []Ask {
+	var asks []Ask
+	for _, there := range all {
+		to := there.Cluster
+		for _, f := range here.families(there) {
+			if imp := here.Imports[serviceOf(to)]; imp.There && !imp.Unaddressed {
+				host := serviceOf(to) + "." + namespace + ".svc." + zone + "."
+				if ip := imp.address(f); ip != "" {
+					asks = append(asks, Ask{To: to, Kind: Name, Family: f, Host: host, Want: ip},
+						Ask{To: to, Kind: ClusterSetIP, Family: f, Address: ip, Connect: true})
+					if to != here.Cluster {
+						asks = append(asks, Ask{To: to, Kind: OwnName, Family: f, Host: serviceOf(to), Connect: true})
+					}
+				}
+			}
+			if here.Imports[headlessOf(to)].There {
+				host := headlessOf(to) + "." + namespace + ".svc." + zone + "."
+				asks = append(asks, Ask{To: to, Kind: Headless, Family: f, Host: host, Connect: to == here.Cluster || !here.Routed[to]})
+			}
+		}
+	}
+	return asks
+}

@@ -1,0 +1,96 @@
+package connectivity
+
+import (
+	"net/netip"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Facts are what was seen in one cluster.
+type Facts struct {
+	// Cluster is its name in the set, Context the kubeconfig's name for it.
+	Cluster, Context string
+	// Gone is set if the namespace is no longer there.
+	Gone bool
+	// Server and Client are the pods.
+	Server, Client Pod
+	// Exports are the cluster's own, Imports those of all clusters, by name.
+	Exports map[string]Export
+	Imports map[string]Import
+	// Routed has the clusters whose ClusterIPs, instead of pods, are behind this cluster's ClusterSetIPs.
+	Routed map[string]bool
+	// NotExtended is why the Service of a cluster's name isn't extended, as the agent's Event says.
+	NotExtended map[string]string
+	// Reached is what this cluster's agent has measured of the way to others.
+	Reached map[string]metav1.ConditionStatus
+	// Answers are the client's, nil if there are none.
+	Answers []Answer
+}
+
+// Pod is a pod of the test.
+type Pod struct {
+	Ready bool
+	// Done is set once it has ended.
+	Done bool
+	// Why is why it isn't ready.
+	Why       string
+	Addresses []string
+}
+
+// Export is the state of a ServiceExport.
+type Export struct {
+	// Seen is set once an agent has worked on it, Ready once the hub has it.
+	Seen, Ready bool
+	Message     string
+}
+
+// Import is the state of a ServiceImport.
+type Import struct {
+	There, Ready bool
+	Message      string
+	IPs          []string
+	// Unaddressed is set if it has no ClusterSetIP and needs none, because the data path is none.
+	Unaddressed bool
+}
+
+func (i *Import) address(f Family) string {
+	at := slices.IndexFunc(i.IPs, func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && familyOf(a) == f })
+	if at < 0 {
+		return ""
+	}
+	return i.IPs[at]
+}
+
+// families returns the families that the pods of both clusters have.
+func (f *Facts) families(of *Facts) (both []Family) {
+	has := func(p Pod, f Family) bool {
+		return slices.ContainsFunc(p.Addresses, func(s string) bool { a, err := netip.ParseAddr(s); return err == nil && familyOf(a) == f })
+	}
+	for _, family := range []Family{IPv4, IPv6} {
+		if has(f.Server, family) && has(of.Server, family) {
+			both = append(both, family)
+		}
+	}
+	return both
+}
+
+// waitsFor returns what isn't there yet before the questions can be asked.
+func waitsFor(all []*Facts) (missing []string) {
+	for _, f := range all {
+		if !f.Server.Ready {
+			missing = append(missing, f.Cluster+"'s server")
+		}
+		for _, name := range []string{serviceOf(f.Cluster), headlessOf(f.Cluster)} {
+			if !f.Exports[name].Ready {
+				missing = append(missing, f.Cluster+"'s export "+name)
+			}
+			for _, at := range all {
+				if imp := at.Imports[name]; !imp.There || !imp.Ready || name == serviceOf(f.Cluster) && !imp.Unaddressed && len(imp.IPs) == 0 {
+					missing = append(missing, f.Cluster+"'s "+name+" in "+at.Cluster)
+				}
+			}
+		}
+	}
+	return missing
+}

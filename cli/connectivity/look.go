@@ -1,0 +1,153 @@
+package connectivity
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+)
+
+// notThere is why a pod isn't ready that doesn't exist.
+const notThere = "the pod isn't there"
+
+// look reads the state of the test in a cluster.
+func (c *Cluster) look(ctx context.Context, namespace string) (*Facts, error) {
+	f := &Facts{
+		Cluster: c.Name, Context: c.Context, Exports: map[string]Export{}, Imports: map[string]Import{},
+		Routed: map[string]bool{}, NotExtended: map[string]string{}, Reached: map[string]metav1.ConditionStatus{},
+	}
+	ns := &corev1.Namespace{}
+	if err := c.Get(ctx, client.ObjectKey{Name: namespace}, ns); apierrors.IsNotFound(err) || err == nil && ns.DeletionTimestamp != nil {
+		f.Gone = true
+		return f, nil
+	} else if err != nil {
+		return nil, c.Words(err)
+	}
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.InNamespace(namespace)); err != nil {
+		return nil, c.Words(err)
+	}
+	f.Server, f.Client = podOf(pods.Items, server), podOf(pods.Items, clientPod)
+	exports, err := c.ServiceExports(ctx, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	for i := range exports {
+		f.Exports[exports[i].Name] = exportOf(&exports[i])
+	}
+	imports, err := c.ServiceImports(ctx, client.InNamespace(namespace))
+	if err != nil {
+		return nil, err
+	}
+	for i := range imports {
+		f.Imports[imports[i].Name] = importOf(&imports[i])
+	}
+	f.behind(ctx, c, namespace)
+	reach, err := c.Reachability(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if reach != nil {
+		for _, to := range reach.Clusters {
+			f.Reached[to.Name] = to.Reachable
+		}
+	}
+	return f, nil
+}
+
+// podOf returns a pod's state, and why it isn't ready: what its container waits for, or why it isn't scheduled.
+func podOf(pods []corev1.Pod, name string) Pod {
+	at := slices.IndexFunc(pods, func(p corev1.Pod) bool { return p.Name == name })
+	if at < 0 {
+		return Pod{Why: notThere}
+	}
+	status := &pods[at].Status
+	p := Pod{Done: status.Phase == corev1.PodSucceeded || status.Phase == corev1.PodFailed, Why: strings.TrimSpace(status.Reason + " " + status.Message)}
+	for _, ip := range status.PodIPs {
+		p.Addresses = append(p.Addresses, ip.IP)
+	}
+	for _, c := range status.Conditions {
+		if c.Type == corev1.PodReady {
+			p.Ready = c.Status == corev1.ConditionTrue
+		}
+		if c.Status != corev1.ConditionTrue && c.Message != "" && p.Why == "" {
+			p.Why = c.Message
+		}
+	}
+	for _, c := range status.ContainerStatuses {
+		if w := c.State.Waiting; w != nil && w.Reason != "" {
+			p.Why = strings.TrimSpace(w.Reason + " " + w.Message)
+		}
+	}
+	if len(status.Conditions) == 0 && p.Why == "" {
+		p.Why = "no scheduler or kubelet has taken the pod"
+	}
+	return p
+}
+
+func exportOf(e *mcsv1beta1.ServiceExport) Export {
+	state := Export{Seen: len(e.Status.Conditions) > 0}
+	for _, kind := range []mcsv1beta1.ServiceExportConditionType{mcsv1beta1.ServiceExportConditionReady, mcsv1beta1.ServiceExportConditionValid} {
+		c := meta.FindStatusCondition(e.Status.Conditions, string(kind))
+		if c == nil {
+			continue
+		}
+		if kind == mcsv1beta1.ServiceExportConditionReady {
+			state.Ready = c.Status == metav1.ConditionTrue
+		}
+		if c.Status != metav1.ConditionTrue {
+			state.Message = c.Message // that it isn't valid says more
+		}
+	}
+	return state
+}
+
+func importOf(i *mcsv1beta1.ServiceImport) Import {
+	state := Import{There: true, IPs: i.Spec.IPs}
+	if c := meta.FindStatusCondition(i.Status.Conditions, string(mcsv1beta1.ServiceImportConditionReady)); c != nil {
+		state.Ready, state.Message = c.Status == metav1.ConditionTrue, c.Message
+	}
+	state.Unaddressed = state.Ready && i.Spec.Type == mcsv1beta1.ClusterSetIP && len(i.Spec.IPs) == 0
+	return state
+}
+
+// behind finds out what is behind ClusterSetIPs and extended Services. With pods, a cluster's Service and its headless one lead to the same
+// address. A failure leaves it open, and then pods are asked.
+func (f *Facts) behind(ctx context.Context, c *Cluster, namespace string) {
+	var all discoveryv1.EndpointSliceList
+	var events corev1.EventList
+	if c.List(ctx, &all, client.InNamespace(namespace)) != nil || c.List(ctx, &events, client.InNamespace(namespace)) != nil {
+		return
+	}
+	first, extended := map[string]string{}, map[string]bool{}
+	for i := range all.Items {
+		s := &all.Items[i]
+		extended[s.Labels[api.LabelExtends]] = true
+		if s.Labels[api.LabelSourceCluster] != "" && len(s.Endpoints) > 0 && len(s.Endpoints[0].Addresses) > 0 {
+			first[s.Labels[api.LabelServiceName]+" "+string(s.AddressType)] = s.Endpoints[0].Addresses[0]
+		}
+	}
+	for i := range all.Items {
+		of, family := all.Items[i].Labels[api.LabelSourceCluster], string(all.Items[i].AddressType)
+		service, headless := first[serviceOf(of)+" "+family], first[headlessOf(of)+" "+family]
+		if of != f.Cluster && service != "" && headless != "" && service != headless {
+			f.Routed[of] = true
+		}
+	}
+	for i := range events.Items {
+		e := &events.Items[i]
+		of, ok := strings.CutPrefix(e.InvolvedObject.Name, serviceOf(""))
+		if ok && e.Reason == "NotExtended" && e.InvolvedObject.Kind == "Service" && !extended[e.InvolvedObject.Name] {
+			f.NotExtended[of] = e.Message
+		}
+	}
+}

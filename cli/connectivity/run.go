@@ -1,0 +1,242 @@
+package connectivity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/internal/mcs"
+)
+
+// Cluster is a cluster of the set, with an account that may create the test's objects.
+type Cluster struct {
+	*objects.Cluster
+	Name, Context string
+	Logs          kubernetes.Interface
+}
+
+// Test is one run.
+type Test struct {
+	Clusters               []*Cluster
+	Namespace, Image, Zone string
+	// Timeout is how long the whole may take, without cleaning up.
+	Timeout time.Duration
+	// Keep leaves everything as it is at the end.
+	Keep bool
+	// Progress says what it waits for.
+	Progress io.Writer
+
+	created []*Cluster
+}
+
+const (
+	pollEvery = time.Second
+	// cleanFor is how long cleaning up may take, also after an interrupt.
+	cleanFor = time.Minute
+)
+
+// Run creates the test's objects in all clusters, asks, cleans up and reports. Nothing is left behind unless it says so.
+func (t *Test) Run(ctx context.Context) (report Report, err error) {
+	defer func() {
+		if left := t.cleanUp(context.WithoutCancel(ctx)); left != nil {
+			err = errors.Join(err, left)
+		}
+	}()
+	if err := t.create(ctx); err != nil {
+		return report, err
+	}
+	until := time.Now().Add(t.Timeout)
+	all, err := t.wait(ctx, "the servers, exports and imports", time.Now().Add(t.Timeout/2), func(all []*Facts) []string { return waitsFor(all) })
+	if err != nil {
+		return report, err
+	}
+	for i, c := range t.Clusters {
+		if err := t.ask(ctx, c, asksFor(all[i], all, t.Namespace, t.Zone)); err != nil {
+			return report, err
+		}
+	}
+	if all, err = t.wait(ctx, "the answers", until, unanswered); err != nil {
+		return report, err
+	}
+	for i, c := range t.Clusters {
+		if all[i].Answers, err = t.answers(ctx, c, all[i]); err != nil {
+			all[i].Client.Why = err.Error()
+		}
+	}
+	return Judge(all, t.Namespace, t.Zone), ctx.Err()
+}
+
+func unanswered(all []*Facts) (missing []string) {
+	for _, f := range all {
+		if !f.Gone && !f.Client.Done && f.Client.Why != notThere {
+			missing = append(missing, f.Cluster)
+		}
+	}
+	return missing
+}
+
+// create makes the namespace in every cluster before anything is exported, because services are imported only into namespaces that exist.
+func (t *Test) create(ctx context.Context) error {
+	var names []string
+	for _, c := range t.Clusters {
+		names = append(names, c.Name)
+		switch err := c.Create(ctx, namespaceObject(t.Namespace), client.FieldOwner(api.FieldManagerCLI)); {
+		case apierrors.IsAlreadyExists(err):
+			return fmt.Errorf("namespace %s exists in %s already: another test runs, or one was kept; kubectl --context %s delete namespace %s, or use another --namespace",
+				t.Namespace, c.Name, c.Context, t.Namespace)
+		case err != nil:
+			return c.Words(err)
+		}
+		t.created = append(t.created, c)
+	}
+	for _, c := range t.Clusters {
+		for _, o := range objectsFor(t.Namespace, c.Name, t.Image, names) {
+			if err := c.create(ctx, o); err != nil {
+				return fmt.Errorf("create %T %s in %s: %w", o, o.GetName(), c.Name, c.Words(err))
+			}
+		}
+	}
+	return nil
+}
+
+// create creates an object, a ServiceExport in the version that is served.
+func (c *Cluster) create(ctx context.Context, o client.Object) error {
+	if _, ok := o.(*mcsv1beta1.ServiceExport); ok {
+		version, err := mcs.Served(c.RESTMapper(), "ServiceExport")
+		if err != nil {
+			return err
+		}
+		served := &unstructured.Unstructured{}
+		served.SetGroupVersionKind(version.Kind("ServiceExport"))
+		served.SetNamespace(o.GetNamespace())
+		served.SetName(o.GetName())
+		served.SetLabels(o.GetLabels())
+		o = served
+	}
+	return c.Create(ctx, o, client.FieldOwner(api.FieldManagerCLI))
+}
+
+// ask starts a cluster's client.
+func (t *Test) ask(ctx context.Context, c *Cluster, asks []Ask) error {
+	if len(asks) == 0 {
+		return nil
+	}
+	pod, err := clientFor(t.Namespace, t.Image, asks, t.Timeout/4)
+	if err != nil {
+		return err
+	}
+	if err := c.Create(ctx, pod, client.FieldOwner(api.FieldManagerCLI)); err != nil && !apierrors.IsNotFound(err) && !apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return fmt.Errorf("create the client in %s: %w", c.Name, c.Words(err))
+	}
+	return nil
+}
+
+// answers reads what a cluster's client printed.
+func (t *Test) answers(ctx context.Context, c *Cluster, f *Facts) (answers []Answer, err error) {
+	if !f.Client.Done {
+		return nil, errors.New(f.Client.Why)
+	}
+	limit := int64(4 << 20)
+	content, err := c.Logs.CoreV1().Pods(t.Namespace).GetLogs(clientPod, &corev1.PodLogOptions{LimitBytes: &limit}).DoRaw(ctx)
+	if err != nil {
+		return nil, c.Words(err)
+	}
+	if err := json.Unmarshal(content, &answers); err != nil {
+		return nil, fmt.Errorf("it printed %.200q; is %s this project's image, of a version that has clusterset test?", content, t.Image)
+	}
+	return answers, nil
+}
+
+// wait looks at the clusters until nothing is missing or the time is over, and returns what it saw last.
+func (t *Test) wait(ctx context.Context, what string, until time.Time, missing func([]*Facts) []string) (all []*Facts, err error) {
+	said := ""
+	for {
+		if all, err = t.look(ctx); err != nil {
+			return nil, err
+		}
+		left := missing(all)
+		if len(left) == 0 || !time.Now().Before(until) {
+			return all, nil
+		}
+		if now := strings.Join(left, ", "); now != said {
+			_, _ = fmt.Fprintf(t.Progress, "Waiting for %s: %s\n", what, now)
+			said = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("interrupted while waiting for %s", what)
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+// look looks at all clusters.
+func (t *Test) look(ctx context.Context) ([]*Facts, error) {
+	all, errs := make([]*Facts, len(t.Clusters)), make([]error, len(t.Clusters))
+	var workers sync.WaitGroup
+	for i, c := range t.Clusters {
+		workers.Go(func() { all[i], errs[i] = c.look(ctx, t.Namespace) })
+	}
+	workers.Wait()
+	if ctx.Err() != nil {
+		return nil, errors.New("interrupted")
+	}
+	return all, errors.Join(errs...)
+}
+
+// cleanUp deletes the namespaces that the test created, with everything in them, and waits until they are gone.
+func (t *Test) cleanUp(ctx context.Context) error {
+	if t.Keep {
+		for _, c := range t.created {
+			_, _ = fmt.Fprintf(t.Progress, "Kept: kubectl --context %s delete namespace %s deletes it.\n", c.Context, t.Namespace)
+		}
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, cleanFor)
+	defer cancel()
+	errs := make([]error, len(t.created))
+	var workers sync.WaitGroup
+	for i, c := range t.created {
+		workers.Go(func() { errs[i] = c.cleanUp(ctx, t.Namespace) })
+	}
+	workers.Wait()
+	return errors.Join(errs...)
+}
+
+func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {
+	left := func(err error) error {
+		return fmt.Errorf("namespace %s is left in %s: %w; kubectl --context %s delete namespace %s", namespace, c.Name, err, c.Context, namespace)
+	}
+	ns := namespaceObject(namespace)
+	if err := c.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
+		return left(c.Words(err))
+	}
+	for {
+		err := c.Get(ctx, client.ObjectKeyFromObject(ns), ns)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil:
+			return left(c.Words(err))
+		}
+		select {
+		case <-ctx.Done():
+			return left(errors.New("it is still being deleted"))
+		case <-time.After(pollEvery):
+		}
+	}
+}

@@ -1,0 +1,186 @@
+package connectivity
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/test/page"
+)
+
+// world is two clusters in which everything works, until a fault changes that.
+type world struct {
+	all []*Facts
+	// answer changes the answer to a question of a cluster.
+	answer func(from string, a *Answer)
+}
+
+func (w *world) of(cluster string) *Facts {
+	for _, f := range w.all {
+		if f.Cluster == cluster {
+			return f
+		}
+	}
+	return nil
+}
+
+func working() *world {
+	w := &world{answer: func(string, *Answer) {}}
+	names := []string{"beijing", "shanghai"}
+	for i, name := range names {
+		f := &Facts{
+			Cluster: name, Context: "ctx-" + name, Exports: map[string]Export{}, Imports: map[string]Import{}, Routed: map[string]bool{},
+			NotExtended: map[string]string{}, Reached: map[string]metav1.ConditionStatus{},
+			Server: Pod{Ready: true, Addresses: []string{fmt.Sprintf("10.%d.0.5", i+1), fmt.Sprintf("fd00:%d::5", i+1)}},
+		}
+		for _, exported := range []string{serviceOf(name), headlessOf(name)} {
+			f.Exports[exported] = Export{Seen: true, Ready: true}
+		}
+		for j, other := range names {
+			f.Imports[serviceOf(other)] = Import{There: true, Ready: true, IPs: []string{fmt.Sprintf("10.10%d.0.%d", i+1, j+1), fmt.Sprintf("fd00:10%d::%d", i+1, j+1)}}
+			f.Imports[headlessOf(other)] = Import{There: true, Ready: true}
+		}
+		w.all = append(w.all, f)
+	}
+	return w
+}
+
+// ask lets every cluster with a server ask.
+func (w *world) ask() {
+	for _, f := range w.all {
+		if f.Gone || !f.Server.Ready || f.Client.Why != "" {
+			continue
+		}
+		for _, q := range asksFor(f, w.all, DefaultNamespace, "clusterset.local") {
+			a := Answer{Ask: q, Outcome: Works, Addresses: []string{q.Address}}
+			w.answer(f.Cluster, &a)
+			f.Answers = append(f.Answers, a)
+		}
+	}
+}
+
+// fails makes questions fail: those of a cluster about another, empty for all.
+func fails(from, to string, with Outcome, which ...Kind) func(string, *Answer) {
+	return func(asking string, a *Answer) {
+		for _, kind := range which {
+			if (from == "" || asking == from) && (to == "" || a.To == to) && a.Kind == kind {
+				a.Outcome, a.At = with, "192.0.2.7:8080"
+			}
+		}
+	}
+}
+
+func withoutImports(w *world, at, of string) {
+	delete(w.of(at).Imports, serviceOf(of))
+	delete(w.of(at).Imports, headlessOf(of))
+}
+
+func TestVerdicts(t *testing.T) {
+	connections := []Kind{ClusterSetIP, Headless, OwnName}
+	names := []Kind{Name, Headless}
+	var b strings.Builder
+	for _, tc := range []struct {
+		title string
+		fault func(*world)
+		green bool
+	}{
+		{"everything works", func(*world) {}, true},
+		{"IPv4 alone in one cluster", func(w *world) {
+			f := w.of("shanghai")
+			f.Server.Addresses = f.Server.Addresses[:1]
+		}, true},
+		{"data path none", func(w *world) {
+			for _, f := range w.all {
+				for _, c := range w.all {
+					f.Imports[serviceOf(c.Cluster)] = Import{There: true, Ready: true, Unaddressed: true}
+				}
+			}
+		}, true},
+		{"data path clusterips: pods of other clusters don't answer, and needn't", func(w *world) {
+			w.of("beijing").Routed["shanghai"], w.of("shanghai").Routed["beijing"] = true, true
+		}, true},
+		{"partition", func(w *world) {
+			w.answer = func(from string, a *Answer) {
+				if from != a.To {
+					fails("", "", NoAnswer, connections...)(from, a)
+				}
+			}
+		}, false},
+		{"partition, which the agents have measured", func(w *world) {
+			w.of("beijing").Reached["shanghai"] = metav1.ConditionFalse
+			w.answer = fails("beijing", "shanghai", NoAnswer, connections...)
+		}, false},
+		{"a blocked port, while the agents reach each other", func(w *world) {
+			w.of("beijing").Reached["shanghai"] = metav1.ConditionTrue
+			w.answer = fails("beijing", "shanghai", NoAnswer, connections...)
+		}, false},
+		{"DNS isn't forwarded", func(w *world) { w.answer = fails("beijing", "", NoName, names...) }, false},
+		{"DNS servers are down", func(w *world) { w.answer = fails("beijing", "", DNSFails, names...) }, false},
+		{"the cluster DNS is down", func(w *world) { w.answer = fails("beijing", "", DNSSilent, Name, Headless, OwnName) }, false},
+		{"a DNS server that doesn't follow", func(w *world) {
+			w.answer = func(from string, a *Answer) {
+				if fails("beijing", "shanghai", OtherAnswer, Name)(from, a); a.Outcome == OtherAnswer {
+					a.Addresses = []string{"10.101.0.99"}
+				}
+			}
+		}, false},
+		{"an agent that doesn't run", func(w *world) {
+			w.of("shanghai").Exports = map[string]Export{}
+			withoutImports(w, "beijing", "shanghai")
+			withoutImports(w, "shanghai", "shanghai")
+			withoutImports(w, "shanghai", "beijing")
+		}, false},
+		{"the hub is away", func(w *world) {
+			w.of("shanghai").Exports[serviceOf("shanghai")] = Export{Seen: true, Message: "waiting for the hub"}
+			withoutImports(w, "beijing", "shanghai")
+		}, false},
+		{"the namespace is deleted", func(w *world) { w.all[1] = &Facts{Cluster: "shanghai", Context: "ctx-shanghai", Gone: true} }, false},
+		{"the namespace isn't imported", func(w *world) { withoutImports(w, "beijing", "shanghai") }, false},
+		{"a headless import alone is missing", func(w *world) { delete(w.of("beijing").Imports, headlessOf("shanghai")) }, false},
+		{"no ClusterSetIP", func(w *world) {
+			w.of("beijing").Imports[serviceOf("shanghai")] = Import{There: true, Message: "waiting for the derived Service's addresses"}
+		}, false},
+		{"an image that isn't there", func(w *world) { w.of("shanghai").Server = Pod{Why: "ErrImagePull not found"} }, false},
+		{"a client that doesn't end", func(w *world) { w.of("beijing").Client.Why = "ContainerCreating" }, false},
+		{"kube-proxy doesn't use our slices", func(w *world) { w.answer = fails("beijing", "shanghai", Refused, ClusterSetIP) }, false},
+		{"kube-proxy doesn't use terminating endpoints", func(w *world) { w.answer = fails("beijing", "shanghai", Refused, OwnName) }, false},
+		{"a Service that isn't extended", func(w *world) {
+			w.of("beijing").NotExtended["shanghai"] = "not extended to other clusters: the agent imports nothing into this namespace"
+			w.answer = fails("beijing", "shanghai", Refused, OwnName)
+		}, false},
+		{"overlapping pod networks", func(w *world) { w.answer = fails("beijing", "shanghai", WrongServer, connections...) }, false},
+		{"one family doesn't work", func(w *world) {
+			w.answer = func(from string, a *Answer) {
+				if a.Family == IPv6 && from != a.To {
+					fails("", "", NoAnswer, connections...)(from, a)
+				}
+			}
+		}, false},
+	} {
+		w := working()
+		tc.fault(w)
+		w.ask()
+		report := Judge(w.all, DefaultNamespace, "clusterset.local")
+		if green := len(report.Problems) == 0; green != tc.green {
+			t.Errorf("%s: %d problems", tc.title, len(report.Problems))
+		}
+		fmt.Fprintf(&b, "# %s\n\n%s\n", tc.title, Render(report, false))
+	}
+	page.Fresh(t, "testdata/verdicts.txt", b.String())
+}
+
+// No question that fails may stay without a problem.
+func TestEachFailureIsAProblem(t *testing.T) {
+	for _, kind := range kinds {
+		for _, outcome := range []Outcome{NoName, DNSFails, DNSSilent, OtherAnswer, NoAnswer, Refused, WrongServer} {
+			w := working()
+			w.answer = fails("beijing", "shanghai", outcome, kind)
+			w.ask()
+			if r := Judge(w.all, DefaultNamespace, "clusterset.local"); len(r.Problems) != 2 { // one for each family
+				t.Errorf("%s %s: %d problems, %v", kind, outcome, len(r.Problems), r.Problems)
+			}
+		}
+	}
+}

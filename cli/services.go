@@ -1,0 +1,127 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/services"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// servicesCommand is `clusterset services`.
+type servicesCommand struct {
+	clusters
+	output
+	namespace string
+	all       bool
+}
+
+func newServices() *cobra.Command {
+	var s servicesCommand
+	cmd := configured(&cobra.Command{
+		Use:   "services",
+		Short: "List the services of the set: who exports and imports them, and what is wrong",
+		Long: `Lists the services of a namespace, or of all with -A: the clusters that export each, how many of their endpoints are ready, the
+clusters that may import it, and its problems as clusterset status has them.
+
+It reads the local cluster: what it exports and has imported. With --hub-kubeconfig or --hub-context it reads the hub as well, which knows all
+services, who may import each (communities and export-to), and the current endpoints. clusterset explain shows one name in detail.` + exitHelp,
+		Example: `  clusterset services -A --hub-context hub
+  clusterset services -n shop --context beijing -o wide`,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return s.run(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+		},
+	})
+	flags := cmd.Flags()
+	s.clusters.addFlags(flags)
+	s.addFlag(cmd, "table", "wide", "json", "yaml")
+	flags.StringVarP(&s.namespace, "namespace", "n", "", "`namespace` of the services (default: as for kubectl)")
+	flags.BoolVarP(&s.all, "all-namespaces", "A", false, "list the services of all namespaces")
+	return cmd
+}
+
+func (s *servicesCommand) run(ctx context.Context, stdout, stderr io.Writer) error {
+	if err := s.check(); err != nil {
+		return err
+	}
+	if s.all && s.namespace != "" {
+		return usagef("--namespace and --all-namespaces cannot be used together")
+	}
+	list, err := s.read(ctx)
+	if err != nil {
+		return err
+	}
+	where := "the set"
+	if !s.all {
+		if s.namespace == "" {
+			if s.namespace, err = s.usual(); err != nil {
+				return err
+			}
+		}
+		where = "namespace " + s.namespace + "; -A lists those of all namespaces"
+		list = slices.DeleteFunc(list, func(o services.Service) bool { return o.Namespace != s.namespace })
+	}
+	if len(list) == 0 && (s.format == "table" || s.wide()) {
+		_, err := fmt.Fprintf(stderr, "No services are exported or imported in %s.\n", where)
+		return err
+	}
+	return s.write(stdout, list, func() string { return services.Render(list, s.wide(), colours(stdout)) })
+}
+
+// read reads the cluster, unless only the hub is given, and the hub, if it is.
+func (s *servicesCommand) read(ctx context.Context) ([]services.Service, error) {
+	var local, hub *objects.Cluster
+	var imported discoveryv1.EndpointSliceList
+	var state *preview.State
+	hubConfig, err := s.hub()
+	if err != nil {
+		return nil, err
+	}
+	if hubConfig != nil {
+		if hub, err = objects.Open(hubConfig, "hub", hubFlags); err != nil {
+			return nil, err
+		}
+		if state, err = fetchState(ctx, hub); err != nil {
+			return nil, err
+		}
+	}
+	if hubConfig == nil || s.hasLocal() {
+		config, err := s.local()
+		if err != nil {
+			return nil, err
+		}
+		if local, err = objects.Open(config, "cluster", localFlags); err != nil {
+			return nil, err
+		}
+		if err := local.List(ctx, &imported, client.HasLabels{api.LabelSourceCluster, api.LabelServiceName}); err != nil {
+			return nil, local.Words(err)
+		}
+	}
+	facts, err := view.Fetch(ctx, local, hub)
+	if err != nil {
+		return nil, err
+	}
+	return services.Of(facts.Local, imported.Items, state, view.Build(facts)), nil
+}
+
+// usual returns the namespace that kubectl would use for the cluster that is read.
+func (s *servicesCommand) usual() (string, error) {
+	file, at := s.kubeconfig, s.context
+	if s.hasHub() && !s.hasLocal() {
+		file, at = s.hubKubeconfig, s.hubContext
+	}
+	rules := clientcmd.NewDefaultClientConfigLoadingRules()
+	rules.ExplicitPath = file
+	namespace, _, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, &clientcmd.ConfigOverrides{CurrentContext: at}).Namespace()
+	return namespace, err
+}

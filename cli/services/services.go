@@ -1,0 +1,226 @@
+// Package services lists the services of a set: who exports and who imports each, how many endpoints are ready, and what is wrong. It is
+// `clusterset services`. It is pure.
+package services
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/screen"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+// Service is a service of the set. Fields are only ever added.
+type Service struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// Type is ClusterSetIP or Headless, empty if it isn't known.
+	Type       string     `json:"type,omitempty"`
+	ExportedBy []Exporter `json:"exportedBy"`
+	// ImportedBy are the clusters that may import it, by communities and export-to; only the hub knows them.
+	ImportedBy []string `json:"importedBy,omitempty"`
+	// Everyone is set if all clusters may.
+	Everyone bool     `json:"everyone,omitempty"`
+	IPs      []string `json:"clusterSetIPs,omitempty"`
+	Ports    []string `json:"ports,omitempty"`
+	// Problems are those of `clusterset status`.
+	Problems []view.Problem `json:"problems,omitempty"`
+}
+
+// Exporter is a cluster that exports a service.
+type Exporter struct {
+	Cluster string `json:"cluster"`
+	// Ready is the number of its ready endpoints, as far as it is known.
+	Ready *int `json:"ready,omitempty"`
+}
+
+// Ready is the number of ready endpoints, and whether that is known.
+func (s *Service) Ready() (n int, known bool) {
+	for _, e := range s.ExportedBy {
+		if e.Ready == nil {
+			return 0, false
+		}
+		n += *e.Ready
+	}
+	return n, true
+}
+
+// Of lists the services of a cluster and of the hub, each of which may be nil. slices are those that the cluster has imported.
+func Of(local *view.LocalFacts, imported []discoveryv1.EndpointSlice, hub *preview.State, report view.Report) []Service {
+	all := map[types.NamespacedName]*Service{}
+	at := func(namespace, name string) *Service {
+		key := types.NamespacedName{Namespace: namespace, Name: name}
+		if all[key] == nil {
+			all[key] = &Service{Namespace: namespace, Name: name, ExportedBy: []Exporter{}}
+		}
+		return all[key]
+	}
+	if local != nil {
+		ready := readyIn(imported)
+		for i := range local.Imports {
+			imp := &local.Imports[i]
+			s := at(imp.Namespace, imp.Name)
+			s.Type, s.IPs = string(imp.Spec.Type), imp.Spec.IPs
+			for _, c := range imp.Status.Clusters {
+				n := ready[from{imp.Namespace, imp.Name, c.Cluster}]
+				s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: c.Cluster, Ready: &n})
+			}
+			for _, p := range imp.Spec.Ports {
+				s.Ports = append(s.Ports, port(p.Name, p.Port, string(p.Protocol)))
+			}
+		}
+		for i := range local.Exports {
+			e := &local.Exports[i]
+			if s := at(e.Namespace, e.Name); local.Cluster != "" && !slices.ContainsFunc(s.ExportedBy, func(e Exporter) bool { return e.Cluster == local.Cluster }) {
+				s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: local.Cluster})
+			}
+		}
+	}
+	if hub != nil {
+		for _, key := range hub.Services() {
+			if e := hub.Exported(key); e != nil {
+				at(key.Namespace, key.Name).onHub(e, hub.Clusters(), hub.Unseen(key))
+			}
+		}
+	}
+	for _, p := range slices.Concat(report.Problems, report.Services.Problems, report.Services.Conflicts, report.Services.LastResort) {
+		if s := all[types.NamespacedName{Namespace: p.Namespace, Name: p.Name}]; s != nil && p.Namespace != "" {
+			s.Problems = append(s.Problems, p)
+		}
+	}
+	list := make([]Service, 0, len(all))
+	for _, s := range all {
+		slices.SortFunc(s.ExportedBy, func(a, b Exporter) int { return cmp.Compare(a.Cluster, b.Cluster) })
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b Service) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return list
+}
+
+// onHub takes over what the hub's records say, which is newer than what the cluster has imported.
+func (s *Service) onHub(e *preview.Exported, clusters []string, unseen map[string][]preview.Unseen) {
+	s.Type, s.ExportedBy, s.Ports = string(e.Type), nil, nil
+	may := map[string]bool{}
+	for _, by := range e.By {
+		s.ExportedBy = append(s.ExportedBy, Exporter{Cluster: by.Cluster, Ready: &by.Ready})
+		var not []string
+		for _, u := range unseen[by.Cluster] {
+			not = append(not, u.From...)
+		}
+		for _, c := range clusters {
+			may[c] = may[c] || !slices.Contains(not, c)
+		}
+	}
+	for _, c := range clusters {
+		if may[c] {
+			s.ImportedBy = append(s.ImportedBy, c)
+		}
+	}
+	s.Everyone = len(s.ImportedBy) == len(clusters)
+	for _, p := range e.Ports {
+		s.Ports = append(s.Ports, port(p.Name, p.Port, string(p.Protocol)))
+	}
+}
+
+func port(name string, number int32, protocol string) string {
+	return strings.TrimSpace(fmt.Sprintf("%s %d/%s", name, number, cmp.Or(protocol, "TCP")))
+}
+
+// from is a service as one cluster exports it.
+type from struct{ namespace, name, cluster string }
+
+// readyIn counts ready endpoints. One with an address of each family has an entry in a slice of each, so the larger number counts.
+func readyIn(all []discoveryv1.EndpointSlice) map[from]int {
+	families := map[discoveryv1.AddressType]map[from]int{}
+	for i := range all {
+		s := &all[i]
+		of := from{s.Namespace, s.Labels[api.LabelServiceName], s.Labels[api.LabelSourceCluster]}
+		if families[s.AddressType] == nil {
+			families[s.AddressType] = map[from]int{}
+		}
+		for _, e := range s.Endpoints {
+			if e.Conditions.Ready == nil || *e.Conditions.Ready {
+				families[s.AddressType][of]++
+			}
+		}
+	}
+	ready := map[from]int{}
+	for _, counts := range families {
+		for of, n := range counts {
+			ready[of] = max(ready[of], n)
+		}
+	}
+	return ready
+}
+
+// Render lists the services for a person.
+func Render(list []Service, wide, colours bool) string {
+	w := &screen.Writer{Colours: colours}
+	head := []string{"NAMESPACE", "NAME", "EXPORTED BY", "READY", "IMPORTED BY", "PROBLEMS"}
+	if wide {
+		head = []string{"NAMESPACE", "NAME", "TYPE", "CLUSTERSETIP", "PORTS", "EXPORTED BY", "READY", "IMPORTED BY", "PROBLEMS"}
+	}
+	shown := 3
+	if wide {
+		shown = len(list) + 1<<10
+	}
+	var rows [][]screen.Cell
+	for i := range list {
+		s := &list[i]
+		row := screen.T(s.Namespace, s.Name)
+		if wide {
+			row = append(row, screen.T(screen.Or(s.Type), screen.Or(strings.Join(s.IPs, ",")), screen.Or(strings.Join(s.Ports, ", ")))...)
+		}
+		by := make([]string, len(s.ExportedBy))
+		for j, e := range s.ExportedBy {
+			by[j] = e.Cluster
+			if wide && e.Ready != nil {
+				by[j] += " (" + strconv.Itoa(*e.Ready) + ")"
+			}
+		}
+		rows = append(rows, append(row, screen.Cell{Text: screen.Or(screen.Several(by, shown, ", "))}, s.readyCell(),
+			screen.Cell{Text: s.importers(shown)}, s.problems(wide)))
+	}
+	w.Table(head, rows)
+	return w.String()
+}
+
+func (s *Service) readyCell() screen.Cell {
+	switch n, known := s.Ready(); {
+	case !known:
+		return screen.Cell{Text: "-"}
+	case n == 0:
+		return screen.Cell{Text: "0", Colour: screen.Bad}
+	default:
+		return screen.Cell{Text: strconv.Itoa(n)}
+	}
+}
+
+func (s *Service) importers(shown int) string {
+	if s.Everyone {
+		return "all"
+	}
+	return screen.Or(screen.Several(s.ImportedBy, shown, ", "))
+}
+
+func (s *Service) problems(wide bool) screen.Cell {
+	var words []string
+	for _, p := range s.Problems {
+		if wide && p.Message != "" {
+			words = append(words, p.Reason+": "+p.Message)
+		} else if !slices.Contains(words, p.Reason) {
+			words = append(words, p.Reason)
+		}
+	}
+	return screen.Cell{Text: screen.Or(strings.Join(words, ", ")), Colour: map[bool]screen.Colour{true: screen.Warn}[len(words) > 0]}
+}

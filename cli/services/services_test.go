@@ -1,0 +1,98 @@
+package services
+
+import (
+	"fmt"
+	"testing"
+
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
+)
+
+func no() *bool { return new(bool) }
+
+// slice has endpoints of a cluster, of which the first is ready.
+func slice(cluster, name string, family discoveryv1.AddressType, addresses ...string) discoveryv1.EndpointSlice {
+	s := discoveryv1.EndpointSlice{AddressType: family, ObjectMeta: metav1.ObjectMeta{
+		Namespace: "shop", Labels: map[string]string{api.LabelSourceCluster: cluster, api.LabelServiceName: name},
+	}}
+	for i, a := range addresses {
+		e := discoveryv1.Endpoint{Addresses: []string{a}}
+		if i > 0 {
+			e.Conditions.Ready = no()
+		}
+		s.Endpoints = append(s.Endpoints, e)
+	}
+	return s
+}
+
+func local() *view.LocalFacts {
+	return &view.LocalFacts{
+		Cluster: "beijing",
+		Imports: []mcsv1beta1.ServiceImport{{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+			Spec:       mcsv1beta1.ServiceImportSpec{Type: mcsv1beta1.ClusterSetIP, IPs: []string{"10.96.1.2"}, Ports: []mcsv1beta1.ServicePort{{Name: "http", Port: 80, Protocol: "TCP"}}},
+			Status:     mcsv1beta1.ServiceImportStatus{Clusters: []mcsv1beta1.ClusterStatus{{Cluster: "shanghai"}, {Cluster: "beijing"}}},
+		}},
+		Exports: []mcsv1beta1.ServiceExport{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "db"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}},
+	}
+}
+
+func TestServicesOfACluster(t *testing.T) {
+	imported := []discoveryv1.EndpointSlice{
+		slice("shanghai", "web", discoveryv1.AddressTypeIPv4, "10.2.0.1", "10.2.0.2"), slice("shanghai", "web", discoveryv1.AddressTypeIPv6, "fd00::1"),
+		slice("beijing", "web", discoveryv1.AddressTypeIPv4, "10.1.0.1"), slice("beijing", "web", discoveryv1.AddressTypeIPv4, "10.1.0.9"),
+	}
+	report := view.Report{Services: view.Services{Problems: []view.Problem{
+		{Namespace: "shop", Name: "db", What: "ServiceExport", Reason: "Unseen", Message: "no agent has processed it"}, {Namespace: "else", Name: "gone", Reason: "Held"},
+	}}}
+	list := Of(local(), imported, nil, report)
+	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY  PROBLEMS
+shop       db    beijing            -      -            Unseen
+shop       web   beijing, shanghai  3      -            -
+`
+	if got := Render(list, false, false); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	want = `NAMESPACE  NAME  TYPE          CLUSTERSETIP  PORTS        EXPORTED BY                READY  IMPORTED BY  PROBLEMS
+shop       db    -             -             -            beijing                    -      -            Unseen: no agent has processed it
+shop       web   ClusterSetIP  10.96.1.2     http 80/TCP  beijing (2), shanghai (1)  3      -            -
+`
+	if got := Render(list, true, false); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// The hub knows who may import a service, and newer endpoints than the cluster.
+func TestServicesOfTheHub(t *testing.T) {
+	var objects []runtime.Object
+	for _, name := range []string{"beijing", "shanghai", "lyon"} {
+		m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		if name == "lyon" {
+			m.Spec.Communities = []string{"payments"}
+		}
+		objects = append(objects, m)
+	}
+	for i, of := range []struct{ cluster, service string }{{"beijing", "web"}, {"shanghai", "web"}, {"lyon", "pay"}} {
+		meta := metav1.ObjectMeta{Namespace: api.MemberNamespace(of.cluster), Name: api.ExportedServiceName("shop", of.service)}
+		objects = append(objects, &clustersetv1alpha1.ExportedService{ObjectMeta: meta, Spec: clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: of.service, Type: mcsv1beta1.ClusterSetIP, Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Protocol: "TCP", Port: 80}},
+			ExportedAt: metav1.NewTime(metav1.Now().Add(0)), ClusterIPs: []string{fmt.Sprintf("10.96.0.%d", i+1)},
+		}})
+	}
+	list := Of(local(), nil, preview.NewState(objects), view.Report{})
+	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY        PROBLEMS
+shop       db    beijing            -      -                  -
+shop       pay   lyon               0      lyon               -
+shop       web   beijing, shanghai  0      beijing, shanghai  -
+`
+	if got := Render(list, false, false); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
