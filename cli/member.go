@@ -73,7 +73,7 @@ imports what all members export as ServiceImports, EndpointSlices and GlobalServ
 few seconds, so that the others know that this cluster is alive.
 
 It can start while the hub is down, and connects once it is up. While the hub is down everything stays as it is, and names
-are answered. clusterset join creates the kubeconfig for the hub.`,
+are answered. clusterset join creates the kubeconfig for the hub. With --hub-secret it can also start before join: it waits for the file.`,
 		Example: `  clusterset member --hub-kubeconfig hub.kubeconfig --cluster beijing
   clusterset member --hub-kubeconfig hub.kubeconfig --data-path clusterips --exclude-namespaces 'kube-*,default'`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -202,6 +202,14 @@ func (m *member) run(ctx context.Context) error {
 	config, err := restConfig(m.kubeconfig, "")
 	if err != nil {
 		return err
+	}
+	if m.hubSecret != "" { // the file appears once the Secret is there
+		if err := m.awaitCredentials(ctx); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
 	}
 	connection, err := connect.Open(m.hubKubeconfig)
 	if err != nil {

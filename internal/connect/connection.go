@@ -39,6 +39,21 @@ type Connection struct {
 	refusals chan struct{} // has an element when the hub has just rejected the token in use
 }
 
+// Await returns once the kubeconfig file exists, or ctx has ended.
+func Await(ctx context.Context, path string) {
+	const look = 2 * time.Second // the kubelet takes a minute or so to mount a new Secret
+	for {
+		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(look):
+		}
+	}
+}
+
 // Open reads the kubeconfig file.
 func Open(path string) (*Connection, error) {
 	content, err := os.ReadFile(path)
