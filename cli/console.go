@@ -8,10 +8,12 @@ import (
 	"os/exec"
 	"runtime"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/clusterset/clusterset/cli/console"
@@ -45,7 +47,9 @@ printed. It ends with the command.
 kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the hub.` + exitHelp,
 		Example: `  clusterset console --hub-context hub
   clusterset console --hub-context hub --context beijing --context shanghai --no-open`,
-		RunE: func(cmd *cobra.Command, _ []string) error { return c.run(cmd.Context(), cmd.OutOrStdout()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return c.run(cmd.Context(), cmd.OutOrStdout(), flagsOf(cmd.Flags()))
+		},
 	})
 	flags := cmd.Flags()
 	c.addHubFlags(flags, "whose records are shown (it, --hub-context or --manifests is required)")
@@ -58,13 +62,13 @@ kubectl get memberclusters,exportedservices,exportedendpoints -A -o yaml on the 
 	return cmd
 }
 
-func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
+func (c *consoleCommand) run(ctx context.Context, w io.Writer, flags console.Flags) error {
 	o, err := c.assumed()
 	if err != nil {
 		return err
 	}
 	var members live.Members
-	options := console.Options{Preview: o}
+	options := console.Options{Preview: o, Flags: flags}
 	if len(c.contexts) > 0 {
 		options.Imported = func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error) {
 			return members.Imported(ctx, context, key)
@@ -102,6 +106,25 @@ func (c *consoleCommand) run(ctx context.Context, w io.Writer) error {
 	stop()
 	workers.Wait()
 	return err
+}
+
+// flagsOf returns the flags of the console that other commands need to read the same.
+func flagsOf(all *pflag.FlagSet) (f console.Flags) {
+	all.Visit(func(flag *pflag.Flag) {
+		words := []string{"--" + flag.Name, flag.Value.String()}
+		if list, ok := flag.Value.(pflag.SliceValue); ok {
+			words[1] = strings.Join(list.GetSlice(), ",")
+		}
+		switch flag.Name {
+		case "hub-kubeconfig", "hub-context":
+			f.Hub, f.Preview = append(f.Hub, words...), append(f.Preview, words...)
+		case "manifests", "data-path", "default-prefer":
+			f.Preview = append(f.Preview, words...)
+		case "kubeconfig":
+			f.Members = append(f.Members, words...)
+		}
+	})
+	return f
 }
 
 // sources sets up what the page reads, and returns what to run.

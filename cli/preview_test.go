@@ -56,7 +56,7 @@ func TestPreviewOfAFile(t *testing.T) {
 		t.Errorf("exit code %d, %v, %s\n%s", code, err, stderr, stdout)
 	}
 	for text, want := range map[string]string{
-		"- drain: [paris]\n":                    "paris is not a member; the members are beijing, shanghai, tianjin",
+		"- drain: [paris]\n":                    "there is no cluster paris; there are beijing, shanghai, tianjin",
 		"- {drain: [beijing], down: [beijing]}": "not 2 of them",
 		"- drian: [beijing]\n":                  `unknown field "drian"`,
 		"":                                      "has no changes",
@@ -77,7 +77,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 		"communities of beijing: want at least one":        with("communities", "beijing"),
 		"want clusters or communities, or - for all":       with("export-to", "shop/web"),
 		`exportTo: "*" must be a DNS label`:                with("export-to", "shop/web", "--to", "*"),
-		"paris is not a member":                            with("down", "paris"),
+		"there is no cluster paris":                        with("down", "paris"),
 		"want one service as NAMESPACE/NAME":               with("policy"),
 		`"web" is not a service`:                           with("unexport", "web", "--from", "beijing"),
 		"--from is required":                               with("export", "shop/web"),

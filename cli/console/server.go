@@ -22,6 +22,8 @@ import (
 type Options struct {
 	// Preview has the agents' and servers' settings, which the hub doesn't know.
 	Preview preview.Options
+	// Flags are those of the console, for the commands that the page shows.
+	Flags Flags
 	// Imported reads a service's objects in a member, for a context. Nil: there are no members.
 	Imported func(ctx context.Context, context string, key index.ServiceKey) (*explain.Facts, error)
 	// Records fills in the records of an export that is to be previewed. Nil: there are no members.

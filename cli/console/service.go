@@ -44,11 +44,11 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 		return nil, badRequest("%w", err)
 	}
 	out := &Service{
-		Version: is.version, Item: item(was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
+		Version: is.version, Item: item(is.set.state, was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
 		Conflicts: []Conflict{}, Notes: c.notes, Changes: c.words, Problems: problems(is.sources, key),
 	}
 	if len(c.list) > 0 {
-		out.ItemAfter = item(then)
+		out.ItemAfter = item(after, then)
 	}
 	for i := range result.Services {
 		svc := &result.Services[i]
@@ -63,6 +63,7 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 			out.Rows = append(out.Rows, row)
 		}
 	}
+	out.Access = s.access(is.sources, key, out.Rows)
 	return out, nil
 }
 
@@ -111,7 +112,7 @@ func columns(before *preview.State, was *preview.Exported, after *preview.State,
 }
 
 func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
-	i := item(e)
+	i := item(state, e)
 	if i == nil {
 		return nil
 	}

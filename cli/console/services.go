@@ -5,9 +5,6 @@ import (
 	"context"
 	"math"
 	"slices"
-	"strings"
-
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // usualPage and maxPage are the numbers of services in an answer.
@@ -41,9 +38,9 @@ func (s *Server) services(_ context.Context, q query) (any, error) {
 		return nil, badRequest("sort is %q; want name, namespace, clusters or ready", q.Get("sort"))
 	}
 	is := s.current()
-	found := []*Item{}
+	found, meant := []*Item{}, is.search(q.Get("q"))
 	for _, key := range is.set.keys { // by namespace and name
-		if i := is.set.items[key]; q.wants(key, i) {
+		if i := is.set.items[key]; meant(key) && q.wants(i) {
 			found = append(found, i)
 		}
 	}
@@ -59,13 +56,8 @@ func (s *Server) services(_ context.Context, q query) (any, error) {
 	return &Services{Version: is.version, Total: len(is.set.items), Matched: len(found), Offset: offset, Items: page[:min(limit, len(page))]}, nil
 }
 
-// wants reports whether the query selects a service.
-func (q query) wants(key types.NamespacedName, i *Item) bool {
-	for word := range strings.FieldsSeq(strings.ToLower(q.Get("q"))) {
-		if !contains(key, word) {
-			return false
-		}
-	}
+// wants reports whether the filters of the query let a service pass.
+func (q query) wants(i *Item) bool {
 	cluster := q.Get("cluster")
 	return (q.Get("namespace") == "" || q.Get("namespace") == i.Namespace) &&
 		(q.Get("type") == "" || q.Get("type") == i.Type) &&
@@ -73,13 +65,4 @@ func (q query) wants(key types.NamespacedName, i *Item) bool {
 		(q.Get("policy") == "" || i.Policy != "") &&
 		(q.Get("empty") == "" || i.Ready == 0) &&
 		(cluster == "" || slices.ContainsFunc(i.Clusters, func(e Exporter) bool { return e.Name == cluster }))
-}
-
-// contains reports whether namespace/name contains a word, which may have a slash itself.
-func contains(key types.NamespacedName, word string) bool {
-	namespace, name, slash := strings.Cut(word, "/")
-	if slash {
-		return strings.HasSuffix(key.Namespace, namespace) && strings.HasPrefix(key.Name, name)
-	}
-	return strings.Contains(key.Namespace, word) || strings.Contains(key.Name, word)
 }

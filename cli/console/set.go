@@ -21,7 +21,9 @@ type set struct {
 	// exports is the number of services that a cluster exports.
 	exports map[string]int
 	items   map[types.NamespacedName]*Item
-	keys    []types.NamespacedName // of the items, sorted
+	// endpoints are those of all services.
+	endpoints []*clustersetv1alpha1.ExportedEndpoints
+	keys      []types.NamespacedName // of the items, sorted
 }
 
 // newSet returns the set of a hub's objects. It reuses the unchanged items of an earlier set.
@@ -34,13 +36,15 @@ func newSet(objects []runtime.Object, earlier *set) *set {
 		case *clustersetv1alpha1.ExportedService:
 			cluster, _ := o.SourceCluster()
 			s.exports[cluster]++
+		case *clustersetv1alpha1.ExportedEndpoints:
+			s.endpoints = append(s.endpoints, o)
 		}
 	}
 	slices.SortFunc(s.members, func(a, b *clustersetv1alpha1.MemberCluster) int { return cmp.Compare(a.Name, b.Name) })
 	for _, key := range s.state.Services() {
 		i := earlier.items[key]
 		if i == nil || !s.state.SameExported(earlier.state, key) {
-			i = item(s.state.Exported(key))
+			i = item(s.state, s.state.Exported(key))
 		}
 		if i != nil {
 			s.items[key] = i
@@ -62,7 +66,7 @@ func (s *set) differs(earlier *set) (topics []Topic) {
 }
 
 // item returns a service as it is listed, or nil if there is none.
-func item(e *preview.Exported) *Item {
+func item(state *preview.State, e *preview.Exported) *Item {
 	if e == nil {
 		return nil
 	}
@@ -77,7 +81,13 @@ func item(e *preview.Exported) *Item {
 	i.Conflicts = len(fields)
 	for _, by := range e.By {
 		i.Clusters = append(i.Clusters, Exporter{Name: by.Cluster, Ready: by.Ready, Endpoints: by.Endpoints, Conflicts: differ[by.Cluster]})
-		i.Ready += by.Ready
+		switch phaseOf(state, by.Cluster) {
+		case clustersetv1alpha1.MemberSuspect:
+			i.Silent += by.Ready
+		case clustersetv1alpha1.MemberExpired:
+		default:
+			i.Ready += by.Ready
+		}
 		if by.Cluster == e.Winner {
 			i.ExportedAt = by.ExportedAt
 		}
@@ -86,4 +96,11 @@ func item(e *preview.Exported) *Item {
 		i.Ports = append(i.Ports, strings.TrimSpace(fmt.Sprintf("%s %d/%s", p.Name, p.Port, p.Protocol)))
 	}
 	return i
+}
+
+func phaseOf(state *preview.State, cluster string) clustersetv1alpha1.MemberClusterPhase {
+	if m := state.Member(cluster); m != nil {
+		return m.Status.Phase
+	}
+	return ""
 }

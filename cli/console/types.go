@@ -72,8 +72,9 @@ type Source struct {
 	// Services are the numbers for a member.
 	Services *MemberCounts `json:"services,omitempty"`
 
-	// Report is what `clusterset status` says of a member.
-	Report *view.Report `json:"-"`
+	// Local is what was read of a member, and Report what `clusterset status` says of that alone.
+	Local  *view.LocalFacts `json:"-"`
+	Report *view.Report     `json:"-"`
 }
 
 // MemberCounts are numbers of a member's services, as in the Report of `clusterset status`.
@@ -115,9 +116,11 @@ type Item struct {
 	Clusters  []Exporter `json:"clusters"`
 	// Winner is the cluster whose export decides where exports differ.
 	Winner string `json:"winner"`
-	// Ready is the number of ready endpoints in all clusters.
-	Ready int      `json:"ready"`
-	Ports []string `json:"ports,omitempty"`
+	// Ready is the number of ready endpoints in clusters that send heartbeats. Silent is that in Suspect ones, which are used last; nobody uses
+	// those of Expired ones.
+	Ready  int      `json:"ready"`
+	Silent int      `json:"silent,omitempty"`
+	Ports  []string `json:"ports,omitempty"`
 	// Policy is what the service states.
 	Policy string `json:"policy,omitempty"`
 	// Conflicts is the number of fields in which exports differ that some cluster sees.
@@ -138,8 +141,10 @@ type Exporter struct {
 type Service struct {
 	Version int64 `json:"version"`
 	// Item is nil if no cluster exports the service now. ItemAfter is set with changes, unless none exports it after them.
-	Item      *Item            `json:"item"`
-	ItemAfter *Item            `json:"itemAfter,omitempty"`
+	Item      *Item `json:"item"`
+	ItemAfter *Item `json:"itemAfter,omitempty"`
+	// Access is how clients use it.
+	Access    Access           `json:"access"`
 	Columns   []Column         `json:"columns"`
 	Effects   []preview.Effect `json:"effects"`
 	Rows      []Row            `json:"rows"`
@@ -147,6 +152,20 @@ type Service struct {
 	Problems  []Problem        `json:"problems,omitempty"`
 	Notes     []string         `json:"notes,omitempty"`
 	Changes   []string         `json:"changes,omitempty"`
+}
+
+// Access are the names and addresses of a service, and commands that ask for them.
+type Access struct {
+	Names    []string `json:"names"`
+	Members  []Member `json:"members,omitempty"`
+	Commands []string `json:"commands"`
+}
+
+// Member is what a member that the console reads has of a service.
+type Member struct {
+	Cluster       string   `json:"cluster"`
+	Context       string   `json:"context"`
+	ClusterSetIPs []string `json:"clusterSetIPs,omitempty"`
 }
 
 // Column is a cluster that exports the service before or after the changes.
@@ -212,6 +231,8 @@ type WhatIf struct {
 	Services []Changed       `json:"services"`
 	Notes    []string        `json:"notes,omitempty"`
 	Changes  []string        `json:"changes"`
+	// Command does the same in a shell.
+	Command string `json:"command"`
 }
 
 // Changed is a service that changes.

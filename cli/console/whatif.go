@@ -35,7 +35,7 @@ func (s *Server) whatIf(ctx context.Context, q query) (any, error) {
 	if err != nil {
 		return nil, badRequest("%w", err)
 	}
-	w := &WhatIf{Version: is.version, Summary: result.Summary, Services: []Changed{}, Notes: append(c.notes, result.Notes...), Changes: c.words}
+	w := &WhatIf{Version: is.version, Summary: result.Summary, Services: []Changed{}, Notes: append(c.notes, result.Notes...), Changes: c.words, Command: s.options.Flags.preview(c.list)}
 	for i := range result.Services {
 		svc := &result.Services[i]
 		changed := Changed{Namespace: svc.Namespace, Name: svc.Name, Effects: svc.Effects, Conflicts: len(svc.Conflicts)}

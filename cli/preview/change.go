@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/internal/policy"
 )
 
@@ -141,7 +142,7 @@ func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 		if len(a.members) == 0 {
 			return nil, fmt.Errorf("%s is not a member: there is no MemberCluster at all", name)
 		}
-		return nil, fmt.Errorf("%s is not a member; the members are %s", name, strings.Join(a.Clusters(), ", "))
+		return nil, near.Unknown("cluster", name, a.Clusters())
 	}
 	m = m.DeepCopy()
 	a.members[name] = m
@@ -271,18 +272,26 @@ func (a *after) unexport(e *Export) error {
 	if err != nil {
 		return err
 	}
-	if err := exporting(r, key, e.From); err != nil {
+	if err := a.exporting(r, key, e.From); err != nil {
 		return err
 	}
 	a.withdraw(key, e.From)
 	return nil
 }
 
+// exported are the names of the services that are exported, sorted.
+func (s *State) exported() (all []string) {
+	for _, key := range s.Services() {
+		all = append(all, key.String())
+	}
+	return all
+}
+
 // exporting returns an error unless the cluster exports the service. If cluster is empty, any exporting cluster will do.
-func exporting(r *records, key types.NamespacedName, cluster string) error {
+func (a *after) exporting(r *records, key types.NamespacedName, cluster string) error {
 	switch {
 	case r == nil:
-		return fmt.Errorf("no cluster exports %s", key)
+		return near.Unknown("exported service", key.String(), a.exported())
 	case cluster != "" && !r.exports(cluster):
 		var by []string
 		for _, s := range r.services {
@@ -344,7 +353,7 @@ func (a *after) exports(service, cluster string, change func(*clustersetv1alpha1
 	if err != nil {
 		return err
 	}
-	if err := exporting(r, key, cluster); err != nil {
+	if err := a.exporting(r, key, cluster); err != nil {
 		return err
 	}
 	r = &records{slices.Clone(r.services), r.endpoints}

@@ -227,14 +227,14 @@ func TestRefused(t *testing.T) {
 		what Change
 		want string
 	}{
-		{Change{Drain: []string{"paris"}}, "paris is not a member; the members are beijing, shanghai, tianjin"},
-		{Change{Down: []string{"hangzhou"}}, "hangzhou is not a member"},
-		{Change{Unreachable: &Unreachable{Clusters: []string{"hangzhou"}}}, "hangzhou is not a member"},
-		{Change{Unreachable: &Unreachable{Clusters: []string{"beijing"}, From: []string{"hangzhou"}}}, "hangzhou is not a member"},
+		{Change{Drain: []string{"paris"}}, "there is no cluster paris; there are beijing, shanghai, tianjin"},
+		{Change{Down: []string{"hangzhou"}}, "there is no cluster hangzhou"},
+		{Change{Unreachable: &Unreachable{Clusters: []string{"hangzhou"}}}, "there is no cluster hangzhou"},
+		{Change{Unreachable: &Unreachable{Clusters: []string{"beijing"}, From: []string{"hangzhou"}}}, "there is no cluster hangzhou"},
 		{Change{Unreachable: &Unreachable{}}, "unreachable: want clusters"},
 		{Change{Unexport: &Export{Service: "shop/web", From: "hangzhou"}}, "shop/web is not exported from hangzhou, but from beijing, shanghai, tianjin"},
 		{Change{Unexport: &Export{Service: "shop/only", From: "tianjin"}}, "shop/only is not exported from tianjin, but from beijing"},
-		{Change{Unexport: &Export{Service: "shop/else", From: "beijing"}}, "no cluster exports shop/else"},
+		{Change{Unexport: &Export{Service: "shop/else", From: "beijing"}}, "there is no exported service shop/else"},
 		{Change{Policy: &Policy{Service: "shop", ServicePolicy: clustersetv1alpha1.ServicePolicy{MinReady: 2}}}, `"shop" is not a service: want NAMESPACE/NAME`},
 		{Change{Policy: &Policy{Service: "shop/web", ServicePolicy: clustersetv1alpha1.ServicePolicy{Boundary: "planet"}}}, `unknown tier "planet": want cluster, zone or region`},
 		{Change{Policy: &Policy{Service: "shop/web"}}, "want prefer, boundary or minReady"},

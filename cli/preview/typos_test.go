@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/topology"
 )
 
@@ -17,11 +18,12 @@ func TestTyposAreErrors(t *testing.T) {
 		changes []Change
 		options Options
 	}{
-		"there is no exported service shop/webb; did you mean shop/web?": {drain, Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "webb"}}}},
-		"there is no cluster with clients beijng; did you mean beijing?": {drain, Options{From: topology.Location{Cluster: "beijng"}}},
-		"there is no place beijing/nowhere/-":                            {drain, Options{From: topology.Location{Cluster: "beijing", Zone: "nowhere"}}},
-		"exportTo: there is no cluster or community nirvana; there are":  {[]Change{{ExportTo: &ExportTo{Service: "shop/web", To: []string{"nirvana"}}}}, Options{}},
-		"beijng is not a member; the members are":                        {[]Change{{Drain: []string{"beijng"}}}, Options{}},
+		"there is no exported service shop/webb; did you mean shop/web?":  {drain, Options{Services: []types.NamespacedName{{Namespace: "shop", Name: "webb"}}}},
+		"there is no cluster with clients beijng; did you mean beijing?":  {drain, Options{From: topology.Location{Cluster: "beijng"}}},
+		"there is no place beijing/nowhere/-":                             {drain, Options{From: topology.Location{Cluster: "beijing", Zone: "nowhere"}}},
+		"exportTo: there is no cluster or community nirvana; there are":   {[]Change{{ExportTo: &ExportTo{Service: "shop/web", To: []string{"nirvana"}}}}, Options{}},
+		"there is no cluster beijng; did you mean beijing?":               {[]Change{{Drain: []string{"beijng"}}}, Options{}},
+		"there is no exported service shop/onyl; did you mean shop/only?": {[]Change{{Policy: &Policy{Service: "shop/onyl", ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: "none"}}}}, Options{}},
 	} {
 		if _, err := s.Preview(t.Context(), try.changes, try.options); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

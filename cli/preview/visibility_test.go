@@ -113,7 +113,7 @@ func TestImpossibleChangesOfWhoSeesWhat(t *testing.T) {
 		what Change
 		want string
 	}{
-		{Change{Communities: &Communities{Cluster: "z", To: []string{"x"}}}, "z is not a member"},
+		{Change{Communities: &Communities{Cluster: "z", To: []string{"x"}}}, "there is no cluster z"},
 		{Change{Communities: &Communities{Cluster: "a"}}, "want at least one; the one of clusters that name none is default"},
 		{Change{Communities: &Communities{Cluster: "a", To: []string{"x", "Y"}}}, `communities of a: spec.communities[1]: Invalid value: "Y"`},
 		{Change{Communities: &Communities{Cluster: "a", To: []string{"x", "x"}}}, "Duplicate"},

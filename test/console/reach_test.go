@@ -105,6 +105,23 @@ func TestZoomAndNarrowWindows(t *testing.T) {
 	p.until(`document.querySelector(".matrix")`)
 }
 
+// On a phone, the list of services has everything that it has elsewhere.
+func TestPhone(t *testing.T) {
+	p := open(t, theSet(t), "#/services")
+	p.size(390, 844)
+	p.sees("14 services")
+	whole := func(selector, text string) string {
+		return fmt.Sprintf(`((e) => e && e.getBoundingClientRect().width > 0 && e.getBoundingClientRect().right <= innerWidth && e.innerText.replace(/\s+/g, " ").includes(%s))(%s)`,
+			quote(text), found(".rows .row", "payments/api")+`.querySelector(`+quote(selector)+`)`)
+	}
+	p.until(whole(".by", "3 beijing-1, guangzhou, shanghai-1"))
+	p.until(whole(".type", "ClusterSetIP"))
+	p.until(whole(".ready", "12 of 15"))
+	p.until(whole(".state", "prefer cluster zone region"))
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+	p.accessible()
+}
+
 // Names from objects and from the address are shown as text, whatever they contain.
 func TestHostileNames(t *testing.T) {
 	const script, image = `<script>window.hacked=1</script>`, `"><img src=x onerror="window.hacked=1">`
@@ -114,7 +131,7 @@ func TestHostileNames(t *testing.T) {
 	p.goTo("#/service/shop/web")
 	p.sees(script + " / " + image)
 	p.goTo("#/whatif?if=" + "place+shanghai+region=" + strings.ReplaceAll(`%3Cimg%20src=x%20onerror=hacked%3E`, "%", "%25"))
-	p.sees("move shanghai to region <img src=x onerror=hacked>")
+	p.sees("place shanghai region <img src=x onerror=hacked>")
 	p.mayFail()
 	for _, fragment := range []string{"#/services?q=" + script, "#/service/" + image + "/x", "#/" + script, "#/map?find=%&cluster=" + image, "#/whatif?if=" + script, "#/map?theme=" + script} {
 		p.goTo(fragment)

@@ -58,6 +58,10 @@ func TestServices(t *testing.T) {
 	p.write("search")
 	rows("search/index", "search/query")
 	p.sees("2 of 14 services")
+	for _, q := range []string{"web.shop.svc.clusterset.local", "web.shop.svc.global.", "WEB.SHOP", "10.60.1.10", "10.64.101.2"} {
+		p.goTo("#/services?q=" + q)
+		rows("shop/web")
+	}
 	p.goTo("#/services?q=nothing-like-it")
 	p.sees("No service matches.")
 	p.accessible()
@@ -69,11 +73,11 @@ func TestServices(t *testing.T) {
 	rows("infra/metrics")
 	p.click(".toggle", "conflict")
 	p.click(".toggle", "no ready endpoint")
-	rows("infra/queue")
+	rows("infra/queue", "media/transcode") // nanjing is Suspect
 	p.goTo("#/services?policy=1")
 	rows("media/images", "payments/api", "shop/cart")
 	p.goTo("#/services?type=Headless&sort=ready&desc=1")
-	rows("search/index", "payments/fraud", "infra/queue")
+	rows("payments/fraud", "search/index", "infra/queue")
 	p.click(".rows .name a", "fraud")
 	p.until(`document.querySelector("h1").innerText.replace(/\s/g, "") === "payments/fraud"`)
 }
@@ -81,7 +85,7 @@ func TestServices(t *testing.T) {
 // A service's page shows which clusters export it, its conflicts, and what each place uses and why.
 func TestService(t *testing.T) {
 	p := open(t, theSet(t), "#/service/shop/web")
-	p.sees("18 of 25", "12 places × 7 clusters", "Exported by", "cn-north-1a / cn-north")
+	p.sees("16 of 25", "web.shop.svc.clusterset.local web.shop.svc.global", "dig +short web.shop.svc.clusterset.local", "clusterset explain shop/web", "12 places × 7 clusters", "Exported by", "cn-north-1a / cn-north")
 	cell := func(place, cluster, words string) {
 		t.Helper()
 		p.until(`[...document.querySelectorAll(".mrow")].find((e) => e.querySelector(".mplace b")?.innerText === ` + quote(place) + `)?.querySelector('[title^="` + cluster + `:"]')?.title === ` + quote(cluster+": "+words))
@@ -125,8 +129,8 @@ func TestAddress(t *testing.T) {
 	c := theSet(t)
 	p := open(t, c, "#/map")
 	p.click(".tile", "beijing-1")
-	p.sees("Switch it off")
-	p.click(".button", "Switch it off")
+	p.sees("Exports 6 services")
+	p.click(".button", "down")
 	p.sees("6 of 14 services change")
 	p.click("nav a", "Services")
 	p.sees("14 services")
@@ -140,7 +144,7 @@ func TestAddress(t *testing.T) {
 	_, fragment, _ := strings.Cut(p.address(), "#")
 	shared := open(t, c, "#"+fragment)
 	for _, tab := range []*tab{p, shared} {
-		tab.sees("switch off beijing-1", "6 of 14 services change", "Why:")
+		tab.sees("down beijing-1", "6 of 14 services change", "Why:")
 	}
 	shared.until(`document.documentElement.dataset.theme === "dark"`)
 	main := `document.querySelector("main").innerText`

@@ -3,6 +3,7 @@ package console
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"testing"
 
@@ -19,29 +20,35 @@ func TestWhatIf(t *testing.T) {
 		change string
 		sees   []string
 	}{
-		{"Switch off", map[string]string{"cluster": "beijing-1"}, `[{"down": ["beijing-1"]}]`, []string{"payments/ledger lost 11 places"}},
-		{"Drain", map[string]string{"cluster": "beijing-1"}, `[{"drain": ["beijing-1"]}]`, []string{"payments/ledger last resort"}},
-		{"End a drain", map[string]string{"cluster": "tianjin"}, `[{"undrain": ["tianjin"]}]`, []string{"end the drain of tianjin"}},
-		{"Take out of the set", map[string]string{"cluster": "beijing-1"}, `[{"leave": ["beijing-1"]}]`, []string{"take beijing-1 out of the set", "payments/ledger lost"}},
+		{"down", map[string]string{"cluster": "beijing-1"}, `[{"down": ["beijing-1"]}]`, []string{"payments/ledger lost 11 places"}},
+		{"drain", map[string]string{"cluster": "beijing-1"}, `[{"drain": ["beijing-1"]}]`, []string{"payments/ledger last resort"}},
+		{"undrain", map[string]string{"cluster": "tianjin"}, `[{"undrain": ["tianjin"]}]`, []string{"undrain tianjin"}},
+		{"leave", map[string]string{"cluster": "beijing-1"}, `[{"leave": ["beijing-1"]}]`, []string{"leave beijing-1", "payments/ledger lost"}},
 		{
-			"Move",
+			"place",
 			map[string]string{"cluster": "xiamen", "zones": "cn-east-1a, cn-east-1b", "region": "cn-east"},
 			`[{"place": {"cluster": "xiamen", "zones": ["cn-east-1a", "cn-east-1b"], "region": "cn-east"}}]`,
-			[]string{"move xiamen to zone cn-east-1a, cn-east-1b, region cn-east"},
+			[]string{"place xiamen zone cn-east-1a, cn-east-1b region cn-east"},
 		},
 		{
-			"Set a policy",
+			"policy",
 			map[string]string{"service": "shop/checkout", "prefer": "none", "minReady": "3"},
 			`[{"policy": {"service": "shop/checkout", "prefer": "none", "minReady": 3}}]`,
-			[]string{"policy of shop/checkout: prefer none, min-ready 3"},
+			[]string{"policy shop/checkout prefer none min-ready 3"},
 		},
-		{"End an export", map[string]string{"service": "payments/ledger", "cluster": "beijing-1"}, `[{"unexport": {"service": "payments/ledger", "from": "beijing-1"}}]`, []string{"1 lost"}},
+		{
+			"unreachable",
+			map[string]string{"cluster": "beijing-1", "from": "shanghai-1, shanghai-2"},
+			`[{"unreachable": {"clusters": ["beijing-1"], "from": ["shanghai-1", "shanghai-2"]}}]`,
+			[]string{"unreachable beijing-1 from shanghai-1, shanghai-2"},
+		},
+		{"unexport", map[string]string{"service": "payments/ledger", "cluster": "beijing-1"}, `[{"unexport": {"service": "payments/ledger", "from": "beijing-1"}}]`, []string{"1 lost"}},
 	} {
 		t.Run(c.kind, func(t *testing.T) {
 			p.goTo("#/whatif")
 			p.until(`!document.querySelector(".chip")`)
-			p.click(".builder .segments a", c.kind)
-			p.until(found(".builder .segments a", c.kind) + `?.ariaPressed === "true"`)
+			p.goTo("#/whatif?kind=" + c.kind)
+			p.until(`document.querySelector(".builder [aria-pressed=true]")?.innerText.trim() === ` + quote(c.kind))
 			for name, value := range c.fields {
 				p.fill("input[name="+name+"]", value)
 			}
@@ -50,12 +57,15 @@ func TestWhatIf(t *testing.T) {
 			p.until(`document.querySelector("#result")?.innerText === ` + quote(want.Summary.Text))
 			p.sees(c.sees...)
 			p.until(`document.querySelectorAll(".changes .rows .row").length === ` + quoteInt(len(want.Services)))
+			if got := p.pasted(); got.Summary.Text != want.Summary.Text {
+				t.Errorf("the command that the page shows says %q, the page %q", got.Summary.Text, want.Summary.Text)
+			}
 		})
 	}
 
 	// Changes add up, every view shows them, and each can be taken back.
 	p.goTo("#/whatif?if=down+beijing-1&if=drain+shanghai-1")
-	p.sees("switch off beijing-1", "drain shanghai-1")
+	p.sees("down beijing-1", "drain shanghai-1")
 	p.accessible()
 	p.click(".filters .toggle", "lost")
 	p.until(`document.querySelectorAll(".changes .rows .row").length === 1`)
@@ -70,8 +80,8 @@ func TestWhatIf(t *testing.T) {
 	p.click("nav a", "Services")
 	p.until(found(".rows .row.changed", "payments/ledger") + `?.innerText.includes("lost")`)
 	p.accessible()
-	p.click(".chip a", "Take back: switch off beijing-1")
-	p.seesNot("switch off beijing-1")
+	p.click(".chip a", "Take back: down beijing-1")
+	p.seesNot("down beijing-1")
 	p.sees("drain shanghai-1")
 	p.click(".whatifbar a", "Clear")
 	p.seesNot("drain shanghai-1")
@@ -79,23 +89,68 @@ func TestWhatIf(t *testing.T) {
 	// The page reports changes that are impossible.
 	p.mayFail() // the browser logs each 400
 	p.goTo("#/whatif?if=drain+nowhere")
-	p.until(`document.querySelector(".whatifbar [role=alert]")?.innerText.includes("nowhere is not a member; the members are")`)
+	p.until(`document.querySelector(".whatifbar [role=alert]")?.innerText.includes("there is no cluster nowhere; there are")`)
 	p.goTo("#/map?if=bogus")
 	p.until(`!!document.querySelector(".whatifbar [role=alert]")`)
 	p.accessible()
 }
 
+// A name with a typo stays in its field, with what was probably meant. One of an address is taken back by itself.
+func TestWhatIfWithATypo(t *testing.T) {
+	p := open(t, theSet(t), "#/whatif?kind=drain")
+	p.mayFail() // the browser logs each 400
+	p.fill("input[name=cluster]", "beijng-1")
+	p.click("button", "Add the change")
+	p.sees("Not added: there is no cluster beijng-1; did you mean beijing-1?")
+	p.until(`!document.querySelector(".chip") && document.querySelector("input[name=cluster]").value === "beijng-1"`)
+	p.accessible()
+	p.fill("input[name=cluster]", "beijing-1")
+	p.click("button", "Add the change")
+	p.sees("drain beijing-1", "services change")
+	p.seesNot("Not added")
+
+	p.goTo("#/whatif?if=drain+beijng-1+beijing-1&if=down+shanghai-1")
+	p.sees("there is no cluster beijng-1; did you mean beijing-1?")
+	p.click(".chip a", "Take back: drain beijng-1")
+	p.until(`[...document.querySelectorAll(".chip")].map((e) => e.innerText.trim()).join() === "drain beijing-1,down shanghai-1"`)
+	p.sees("services change")
+	got := p.pasted()
+	p.until(`document.querySelector("#result").innerText === ` + quote(got.Summary.Text))
+
+	p.goTo("#/whatif?kind=policy&service=shop%2Fwebb")
+	p.fill("input[name=prefer]", "none")
+	p.click("button", "Add the change")
+	p.sees("there is no exported service shop/webb; did you mean shop/web?")
+}
+
+// pasted returns what the command prints that the page shows for its changes, pasted into a shell, with -o json.
+func (p *tab) pasted() preview.Result {
+	p.Helper()
+	p.until(`!!document.querySelector(".cli pre")`)
+	command := eval[string](p, `document.querySelector(".cli pre").innerText`)
+	script := "clusterset() { program=$1; shift; \"$CLUSTERSET\" \"$program\" -o json \"$@\"; }\n" + command
+	cmd := exec.CommandContext(p.Context(), "sh", "-c", script)
+	cmd.Env = append(os.Environ(), "CLUSTERSET="+binaries(p).Command(p.Context(), workDir).Path)
+	return decoded(p, cmd)
+}
+
 // previewed returns the result of `clusterset preview` for changes.
-func previewed(t *testing.T, dir, changes string) (r preview.Result) {
+func previewed(t *testing.T, dir, changes string) preview.Result {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "changes.yaml")
 	if err := os.WriteFile(file, []byte(changes), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd := binaries(t).Command(t.Context(), workDir, "preview", "--file", file, "--manifests", dir, "-o", "json")
+	return decoded(t, cmd)
+}
+
+// decoded returns the result that a command prints as JSON.
+func decoded(t testing.TB, cmd *exec.Cmd) (r preview.Result) {
+	t.Helper()
 	out, err := cmd.Output()
 	if err := json.Unmarshal(out, &r); err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %v", cmd, err)
 	}
 	if err != nil && cmd.ProcessState.ExitCode() != 3 { // 3 means that something is lost
 		t.Fatalf("%v: %v", cmd, err)

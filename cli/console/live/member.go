@@ -48,9 +48,9 @@ func (m *Member) Run(ctx context.Context) {
 			if err != nil {
 				return
 			}
-			report := view.Build(view.Facts{Local: local})
-			report.Clusters = nil // the hub knows better
-			s.Cluster, s.Report = local.Cluster, &report
+			report := view.Build(view.Facts{Now: time.Now(), Local: local})
+			report.Time, report.Clusters, report.Problems = time.Time{}, nil, nil // the console has its own, with what the hub knows
+			s.Cluster, s.Local, s.Report = local.Cluster, local, &report
 			s.Services = &console.MemberCounts{
 				Imported: *report.Services.Imported, Exported: *report.Services.Exported, Conflicts: len(report.Services.Conflicts),
 				LastResort: len(report.Services.LastResort), Problems: len(report.Services.Problems),

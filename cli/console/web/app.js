@@ -1,7 +1,7 @@
 // The frame around the views: navigation, what is wrong with the sources, the changes of "what if", and the shortcuts.
 import { html, render, useEffect, useMemo, useRef } from "./html.js";
 import { go, here, to, useAddress } from "./address.js";
-import { fromAddress, title, toParameter, toWords } from "./changes.js";
+import { chips, fromAddress, toParameter, toWords } from "./changes.js";
 import { listen, serverNow, setServerTime, useApi, useConnection } from "./live.js";
 import { Announcer, announce, Effect, Icon, useClock } from "./parts.js";
 import { severity, sourceName, span } from "./words.js";
@@ -133,12 +133,11 @@ function Banner({ map }) {
 
 /** ChangesBar shows the changes on every view, each with a link that removes it, and their effects. */
 function ChangesBar({ changes, whatif, map }) {
-  const without = (i) => here({ if: changes.toSpliced(i, 1).map(toWords) });
   const error = whatif.error ?? map.error;
   const summary = whatif.data?.summary;
   return html`<section class="whatifbar" aria-label="What if">
     <div class="whatifchanges"><b><${Icon} name="what" /> What if</b>
-      ${changes.map((c, i) => html`<span class="chip" key=${i}>${title(c)} <a href=${without(i)} aria-label=${`Take back: ${title(c)}`}><${Icon} name="cross" /></a></span>`)}
+      ${chips(changes).map((c, i) => html`<span class="chip" key=${i}>${c.title} <a href=${here({ if: c.without.map(toWords) })} aria-label=${`Take back: ${c.title}`}><${Icon} name="cross" /></a></span>`)}
       <a class="quiet" href=${here({ if: null })}>Clear</a>
     </div>
     <div class="whatifsum" aria-busy=${whatif.busy ? "true" : "false"}>

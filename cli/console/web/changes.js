@@ -17,6 +17,7 @@ export function toWords(change) {
   const [kind] = Object.keys(change);
   const c = change[kind];
   if (ofClusters.includes(kind)) return [kind, ...c.map(enc)].join(" ");
+  if (kind === "unreachable") return [kind, c.clusters.map(enc).join(","), ...(c.from?.length ? ["from=" + c.from.map(enc).join(",")] : [])].join(" ");
   const words = [kind, enc(c.service ?? c.cluster)];
   for (const [name, value] of Object.entries(c)) {
     if (name === "service" || name === "cluster" || value === "" || value === undefined) continue;
@@ -29,6 +30,10 @@ export function toWords(change) {
 export function fromWords(text) {
   const [kind, ...words] = text.split(" ").filter((w) => w !== "");
   if (ofClusters.includes(kind)) return { [kind]: words.map(dec) };
+  if (kind === "unreachable") {
+    const from = words.find((w) => w.startsWith("from="))?.slice(5);
+    return { unreachable: { clusters: (words[0] ?? "").split(",").map(dec), ...(from && { from: from.split(",").map(dec) }) } };
+  }
   const c = { [kind === "place" || kind === "communities" ? "cluster" : "service"]: dec(words[0] ?? "") };
   for (const word of words.slice(1)) {
     const cut = word.indexOf("=");
@@ -62,21 +67,30 @@ export function withCluster(changes, kind, cluster) {
 /** has says whether a change of the kind names the cluster. */
 export const has = (changes, kind, cluster) => changes.some((c) => c[kind]?.includes?.(cluster));
 
-/** title is a change in words for people. */
+/** chips are the changes one name at a time: each has a title, and what is left when it is taken back. */
+export function chips(changes) {
+  return changes.flatMap((c, i) => {
+    const [kind] = Object.keys(c);
+    const names = kind === "unreachable" ? c.unreachable.clusters : ofClusters.includes(kind) ? c[kind] : [];
+    if (names.length < 2) return [{ title: title(c), without: changes.toSpliced(i, 1) }];
+    const only = (list) => ({ [kind]: kind === "unreachable" ? { ...c.unreachable, clusters: list } : list });
+    return names.map((name, n) => ({ title: title(only([name])), without: changes.with(i, only(names.toSpliced(n, 1))) }));
+  });
+}
+
+/** title is a change in the words of clusterset preview. */
 export function title(change) {
   const [kind] = Object.keys(change);
   const c = change[kind];
+  const words = (...all) => all.filter(Boolean).join(" ");
   switch (kind) {
-    case "down": return "switch off " + c.join(", ");
-    case "drain": return "drain " + c.join(", ");
-    case "undrain": return "end the drain of " + c.join(", ");
-    case "leave": return "take " + c.join(", ") + " out of the set";
-    case "place": return `move ${c.cluster} to ` + [c.zones && "zone " + c.zones.join(", "), c.region && "region " + c.region].filter(Boolean).join(", ");
-    case "policy": return `policy of ${c.service}: ` + [c.prefer && "prefer " + c.prefer, c.boundary && "boundary " + c.boundary, c.minReady && "min-ready " + c.minReady].filter(Boolean).join(", ");
-    case "communities": return `put ${c.cluster} into ${c.to?.join(", ")}`;
-    case "exportTo": return `export ${c.service} to ${c.to?.join() === "-" ? "all" : c.to?.join(", ")}`;
-    case "export": return `export ${c.service} from ${c.from}`;
-    case "unexport": return `end the export of ${c.service} from ${c.from}`;
+    case "down": case "drain": case "undrain": case "leave": return words(kind, c.join(", "));
+    case "unreachable": return words(kind, c.clusters.join(", "), c.from && "from " + c.from.join(", "));
+    case "place": return words(kind, c.cluster, c.zones && "zone " + c.zones.join(", "), c.region && "region " + c.region);
+    case "policy": return words(kind, c.service, c.prefer && "prefer " + c.prefer, c.boundary && "boundary " + c.boundary, c.minReady && "min-ready " + c.minReady);
+    case "communities": return words(kind, c.cluster, c.to?.join(", "));
+    case "exportTo": return words("export-to", c.service, c.to?.join() === "-" ? "all" : c.to?.join(", "));
+    case "export": case "unexport": return words(kind, c.service, "from", c.from);
     default: return kind;
   }
 }

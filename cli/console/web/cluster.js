@@ -10,7 +10,7 @@ export function Cluster({ c, map, changes }) {
   const source = map.sources.find((s) => s.role === "member" && s.cluster === c.name);
   const toggle = (kind) => here({ if: withCluster(changes, kind, c.name).map(toWords) });
   const actions = [
-    ["down", "power", "Switch it off"], c.drain ? ["undrain", "undrain", "End its drain"] : ["drain", "drain", "Drain it"], ["leave", "left", "Take it out of the set"],
+    ["down", "power", "down"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"], ["leave", "left", "leave"],
   ];
   return html`<aside class="panel" aria-label=${`Cluster ${c.name}`}>
     <div class="panelhead"><h2>${c.name}</h2><a class="close" data-close href=${here({ cluster: null })} aria-label="Close the details"><${Icon} name="cross" /></a></div>
@@ -31,8 +31,9 @@ export function Cluster({ c, map, changes }) {
     <h3>What if</h3>
     <div class="actions">
       ${actions.map(([kind, icon, text]) => html`<a key=${kind} class="button" role="button" aria-pressed=${has(changes, kind, c.name) ? "true" : "false"} href=${toggle(kind)}><${Icon} name=${icon} /> ${text}</a>`)}
-      <a class="button" href=${to("whatif", [], { kind: "place", cluster: c.name })}><${Icon} name="move" /> Move it…</a>
-      <a class="button" href=${to("whatif", [], { kind: "communities", cluster: c.name })}><${Icon} name="group" /> Other communities…</a>
+      <a class="button" href=${to("whatif", [], { kind: "unreachable", cluster: c.name })}><${Icon} name="cut" /> unreachable…</a>
+      <a class="button" href=${to("whatif", [], { kind: "place", cluster: c.name })}><${Icon} name="move" /> place…</a>
+      <a class="button" href=${to("whatif", [], { kind: "communities", cluster: c.name })}><${Icon} name="group" /> communities…</a>
     </div>
   </aside>`;
 }

@@ -33,6 +33,8 @@ const shapes = {
   hidden: html`<path d="M2 8c3.2-4.7 8.8-4.7 12 0-3.2 4.7-8.8 4.7-12 0z" /><path d="M3 13.5 13 2.5" />`,
   group: html`<circle cx="6" cy="8" r="3.75" /><circle cx="10" cy="8" r="3.75" />`,
   what: html`<path d="M3 13c0-6 2-7.5 10-7.5M10 2.5l3 3-3 3" stroke-dasharray="2.6 1.8" />`,
+  cut: html`<path d="M2 8h3.5m5 0H14M7 4.5 5.5 11.5m5-7L9 11.5" />`,
+  copy: html`<path d="M6 6h7v7H6z" /><path d="M3.5 10V3H10" />`,
   limited: html`<path d="M4 13V6m4 7V3m4 10V8" /><path d="M2.5 4.5 13.5 11" />`,
 };
 
@@ -103,6 +105,18 @@ export function Search({ label, value, onChange, id = "search", list }) {
 export function Toggle({ on, values, children, title }) {
   return html`<a class="toggle" role="button" aria-pressed=${on ? "true" : "false"} title=${title} href=${here(values)}
     onKeyDown=${(e) => e.key === " " && (e.preventDefault(), e.currentTarget.click())}>${children}</a>`;
+}
+
+/** Command is text for a shell, with a button that copies it. */
+export function Command({ text }) {
+  const [copied, setCopied] = useState(false);
+  const copy = async () => {
+    await navigator.clipboard.writeText(text);
+    setCopied(true);
+    announce("Copied");
+    setTimeout(() => setCopied(false), 2000);
+  };
+  return html`<div class="command"><pre tabindex="0">${text}</pre><button onClick=${copy} aria-label=${`Copy: ${text}`}><${Icon} name=${copied ? "check" : "copy"} /> ${copied ? "Copied" : "Copy"}</button></div>`;
 }
 
 let announcer;

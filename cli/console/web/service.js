@@ -3,7 +3,7 @@ import { html, useMemo } from "./html.js";
 import { go, here, to } from "./address.js";
 import { has, toWords, withCluster } from "./changes.js";
 import { useApi } from "./live.js";
-import { Age, Effects, Icon, Outcome, Phase, Search, Tag, Toggle } from "./parts.js";
+import { Age, Command, Effects, Icon, Outcome, Phase, Search, Tag, Toggle } from "./parts.js";
 import { count, placeName, placeText, severity, ways } from "./words.js";
 import { Matrix } from "./matrix.js";
 import { Answers } from "./answers.js";
@@ -36,7 +36,7 @@ export function ServiceView({ address, changes, parameter }) {
     ${item && html`<dl class="facts across">
       <div><dt>Type</dt><dd>${item.type}</dd></div>
       <div><dt>Ports</dt><dd>${item.ports?.join(", ") || "none"}</dd></div>
-      <div><dt>Ready endpoints</dt><dd>${item.ready} of ${item.clusters.reduce((n, c) => n + c.endpoints, 0)}</dd></div>
+      <div><dt>Ready endpoints</dt><dd>${item.ready} of ${item.clusters.reduce((n, c) => n + c.endpoints, 0)}${item.silent > 0 && html` <${Tag} icon="suspect" tone="warn">${item.silent} in Suspect clusters<//>`}</dd></div>
       <div><dt>Policy</dt><dd>${item.policy || "the default"}</dd></div>
       <div><dt>Oldest export</dt><dd>${item.winner}${item.exportedAt && html`, <${Age} time=${item.exportedAt} />`}</dd></div>
     </dl>`}
@@ -49,8 +49,8 @@ export function ServiceView({ address, changes, parameter }) {
       <div class="bar">
         <${Search} label="Find a place" value=${params.get("place") ?? ""} onChange=${(v) => go(here({ place: v }), { replace: true })} />
         <${Toggle} on=${fold} values=${{ fold: fold ? null : "1" }} title="One row for all places with the same answers">fold alike<//>
-        <a class="toggle" href=${to("whatif", [], { kind: "policy", service })}><${Icon} name="policy" /> try another policy…</a>
-        <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export it to others…</a>
+        <a class="toggle" href=${to("whatif", [], { kind: "policy", service })}><${Icon} name="policy" /> policy…</a>
+        <a class="toggle" href=${to("whatif", [], { kind: "exportTo", service })}><${Icon} name="hidden" /> export-to…</a>
         <span class="faint">${count(places, "place")} × ${count(data.columns.length, "cluster")}</span>
       </div>
       <${Legend} changes=${changes} hidden=${data.columns.some((c) => c.unseen || c.after?.unseen)} />
@@ -62,7 +62,20 @@ export function ServiceView({ address, changes, parameter }) {
       </div>
     </section>
 
-    <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} changes=${changes} service=${service} /></section>`;
+    <section aria-labelledby="exporters"><h2 id="exporters">Exported by</h2><${Exporters} columns=${data.columns} changes=${changes} service=${service} /></section>
+    <section aria-labelledby="access"><h2 id="access">Names and addresses</h2><${Access} access=${data.access} type=${item?.type} /></section>`;
+}
+
+/** Access has what clients use, and commands that show what they get. */
+function Access({ access, type }) {
+  const { names, members = [], commands } = access;
+  return html`<dl class="facts">
+      <div><dt>Names</dt><dd>${names.map((n) => html`<div key=${n}><code>${n}</code></div>`)}</dd></div>
+      ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${m.clusterSetIPs?.length ? html`<code>${m.clusterSetIPs.join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
+        ${members.length === 0 && html`<span class="faint">Each cluster assigns its own. Start the console with --context to see those of a cluster.</span>`}</dd></div>`}
+    </dl>
+    <p class="faint small above">In a pod of a member, and in your shell:</p>
+    ${commands.map((c) => html`<${Command} key=${c} text=${c} />`)}`;
 }
 
 /** arrange makes a row of each place, by region, zone and cluster, or leaves places with the same answers in one. */
@@ -85,7 +98,7 @@ function Exporters({ columns, changes, service }) {
     <thead><tr><th scope="col">Cluster</th><th scope="col">State</th><th scope="col">Where</th><th scope="col">Ready</th><th scope="col">Exported</th><th scope="col">ClusterIP</th>${limited && html`<th scope="col">Exported to</th>`}<th scope="col">What if</th></tr></thead>
     <tbody>${columns.slice(0, 50).map((c) => {
       const at = c.after ?? c, off = c.down || at.down;
-      const links = [["down", "power", "off"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"]];
+      const links = [["down", "power", "down"], c.drain ? ["undrain", "undrain", "undrain"] : ["drain", "drain", "drain"]];
       const un = { unexport: { service, from: c.name } };
       const unexported = changes.some((x) => x.unexport?.service === service && x.unexport.from === c.name);
       return html`<tr key=${c.name}>

@@ -15,7 +15,7 @@ export function ServicesView({ address, map, whatif }) {
   for (const f of filters) if (params.get(f)) query.set(f, params.get(f));
   const base = "api/services?" + query;
   const narrow = useMedia("(max-width: 52rem)");
-  const height = (narrow ? 5 : 2.75) * rem();
+  const height = (narrow ? 6.5 : 2.75) * rem();
   const ref = useRef();
   const [matched, setMatched] = useState(0);
   const range = useRows(ref, matched, height);
@@ -33,7 +33,7 @@ export function ServicesView({ address, map, whatif }) {
     <div class="viewhead"><h1 tabindex="-1">Services</h1>
       <p class="lead">${list.matched === undefined ? "Reading…" : list.matched === list.total ? count(list.total, "service") : `${list.matched.toLocaleString("en")} of ${count(list.total, "service")}`}</p></div>
     <div class="bar">
-      <${Search} label="Search: parts of namespace/name" value=${params.get("q") ?? ""} onChange=${(v) => go(here({ q: v }), { replace: true })} />
+      <${Search} label="Search: namespace/name, DNS name or address" value=${params.get("q") ?? ""} onChange=${(v) => go(here({ q: v }), { replace: true })} />
       <label class="select">Type <select name="type" value=${params.get("type") ?? ""} onChange=${type}><option value="">any</option><option>ClusterSetIP</option><option>Headless</option></select></label>
       <label class="select">Exported by <select name="cluster" value=${params.get("cluster") ?? ""} onChange=${(e) => go(here({ cluster: e.target.value }))}>
         <option value="">any cluster</option>${clusters.map((c) => html`<option key=${c.name} value=${c.name}>${c.name}</option>`)}</select></label>
@@ -77,7 +77,7 @@ function Row({ s, i, height, effects, rove }) {
     <span role="gridcell" class="name"><a href=${to("service", [s.namespace, s.name])} ...${rove}><span class="faint">${s.namespace}/</span>${s.name}</a></span>
     <span role="gridcell" class="type">${s.type}</span>
     <span role="gridcell" class="by"><b>${s.clusters.length}</b> <span>${s.clusters.slice(0, 8).map((c) => c.name).join(", ")}${s.clusters.length > 8 && " …"}</span></span>
-    <span role="gridcell" class=${"ready" + (s.ready === 0 ? " none" : "")}>${s.ready === 0 && html`<${Icon} name="expired" label="no ready endpoint" /> `}${s.ready}<span class="faint"> of ${endpoints}</span></span>
+    <span role="gridcell" class=${"ready" + (s.ready === 0 ? (s.silent ? " silent" : " none") : "")}>${s.ready === 0 && html`<${Icon} name=${s.silent ? "suspect" : "expired"} label=${s.silent ? "ready endpoints only in Suspect clusters" : "no ready endpoint"} /> `}${s.ready}<span class="faint"> of ${endpoints}</span></span>
     <span role="gridcell" class="state">
       ${changed && html`<${Effects} list=${changed.slice(0, 2)} />`}
       ${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn" title=${count(s.conflicts, "conflict")}>conflict<//>`}

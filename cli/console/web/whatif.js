@@ -1,32 +1,37 @@
 // What if: builds a change and lists its effects, the worst first.
 import { html, useMemo, useRef, useState } from "./html.js";
 import { go, here, to } from "./address.js";
-import { title, toWords, withCluster } from "./changes.js";
-import { useApi } from "./live.js";
-import { Effect, Effects, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
+import { toParameter, toWords, withCluster } from "./changes.js";
+import { get, useApi } from "./live.js";
+import { Command, Effect, Effects, Icon, Outcome, Search, Tag, Toggle } from "./parts.js";
 import { between, rem, useMedia, useRoving, useRows } from "./rows.js";
 import { count, severity } from "./words.js";
 
 const kinds = {
-  down: ["Switch off", "power"], drain: ["Drain", "drain"], undrain: ["End a drain", "undrain"], leave: ["Take out of the set", "left"], place: ["Move", "move"],
-  policy: ["Set a policy", "policy"], communities: ["Set communities", "group"], exportTo: ["Limit an export", "hidden"], unexport: ["End an export", "minus"], export: ["Export", "plus"],
+  down: ["down", "power", "The cluster fails."], unreachable: ["unreachable", "cut", "Other clusters can't reach the cluster, while the hub goes on hearing all."],
+  drain: ["drain", "drain", "The cluster is used only if nothing else is left."], undrain: ["undrain", "undrain", "The drain of the cluster ends."],
+  leave: ["leave", "left", "The cluster leaves the set."], place: ["place", "move", "The cluster's MemberCluster gets other zones or another region."],
+  policy: ["policy", "policy", "All exports of the service state a policy."], communities: ["communities", "group", "The cluster is in other communities."],
+  exportTo: ["export-to", "hidden", "The service's exports are for these clusters and communities only."],
+  unexport: ["unexport", "minus", "The cluster no longer exports the service."], export: ["export", "plus", "The cluster exports the service too."],
 };
 
 export function WhatIfView({ address, map, changes, whatif }) {
   return html`
     <div class="viewhead"><h1 tabindex="-1">What if</h1>
-      <p class="lead">Switch a cluster off, drain it, move it, set a policy, or change who sees what: every view shows the difference. Nothing is changed.</p></div>
+      <p class="lead">Choose a change, as for <code>clusterset preview</code>: every view shows the difference. Nothing is changed.</p></div>
     <${Builder} key=${address.params.get("kind") + "|" + address.params.get("cluster") + "|" + address.params.get("service")} params=${address.params} clusters=${map.data?.clusters ?? []} changes=${changes} />
     ${changes.length > 0 && html`<${Result} params=${address.params} changes=${changes} whatif=${whatif} />`}`;
 }
 
-/** Builder builds one change. The server reports what is wrong with it. */
+/** Builder builds one change. It adds only what the server finds possible: a name with a typo stays in its field. */
 function Builder({ params, clusters, changes }) {
   const kind = kinds[params.get("kind")] ? params.get("kind") : "down";
   const ofService = ["policy", "exportTo", "export", "unexport"].includes(kind);
   const [service, setService] = useState(params.get("service") ?? "");
   const offers = useApi(ofService && service.length > 0 ? "api/services?limit=20&q=" + encodeURIComponent(service) : null, { on: [], key: "offers" });
-  const submit = (e) => {
+  const [wrong, setWrong] = useState("");
+  const submit = async (e) => {
     e.preventDefault();
     const f = Object.fromEntries(new FormData(e.target));
     let next;
@@ -34,22 +39,31 @@ function Builder({ params, clusters, changes }) {
     switch (kind) {
       case "place": next = [...changes, { place: { cluster: f.cluster, ...(f.zones && { zones: list(f.zones) }), ...(f.region && { region: f.region }) } }]; break;
       case "policy": next = [...changes, { policy: { service: f.service, ...(f.prefer && { prefer: f.prefer }), ...(f.boundary && { boundary: f.boundary }), ...(f.minReady && { minReady: Number(f.minReady) }) } }]; break;
+      case "unreachable": next = [...changes, { unreachable: { clusters: list(f.cluster), ...(f.from && { from: list(f.from) }) } }]; break;
       case "communities": next = [...changes, { communities: { cluster: f.cluster, to: list(f.to) } }]; break;
       case "exportTo": next = [...changes, { exportTo: { service: f.service, to: list(f.to) } }]; break;
       case "export": case "unexport": next = [...changes, { [kind]: { service: f.service, from: f.cluster } }]; break;
       default: next = changes.some((c) => c[kind]?.includes(f.cluster)) ? changes : withCluster(changes, kind, f.cluster);
     }
+    try {
+      await get("api/map?" + toParameter(next));
+    } catch (error) {
+      if (error.status === 400) return setWrong(error.message.replace(/^change \d+: /, ""));
+    }
+    setWrong("");
     go(here({ if: next.map(toWords), cluster: null, service: null }));
   };
   const cluster = html`<label>Cluster <input name="cluster" required list="clusters" autocomplete="off" spellcheck="false" defaultValue=${params.get("cluster") ?? ""} /></label>`;
   return html`<form class="builder" onSubmit=${submit} aria-label="A change">
     <div class="segments wrap" role="group" aria-label="Kind of change">${Object.entries(kinds).map(([id, [text, icon]]) => html`
-      <a key=${id} role="button" aria-pressed=${kind === id ? "true" : "false"} href=${here({ kind: id })}><${Icon} name=${icon} /> ${text}</a>`)}</div>
+      <a key=${id} role="button" title=${kinds[id][2]} aria-pressed=${kind === id ? "true" : "false"} href=${here({ kind: id })}><${Icon} name=${icon} /> ${text}</a>`)}</div>
+    <p class="faint">${kinds[kind][2]}</p>
     <datalist id="clusters">${clusters.map((c) => html`<option key=${c.name} value=${c.name}></option>`)}</datalist>
     <datalist id="services">${offers.data?.items?.map((s) => html`<option key=${s.namespace + s.name} value=${s.namespace + "/" + s.name}></option>`)}</datalist>
     <div class="fields">
       ${ofService && html`<label>Service <input name="service" required list="services" placeholder="namespace/name" autocomplete="off" spellcheck="false" value=${service} onInput=${(e) => setService(e.target.value)} /></label>`}
       ${kind !== "policy" && kind !== "exportTo" && cluster}
+      ${kind === "unreachable" && html`<label>From <input name="from" list="clusters" placeholder="all others" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "communities" && html`<label>Communities <input name="to" required placeholder="payments, edge-asia; or default" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "exportTo" && html`<label>Clusters and communities <input name="to" required placeholder="shanghai, edge-asia; - for all" autocomplete="off" spellcheck="false" /></label>`}
       ${kind === "place" && html`<label>Zones <input name="zones" placeholder="as now; - for unknown" autocomplete="off" /></label><label>Region <input name="region" placeholder="as now; - for unknown" autocomplete="off" /></label>`}
@@ -59,6 +73,7 @@ function Builder({ params, clusters, changes }) {
         <label>Min-ready <input name="minReady" type="number" min="1" max="1000000" placeholder="as now" /></label>`}
       <button class="primary" type="submit"><${Icon} name="plus" /> Add the change</button>
     </div>
+    ${wrong && html`<p class="notice bad" role="alert"><${Icon} name="alert" /> <span>Not added: ${wrong}</span></p>`}
   </form>`;
 }
 
@@ -96,6 +111,6 @@ function Result({ params, changes, whatif }) {
       </div>
     </div>`}
     ${shown.length === 0 && html`<p class="notice">${all.length ? "No service matches." : "No service changes."}</p>`}
-    <details class="cli"><summary>The same on the command line</summary><p>Write this to <code>changes.yaml</code>, and run <code>clusterset preview --file changes.yaml --hub-context …</code></p><pre tabindex="0">${changes.map((c) => "- " + JSON.stringify(c)).join("\n")}</pre></details>
+    <section class="cli" aria-labelledby="cli"><h2 id="cli">The same on the command line</h2><${Command} text=${whatif.data.command} /></section>
   </section>`;
 }
