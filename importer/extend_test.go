@@ -59,7 +59,7 @@ func (w *world) patch(o client.Object, metadata string) {
 
 // Rules D60 to D62, D67 and D68 of docs/spec/data-path.md.
 func TestExtendedServices(t *testing.T) {
-	w := newWorld(t)
+	w := newWorld(t, kube.WithControllerManager()) // which collects garbage
 	w.member.InstallMCS(t)
 	shanghai := records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.5")
 	w.here(namespace("shop"), askingWeb)
@@ -140,5 +140,13 @@ func TestExtendedServices(t *testing.T) {
 	w.extending()
 	event("no other cluster exports the service")
 	states(0, 1)
+
+	// The Service goes while no agent runs, and its slices with it.
+	w.onHub(shanghai)
+	w.extending("10.12.0.5")
 	run.stop()
+	if err := w.client.Delete(t.Context(), web); err != nil {
+		t.Fatal(err)
+	}
+	w.extending()
 }
