@@ -65,8 +65,13 @@ func healthy() *Facts {
 		NodeLocalDNS: ConfigMap{Key: "kube-system/node-local-dns"},
 		ResolvConf:   "search shop.svc.cluster.local svc.cluster.local cluster.local\nnameserver 10.96.0.10\noptions ndots:5\n",
 		DNSServer:    "10.96.0.10:53", Replies: []Reply{{Zone: "clusterset.local", Texts: []string{"1.0.0"}}, {Zone: "svc.global", Texts: []string{"1.0.0"}}},
-		Express:     &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
-		Set:         view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
+		Express: &Express{Address: "10.96.0.53:9153", On: map[bool][]string{true: {"dns://:53"}}},
+		Set:     view.Report{Clusters: []view.Cluster{{Name: "beijing", Local: true}, {Name: "shanghai", Reach: &view.Reach{State: metav1.ConditionTrue, Reason: "Answers"}}}},
+		Pods: []view.Pod{
+			{Part: view.PartMember, Namespace: "clusterset-system", Name: "clusterset-member-a", Version: "1.0.0", Ready: true, Restarts: 1},
+			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-a", Version: "1.0.0", Ready: true},
+			{Part: view.PartDNS, Namespace: "clusterset-system", Name: "clusterset-dns-b", Version: "1.0.0", Ready: true},
+		},
 		Credentials: &Credentials{Key: "clusterset-system/clusterset-hub-credentials", Expires: now.Add(10 * 24 * time.Hour)},
 	}
 }
@@ -121,6 +126,18 @@ func TestRender(t *testing.T) {
 				}
 			}
 		},
+		"pods": func(f *Facts) {
+			f.Pods[0].Ready, f.Pods[0].Waits, f.Pods[0].Restarts = false, "CrashLoopBackOff", 7
+			f.Pods[1].Version, f.Pods[2].Restarts = "1.1.0", 9
+		},
+		"no-pods": func(f *Facts) { f.Pods = nil },
+		"left": func(f *Facts) { // and was cleaned up
+			f.Set, f.Pods, f.Credentials = view.Build(view.Facts{Now: now, Local: &view.LocalFacts{}}), nil, nil
+		},
+		"extended": func(f *Facts) {
+			f.Set.Services.Extended = 2
+			f.Set.Services.Limited = []view.Problem{{Namespace: "shop", Name: "web", Message: "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node"}}
+		},
 		"unreachable": func(f *Facts) { // which is a problem of the set
 			f.Set.Clusters[1].Reach.State, f.Set.Clusters[1].Reach.Reason = metav1.ConditionFalse, "NoAnswer"
 			f.Set.Problems = []view.Problem{{Name: "shanghai", What: "MemberCluster", Reason: "Unreachable", Message: "its agent hasn't answered this cluster's for 5m", Cure: "check routes and firewalls on the way to 10.2.0.1:9471"}}
@@ -161,6 +178,9 @@ func TestRender(t *testing.T) {
 			if (finding.Level == Problem) != (finding.Cure != "") {
 				t.Errorf("%s: %s %q: a problem has a cure, and nothing else has", name, finding.Level, finding.Message)
 			}
+		}
+		if slices.Contains([]string{"pods", "left", "unreachable"}, name) && d.Problems == 0 {
+			t.Errorf("%s: no problem", name)
 		}
 		if name == "healthy" && d.Problems > 0 {
 			t.Error("a healthy cluster has problems")

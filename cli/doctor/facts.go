@@ -26,6 +26,9 @@ type Facts struct {
 	// unknown which services are at their last resort.
 	Set                   view.Report
 	SetErr, LastResortErr error
+	// Pods are ours in the cluster, and PodsErr is why they can't be read.
+	Pods    []view.Pod
+	PodsErr error
 	// Names says whether agents share a name.
 	Names Names
 	// Credentials are the member agent's, nil if they were not found.

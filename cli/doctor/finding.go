@@ -17,7 +17,8 @@ const (
 
 // Finding is the result of a check.
 type Finding struct {
-	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, set, reach, lastresort, names.
+	// Check names the check: server, crds, rights, clock, hub, clusterdns, nodelocaldns, searchpath, dns, express, pods, set, reach, lastresort,
+	// extended, names.
 	Check   string `json:"check"`
 	Level   Level  `json:"level"`
 	Message string `json:"message"`
@@ -39,7 +40,7 @@ type Diagnosis struct {
 // checks are run in this order, so that a problem comes before those it causes.
 var checks = []func(*Facts) []Finding{
 	checkServers, checkCRDs, checkRights, checkClocks, checkCredentials, checkClusterDNS, checkNodeLocalDNS, checkSearchPath, checkDNS, checkExpress,
-	checkSet, checkReach, checkLastResort, checkNames,
+	checkPods, checkSet, checkReach, checkLastResort, checkExtended, checkNames,
 }
 
 // Diagnose runs every check.

@@ -199,6 +199,7 @@ func (f *Facts) see(ctx context.Context, c, hub *objects.Cluster) {
 		return
 	}
 	f.Set, f.LastResortErr = view.Build(facts), facts.Local.RoutesErr
+	f.Pods, f.PodsErr = facts.Local.Pods, facts.Local.PodsErr
 	f.Names.seeCluster(facts.Local)
 	if facts.Hub != nil && facts.Hub.Err == nil { // otherwise only what the cluster knows is used
 		f.Names.see(facts.Hub.Members)

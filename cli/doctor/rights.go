@@ -37,8 +37,12 @@ var (
 // roles are the parts whose rights can be checked, by the value of --for, with what each needs in its own cluster: no more than
 // the chart's roles grant, or doctor would ask for rights that nothing uses (test/chart).
 var roles = map[string][]rbacv1.PolicyRule{
-	"cli": { // clusterset status, explain
+	"cli": { // clusterset status, explain, doctor
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"list"}),
+		named(clustersetv1alpha1.GroupName, "reachabilities", clustersetv1alpha1.ReachabilityName, "get"),
+		rule("", []string{"namespaces", "services"}, []string{"get", "list"}),
+		rule("", []string{"pods"}, []string{"list"}),
+		rule("events.k8s.io", []string{"events"}, []string{"list"}),
 		rule(mcsGroup, []string{"serviceimports", "serviceexports"}, []string{"list"}),
 		rule(fabedgev1alpha1.GroupName, []string{"globalservices"}, []string{"list"}),
 		rule("discovery.k8s.io", []string{"endpointslices"}, []string{"list"}),
@@ -70,9 +74,10 @@ var roles = map[string][]rbacv1.PolicyRule{
 
 // hubRoles are the rights that parts need on the hub.
 var hubRoles = map[string][]rbacv1.PolicyRule{
-	"cli": { // clusterset status, drain
+	"cli": { // clusterset status, preview, drain
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, []string{"get", "list", "patch"}),
-		rule(clustersetv1alpha1.GroupName, []string{"exportedservices"}, []string{"list"}),
+		rule(clustersetv1alpha1.GroupName, []string{"exportedservices", "exportedendpoints"}, []string{"list"}),
+		rule("coordination.k8s.io", []string{"leases"}, []string{"list"}),
 	},
 	"hub": {
 		rule(clustersetv1alpha1.GroupName, []string{"memberclusters"}, slices.Concat(read, []string{"patch"})),

@@ -164,17 +164,7 @@ func compareOwn(a, b *Endpoint, own string) int {
 
 // note adds what in the Service keeps its clients here.
 func (o *Own) note(e *Explanation) {
-	if !o.Asks() {
-		return
-	}
-	s := &o.Service.Spec
-	if p := s.InternalTrafficPolicy; p != nil && *p == corev1.ServiceInternalTrafficPolicyLocal {
-		e.Notes = append(e.Notes, "internalTrafficPolicy is Local: clients in this cluster reach only pods of their own node")
-	}
-	if s.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
-		e.Notes = append(e.Notes, "externalTrafficPolicy is Local: connections from outside reach only pods of the node that they come to")
-	}
-	if s.PublishNotReadyAddresses {
-		e.Notes = append(e.Notes, "publishNotReadyAddresses: its pods always count as ready, so other clusters are reached only if there are none")
+	if o.Asks() {
+		e.Notes = append(e.Notes, view.KeepsHere(o.Service)...)
 	}
 }

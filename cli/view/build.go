@@ -54,7 +54,7 @@ func Build(f Facts) Report {
 	r.Hub.NotEnforced = NotEnforced(pointers)
 	slices.SortFunc(r.Clusters, func(a, b Cluster) int { return cmp.Compare(a.Name, b.Name) })
 	if f.Local != nil {
-		r.Services.here(f.Local)
+		r.Services.here(f.Local, f.Now)
 		counted := *f.Local
 		if f.Local.reachAge(f.Now) > objects.ReachabilityAge {
 			counted.Reach = nil
@@ -193,7 +193,7 @@ func OnHub(m *clustersetv1alpha1.MemberCluster, renewed time.Time, exports int, 
 }
 
 // here counts the local cluster's services and finds those that don't work.
-func (s *Services) here(l *LocalFacts) {
+func (s *Services) here(l *LocalFacts, now time.Time) {
 	imported, exported := len(l.Imports), 0
 	for i := range l.Exports {
 		e := &l.Exports[i]
@@ -231,27 +231,7 @@ func (s *Services) here(l *LocalFacts) {
 		}
 	}
 	s.Imported, s.Exported = &imported, &exported
-	s.extended(l)
-}
-
-// extended finds the Services that ask to be extended to other clusters, and aren't.
-func (s *Services) extended(l *LocalFacts) {
-	for i := range l.Asking {
-		a := &l.Asking[i]
-		why, others := a.Refused(), func(c mcsv1beta1.ClusterStatus) bool { return c.Cluster != l.Cluster }
-		switch imported := slices.IndexFunc(l.Imports, func(o mcsv1beta1.ServiceImport) bool {
-			return o.Namespace == a.Service.Namespace && o.Name == a.Service.Name && slices.ContainsFunc(o.Status.Clusters, others)
-		}); {
-		case a.Is:
-			s.Extended++
-			continue
-		case why == "" && imported < 0:
-			why = "no other cluster exports the service; export it there"
-		case why == "":
-			continue // no other cluster has a ready endpoint, or an Event says more
-		}
-		s.Problems = append(s.Problems, Problem{Namespace: a.Service.Namespace, Name: a.Service.Name, What: "Service", Reason: "NotExtended", Message: "not extended to other clusters: " + why})
-	}
+	s.extended(l, now)
 }
 
 // everywhere finds the conflicts among all clusters' exports, with the merge that every importer does.

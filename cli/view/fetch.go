@@ -66,6 +66,9 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	for name, of := range labels {
 		f.Namespaces[name] = of != nil
 	}
+	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {
+		f.Refusals = refusals(ctx, c)
+	}
 	if anyAiling(f) {
 		f.RoutesErr = f.fetchRoutes(ctx, c)
 	}

@@ -39,6 +39,7 @@ type Settings struct {
 	Imports          namespaces.Filter
 	CreateNamespaces bool
 	ExtendEverywhere bool
+	DataPath         desired.DataPath
 }
 
 // Pods reads our pods in the cluster, in whatever namespace they are: the chart labels them with their part.
@@ -122,6 +123,7 @@ func settingsOf(command []string, env []corev1.EnvVar) Settings {
 	}
 	return Settings{
 		Imports:          namespaces.Filter{Include: split(flag("import-namespaces", "")), Exclude: split(flag("exclude-namespaces", strings.Join(namespaces.System, ",")))},
+		DataPath:         desired.DataPath(flag("data-path", string(desired.DataPathPods))),
 		CreateNamespaces: flag("create-namespaces", "") == "true", ExtendEverywhere: flag("extend-everywhere", "") == "true",
 	}
 }

@@ -26,7 +26,7 @@ func TestPods(t *testing.T) {
 	}))
 	want := Pod{
 		Part: PartMember, Namespace: "clusterset-system", Name: "p", Version: "v1.2.3", Restarts: 3, Waits: "CrashLoopBackOff",
-		settings: Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"kube-*"}}, CreateNamespaces: true, ExtendEverywhere: true},
+		settings: Settings{Imports: namespaces.Filter{Include: []string{"shop", "team-*"}, Exclude: []string{"kube-*"}}, CreateNamespaces: true, ExtendEverywhere: true, DataPath: "pods"},
 	}
 	if !ok || !reflect.DeepEqual(p, want) {
 		t.Errorf("%+v, want %+v", p, want)

@@ -104,9 +104,27 @@ func clusterProblems(c *Cluster, r *Report) (all []Problem) {
 	return all
 }
 
-// membership finds a cluster that isn't a member although it has been one.
+// outside is the problem of a cluster that has no MemberCluster: it has left, or has never joined.
+func outside(name string) Problem {
+	if name != "" {
+		return Problem{
+			Name: name, What: "MemberCluster", Reason: "NothingImported", Message: "this cluster has joined as " + name + ", and knows no cluster of the set: its agent hasn't copied any MemberCluster",
+			Cure: "check that clusterset member runs in this cluster, and read its log",
+		}
+	}
+	return Problem{
+		Name: "this cluster", What: "MemberCluster", Reason: "NotAMember", Message: "it is in no cluster set: it has no MemberCluster and no credentials for a hub, so no name of a set is answered here",
+		Cure: "clusterset join makes it a member",
+	}
+}
+
+// membership finds a cluster that isn't a member, or no longer.
 func membership(r *Report, f Facts) []Problem {
-	if f.Hub == nil || f.Hub.Err != nil || r.Cluster == "" || slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Name == r.Cluster }) {
+	asked := f.Hub != nil && f.Hub.Err == nil
+	if len(f.Local.Members) == 0 && (r.Cluster == "" || !asked) {
+		return []Problem{outside(r.Cluster)}
+	}
+	if !asked || r.Cluster == "" || slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Name == r.Cluster }) {
 		return nil
 	}
 	return []Problem{{

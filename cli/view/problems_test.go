@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -127,6 +129,12 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 	}
 	alone := web(func(*Asking) {})
 	alone.Local.Imports[0].Status.Clusters = alone.Local.Imports[0].Status.Clusters[:1]
+	portless := web(func(a *Asking) { a.Service.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80}} })
+	portless.Local.Imports[0].Spec.Ports = []mcsv1beta1.ServicePort{{Name: "grpc", Protocol: corev1.ProtocolTCP, Port: 8080}}
+	said := web(func(*Asking) {})
+	said.Now, said.Local.Refusals = now, map[client.ObjectKey]Refusal{{Namespace: "shop", Name: "web"}: {"the API server refuses its slices", now.Add(-time.Minute)}}
+	headless := web(func(*Asking) {})
+	headless.Local.Imports[0].Spec.Type = mcsv1beta1.Headless
 	for _, c := range []struct {
 		name     string
 		facts    Facts
@@ -137,6 +145,9 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 		{"nobody else has a ready endpoint", web(func(*Asking) {}), 0, ""},
 		{"not allowed", web(func(a *Asking) { a.Allowed = false }), 0, "kubectl label namespace shop clusterset.dev/extend=allowed"},
 		{"headless", web(func(a *Asking) { a.Service.Spec.ClusterIP = corev1.ClusterIPNone }), 0, "remove clusterIP: None"},
+		{"no port in common", portless, 0, "no other cluster exports one of its ports"},
+		{"headless elsewhere", headless, 0, "exported as a headless one"},
+		{"what only the agent knows", said, 0, "the API server refuses its slices (its agent said so 1m0s ago)"},
 		{"nobody else exports it", alone, 0, "no other cluster exports the service"},
 	} {
 		r := Build(c.facts)
@@ -152,5 +163,21 @@ func TestServicesThatAskToBeExtended(t *testing.T) {
 		if c.extended > 0 && !strings.Contains(Screen{}.Render(r), "1 extended") {
 			t.Error(Screen{}.Render(r))
 		}
+	}
+}
+
+// Where a Service that is extended keeps clients here all the same, that is said.
+func TestWhatKeepsClientsOfExtendedServicesHere(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{
+		TrafficDistribution: ptr.To(corev1.ServiceTrafficDistributionPreferClose), ExternalTrafficPolicy: corev1.ServiceExternalTrafficPolicyLocal,
+	}}
+	imp := mcsv1beta1.ServiceImport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationPrefer: "none"}}}
+	r := Build(Facts{Now: now, Local: &LocalFacts{Agent: &Settings{}, Asking: []Asking{{desired.Extended{Service: svc}, true}}, Imports: []mcsv1beta1.ServiceImport{imp}}})
+	var got []string
+	for _, p := range r.Services.Limited {
+		got = append(got, p.Message)
+	}
+	if len(got) != 2 || !strings.HasPrefix(got[0], "externalTrafficPolicy is Local") || !strings.Contains(got[1], "clusterset.dev/prefer: none has no effect") {
+		t.Errorf("%q", got)
 	}
 }

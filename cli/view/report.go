@@ -4,6 +4,7 @@ import (
 	"time"
 
 	discoveryv1 "k8s.io/api/discovery/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -108,6 +109,8 @@ type Services struct {
 	Exported *int `json:"exported,omitempty"`
 	// Extended is how many of the local cluster's Services lead to other clusters while they have no ready endpoint.
 	Extended int `json:"extended,omitempty"`
+	// Limited are those whose own fields keep clients from other clusters all the same.
+	Limited []Problem `json:"limited,omitempty"`
 	// Conflicts are the services that clusters disagree about.
 	Conflicts []Problem `json:"conflicts,omitempty"`
 	// LastResort are the services that currently lead only to silent or drained clusters.
@@ -154,6 +157,8 @@ type LocalFacts struct {
 	Agent   *Settings
 	// Asking are the Services that ask to be extended to other clusters, as far as they may be read.
 	Asking []Asking
+	// Refusals are what the agent said last of those that it didn't extend, as far as its Events may be read.
+	Refusals map[client.ObjectKey]Refusal
 	// Globals and Slices are read if a cluster is silent or drained. Slices are those with endpoints of the set's clusters.
 	Globals []fabedgev1alpha1.GlobalService
 	Slices  []discoveryv1.EndpointSlice

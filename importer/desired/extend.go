@@ -77,7 +77,7 @@ func (w *work) extending(here *Own, routed []*record) (all []*discoveryv1.Endpoi
 		return nil, "other clusters' endpoints can't be used behind an address here: " + w.whyNoVIP()
 	}
 	x := &extension{work: w, svc: e.Service, here: here}
-	x.shares, why = w.sharesTraffic(e.Service)
+	x.shares, why = SharesTraffic(e.Service, w.policy(), w.in.DataPath)
 	parts := map[*record]map[string]*part{}
 	common := false
 	for _, port := range e.Service.Spec.Ports {
@@ -110,10 +110,9 @@ func (w *work) whyNoVIP() string {
 	return "the service is exported as a headless one"
 }
 
-// sharesTraffic reports whether some endpoints of other clusters are to be used while the Service has ready ones of its own, and why not
-// although its policy asks for that (D64).
-func (w *work) sharesTraffic(svc *corev1.Service) (shares bool, why string) {
-	p := w.policy()
+// SharesTraffic reports whether some endpoints of other clusters are to be used while the Service has ready ones of its own, and why not
+// although the policy asks for that (D64).
+func SharesTraffic(svc *corev1.Service, p topology.Policy, path DataPath) (shares bool, why string) {
 	asks := p.Prefer != nil && len(p.Prefer) == 0
 	policy := api.AnnotationPrefer + ": " + topology.None
 	if p.MinReady > 1 {
@@ -127,7 +126,7 @@ func (w *work) sharesTraffic(svc *corev1.Service) (shares bool, why string) {
 	switch {
 	case !asks:
 		return false, ""
-	case w.in.DataPath == DataPathClusterIPs:
+	case path == DataPathClusterIPs:
 		return false, fmt.Sprintf(only+"behind another cluster's ClusterIP (--data-path=clusterips) connections could come back", policy)
 	case distributed:
 		return false, fmt.Sprintf(only+"endpoints of other clusters would void the hints of the Service's trafficDistribution; remove one of the two", policy)
