@@ -6,13 +6,13 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/objects"
 	"github.com/clusterset/clusterset/cli/preview"
 )
@@ -146,9 +146,10 @@ func othersServe(members []clustersetv1alpha1.MemberCluster, name string) bool {
 
 func unknownMember(hub *objects.Cluster, name string, members []clustersetv1alpha1.MemberCluster) error {
 	if len(members) == 0 {
-		return fmt.Errorf("the hub at %s has no members, so there is no %s; is it the right hub? Check %s", hub.Server, name, hubFlags)
+		return usagef("the hub at %s has no members, so there is no %s; is it the right hub? Check %s", hub.Server, name, hubFlags)
 	}
-	return fmt.Errorf("%s is not a member of the hub at %s; its members are %s", name, hub.Server, strings.Join(memberNames(members), ", "))
+	there := slices.DeleteFunc(slices.Clone(members), func(mc clustersetv1alpha1.MemberCluster) bool { return mc.Left() })
+	return usagef("on the hub at %s %w", hub.Server, near.Unknown("cluster", name, memberNames(there)))
 }
 
 func memberNames(members []clustersetv1alpha1.MemberCluster) []string {

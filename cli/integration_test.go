@@ -174,7 +174,7 @@ spec: {ports: [{port: 80}]}
 	if err := here.List(ctx, &services, client.InNamespace("shop")); err != nil || len(services.Items) != 1 {
 		t.Errorf("%d Services are left in shop, want the user's alone; %v", len(services.Items), err)
 	}
-	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitFailure || !strings.Contains(stderr, "not a member") {
+	if code, _, stderr := cli(t, "leave", "--hub-kubeconfig", hub.Kubeconfig(), "--name", "beijing"); code != exitUsage || !strings.Contains(stderr, "there is no") {
 		t.Errorf("leaving again: exit code %d, %s", code, stderr)
 	}
 }

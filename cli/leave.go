@@ -88,6 +88,15 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	if err != nil {
 		return err
 	}
+	if l.dryRun {
+		members, err := hub.MemberClusters(ctx)
+		if err != nil {
+			return err
+		}
+		if !slices.Contains(memberNames(members), l.cluster) {
+			return unknownMember(hub.Cluster, l.cluster, members)
+		}
+	}
 	if member != nil {
 		// Before anything is deleted: with another member's kubeconfig, that member's imports would be deleted.
 		if err := checkMember(ctx, member, secret, l.cluster); err != nil {
@@ -115,7 +124,11 @@ func (l *leaveCommand) run(ctx context.Context, stdout io.Writer) error {
 	case member != nil:
 		_, err = fmt.Fprintf(stdout, "%s is not a member of this hub; the member itself is cleaned up.\n", l.cluster)
 	default:
-		return fmt.Errorf("%s is not a member of this hub; kubectl get memberclusters lists its members", l.cluster)
+		members, err := hub.MemberClusters(ctx)
+		if err != nil {
+			return err
+		}
+		return unknownMember(hub.Cluster, l.cluster, members)
 	}
 	return err
 }
@@ -179,8 +192,8 @@ func (l *leaveCommand) ask(ctx context.Context, hub *objects.Cluster, member *re
 	if objects.NotServed(err) {
 		err = nil
 	}
-	if own := l.own(ctx, member); err == nil {
-		_, err = fmt.Fprintln(stdout, own)
+	if err == nil && r != nil {
+		_, err = fmt.Fprintln(stdout, l.own(ctx, member))
 	}
 	switch {
 	case l.yes || l.dryRun:

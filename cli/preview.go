@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"sigs.k8s.io/yaml"
 
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/preview"
@@ -125,29 +124,6 @@ func (p *previewCommand) addAssumedFlags(flags *pflag.FlagSet) {
 
 func (p *previewCommand) placeFlag(flags *pflag.FlagSet) {
 	flags.StringVar(&p.from, "from", "", "`place` of the clients to show: cluster/zone/region, - for any (default: all)")
-}
-
-// fromFile reads the changes of --file.
-func (p *previewCommand) fromFile() (changes []preview.Change, err error) {
-	var content []byte
-	switch p.file {
-	case "":
-		return nil, usagef("want a change: down, drain, undrain, leave, export, unexport, place, policy, communities, export-to or --file; see clusterset preview --help")
-	case "-":
-		content, err = io.ReadAll(os.Stdin)
-	default:
-		content, err = os.ReadFile(p.file)
-	}
-	if err != nil {
-		return nil, usagef("--file: %w", err)
-	}
-	if err := yaml.UnmarshalStrict(content, &changes); err != nil {
-		return nil, usagef("--file %s: want a list of changes, each with one of %s: %w", p.file, preview.Kinds, err)
-	}
-	if len(changes) == 0 {
-		return nil, usagef("--file %s: it has no changes", p.file)
-	}
-	return changes, nil
 }
 
 // options returns the options for the flags.

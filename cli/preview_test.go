@@ -52,14 +52,18 @@ func TestPreviewOfAFile(t *testing.T) {
 	write("- drain: [beijing]\n- export: {service: shop/cart, from: tianjin}\n- policy: {service: shop/web, minReady: 3}\n- communities: {cluster: beijing, to: [default]}\n- exportTo: {service: shop/web, from: beijing, to: [tianjin]}\n- leave: [shanghai]\n")
 	code, stdout, stderr := cli(t, "preview", "--manifests", previewFrom, "--file", path, "-o", "json")
 	var r preview.Result
-	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "drain beijing; export shop/cart from tianjin; policy shop/web min-ready 3; communities beijing default; export-to shop/web tianjin from beijing; leave shanghai: ") {
+	if err := json.Unmarshal([]byte(stdout), &r); code != exitLost || err != nil || len(r.Services) != 3 || !strings.HasPrefix(r.Summary.Text, "Draining beijing, then exporting shop/cart from tianjin, then giving shop/web the policy min-ready 3, then putting beijing into ") {
 		t.Errorf("exit code %d, %v, %s\n%s", code, err, stderr, stdout)
 	}
 	for text, want := range map[string]string{
-		"- drain: [paris]\n":                    "there is no cluster paris; there are beijing, shanghai, tianjin",
-		"- {drain: [beijing], down: [beijing]}": "not 2 of them",
-		"- drian: [beijing]\n":                  `unknown field "drian"`,
-		"":                                      "has no changes",
+		"- drain: [paris]\n":                                    "there is no cluster paris; there are beijing, shanghai, tianjin",
+		"- {drain: [beijing], down: [beijing]}":                 "not 2 of them",
+		"# first\n- down: [tianjin]\n- drian: [beijing]\n":      "changes.yaml:3: there is no field drian; did you mean drain?",
+		"- down: [tianjin]\n- place:\n    cluster: [tianjin]\n": "changes.yaml:3: cluster is a list; it must be a text",
+		"- down: tianjin\n":                                     "changes.yaml:1: down is a text; it must be a list",
+		"- down: [tianjin]\n- drain: [beijing\n":                "changes.yaml:2: did not find expected",
+		"down: [tianjin]\n":                                     "changes.yaml:1: this is not a list of changes",
+		"":                                                      "has no changes",
 	} {
 		write(text)
 		fails(t, exitUsage, want, "preview", "--manifests", previewFrom, "--file", path)
@@ -70,7 +74,7 @@ func TestPreviewIsAskedForWrongly(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 	with := func(args ...string) []string { return append([]string{"preview", "--manifests", previewFrom}, args...) }
 	for want, args := range map[string][]string{
-		"want a change: down":                              with(),
+		"no change is given; name one (down":               with(),
 		`unknown command "dorwn"`:                          with("dorwn"),
 		"want a cluster":                                   with("down"),
 		"want one cluster, not 2":                          with("communities", "beijing", "tianjin"),

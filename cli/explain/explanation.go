@@ -9,6 +9,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/near"
 	"github.com/clusterset/clusterset/cli/place"
 	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/index"
@@ -137,31 +138,10 @@ func similar(key index.ServiceKey, all []*index.Service) []string {
 		switch name := s.Key().Name(); {
 		case name == key.Name() || s.Key().Namespace() == key.Name() && name == key.Namespace():
 			same = append(same, written)
-		case s.Key().Namespace() == key.Namespace() && (strings.Contains(name, key.Name()) || strings.Contains(key.Name(), name) || distance(name, key.Name()) <= max(1, len(name)/4)):
+		case s.Key().Namespace() == key.Namespace() && (strings.Contains(name, key.Name()) || strings.Contains(key.Name(), name) || near.Distance(name, key.Name()) <= max(1, len(name)/4)):
 			like = append(like, written)
 		}
 	}
 	found := slices.Concat(same, like)
 	return found[:min(len(found), 3)]
-}
-
-// distance returns the edit distance of two names (Levenshtein).
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		last := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := last
-			if a[i] != b[j] {
-				cost++
-			}
-			last = row[j+1]
-			row[j+1] = min(cost, last+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -11,7 +11,7 @@ import (
 func Unknown(what, name string, known []string) error {
 	best, least := "", 3
 	for _, k := range slices.Sorted(slices.Values(known)) {
-		if d := distance(name, k); d < least && d < len(name) {
+		if d := Distance(name, k); d < least && d < len(name) {
 			best, least = k, d
 		}
 	}
@@ -29,8 +29,8 @@ func Unknown(what, name string, known []string) error {
 // shown is how many known names an error lists.
 const shown = 10
 
-// distance is the number of letters to insert, delete or replace to get from a to b (Levenshtein).
-func distance(a, b string) int {
+// Distance is the number of letters to insert, delete or replace to get from a to b (Levenshtein).
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

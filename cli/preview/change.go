@@ -139,9 +139,6 @@ func (a *after) change(c *Change) error {
 func (a *after) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 	m := a.members[name]
 	if m == nil {
-		if len(a.members) == 0 {
-			return nil, fmt.Errorf("%s is not a member: there is no MemberCluster at all", name)
-		}
 		return nil, near.Unknown("cluster", name, a.Clusters())
 	}
 	m = m.DeepCopy()

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/index"
@@ -48,19 +49,21 @@ func (s *State) Exported(key types.NamespacedName) *Exported {
 	}
 	for _, x := range exports {
 		by := Exporter{Cluster: x.Cluster, ExportedAt: x.Service.Spec.ExportedAt.Time, ClusterIPs: x.Service.Spec.ClusterIPs, ExportTo: x.Service.Spec.ExportTo}
-		by.Ready, by.Endpoints = r.endpointsOf(x.Cluster)
+		by.Ready, by.Endpoints = r.endpointsOf(x)
 		e.By = append(e.By, by)
 	}
 	return e
 }
 
-// endpointsOf counts a cluster's endpoints.
-func (r *records) endpointsOf(cluster string) (ready, all int) {
+// endpointsOf counts a cluster's endpoints. Behind a ClusterIP without a record of any there is one, whatever it is: DNS answers with it too.
+func (r *records) endpointsOf(x merge.Export) (ready, all int) {
 	var addrs, readyAddrs []netip.Addr
+	unknown := x.Service.Spec.Type != mcsv1beta1.Headless && len(x.Service.Spec.ClusterIPs) > 0
 	for _, record := range r.endpoints {
-		if of(record) != cluster {
+		if of(record) != x.Cluster {
 			continue
 		}
+		unknown = false
 		for i := range record.Spec.Endpoints {
 			e := &record.Spec.Endpoints[i]
 			if len(e.Addresses) == 0 {
@@ -75,6 +78,9 @@ func (r *records) endpointsOf(cluster string) (ready, all int) {
 				readyAddrs = append(readyAddrs, addr)
 			}
 		}
+	}
+	if unknown {
+		return 1, 1
 	}
 	return distinct(readyAddrs), distinct(addrs)
 }

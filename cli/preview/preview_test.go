@@ -196,6 +196,9 @@ func TestServiceWithoutSlices(t *testing.T) {
 	s.export("tianjin", "shop/bare", "")
 	one := asia(t)
 	one.export("beijing", "shop/bare", "")
+	if by := one.state().Exported(types.NamespacedName{Namespace: "shop", Name: "bare"}).By[0]; by.Ready != 1 || by.Endpoints != 1 {
+		t.Errorf("%d of %d endpoints, want the one that DNS answers with", by.Ready, by.Endpoints)
+	}
 	expect(t, one.state(), Options{From: topology.Location{Cluster: "shanghai"}}, []Change{{Leave: []string{"beijing"}}}, "shop/bare from shanghai/sh/south: VIP => NXDOMAIN [lost] | beijing:1 => NXDOMAIN [lost] | .")
 	expect(t, s.state(), Options{From: topology.Location{Cluster: "shanghai"}}, []Change{{Drain: []string{"beijing"}}}, "shop/bare from shanghai/sh/south: . | beijing:1 tianjin:1 => tianjin:1 [fewer] | .")
 }
@@ -286,7 +289,7 @@ func TestScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `
-down beijing; export shop/else from shanghai: 4 of 4 services change. In some place 2 lose their last endpoint, 1 falls on fewer endpoints, 1 comes into conflict.
+Taking beijing down, then exporting shop/else from shanghai changes 4 of 4 services: 2 become unreachable from some clusters, 1 keeps fewer endpoints, 1 comes into conflict.
 
 EFFECT  SERVICE    FROM                                  BY                            BEFORE                           AFTER
 lost    shop/db    hangzhou/hz/south, shanghai/sh/south  clusterset.local, svc.global  beijing 1                        NXDOMAIN

@@ -1,8 +1,8 @@
 package preview
 
 import (
+	"cmp"
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/clusterset/clusterset/cli/screen"
@@ -14,32 +14,30 @@ var said = []struct {
 	effect    Effect
 	one, many string
 }{
-	{Lost, "loses its last endpoint", "lose their last endpoint"},
-	{LastResort, "is left to the last resort", "are left to the last resort"},
-	{LeavesRegion, "leaves its region", "leave their region"},
-	{LeavesZone, "leaves its zone", "leave their zone"},
-	{Fewer, "falls on fewer endpoints", "fall on fewer endpoints"},
+	{Lost, "becomes unreachable from some clusters", "become unreachable from some clusters"},
+	{LastResort, "is left with drained and silent clusters", "are left with drained and silent clusters"},
+	{LeavesRegion, "is answered from another region", "are answered from another region"},
+	{LeavesZone, "is answered from another zone", "are answered from another zone"},
+	{Fewer, "keeps fewer endpoints", "keep fewer endpoints"},
 	{Conflicting, "comes into conflict", "come into conflict"},
-	{Gained, "gains its first endpoint", "gain their first endpoint"},
+	{Gained, "becomes reachable", "become reachable"},
 }
 
-// say writes the summary's text.
+// say writes the summary's text: what is done, and what that changes.
 func (s *Summary) say(changes []Change) {
 	var what []string
 	for i := range changes {
 		what = append(what, changes[i].String())
 	}
-	s.Text = fmt.Sprintf("%s: %s", strings.Join(what, "; "), s.counts())
+	text := cmp.Or(strings.Join(what, ", then "), "nothing") // which the console's previews begin with
+	s.Text = strings.ToUpper(text[:1]) + text[1:] + " " + s.counts()
 }
 
 func (s *Summary) counts() string {
 	if s.Changed == 0 {
-		return fmt.Sprintf("nothing changes for any of %s.", screen.Counted(s.Services, "service"))
+		return fmt.Sprintf("changes none of %s.", screen.Counted(s.Services, "service"))
 	}
-	text := fmt.Sprintf("%d of %s changes.", s.Changed, screen.Counted(s.Services, "service"))
-	if s.Changed > 1 {
-		text = fmt.Sprintf("%d of %d services change.", s.Changed, s.Services)
-	}
+	text := fmt.Sprintf("changes %d of %s", s.Changed, screen.Counted(s.Services, "service"))
 	var parts []string
 	for _, e := range said {
 		switch n := s.Effects[e.effect]; n {
@@ -51,51 +49,58 @@ func (s *Summary) counts() string {
 		}
 	}
 	if len(parts) == 0 {
-		return text + " None gets worse."
+		return text + ", none for the worse."
 	}
-	return text + " In some place " + strings.Join(parts, ", ") + "."
+	return text + ": " + strings.Join(parts, ", ") + "."
 }
 
-// String returns the change in the syntax of its command.
+// String says what the change does, as the subject of a sentence.
 func (c *Change) String() string {
-	var all []string
-	for _, clusters := range []struct {
-		verb  string
-		names []string
-	}{{"down", c.Down}, {"drain", c.Drain}, {"undrain", c.Undrain}, {"leave", c.Leave}} {
-		if len(clusters.names) > 0 {
-			all = append(all, clusters.verb+" "+strings.Join(clusters.names, " "))
+	switch {
+	case len(c.Down) > 0:
+		return "taking " + and(c.Down) + " down"
+	case len(c.Drain) > 0:
+		return "draining " + and(c.Drain)
+	case len(c.Undrain) > 0:
+		return "undraining " + and(c.Undrain)
+	case len(c.Leave) > 0:
+		return "taking " + and(c.Leave) + " out of the set"
+	case c.Unreachable != nil:
+		from := "other clusters"
+		if len(c.Unreachable.From) > 0 {
+			from = and(c.Unreachable.From)
 		}
-	}
-	if u := c.Unreachable; u != nil {
-		text := "unreachable " + strings.Join(u.Clusters, " ")
-		if len(u.From) > 0 {
-			text += " from " + strings.Join(u.From, " ")
+		return "cutting " + from + " off from " + and(c.Unreachable.Clusters)
+	case c.Export != nil:
+		return "exporting " + c.Export.Service + " from " + c.Export.From
+	case c.Unexport != nil:
+		return "no longer exporting " + c.Unexport.Service + " from " + c.Unexport.From
+	case c.Place != nil:
+		var to []string
+		if len(c.Place.Zones) > 0 {
+			to = append(to, "zone "+and(c.Place.Zones))
 		}
-		all = append(all, text)
-	}
-	if e := c.Export; e != nil {
-		all = append(all, "export "+e.Service+" from "+e.From)
-	}
-	if e := c.Unexport; e != nil {
-		all = append(all, "unexport "+e.Service+" from "+e.From)
-	}
-	if m := c.Place; m != nil {
-		all = append(all, "place "+strings.Join(slices.DeleteFunc([]string{m.Cluster, strings.Join(m.Zones, ","), m.Region}, func(s string) bool { return s == "" }), " "))
-	}
-	if p := c.Policy; p != nil {
-		stated, _ := policy.FromExport(&p.ServicePolicy, nil) // validated when it was applied
-		all = append(all, strings.TrimSpace("policy "+p.Service+" "+stated.String()))
-	}
-	if m := c.Communities; m != nil {
-		all = append(all, "communities "+m.Cluster+" "+strings.Join(m.To, ","))
-	}
-	if e := c.ExportTo; e != nil {
-		text := "export-to " + e.Service + " " + strings.Join(e.To, ",")
-		if e.From != "" {
-			text += " from " + e.From
+		if c.Place.Region != "" {
+			to = append(to, "region "+c.Place.Region)
 		}
-		all = append(all, text)
+		return "moving " + c.Place.Cluster + " to " + strings.Join(to, ", ")
+	case c.Policy != nil:
+		stated, _ := policy.FromExport(&c.Policy.ServicePolicy, nil) // validated when it was applied
+		return "giving " + c.Policy.Service + " the policy " + stated.String()
+	case c.Communities != nil:
+		return "putting " + c.Communities.Cluster + " into the communities " + and(c.Communities.To)
 	}
-	return strings.Join(all, ", ")
+	to := and(c.ExportTo.To)
+	if to == "-" {
+		to = "all clusters"
+	}
+	return "exporting " + c.ExportTo.Service + " only to " + to
+}
+
+// and lists words.
+func and(all []string) string {
+	if len(all) < 2 {
+		return strings.Join(all, "")
+	}
+	return strings.Join(all[:len(all)-1], ", ") + " and " + all[len(all)-1]
 }
