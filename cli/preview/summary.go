@@ -3,6 +3,7 @@ package preview
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/clusterset/clusterset/cli/screen"
@@ -86,15 +87,23 @@ func (c *Change) String() string {
 		return "moving " + c.Place.Cluster + " to " + strings.Join(to, ", ")
 	case c.Policy != nil:
 		stated, _ := policy.FromExport(&c.Policy.ServicePolicy, nil) // validated when it was applied
-		return "giving " + c.Policy.Service + " the policy " + stated.String()
+		return "giving " + exportsOf(c.Policy.Service, c.Policy.From) + " the policy " + stated.String()
 	case c.Communities != nil:
 		return "putting " + c.Communities.Cluster + " into the communities " + and(c.Communities.To)
 	}
-	to := and(c.ExportTo.To)
-	if to == "-" {
-		to = "all clusters"
+	service := exportsOf(c.ExportTo.Service, c.ExportTo.From)
+	if slices.Equal(c.ExportTo.To, []string{"-"}) {
+		return "exporting " + service + " to all clusters"
 	}
-	return "exporting " + c.ExportTo.Service + " only to " + to
+	return "limiting the export of " + service + " to " + and(c.ExportTo.To)
+}
+
+// exportsOf names a service as one cluster exports it, or as all do.
+func exportsOf(service, from string) string {
+	if from == "" {
+		return service
+	}
+	return service + " of " + from
 }
 
 // and lists words.

@@ -36,7 +36,7 @@ func TestCommunities(t *testing.T) {
 	p.goTo("#/whatif?kind=communities&cluster=tianjin")
 	p.fill("input[name=to]", "payments, edge-asia")
 	p.click("button", "Add the change")
-	p.sees("communities tianjin payments, edge-asia", "1 of 2 services changes", "1 more")
+	p.sees("communities tianjin payments, edge-asia", "changes 1 of 2 services", "1 more")
 	p.goTo("#/whatif?kind=exportTo&service=shop/ledger")
 	p.fill("input[name=to]", "-")
 	p.click("button", "Add the change")

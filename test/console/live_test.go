@@ -36,7 +36,7 @@ func TestLive(t *testing.T) {
 	shanghai.Apply(t, service("live", "web", 1, false))
 	p.goTo("#/whatif?kind=export&service=live%2Fweb&cluster=shanghai")
 	p.click("button", "Add the change")
-	p.sees("export live/web from shanghai", "1 of 1 services change")
+	p.sees("export live/web from shanghai", "changes 1 of 1 service")
 	p.click(".rows .name a", "web")
 	p.until(`document.querySelector('.mhead')?.innerText.includes("new")`)
 	beijing.Delete(t, []byte("apiVersion: multicluster.x-k8s.io/v1beta1\nkind: ServiceExport\nmetadata: {name: web, namespace: live}\n"))

@@ -131,7 +131,7 @@ func TestAddress(t *testing.T) {
 	p.click(".tile", "beijing-1")
 	p.sees("Exports 6 services")
 	p.click(".button", "down")
-	p.sees("6 of 14 services change")
+	p.sees("changes 6 of 14 services")
 	p.click("nav a", "Services")
 	p.sees("14 services")
 	p.click(".rows .name a", "api")
@@ -144,7 +144,7 @@ func TestAddress(t *testing.T) {
 	_, fragment, _ := strings.Cut(p.address(), "#")
 	shared := open(t, c, "#"+fragment)
 	for _, tab := range []*tab{p, shared} {
-		tab.sees("down beijing-1", "6 of 14 services change", "Why:")
+		tab.sees("down beijing-1", "changes 6 of 14 services", "Why:")
 	}
 	shared.until(`document.documentElement.dataset.theme === "dark"`)
 	main := `document.querySelector("main").innerText`

@@ -106,14 +106,14 @@ func TestWhatIfWithATypo(t *testing.T) {
 	p.accessible()
 	p.fill("input[name=cluster]", "beijing-1")
 	p.click("button", "Add the change")
-	p.sees("drain beijing-1", "services change")
+	p.sees("drain beijing-1", "of 14 services")
 	p.seesNot("Not added")
 
 	p.goTo("#/whatif?if=drain+beijng-1+beijing-1&if=down+shanghai-1")
 	p.sees("there is no cluster beijng-1; did you mean beijing-1?")
 	p.click(".chip a", "Take back: drain beijng-1")
 	p.until(`[...document.querySelectorAll(".chip")].map((e) => e.innerText.trim()).join() === "drain beijing-1,down shanghai-1"`)
-	p.sees("services change")
+	p.sees("of 14 services")
 	got := p.pasted()
 	p.until(`document.querySelector("#result").innerText === ` + quote(got.Summary.Text))
 
