@@ -167,6 +167,11 @@ const (
 	AnnotationUnreachable = Domain + "/unreachable"
 	AnnotationUnmeasured  = Domain + "/unmeasured"
 
+	// AnnotationIncomplete lists, on the heartbeat Lease, the services that the cluster exports and whose records the hub may lack, as
+	// namespace/name, separated by commas. It is IncompleteAll if they are too many, or unknown. A Lease without it says nothing about records.
+	AnnotationIncomplete = Domain + "/incomplete"
+	IncompleteAll        = "*"
+
 	// AnnotationConfined, with any value, marks MemberClusterRole while communities decide what members read. The role then doesn't grant
 	// reading records, and only the hub process changes its rules.
 	AnnotationConfined = Domain + "/confined"

@@ -40,6 +40,8 @@ type claim struct {
 
 	name  membership.Name  // used by one goroutine at a time: until the name is ours, then by the heartbeat
 	state membership.State // of the last look
+	// doubtful: a heartbeat can't vouch for any record, because our cache may lack what has become of the hub.
+	doubtful bool
 }
 
 // renewing records that the Lease is about to be renewed.

@@ -138,9 +138,8 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 		log.FromContext(ctx).WithName("heartbeat").Info("The hub has been restored from a backup: this cluster's Lease isn't what was last written. Reading everything again")
 		h.relist()
 	}
-	// Records that two agents keep changing are never up to date.
-	if err == nil && (late || setBack) && h.claim.state != membership.Contested && !h.atOdds {
-		err = h.upToDate(ctx)
+	if err == nil {
+		err = h.bringUpToDate(ctx, late || setBack)
 	}
 	if err == nil {
 		err = h.renew(ctx)
@@ -155,8 +154,28 @@ func (h *heartbeat) beat(ctx context.Context, late bool) error {
 	return nil
 }
 
+// bringUpToDate returns nil once the heartbeat needn't wait for records. anew means that the hub may have lost some.
+func (h *heartbeat) bringUpToDate(ctx context.Context, anew bool) (err error) {
+	if !anew && !h.claim.doubtful {
+		return nil
+	}
+	h.claim.doubtful = true
+	// Records that two agents keep changing are never up to date.
+	switch {
+	case h.claim.state == membership.Contested || h.atOdds:
+	case anew:
+		err = h.upToDate(ctx)
+	default: // heartbeats have waited for long enough
+		_ = h.readAndWrite(ctx)
+	}
+	h.claim.doubtful = !h.known
+	return err
+}
+
 // readAndWrite brings the cache, and then the hub, up to date. A hub that only refuses writes needn't be read again each time.
 func (h *heartbeat) readAndWrite(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, h.interval/2)
+	defer cancel()
 	if !h.known {
 		if err := h.current(ctx); err != nil {
 			return err
@@ -173,9 +192,7 @@ func (h *heartbeat) upToDate(ctx context.Context) error {
 			return err // the hub is still away, and there is nothing to try
 		}
 	}
-	half, cancel := context.WithTimeout(ctx, h.interval/2)
-	defer cancel()
-	err := h.readAndWrite(half)
+	err := h.readAndWrite(ctx)
 	switch {
 	case err == nil:
 	case h.behind.IsZero():
@@ -193,11 +210,15 @@ const maxZones = 64
 
 // renewLease returns a function that renews a member's Lease and creates it if it doesn't exist: one server-side apply does
 // both, without reading first.
-func renewLease(hub client.Client, c *claim, opts Options) func(context.Context) error {
+func renewLease(hub client.Client, c *claim, lacking func() string, opts Options) func(context.Context) error {
 	namespace := api.MemberNamespace(opts.Cluster)
 	return func(ctx context.Context) error {
 		annotations := map[string]string{
 			api.AnnotationAgentVersion: opts.Version, api.AnnotationRun: c.name.Run, api.AnnotationStarted: c.name.Started.UTC().Format(time.RFC3339Nano),
+		}
+		annotations[api.AnnotationIncomplete] = api.IncompleteAll
+		if !c.doubtful {
+			annotations[api.AnnotationIncomplete] = lacking()
 		}
 		if own, _ := c.own.Load().(string); own != "" {
 			annotations[api.AnnotationClusterUID] = own

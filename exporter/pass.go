@@ -32,6 +32,8 @@ type pass struct {
 	pending map[types.NamespacedName]time.Time // and when it was first tried, if it was; nil before the first pass has begun
 	over    chan struct{}                      // closed when the current pass is done
 	closed  bool
+
+	incomplete incomplete
 }
 
 // passPatience is how long the first pass waits for services that aren't done although they were tried, for whatever reason: a webhook
@@ -104,8 +106,17 @@ func (p *pass) giveUp(ctx context.Context) {
 		return
 	}
 	log.FromContext(ctx).Info("Services fail in the first export pass; heartbeats begin without them", "services", stuck, "not done", len(p.pending))
+	p.incomplete.note(true, slices.Collect(maps.Keys(p.pending))...)
 	clear(p.pending)
 	p.check()
+}
+
+// lacking returns what a heartbeat says about the services whose records the hub may lack: those that failed, and those of a pass that
+// isn't done.
+func (p *pass) lacking() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.incomplete.say(slices.Collect(maps.Keys(p.pending)))
 }
 
 func (p *pass) check() {

@@ -125,6 +125,7 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 		counted.state = stateHeld
 	}
 	r.stats.record(req.NamespacedName, counted)
+	r.pass.incomplete.note(want.Service != nil && out.err != nil, req.NamespacedName)
 	if out.err == nil || out.refused {
 		// A record that the hub rejects is as done as it can be: it must not hold back the whole cluster's heartbeat.
 		r.pass.done(req.NamespacedName)

@@ -189,7 +189,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		phase:    phaseOf(opts.Cluster),
 		after:    r.pass.finished,
 		claim:    name,
-		renew:    renewLease(hub.GetClient(), name, opts),
+		renew:    renewLease(hub.GetClient(), name, r.pass.lacking, opts),
 		back:     opts.HubBack,
 		relist:   opts.Relist,
 		changed:  r.overwritten.seen,

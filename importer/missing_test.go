@@ -44,7 +44,9 @@ import (
 //	delete shanghai[/1]                 deletes it in front of everyone's eyes, without withdrawing it
 //	lose shanghai[/1]                   deletes it while nobody watches
 //	phase shanghai Expired              the hub process changes its phase
-//	renew shanghai [-48h]               it renews its Lease; its clock is wrong by this much
+//	renew shanghai [-48h] [incomplete=shop/web]
+//	                                    it renews its Lease, which names services that are incomplete; its clock is wrong by this much
+//	watches lag|follow                  the watches of records don't pass what is written to Leases; they do
 //	member shanghai communities=a,b cidrs=10.0.0.0/8 left lost
 //	hub away|back|unknown|refuses       the hub doesn't answer; answers; doesn't know this cluster; takes no ExportedEndpoints
 //	restart [away]                      the agent restarts; away: and can't read the hub
@@ -80,6 +82,7 @@ type script struct {
 	live    *answering
 	members map[string]int
 	alone   bool // the hub hasn't been read
+	lag     bool // the watches of records haven't passed any Lease
 	again   time.Duration
 	before  string
 }
@@ -125,6 +128,7 @@ func (s *script) start() {
 	s.keeper = &retention.Keeper{
 		Guard: &retention.Guard{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
 		Departures: retention.NewDepartures(s.clock), AwaitRejoin: 24 * time.Hour, Clock: s.clock, Spread: 2 * time.Second,
+		Passed: func(string, string) bool { return !s.lag },
 	}
 }
 
@@ -162,7 +166,7 @@ func (s *script) run(command string, args []string) {
 		n := s.member(args[0])
 		s.hub.put(exportedBy(args[0], mcsv1beta1.ClusterSetIP, n))
 		s.hub.put(s.endpoints(args[0]+"/0", args[1:]))
-		s.renew(args[0], 0)
+		s.renew(args[0], 0, "")
 	case "endpoints":
 		s.hub.put(s.endpoints(args[0], args[1:]))
 	case "ports":
@@ -176,11 +180,17 @@ func (s *script) run(command string, args []string) {
 		s.hub.put(m)
 		s.returning.note(m.Name, m.Status.Phase)
 	case "renew":
-		wrong := time.Duration(0)
-		if len(args) > 1 {
-			wrong = s.duration(args[1])
+		wrong, incomplete := time.Duration(0), ""
+		for _, how := range args[1:] {
+			if names, ok := strings.CutPrefix(how, "incomplete="); ok {
+				incomplete = names
+			} else {
+				wrong = s.duration(how)
+			}
 		}
-		s.renew(args[0], wrong)
+		s.renew(args[0], wrong, incomplete)
+	case "watches":
+		s.lag = args[0] == "lag"
 	case "member":
 		s.changeMember(args[0], args[1:])
 	case "hub":
@@ -293,11 +303,15 @@ func (s *script) remove(record, how string) {
 	}
 }
 
-func (s *script) renew(cluster string, wrong time.Duration) {
-	s.hub.put(&coordinationv1.Lease{
+func (s *script) renew(cluster string, wrong time.Duration, incomplete string) {
+	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease},
 		Spec:       coordinationv1.LeaseSpec{RenewTime: new(metav1.NewMicroTime(s.clock.Now().Add(wrong)))},
-	})
+	}
+	if incomplete != "unsaid" {
+		lease.Annotations = map[string]string{api.AnnotationIncomplete: incomplete}
+	}
+	s.hub.put(lease)
 }
 
 func (s *script) changeMember(name string, how []string) {

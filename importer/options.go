@@ -82,6 +82,10 @@ type Options struct {
 	// arrive. Nil means that all have been read.
 	Unread func(cluster string) bool
 
+	// Passed reports whether the watches of a cluster's records have passed a resource version, so that what was written before it isn't
+	// missing only because it hasn't arrived yet. Nil means that they have.
+	Passed func(cluster, version string) bool
+
 	// AwaitRejoin is how long to wait for clusters that the hub has lost. Their exports are kept until they rejoin. Default: a
 	// day, after which the hub also forgets the exports of a silent cluster.
 	AwaitRejoin time.Duration
@@ -151,6 +155,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Unread == nil {
 		o.Unread = func(string) bool { return false }
+	}
+	if o.Passed == nil {
+		o.Passed = func(string, string) bool { return true }
 	}
 	if o.MaxBackoff <= 0 {
 		o.MaxBackoff = time.Minute

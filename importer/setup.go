@@ -125,7 +125,7 @@ func (i *importer) Start(ctx context.Context) error {
 	gone := retention.NewDepartures(clock.RealClock{})
 	held := &retention.Keeper{
 		Guard: guard, Hub: hub, Here: i.mgr.GetCache(), Departures: gone, AwaitRejoin: i.options.AwaitRejoin, Spread: rand.N(maxSpread), Clock: clock.RealClock{},
-		Unread: i.options.Unread,
+		Unread: i.options.Unread, Passed: i.options.Passed,
 	}
 	places := make(chan event.GenericEvent, 1)
 	var nodes *nodes

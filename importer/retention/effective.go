@@ -16,7 +16,7 @@ import (
 // Why a part of a service that the hub doesn't have is kept. Each resolves itself.
 var (
 	errVanished = errors.New("its record was deleted without being withdrawn; its exporter is about to write it again")
-	errUnproved = errors.New("its record disappeared while this agent didn't watch the hub, which may have been restored from a backup; the cluster has sent no heartbeat since")
+	errUnproved = errors.New("its record disappeared while this agent didn't watch the hub, which may have been restored from a backup; no heartbeat of the cluster has confirmed since that it is gone")
 	errUnheard  = errors.New("the cluster has joined but sent no heartbeat yet, so its exports may not be on the hub")
 	errLeaving  = errors.New("the cluster has just left")
 	errUnread   = errors.New("the cluster's records have not all been read yet: the hub gives the right to read them a moment after its MemberCluster's communities change")
@@ -98,7 +98,7 @@ type Cluster struct {
 	Left   time.Time                         // when Member was first seen to say that the cluster has left
 	Apart  bool                              // it shares no community with this one: this one may not read its records, and doesn't wait for them
 	Unread bool                              // some of its records haven't been read yet
-	Heard  time.Time                         // it is known to have renewed its Lease later than this
+	Heard  time.Time                         // it is known to have renewed its Lease later than this, with its records of the service in order
 }
 
 // Outcome is what to do about what is missing.
@@ -167,7 +167,7 @@ func Effective(hub, last Records, parts []Part, state State, now time.Time) (o O
 //   - An un-export: the exporter withdraws a record before it deletes it.
 //   - Records that someone deleted by hand: the exporter gets time to write them again.
 //   - Records that were gone when this importer looked again. The exporter may have withdrawn them, or they may be younger than the backup
-//     that the hub was restored from. The exporter brings that into order before it renews its Lease.
+//     that the hub was restored from. The exporter brings that into order before it renews its Lease, or the Lease says what isn't.
 func (s *State) keeps(p Part, absence *Absence, c Cluster, now time.Time) error {
 	age := now.Sub(absence.Since)
 	switch m := c.Member; {

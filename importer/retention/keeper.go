@@ -25,6 +25,8 @@ type Keeper struct {
 	Spread time.Duration
 	// Unread reports whether some of a cluster's records haven't been read yet. Nil means that all have been.
 	Unread func(cluster string) bool
+	// Passed reports whether the watches of a cluster's records have passed a resource version.
+	Passed func(cluster, version string) bool
 	Clock  clock.PassiveClock
 
 	mu    sync.Mutex
@@ -42,13 +44,13 @@ func (k *Keeper) Effective(ctx context.Context, service types.NamespacedName, hu
 	}
 	if state.Untrusted = k.Guard.known(ctx); state.Untrusted != nil { // by the caches: many members would ask at once
 		_ = k.Guard.MayDelete(ctx) // reports it
-	} else if err := k.look(ctx, parts, &state); err != nil {
+	} else if err := k.look(ctx, service, parts, &state); err != nil {
 		return Outcome{}, err
 	}
 	state.doubt()
 	o := Effective(hub, last, parts, state, k.Clock.Now())
 	if len(o.renewed) > 0 {
-		k.askWhetherRenewed(ctx, parts, &state, o.renewed)
+		k.askWhetherRenewed(ctx, service, parts, &state, o.renewed)
 		o = Effective(hub, last, parts, state, k.Clock.Now())
 	}
 	if o.doubtful || o.probe {
@@ -75,7 +77,7 @@ func (k *Keeper) noted(service types.NamespacedName, parts []Part) map[Part]*Abs
 	defer k.mu.Unlock()
 	if k.since == nil {
 		k.since = map[types.NamespacedName]map[Part]*Absence{}
-		k.beats = beats{hub: k.Guard.Live, clock: k.Clock, of: map[string]*beat{}}
+		k.beats = beats{hub: k.Guard.Live, passed: k.Passed, clock: k.Clock, of: map[string]*beat{}}
 	}
 	was, now := k.since[service], make(map[Part]*Absence, len(parts))
 	for _, p := range parts {
@@ -104,7 +106,7 @@ func (s *State) doubt() {
 }
 
 // look reads what the caches say of the parts' clusters.
-func (k *Keeper) look(ctx context.Context, parts []Part, state *State) error {
+func (k *Keeper) look(ctx context.Context, service types.NamespacedName, parts []Part, state *State) error {
 	own := &clustersetv1alpha1.MemberCluster{}
 	if err := k.Hub.Get(ctx, client.ObjectKey{Name: k.Guard.Cluster}, own); err != nil {
 		return fmt.Errorf("get MemberCluster %s from the hub: %w", k.Guard.Cluster, err)
@@ -125,7 +127,7 @@ func (k *Keeper) look(ctx context.Context, parts []Part, state *State) error {
 				c.Apart = m.Name != own.Name && !communities.Share(own.Spec.Communities, m.Spec.Communities)
 			}
 			c.Unread = k.Unread != nil && k.Unread(p.Cluster)
-			c.Heard = k.beats.heard(p.Cluster)
+			c.Heard = k.beats.heard(p.Cluster, service)
 			state.Clusters[p.Cluster] = c
 		}
 		if a := state.Absences[p]; c.Member != nil {
@@ -161,7 +163,7 @@ func (k *Keeper) leftAt(member *clustersetv1alpha1.MemberCluster) time.Time {
 }
 
 // askWhetherRenewed finds out whether Ready clusters have renewed their Leases since their parts are missing.
-func (k *Keeper) askWhetherRenewed(ctx context.Context, parts []Part, state *State, clusters []string) {
+func (k *Keeper) askWhetherRenewed(ctx context.Context, service types.NamespacedName, parts []Part, state *State, clusters []string) {
 	asked := map[string]bool{}
 	for _, name := range clusters {
 		c := state.Clusters[name]
@@ -175,8 +177,8 @@ func (k *Keeper) askWhetherRenewed(ctx context.Context, parts []Part, state *Sta
 				since = a.Since
 			}
 		}
-		k.beats.since(ctx, name, since)
-		c.Heard = k.beats.heard(name)
+		k.beats.ask(ctx, name, service, since)
+		c.Heard = k.beats.heard(name, service)
 		state.Clusters[name] = c
 	}
 }

@@ -172,7 +172,7 @@ func TestKeeper(t *testing.T) {
 			here := fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(c.here...).Build()
 			h := &Keeper{
 				Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: here,
-				Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock,
+				Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Passed: func(string, string) bool { return true },
 			}
 			p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
 			if c.gone != "" {
@@ -242,13 +242,14 @@ func (c shortLoss) isNoticed(t *testing.T) {
 	}, Get: func(ctx context.Context, hub client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
 		if lease, ok := o.(*coordinationv1.Lease); ok { // its agent is running
 			lease.Spec.RenewTime = new(metav1.NewMicroTime(clock.Now()))
+			lease.Annotations = map[string]string{api.AnnotationIncomplete: ""}
 			return nil
 		}
 		return hub.Get(ctx, key, o, opts...)
 	}}).Build()
 	h := &Keeper{
 		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
-		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Spread: 3 * time.Second,
+		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Passed: func(string, string) bool { return true }, Spread: 3 * time.Second,
 		Unread: func(string) bool { return c.unread && refuses != nil },
 	}
 	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
@@ -287,7 +288,7 @@ func TestKeeperKeepsWhatIsUnread(t *testing.T) {
 	unread := true
 	h := &Keeper{
 		Guard: &Guard{Cache: hub, Live: hub, Records: hub, Cluster: "beijing", Clock: clock}, Hub: hub, Here: hub,
-		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Unread: func(cluster string) bool { return unread && cluster == "shanghai" },
+		Departures: NewDepartures(clock), AwaitRejoin: time.Hour, Clock: clock, Passed: func(string, string) bool { return true }, Unread: func(cluster string) bool { return unread && cluster == "shanghai" },
 	}
 	p := Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}
 	decide := func(at time.Duration) Outcome {
@@ -332,7 +333,9 @@ func newUnseenPart(t *testing.T, phase clustersetv1alpha1.MemberClusterPhase) *u
 	u := &unseenPart{t: t, began: time.Unix(1_700_000_000, 0), part: Part{types.NamespacedName{Namespace: "shop", Name: "web"}, "shanghai", ""}}
 	u.clock = clocktesting.NewFakePassiveClock(u.began)
 	u.shanghai = &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "shanghai", CreationTimestamp: metav1.NewTime(u.began.Add(-time.Hour))}}
-	u.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: api.HeartbeatLease}}
+	u.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: api.MemberNamespace("shanghai"), Name: api.HeartbeatLease, Annotations: map[string]string{api.AnnotationIncomplete: ""},
+	}}
 	u.hub = fake.NewClientBuilder().WithScheme(records.Scheme).WithObjects(
 		&clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "beijing"}}, u.shanghai, u.lease,
 	).WithInterceptorFuncs(interceptor.Funcs{Get: func(ctx context.Context, c client.WithWatch, key client.ObjectKey, o client.Object, opts ...client.GetOption) error {
@@ -347,6 +350,7 @@ func newUnseenPart(t *testing.T, phase clustersetv1alpha1.MemberClusterPhase) *u
 	u.Keeper = &Keeper{
 		Guard: &Guard{Cache: u.hub, Live: u.hub, Records: u.hub, Cluster: "beijing", Clock: u.clock}, Hub: u.hub, Here: u.hub,
 		Departures: NewDepartures(u.clock), AwaitRejoin: 24 * time.Hour, Clock: u.clock, Spread: 2 * time.Second,
+		Passed: func(_, version string) bool { return version == u.lease.ResourceVersion },
 	}
 	u.becomes(phase, -time.Hour)
 	u.renews(-time.Hour)
