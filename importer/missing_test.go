@@ -46,7 +46,8 @@ import (
 //	phase shanghai Expired              the hub process changes its phase
 //	renew shanghai [-48h] [incomplete=shop/web]
 //	                                    it renews its Lease, which names services that are incomplete; its clock is wrong by this much
-//	watches lag|follow                  the watches of records don't pass what is written to Leases; they do
+//	watches lag|quiet|follow            the watches of records haven't brought what the hub has again; they say nothing, and there is
+//	                                    nothing; they pass what is written to Leases
 //	member shanghai communities=a,b cidrs=10.0.0.0/8 left lost
 //	hub away|back|unknown|refuses       the hub doesn't answer; answers; doesn't know this cluster; takes no ExportedEndpoints
 //	restart [away]                      the agent restarts; away: and can't read the hub
@@ -82,7 +83,7 @@ type script struct {
 	live    *answering
 	members map[string]int
 	alone   bool // the hub hasn't been read
-	lag     bool // the watches of records haven't passed any Lease
+	behind  bool // the watches of records haven't passed any Lease
 	again   time.Duration
 	before  string
 }
@@ -91,11 +92,15 @@ type script struct {
 type answering struct {
 	*shelf
 	away, refuses bool
+	lag           bool // it has records that the watches haven't brought
 }
 
 func (a *answering) Get(ctx context.Context, key client.ObjectKey, into client.Object, opts ...client.GetOption) error {
 	if a.away {
 		return errors.New("connection refused")
+	}
+	if _, export := into.(*clustersetv1alpha1.ExportedService); export && a.lag {
+		return nil
 	}
 	return a.shelf.Get(ctx, key, into, opts...)
 }
@@ -128,7 +133,7 @@ func (s *script) start() {
 	s.keeper = &retention.Keeper{
 		Guard: &retention.Guard{Cache: s.hub, Live: s.live, Records: s.live, Cluster: "here", Clock: s.clock}, Hub: s.hub, Here: s.here,
 		Departures: retention.NewDepartures(s.clock), AwaitRejoin: 24 * time.Hour, Clock: s.clock, Spread: 2 * time.Second,
-		Passed: func(string, string) bool { return !s.lag },
+		Passed: func(string, string) bool { return !s.behind },
 	}
 }
 
@@ -190,7 +195,7 @@ func (s *script) run(command string, args []string) {
 		}
 		s.renew(args[0], wrong, incomplete)
 	case "watches":
-		s.lag = args[0] == "lag"
+		s.behind, s.live.lag = args[0] != "follow", args[0] == "lag"
 	case "member":
 		s.changeMember(args[0], args[1:])
 	case "hub":

@@ -81,6 +81,16 @@ func (b *beats) heard(cluster string, service types.NamespacedName) time.Time {
 	return of.proof.after
 }
 
+// renewed returns the same, whether or not the watches have passed the renewal.
+func (b *beats) renewed(cluster string, service types.NamespacedName) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if of := b.of[cluster]; of != nil && of.next.covers(service) {
+		return of.next.after
+	}
+	return time.Time{}
+}
+
 // ask reads the Lease of a cluster, unless it has just been read, or was renewed later than at with its records of the service in order, even if
 // the watches are yet to pass that.
 func (b *beats) ask(ctx context.Context, cluster string, service types.NamespacedName, at time.Time) {

@@ -6,10 +6,12 @@ import (
 	"sync"
 	"time"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/internal/communities"
 )
@@ -179,8 +181,32 @@ func (k *Keeper) askWhetherRenewed(ctx context.Context, service types.Namespaced
 		}
 		k.beats.ask(ctx, name, service, since)
 		c.Heard = k.beats.heard(name, service)
+		if at := k.beats.renewed(name, service); c.Heard.Before(since) && !at.IsZero() && !at.Before(since) && k.absent(ctx, name, parts) {
+			c.Heard = at
+		}
 		state.Clusters[name] = c
 	}
+}
+
+// absent reports whether the hub itself has none of a cluster's missing records. It is asked while the watches haven't passed the heartbeat that
+// vouches for their absence: on a quiet hub that takes minutes.
+func (k *Keeper) absent(ctx context.Context, cluster string, parts []Part) bool {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	for _, p := range parts {
+		if p.Cluster != cluster {
+			continue
+		}
+		var record client.Object = &clustersetv1alpha1.ExportedEndpoints{}
+		name := p.Record
+		if name == "" {
+			record, name = &clustersetv1alpha1.ExportedService{}, api.ExportedServiceName(p.Service.Namespace, p.Service.Name)
+		}
+		if err := k.Guard.Live.Get(ctx, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: name}, record); !apierrors.IsNotFound(err) {
+			return false
+		}
+	}
+	return true
 }
 
 // Left returns nil if a cluster whose MemberCluster says that it has left can be considered gone.
