@@ -96,7 +96,7 @@ test-others:
 # What large sets may allocate, and what computes long in a single goroutine, is tested without the race detector, which allocates
 # itself and makes it take minutes. These packages' tests with control planes are left to the others.
 test-bounds:
-	$(GO) test -short ./importer ./cli/console ./cli/explain ./internal/statefile
+	$(GO) test -short ./importer ./importer/desired ./cli/console ./cli/explain ./internal/statefile
 	$(GO) test -run AllocatesNothing ./plugin
 
 test-image:
@@ -143,7 +143,7 @@ chaos: kube ## Let faults happen to a fleet for TIME (20m), each at least once, 
 
 .PHONY: hostile
 hostile: kube ## Measure what one stolen member credential costs the others: 600 MiB of hostile records
-	CLUSTERSET_LONG=1 $(GO) test -timeout 2h -count=1 -v ./test/hostile
+	CLUSTERSET_LONG=1 CLUSTERSET_HOSTILE_TABLE=$(if $(UPDATE),$(CURDIR)/docs/security.md) $(GO) test -timeout 2h -count=1 -v ./test/hostile
 
 .PHONY: kube
 kube: ## Build the tests' etcd, kube-apiserver and controller manager (about five minutes, once)

@@ -86,17 +86,20 @@ func shortened(name string) string {
 	return strings.ToValidUTF8(name, "?")
 }
 
+// exportKeys are the annotations with our prefix that mean something on a ServiceExport or its Service.
+func exportKeys() []string { return append(slices.Clone(policy.Keys), api.AnnotationExportTo) }
+
 // unknownKeys returns an error for each label and annotation that has our prefix but no meaning on a ServiceExport or its Service. Ignored
 // without a word, a misspelled restriction would look as if it held.
 func unknownKeys(src Source) (errs field.ErrorList) {
-	known := append(slices.Clone(policy.Keys), api.AnnotationExportTo)
+	known := exportKeys()
 	for _, group := range []struct {
 		keys  map[string]string
 		path  *field.Path
 		known []string
 	}{
 		{src.Export.Annotations, exportAnnotations, known},
-		{src.Service.Annotations, serviceAnnotations, known},
+		{src.Service.Annotations, serviceAnnotations, append(slices.Clone(known), api.KeyExtend)},
 		{src.Export.Labels, exportLabels, []string{api.LabelManagedBy}},
 		{src.Service.Labels, serviceLabels, nil},
 	} {

@@ -97,6 +97,16 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 			}
 		}
 	}
+	known := whole()
+	known.Service.Annotations = map[string]string{api.KeyExtend: api.ExtendTrue, api.AnnotationPrefer: "zone"}
+	if wrong := unknownKeys(known); len(wrong) > 0 {
+		t.Errorf("what a Service may have is reported: %v", wrong)
+	}
+	for _, key := range exportKeys() {
+		if name := "annotation " + strings.TrimPrefix(key, api.Domain+"/"); changes[name].said == "" {
+			t.Errorf("say what an invalid %s takes with it, as %q", key, name)
+		}
+	}
 	for name, c := range changes {
 		spoiled, right := whole(), whole()
 		c.spoil(&spoiled)
