@@ -14,7 +14,7 @@ import (
 // maxIncomplete is how long the names of incomplete services in a heartbeat may be: the hub's policy admits no more in an annotation.
 const maxIncomplete = 256
 
-// incomplete are the exported services whose records the hub may lack (rule C74 of docs/spec/control-plane.md). Importers must not take the
+// incomplete are the exported services whose records the hub may lack (rule C75 of docs/spec/control-plane.md). Importers must not take the
 // absence of such a record for an un-export, although heartbeats go on.
 type incomplete struct {
 	mu sync.Mutex

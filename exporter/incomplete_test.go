@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/exporter/membership"
 )
 
-// Rule C74 of docs/spec/control-plane.md: what a heartbeat says about records that the hub may lack.
+// Rule C75 of docs/spec/control-plane.md: what a heartbeat says about records that the hub may lack.
 func TestHeartbeatsNameWhatTheHubMayLack(t *testing.T) {
 	other := types.NamespacedName{Namespace: "shop", Name: "db"}
 	p := newPass()

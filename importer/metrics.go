@@ -48,6 +48,11 @@ var (
 		Help: "Services with a change that waits because their member's changes have used up its write budget here, by member and by what waits: all of the change, or only the GlobalService.",
 	}, []string{"member", "object"})
 
+	leftOutGauge = prometheus.NewGaugeVec(prometheus.GaugeOpts{
+		Name: "clusterset_importer_records_left_out",
+		Help: "1 while records of a member are left out here because they take more memory than --max-record-memory, by member; 0 once all fit again.",
+	}, []string{"member"})
+
 	writesCounter = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "clusterset_importer_writes_total",
 		Help: "Writes to the local API server that succeeded, by kind and verb.",
@@ -80,7 +85,7 @@ func init() { // a series that appears only with its first event looks like one 
 
 // Collectors returns the importer's metrics.
 func Collectors() []prometheus.Collector {
-	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, extendedGauge, droppedCounter, awaitedGauge, lateGauge, writesCounter, hubSyncedGauge}
+	return []prometheus.Collector{servicesGauge, foreignGauge, truncatedGauge, extendedGauge, droppedCounter, awaitedGauge, lateGauge, leftOutGauge, writesCounter, hubSyncedGauge}
 }
 
 // registerMetrics registers the metrics only in a process that imports. The hub process is the same program, and the gauge of a

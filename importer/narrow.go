@@ -55,9 +55,11 @@ func Narrow(mgr manager.Manager, hub *connect.Hub, options Options) error {
 func overQuota(log logr.Logger, recorder events.EventRecorder, limit int) func(cluster string, over bool) {
 	return func(cluster string, over bool) {
 		if !over {
+			leftOutGauge.WithLabelValues(cluster).Set(0)
 			log.Info("Reading again the records of a cluster that were left out, because it has fewer now", "exporter", cluster)
 			return
 		}
+		leftOutGauge.WithLabelValues(cluster).Set(1)
 		log.Info("Left out records of a cluster, because they take more memory here than those of one cluster may", "exporter", cluster, "bytes", limit)
 		recorder.Eventf(memberNamed(cluster), nil, corev1.EventTypeWarning, reasonTooMuchMemory, "Import",
 			"the records of cluster %s take more than %d MiB here; further ones are left out, and changes that need more. Check whether its token was stolen, or raise --max-record-memory in all members",

@@ -84,10 +84,11 @@ func sizeOfEndpoints(s *clustersetv1alpha1.ExportedEndpointsSpec) int {
 
 // Size returns about how many bytes of memory a record takes, in a cache of compact objects with their indexes.
 func Size(record metav1.Object) int {
-	size := 1024 + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers())
+	size := 1024 + sizeOfMap(record.GetLabels()) + sizeOfMap(record.GetAnnotations()) + sizeOf(record.GetFinalizers()) +
+		(len(record.GetLabels())+len(record.GetAnnotations()))*perEntry
 	switch o := record.(type) {
 	case *clustersetv1alpha1.ExportedService:
-		size += sizeOfService(&o.Spec) + len(o.Spec.Ports)*perStruct
+		size += sizeOfService(&o.Spec) + len(o.Spec.Ports)*perStruct + (len(o.Spec.ExportedLabels)+len(o.Spec.ExportedAnnotations))*perEntry
 	case *clustersetv1alpha1.ExportedEndpoints:
 		size += sizeOfEndpoints(&o.Spec) + (len(o.Spec.Endpoints)+len(o.Spec.Ports))*perStruct
 	}
@@ -96,6 +97,9 @@ func Size(record metav1.Object) int {
 
 // perStruct is about what an endpoint or a port takes besides its strings.
 const perStruct = 128
+
+// perEntry is about what an entry of a map takes besides its strings.
+const perEntry = 64
 
 // nameOf returns a name if it can be one, so that the record is found, and reported, with its service.
 func nameOf(s string) string {

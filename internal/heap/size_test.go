@@ -1,0 +1,107 @@
+package heap
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Rule C58 of docs/spec/control-plane.md counts records by Size. It may say too much, but hardly too little: a thief would take what isn't
+// counted.
+func TestSizeIsThatOfTheHeap(t *testing.T) {
+	meta := func(i int) metav1.ObjectMeta {
+		name := fmt.Sprintf("web-%d", i)
+		return metav1.ObjectMeta{
+			Namespace: api.MemberNamespace("thief"), Name: name + ".shop", UID: "0123456789abcdef0123456789abcdef0123", ResourceVersion: fmt.Sprint(100000 + i),
+			Labels: map[string]string{
+				api.LabelManagedBy: "exporter", api.LabelCluster: "thief", api.LabelExportedNamespace: "shop", api.LabelExportedName: name,
+			},
+		}
+	}
+	text := func(i int, words string) string { return strings.Clone(fmt.Sprintf("%d%s", i, words)) }
+	endpoints := func(i, n, addresses, words int) *clustersetv1alpha1.ExportedEndpoints {
+		o := &clustersetv1alpha1.ExportedEndpoints{ObjectMeta: meta(i), Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+			ServiceNamespace: text(0, "shop"), ServiceName: text(i, "web"), AddressType: discoveryv1.AddressTypeIPv4,
+		}}
+		for j := range n {
+			e := clustersetv1alpha1.Endpoint{}
+			for k := range addresses {
+				e.Addresses = append(e.Addresses, fmt.Sprintf("10.%d.%d.%d", k, i%250, j))
+			}
+			if words > 0 {
+				host, zone := text(j, strings.Repeat("h", words)), text(j, strings.Repeat("z", words))
+				e.Hostname, e.Zone = &host, &zone
+			}
+			o.Spec.Endpoints = append(o.Spec.Endpoints, e)
+		}
+		return o
+	}
+	service := func(i int, change func(*clustersetv1alpha1.ExportedServiceSpec)) *clustersetv1alpha1.ExportedService {
+		o := &clustersetv1alpha1.ExportedService{ObjectMeta: meta(i), Spec: clustersetv1alpha1.ExportedServiceSpec{ServiceNamespace: text(0, "shop"), ServiceName: text(i, "web")}}
+		change(&o.Spec)
+		return o
+	}
+	for what, record := range map[string]func(i int) metav1.Object{
+		"a plain service": func(i int) metav1.Object { return service(i, func(*clustersetv1alpha1.ExportedServiceSpec) {}) },
+		"many ports": func(i int) metav1.Object {
+			return service(i, func(s *clustersetv1alpha1.ExportedServiceSpec) {
+				for j := range 100 {
+					s.Ports = append(s.Ports, clustersetv1alpha1.ServicePort{Name: text(j, "port"), Port: int32(j + 1), Protocol: corev1.ProtocolTCP})
+				}
+			})
+		},
+		"many labels": func(i int) metav1.Object {
+			return service(i, func(s *clustersetv1alpha1.ExportedServiceSpec) {
+				s.ExportedLabels = map[string]string{}
+				for j := range 64 {
+					s.ExportedLabels[text(j, "example.com/label")] = text(j, "v")
+				}
+			})
+		},
+		"annotations": func(i int) metav1.Object {
+			return service(i, func(s *clustersetv1alpha1.ExportedServiceSpec) {
+				s.ExportedAnnotations = map[string]string{"example.com/note": text(i, strings.Repeat("x", 15<<10))}
+			})
+		},
+		"no endpoint":           func(i int) metav1.Object { return endpoints(i, 0, 0, 0) },
+		"ten endpoints":         func(i int) metav1.Object { return endpoints(i, 10, 1, 0) },
+		"a hundred endpoints":   func(i int) metav1.Object { return endpoints(i, 100, 1, 0) },
+		"many addresses":        func(i int) metav1.Object { return endpoints(i, 100, 4, 0) },
+		"host names and zones":  func(i int) metav1.Object { return endpoints(i, 100, 1, 60) },
+		"short names and zones": func(i int) metav1.Object { return endpoints(i, 100, 1, 1) },
+	} {
+		const n = 400
+		kept, counted := make([]any, n), 0
+		before := inUse()
+		for i := range n {
+			o, err := Compact(record(i))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept[i] = o
+			counted += Size(o.(metav1.Object))
+		}
+		took := int(inUse() - before)
+		runtime.KeepAlive(kept)
+		t.Logf("%s: %d bytes of the heap, counted as %d", what, took/n, counted/n)
+		if took > counted*5/4 || took < counted/4 {
+			t.Errorf("%s: takes %d bytes of the heap, and is counted as %d", what, took/n, counted/n)
+		}
+	}
+}
+
+func inUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
