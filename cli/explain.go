@@ -37,9 +37,10 @@ func newExplain() *cobra.Command {
 		Long: `Shows what DNS answers for a name, and why: which object answers, which tier was chosen, which endpoints are used, the state
 of their clusters, and what the exports disagree about. The DNS server's own code finds the answer.
 
-NAME is NAMESPACE/SERVICE, SERVICE.NAMESPACE, or a whole name such as web.shop.svc.clusterset.local or
-db-0.beijing.db.shop.svc.clusterset.local. Names below svc.global are answered as FabDNS does. With SERVICE.NAMESPACE.svc.cluster.local
-it shows what the address of the local cluster's own Service leads to, and whether it fails over to other clusters.
+NAME is NAMESPACE/SERVICE, or a whole name such as web.shop.svc.clusterset.local or db-0.beijing.db.shop.svc.clusterset.local.
+Names below svc.global are answered as FabDNS does. SERVICE.NAMESPACE.svc.cluster.local is the local cluster's own Service:
+explain shows what its address leads to, and whether it fails over to other clusters. SERVICE.NAMESPACE and SERVICE.NAMESPACE.svc
+are what they are in a pod: the own Service if there is one, else the set's.
 
 The answer depends on the server's location. --from gives it as the server's Corefile does: cluster, zone and region, or "-"
 if one is unknown. With a cluster alone, zone and region are those of its MemberCluster if it has one zone. The default is the
@@ -86,6 +87,11 @@ func (e *explainCommand) run(ctx context.Context, name string, w io.Writer) erro
 	if q.Name.Zone == explain.OwnZone {
 		return e.own(ctx, q.Name, w)
 	}
+	if q.Name.Short && e.manifests == "" && e.from == "" {
+		if shown, err := e.short(ctx, q.Name, w); shown || err != nil {
+			return err
+		}
+	}
 	facts, self, err := e.fetch(ctx, q)
 	if err != nil {
 		return err
@@ -117,6 +123,25 @@ func (e *explainCommand) show(w io.Writer, explanation *explain.Explanation) err
 	return e.write(w, explanation, func() string {
 		return explain.Screen{Wide: e.wide(), Colours: colours(w)}.Render(explanation)
 	})
+}
+
+// short explains a name that in a pod is the cluster's own Service, if there is one that can be read.
+func (e *explainCommand) short(ctx context.Context, name explain.Name, w io.Writer) (shown bool, err error) {
+	config, err := e.local()
+	if err != nil {
+		return false, err
+	}
+	c, err := objects.Open(config, "cluster", localFlags)
+	if err != nil {
+		return false, err
+	}
+	own, err := explain.FetchOwn(ctx, c, name.Own())
+	if err != nil || own == nil {
+		return false, nil //nolint:nilerr // a right that the set's names don't need
+	}
+	explanation := own.Explain(time.Now())
+	explanation.Notes = append(explanation.Notes, fmt.Sprintf("%s/%s explains the set's name %s", name.Key.Namespace(), name.Key.Name(), name))
+	return true, e.show(w, explanation)
 }
 
 // own explains the name of the local cluster's own Service.

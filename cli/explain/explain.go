@@ -222,7 +222,7 @@ func states(f Facts, clusters map[string]*index.Cluster, endpoints []index.Ranke
 	for i, name := range names {
 		out[i] = Cluster{Place: place.Place{Cluster: name}, Phase: "no MemberCluster, so it counts as healthy"}
 		if c := clusters[name]; c != nil {
-			out[i].Zone, out[i].Region = zones(c), c.Region
+			out[i].Zone, out[i].Region, out[i].Unreachable = zones(c), c.Region, c.Unreachable
 		}
 		for j := range f.Members {
 			if mc := &f.Members[j]; strings.EqualFold(mc.Name, name) {

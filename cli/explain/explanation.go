@@ -99,6 +99,7 @@ type Cluster struct {
 	place.Place
 	Phase         string     `json:"phase"`
 	Drain         bool       `json:"drain,omitempty"`
+	Unreachable   bool       `json:"unreachable,omitempty"` // from the local cluster, as its agent has measured
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 }
 

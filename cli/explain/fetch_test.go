@@ -64,3 +64,40 @@ func TestExportsOfOtherCommunities(t *testing.T) {
 		}
 	}
 }
+
+// What this cluster's agent can't reach is said beside the cluster, as long as the agent says so (D51).
+func TestUnreachableClustersAreShown(t *testing.T) {
+	reach := func(age time.Duration) *clustersetv1alpha1.Reachability {
+		return &clustersetv1alpha1.Reachability{
+			ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Cluster: "xicheng", Stamp: metav1.NewMicroTime(now.Add(-age)),
+			Clusters: []clustersetv1alpha1.ClusterReachability{{Name: "minhang", Reachable: metav1.ConditionFalse, Reason: "NoAnswer"}},
+		}
+	}
+	name, err := ParseName("shop/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for age, want := range map[time.Duration]string{time.Minute: "unreachable from here", time.Hour: "so all count as reachable"} {
+		f := cities(t, "testdata/cities")
+		f.measured(reach(age), now)
+		e, err := Explain(Query{Name: name, From: f.Locate("xicheng")}, f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if text := (Screen{}).Render(e); !strings.Contains(text, want) {
+			t.Errorf("want %q:\n%s", want, text)
+		}
+	}
+}
+
+// A short name is what it is in a pod: the cluster's own Service, if there is one.
+func TestShortNames(t *testing.T) {
+	for in, want := range map[string]bool{
+		"web.shop": true, "web.shop.svc": true, "web.shop.": false, "shop/web": false, "web.shop.svc.clusterset.local": false, "a.web.shop.svc": false,
+	} {
+		n, err := ParseName(in)
+		if err != nil || n.Short != want || n.Own().String() != "web.shop.svc.cluster.local." {
+			t.Errorf("%s: %+v, %v", in, n, err)
+		}
+	}
+}

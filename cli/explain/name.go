@@ -18,7 +18,12 @@ type Name struct {
 	Labels  string // before the service's name: a port, a host or a cluster
 	Zone    string // the part after svc, without its final dot; empty for the root
 	Dialect index.Dialect
+	// Short says that the name was SERVICE.NAMESPACE or SERVICE.NAMESPACE.svc: in a pod that is a Service of its own cluster, if there is one.
+	Short bool
 }
+
+// Own returns the name of the cluster's own Service.
+func (n Name) Own() Name { return Name{Key: n.Key, Zone: OwnZone, Dialect: n.Dialect} }
 
 // String returns the name as in a query, with the final dot, so that a resolver doesn't use its search path.
 func (n Name) String() string {
@@ -57,6 +62,7 @@ func ParseName(s string) (Name, error) {
 		}
 		service, namespace = labels[len(labels)-2], labels[len(labels)-1]
 		n.Labels = strings.Join(labels[:len(labels)-2], ".")
+		n.Short = n.Labels == "" && zone == "" && !strings.HasSuffix(s, ".")
 	}
 	for what, label := range map[string]string{"service": service, "namespace": namespace} {
 		if err := api.CheckLabel(label); err != nil {

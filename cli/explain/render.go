@@ -135,6 +135,9 @@ func clusters(w *screen.Writer, e *Explanation) {
 		if c.Drain {
 			phase += ", drained"
 		}
+		if c.Unreachable {
+			phase += ", unreachable from here"
+		}
 		if c.LastHeartbeat != nil {
 			heartbeat = screen.Age(e.Time.Sub(*c.LastHeartbeat)) + " ago"
 		}

@@ -36,6 +36,7 @@ const lateReach = 4 * time.Minute
 // reach adds what is measured: by this cluster, and as all say on the hub.
 func (r *Report) reach(f Facts) {
 	if f.Local != nil && f.Local.Reach != nil && f.Local.reachAge(f.Now) <= objects.ReachabilityAge {
+		r.Measured = &f.Local.Reach.Stamp.Time
 		for i := range f.Local.Reach.Clusters {
 			m := &f.Local.Reach.Clusters[i]
 			for j := range r.Clusters {

@@ -45,6 +45,7 @@ func TestReach(t *testing.T) {
 		{"an agent that has stopped", measured(23*time.Minute, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "", "beijing ReachStale last said 23m ago"},
 		{"an agent that is late", measured(5*time.Minute, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", "beijing ReachStale last said 5m0s ago"},
 		{"one that wrote in time", measured(3*time.Minute+30*time.Second, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", ""},
+		{"who reaches whom", measured(0, verdict("shanghai", metav1.ConditionTrue, "Answers")), map[string]Heartbeat{"tianjin": {Renewed: now, Measures: true, Unmeasured: []string{"shanghai"}}}, "tianjin   none         shanghai", ""},
 		{"others, as they say on the hub", nil, says("shanghai", 0, "tianjin"), "", "shanghai CannotReach can't reach tianjin"},
 		{"one that said so an hour ago", nil, says("shanghai", time.Hour, "tianjin"), "", "shanghai Unwatched its last heartbeat"},
 	} {
@@ -64,7 +65,7 @@ func TestReach(t *testing.T) {
 				t.Errorf("problems %q, want %q", got, c.problems)
 			}
 			text := Screen{}.Render(r)
-			if strings.Contains(text, "REACHED IN") != (c.cell != "") || !strings.Contains(text, c.cell) {
+			if strings.Contains(text, "REACHED IN (") != (c.cell != "") || !strings.Contains(text, c.cell) {
 				t.Errorf("want %q:\n%s", c.cell, text)
 			}
 		})

@@ -51,9 +51,9 @@ func (s Screen) hub(w *screen.Writer, r Report) {
 	}
 	state := map[HubState]screen.Cell{
 		HubReachable:   {Text: fmt.Sprintf("reachable (%dms)", h.LatencyMillis), Colour: screen.Good},
-		HubUnreachable: {Text: "UNREACHABLE", Colour: screen.Bad},
-		HubRefused:     {Text: "REFUSES this account", Colour: screen.Bad},
-		HubElsewhere:   {Text: "IS NO HUB", Colour: screen.Bad},
+		HubUnreachable: {Text: "can't be reached", Colour: screen.Bad},
+		HubRefused:     {Text: "answers, and refuses this account", Colour: screen.Bad},
+		HubElsewhere:   {Text: "is no hub: it doesn't know MemberClusters", Colour: screen.Bad},
 		HubHeard:       {Text: "answers the agent; --hub-kubeconfig asks it", Colour: screen.Good},
 		HubQuiet:       {Text: "has not answered the agent for " + away + "; names stay as they are", Colour: screen.Bad},
 		HubUnknown:     {Text: "unknown; ask it with --hub-kubeconfig"},
@@ -82,7 +82,7 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	}
 	measured := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Reach != nil })
 	if measured {
-		head = append(head, "REACHED IN")
+		head = append(head, "REACHED IN ("+screen.Age(r.Time.Sub(*r.Measured))+" ago)")
 	}
 	if s.Wide {
 		head = append(head, "AGENT", "MESSAGE")
@@ -123,6 +123,40 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		}
 	}
 	w.Table(head, rows)
+	if r.Hub.State != HubReachable && slices.ContainsFunc(rows, func(row []screen.Cell) bool { return row[4].Text == "-" }) {
+		w.Line(screen.Cell{Text: "The hub alone knows the heartbeats of clusters that are Ready: --hub-kubeconfig or --hub-context shows them.", Colour: screen.Faint})
+	}
+	s.matrix(w, r.Clusters)
+}
+
+// matrix says who reaches whom, as each cluster's agent told the hub, if any of them measures a way.
+func (s Screen) matrix(w *screen.Writer, all []Cluster) {
+	if !slices.ContainsFunc(all, func(c Cluster) bool { return c.Measures && len(c.Unmeasured) < len(all)-1 }) {
+		return
+	}
+	several := func(names []string) string {
+		if s.Wide {
+			return strings.Join(names, ", ")
+		}
+		return screen.Several(names, 3, ", ")
+	}
+	rows := make([][]screen.Cell, len(all))
+	for i := range all {
+		c := &all[i]
+		cant, unmeasured := screen.Cell{Text: "none"}, screen.Cell{Text: "none"}
+		if len(c.CantReach) > 0 {
+			cant = screen.Cell{Text: several(c.CantReach), Colour: screen.Bad}
+		}
+		if len(c.Unmeasured) > 0 {
+			unmeasured = screen.Cell{Text: several(c.Unmeasured), Colour: screen.Faint}
+		}
+		if !c.Measures {
+			cant, unmeasured = screen.Cell{Text: "-"}, screen.Cell{Text: "all: it hasn't said", Colour: screen.Faint}
+		}
+		rows[i] = []screen.Cell{{Text: c.Name}, cant, unmeasured}
+	}
+	w.Blank()
+	w.Table([]string{"FROM", "CAN'T REACH", "NOT MEASURED"}, rows)
 }
 
 func phase(c Cluster) screen.Cell {
