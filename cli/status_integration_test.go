@@ -143,7 +143,7 @@ func testDrain(t *testing.T, s lookedAt) {
 		cli(t, append([]string{"undrain", name}, hub...)...)
 	}
 
-	fails(t, exitFailure, "its members are beijing, shanghai", append(hub, "drain", "bejing")...)
+	fails(t, exitUsage, "did you mean beijing?", append(hub, "drain", "bejing")...)
 	fails(t, exitUsage, "DNS label", append(hub, "drain", "Beijing!")...)
 	fails(t, exitUsage, "--hub-kubeconfig or --hub-context is required", "drain", "beijing")
 	fails(t, exitUsage, "want a cluster", append(hub, "drain")...)

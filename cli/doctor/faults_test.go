@@ -1,0 +1,177 @@
+package doctor
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/cli/view"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// broken is a set of two clusters, seen from beijing and its hub, in which something is broken.
+type broken struct {
+	view.Facts
+	checked Facts // what doctor reads besides
+}
+
+func sound() *broken {
+	b := &broken{checked: *healthy()}
+	var members []clustersetv1alpha1.MemberCluster
+	for _, name := range []string{"beijing", "shanghai"} {
+		m := clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		m.Status.Phase = clustersetv1alpha1.MemberReady
+		members = append(members, m)
+	}
+	export := clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("shanghai"), Name: api.ExportedServiceName("shop", "web")}}
+	export.Spec.ServiceNamespace, export.Spec.ServiceName = "shop", "web"
+	b.Now = now
+	b.Local = &view.LocalFacts{
+		Cluster: "beijing", Members: slices.Clone(members), Namespaces: map[string]bool{"shop": true},
+		Reach: &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Stamp: metav1.NewMicroTime(now), Clusters: []clustersetv1alpha1.ClusterReachability{
+			{Name: "shanghai", Reachable: metav1.ConditionTrue, Reason: "Answers", Since: metav1.NewTime(now)},
+		}},
+	}
+	b.Hub = &view.HubFacts{
+		Server: "https://hub:6443", Members: members, Exports: []clustersetv1alpha1.ExportedService{export},
+		Heard: map[string]view.Heartbeat{"beijing": {Renewed: now}, "shanghai": {Renewed: now}},
+	}
+	return b
+}
+
+// shanghai gives its MemberCluster, here and on the hub, another state.
+func (b *broken) shanghai(change func(*clustersetv1alpha1.MemberCluster)) {
+	change(&b.Local.Members[1])
+	change(&b.Hub.Members[1])
+}
+
+func conditioned(kind string, is metav1.ConditionStatus, message string) func(*clustersetv1alpha1.MemberCluster) {
+	return func(m *clustersetv1alpha1.MemberCluster) {
+		m.Status.Conditions = []metav1.Condition{{Type: kind, Status: is, Message: message, LastTransitionTime: metav1.NewTime(now.Add(-time.Hour))}}
+	}
+}
+
+func phased(p clustersetv1alpha1.MemberClusterPhase) func(*clustersetv1alpha1.MemberCluster) {
+	return func(m *clustersetv1alpha1.MemberCluster) { m.Status.Phase = p }
+}
+
+func (b *broken) reach(is metav1.ConditionStatus, reason string) {
+	b.Local.Reach.Clusters[0].Reachable, b.Local.Reach.Clusters[0].Reason = is, reason
+}
+
+// faults are the ways to break a set, in the words of docs/troubleshooting.md.
+var faults = []struct {
+	name  string
+	make  func(*broken)
+	green bool // by rule D48, a way that isn't measured is no problem
+}{
+	{"the agent here is frozen", func(b *broken) { b.Local.Reach.Stamp = metav1.NewMicroTime(now.Add(-5 * time.Minute)) }, false},
+	{"another cluster's agent is down", func(b *broken) { b.shanghai(phased(clustersetv1alpha1.MemberSuspect)) }, false},
+	{"another cluster has been silent for minutes", func(b *broken) { b.shanghai(phased(clustersetv1alpha1.MemberExpired)) }, false},
+	{"an agent has never run", func(b *broken) { b.shanghai(phased("")) }, false},
+	{"this cluster has left", func(b *broken) { b.Hub.Members = b.Hub.Members[1:] }, false},
+	{"this cluster has left, and was cleaned up", func(b *broken) { b.Local, b.Hub = &view.LocalFacts{}, nil }, false},
+	{"a namespace is missing here", func(b *broken) { b.Local.Namespaces = map[string]bool{} }, false},
+	{"the agent's token was revoked, or the hub is away", func(b *broken) {
+		conditioned(clustersetv1alpha1.ConditionHubAnswers, metav1.ConditionFalse, "")(&b.Local.Members[0])
+		b.Hub = nil
+	}, false},
+	{"the hub doesn't answer the operator", func(b *broken) {
+		b.Hub = &view.HubFacts{Err: errors.New("connection refused; check --hub-kubeconfig")}
+		b.checked.Hub.Err = b.Hub.Err
+	}, false},
+	{"no hub process runs, and a cluster is silent", func(b *broken) { b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now.Add(-time.Hour)} }, false},
+	{"spec.cidrs are wrong", func(b *broken) {
+		b.shanghai(conditioned(clustersetv1alpha1.ConditionValid, metav1.ConditionFalse, "not used as it is: spec.cidrs[0]"))
+	}, false},
+	{"two clusters' networks overlap", func(b *broken) { b.reach(metav1.ConditionFalse, "WrongCluster") }, false},
+	{"the path to another cluster is cut", func(b *broken) { b.reach(metav1.ConditionFalse, "NoAnswer") }, false},
+	{"this cluster's agent is cut off from all", func(b *broken) { b.reach(metav1.ConditionTrue, "AllUnreachable") }, false},
+	{"another cluster can't reach one", func(b *broken) {
+		b.Hub.Heard["shanghai"] = view.Heartbeat{Renewed: now, Measures: true, CantReach: []string{"beijing"}}
+	}, false},
+	{"a beacon was always blocked", func(b *broken) { b.reach(metav1.ConditionUnknown, "NeverReached") }, true},
+	{"two clusters work under one name", func(b *broken) { b.shanghai(conditioned(clustersetv1alpha1.ConditionCloned, metav1.ConditionTrue, "")) }, false},
+	{"the cluster DNS doesn't forward", func(b *broken) { b.checked.ClusterDNS.Data = map[string]string{"Corefile": stock} }, false},
+	{"the DNS servers are down", func(b *broken) {
+		b.checked.Replies = []Reply{{Zone: "clusterset.local", Err: errors.New("i/o timeout"), Timeout: true}}
+		b.checked.Pods[1].Ready = false
+	}, false},
+	{"the agent's pod crashes", func(b *broken) { b.checked.Pods[0].Ready = false }, false},
+	{"an upgrade isn't finished", func(b *broken) { b.checked.Pods[1].Version = "1.1.0" }, false},
+	{"the agent's token is about to expire", func(b *broken) { b.checked.Credentials.Expires = now.Add(time.Hour) }, false},
+	{"a Service can't fail over", func(b *broken) {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}}}
+		b.Local.Asking = []view.Asking{{Extended: desired.Extended{Service: svc}}}
+	}, false},
+}
+
+// For each way to break a set, what status and doctor say and how they exit is in the table of docs/troubleshooting.md. None is green.
+func TestNoFaultIsGreen(t *testing.T) {
+	doc, err := os.ReadFile(filepath.Join("..", "..", "docs", "troubleshooting.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if says, exits := said(sound()); exits != "0, 0" {
+		t.Errorf("nothing is broken, and status and doctor exit with %s: %s", exits, says)
+	}
+	var rows strings.Builder
+	for _, fault := range faults {
+		b := sound()
+		fault.make(b)
+		says, exits := said(b)
+		if (exits == "0, 0") != fault.green {
+			t.Errorf("%s: status and doctor exit with %s: %s", fault.name, exits, says)
+		}
+		fmt.Fprintf(&rows, "| %s | %s | %s |\n", fault.name, says, exits)
+	}
+	if !strings.Contains(string(doc), rows.String()) {
+		t.Errorf("docs/troubleshooting.md must have this table:\n%s", rows.String())
+	}
+}
+
+// said returns what status and doctor say of a set, and their exit codes.
+func said(b *broken) (says, exits string) {
+	r := view.Build(b.Facts)
+	b.checked.Set = r
+	if b.Hub != nil {
+		b.checked.Names.see(b.Hub.Members)
+	}
+	d := Diagnose(&b.checked)
+	status, doctor := 0, 0
+	var reasons, checks []string
+	for _, p := range slices.Concat(r.Problems, r.Services.Problems) {
+		reasons = append(reasons, "`"+p.Reason+"`")
+	}
+	if b.Hub != nil && b.Hub.Err != nil {
+		reasons = append(reasons, "`"+string(r.Hub.State)+"`")
+	}
+	for _, f := range d.Findings {
+		if link := "[" + f.Check + "](doctor.md#" + f.Check + ")"; f.Level == Problem && !slices.Contains(checks, link) {
+			checks = append(checks, link)
+		}
+	}
+	if len(reasons) > 0 {
+		status = 1
+	}
+	if d.Problems > 0 {
+		doctor = 1
+	}
+	or := func(all []string) string {
+		if len(all) == 0 {
+			return "-"
+		}
+		return strings.Join(all, ", ")
+	}
+	return or(reasons) + " | " + or(checks), fmt.Sprintf("%d, %d", status, doctor)
+}
