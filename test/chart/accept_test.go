@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -19,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
+
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // acceptsCRDs makes the API server validate every CustomResourceDefinition as the chart renders it.
@@ -40,13 +43,11 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 		t.Run(e.name, func(t *testing.T) {
 			all := objects(t, render(t, e.Options).Manifests)
 			for _, o := range all {
-				if o.GetKind() != "CustomResourceDefinition" {
+				if kind := o.GetKind(); kind != "CustomResourceDefinition" && kind != "PriorityClass" { // admitPods creates that one
 					try.create(t, e.name, o)
 				}
 			}
-			accounts := encode(t, only(all, "ServiceAccount")) // a pod is only admitted if its service account exists
-			c.Apply(t, accounts...)
-			defer c.Delete(t, accounts...)
+			defer c.admitPods(t, all)()
 			for _, component := range []string{"dns", "member", "hub"} {
 				if d := deployment(t, all, component); d != nil {
 					pod := &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}
@@ -63,6 +64,32 @@ func (c *cluster) acceptsObjects(t *testing.T) {
 			}
 		})
 	}
+}
+
+// admitPods creates what pods need to be admitted. The function that it returns deletes it.
+func (c *cluster) admitPods(t *testing.T, all []*unstructured.Unstructured) (undo func()) {
+	t.Helper()
+	accounts, classes := encode(t, only(all, "ServiceAccount")), only(all, "PriorityClass")
+	c.Apply(t, accounts...)
+	c.Apply(t, encode(t, classes)...)
+	clients, err := kubernetes.NewForConfig(c.Config())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Admission knows a class a moment after it was created.
+	for _, class := range classes {
+		kube.Eventually(t, 30*time.Second, func() error {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Spec: corev1.PodSpec{
+				PriorityClassName: class.GetName(), Containers: []corev1.Container{{Name: "c", Image: "i"}},
+			}}
+			_, err := clients.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+			if err != nil && strings.Contains(err.Error(), "no PriorityClass") {
+				return err
+			}
+			return nil
+		})
+	}
+	return func() { c.Delete(t, accounts...) } // the classes stay: the next example has them too
 }
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldValidation: metav1.FieldValidationStrict}

@@ -59,7 +59,7 @@ func as[T any](t *testing.T, o *unstructured.Unstructured) *T {
 // deployment returns the Deployment of a component, or nil if there is none.
 func deployment(t *testing.T, all []*unstructured.Unstructured, component string) *appsv1.Deployment {
 	t.Helper()
-	for _, o := range only(all, "Deployment") {
+	for _, o := range only(all, "Deployment", "DaemonSet") { // whose pods are described alike
 		if o.GetLabels()["app.kubernetes.io/component"] == component {
 			return as[appsv1.Deployment](t, o)
 		}

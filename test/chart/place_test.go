@@ -14,9 +14,7 @@ import (
 // derive from the pod.
 func (c *cluster) tellsPodsTheirPlace(t *testing.T) {
 	all := objects(t, render(t, Options{"place", "clusterset-system", "", newest}).Manifests)
-	accounts := encode(t, only(all, "ServiceAccount"))
-	c.Apply(t, accounts...)
-	defer c.Delete(t, accounts...)
+	defer c.admitPods(t, all)()
 	clients, err := kubernetes.NewForConfig(c.Config())
 	if err != nil {
 		t.Fatal(err)

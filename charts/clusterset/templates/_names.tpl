@@ -41,6 +41,14 @@ app.kubernetes.io/name: {{ include "clusterset.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{- /* Cluster-scoped, and a DNS name, so it holds the namespace like an admission policy's. */}}
+{{- define "clusterset.priorityClass" -}}
+{{ include "clusterset.fullname" . }}.{{ .Release.Namespace }}
 {{- end }}
 
 {{- define "clusterset.componentLabels" -}}

@@ -8,6 +8,9 @@ labels:
   {{- if and (eq (index . 1) "dns") (eq $root.Values.dns.mode "clusterDNS") }}
   k8s-app: kube-dns
   {{- end }}
+  {{- with $root.Values.commonLabels }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
   {{- with $values.podLabels }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -26,23 +29,23 @@ serviceAccountName: {{ include "clusterset.componentName" . }}
 automountServiceAccountToken: true
 # Else Kubernetes sets variables for every Service of the namespace, and one called clusterset would set some of ours.
 enableServiceLinks: false
-{{- with $root.Values.image.pullSecrets }}
+{{- with $root.Values.imagePullSecrets }}
 imagePullSecrets:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $values.priorityClassName | default (ternary "system-cluster-critical" "" $clusterDNS) }}
+{{- $class := ternary (include "clusterset.priorityClass" $root) "" $root.Values.priorityClass.create }}
+{{- with $values.priorityClassName | default (ternary "system-cluster-critical" $class $clusterDNS) }}
 priorityClassName: {{ . }}
 {{- end }}
+{{- /* No user: the image has one, and OpenShift's restricted-v2 gives each namespace its own. */}}
+{{- $context := dict "runAsNonRoot" true "seccompProfile" (dict "type" "RuntimeDefault") }}
+{{- if $clusterDNS }}
+{{- /* Lets port 53 be bound without root and without a capability. It is of the pod's own network namespace. */}}
+{{- $_ := set $context "sysctls" (list (dict "name" "net.ipv4.ip_unprivileged_port_start" "value" "53")) }}
+{{- end }}
 securityContext:
-  runAsNonRoot: true
-  runAsUser: 65532
-  runAsGroup: 65532
-  seccompProfile: {type: RuntimeDefault}
-  {{- if $clusterDNS }}
-  # Lets port 53 be bound without root and without a capability. It is of the pod's own network namespace.
-  sysctls:
-    - {name: net.ipv4.ip_unprivileged_port_start, value: "53"}
-  {{- end }}
+  {{- toYaml (mustMergeOverwrite $context $root.Values.podSecurityContext) | nindent 2 }}
+{{- if not (and (eq $component "dns") (eq $root.Values.dns.kind "DaemonSet")) }}
 topologySpreadConstraints:
   {{- if $values.topologySpreadConstraints }}
   {{- toYaml $values.topologySpreadConstraints | nindent 2 }}
@@ -58,6 +61,7 @@ topologySpreadConstraints:
     matchLabelKeys: [pod-template-hash]
   {{- end }}
   {{- end }}
+{{- end }}
 {{- with $values.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}

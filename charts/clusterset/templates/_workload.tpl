@@ -18,6 +18,10 @@ apiVersion: v1
 kind: ServiceAccount
 metadata:
   {{- include "clusterset.metadata" . | nindent 2 }}
+  {{- with (index (index . 0).Values (index . 1)).serviceAccount.annotations }}
+  annotations:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 # Our own pods ask for the token; no other pod that names the account gets it by chance.
 automountServiceAccountToken: false
 {{- end }}
