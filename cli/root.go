@@ -84,6 +84,7 @@ the others export. CoreDNS with the clusterset plugin answers the names from wha
   clusterset drain    uses a cluster only as a last resort; undrain undoes that
   clusterset doctor   finds what keeps names from working, and how to fix it
   clusterset test     tests names and connections between clusters, with pods of its own
+  clusterset bundle   collects what a maintainer needs to help, in one archive
 
 Installed or linked as kubectl-clusterset in the PATH it is also kubectl clusterset. As kubectl_complete-clusterset it completes
 that command line.
@@ -109,7 +110,7 @@ line on stderr.`,
 		return usagef("%w; see %s --help", err, cmd.CommandPath())
 	})
 	root.AddCommand(newMember(), newHub(), newJoin(), newLeave(), newVersion())
-	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newTest(), newServices())
+	root.AddCommand(newStatus(), newExplain(), newPreview(), newConsole(), newDrain(), newUndrain(), newDoctor(), newTest(), newServices(), newBundle())
 	root.Version = version.String()
 	root.SetVersionTemplate(programVersion())
 	completeContexts(root)

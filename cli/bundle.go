@@ -1,0 +1,161 @@
+package cli
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+
+	"github.com/clusterset/clusterset/cli/bundle"
+	"github.com/clusterset/clusterset/cli/objects"
+	"github.com/clusterset/clusterset/cli/screen"
+)
+
+// bundleCommand is `clusterset bundle`.
+type bundleCommand struct {
+	clusters
+	contexts []string
+	file     string
+}
+
+func newBundle() *cobra.Command {
+	var b bundleCommand
+	cmd := configured(&cobra.Command{
+		Use:   "bundle",
+		Short: "Collect what a maintainer needs to help, in one archive, without secrets",
+		Long: `Writes an archive with what a maintainer needs to understand a problem: the objects of clusterset and of the Multi-Cluster
+Services API with their conditions, Events, the state, last logs and metrics of clusterset's pods, and the output of clusterset version, status,
+services and doctor, for each context and the hub. What can't be read is left out and listed in left-out.txt.
+
+It reads no Secrets, ConfigMaps or variables of pods, and replaces what looks like a token, a password or a private key. It has names of services and
+clusters, and addresses: look into it before you hand it on.` + exitHelp,
+		Example: `  clusterset bundle --context beijing --context shanghai --hub-context hub
+  clusterset bundle --context beijing --file beijing.tar.gz`,
+		RunE: func(cmd *cobra.Command, _ []string) error { return b.run(cmd.Context(), cmd.OutOrStdout()) },
+	})
+	flags := cmd.Flags()
+	b.addHubFlags(flags, "to collect from the hub as well")
+	flags.StringVar(&b.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the members (default: as for kubectl)")
+	flags.StringSliceVar(&b.contexts, "context", nil, "`contexts` of that file, the members to collect from (default: its current one, or without one the hub alone)")
+	flags.StringVar(&b.file, "file", "", "`file` to write (default: clusterset-bundle-TIME.tar.gz). It must not exist")
+	return cmd
+}
+
+func (b *bundleCommand) run(ctx context.Context, stdout io.Writer) (err error) {
+	now := time.Now()
+	if b.file == "" {
+		b.file = "clusterset-bundle-" + now.UTC().Format("20060102-150405") + ".tar.gz"
+	}
+	all, err := b.open()
+	if err != nil {
+		return err
+	}
+	f, err := os.OpenFile(b.file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return fmt.Errorf("--file: %w", err)
+	}
+	w := bundle.NewWriter(f, now)
+	for _, c := range all {
+		w.Collect(ctx, c.Cluster)
+		for _, command := range []string{"version", "status", "services", "doctor"} {
+			w.Add(c.Name+"/"+command+".txt", c.output(ctx, command))
+		}
+	}
+	err = errors.Join(w.Close(), f.Close(), ctx.Err())
+	if err != nil {
+		_ = os.Remove(b.file)
+		return fmt.Errorf("write %s: %w", b.file, err)
+	}
+	left := ""
+	if n := len(w.Left); n > 0 {
+		left = " " + screen.Counted(n, "thing") + " couldn't be read, see left-out.txt in it."
+	}
+	_, err = fmt.Fprintf(stdout, "%s is written.%s Look into it before you hand it on.\n", b.file, left)
+	return err
+}
+
+// bundled is a cluster with the flags that other commands need to read it.
+type bundled struct {
+	*bundle.Cluster
+	flags []string
+}
+
+// open returns the clusters to collect from.
+func (b *bundleCommand) open() (all []bundled, err error) {
+	add := func(name, what, mine string, config *rest.Config, flags ...string) error {
+		c, err := objects.Open(config, what, mine)
+		if err != nil {
+			return err
+		}
+		clients, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		all = append(all, bundled{&bundle.Cluster{Cluster: c, Name: name, API: clients}, flags})
+		return nil
+	}
+	var hubFlag []string
+	if b.hasHub() {
+		config, err := b.hub()
+		if err != nil {
+			return nil, err
+		}
+		hubFlag = []string{"--hub-kubeconfig", b.hubKubeconfig, "--hub-context", b.hubContext}
+		if err := add("hub", "hub", hubFlags, config, append([]string{"--kubeconfig", b.hubKubeconfig, "--context", b.hubContext}, hubFlag...)...); err != nil {
+			return nil, err
+		}
+	}
+	contexts := b.contexts
+	if len(contexts) == 0 && (!b.hasHub() || b.kubeconfig != "") {
+		contexts = []string{""}
+	}
+	for _, name := range contexts {
+		at := b.clusters
+		at.context = name
+		config, err := at.local()
+		if err != nil {
+			return nil, err
+		}
+		folder := "member"
+		if name != "" {
+			folder = "member-" + strings.Map(func(r rune) rune {
+				if strings.ContainsRune(`/\:`, r) {
+					return '_'
+				}
+				return r
+			}, name)
+		}
+		if err := add(folder, "cluster", localFlags, config, append([]string{"--kubeconfig", b.kubeconfig, "--context", name}, hubFlag...)...); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// output is what a command prints about the cluster.
+func (c *bundled) output(ctx context.Context, command string) []byte {
+	args := []string{command}
+	for i := 0; i < len(c.flags); i += 2 {
+		if c.flags[i+1] != "" {
+			args = append(args, c.flags[i], c.flags[i+1])
+		}
+	}
+	switch command {
+	case "services":
+		args = append(args, "-A", "-o", "wide")
+	case "status":
+		args = append(args, "-o", "wide")
+	}
+	var out bytes.Buffer
+	code := run(ctx, args, &out, &out)
+	fmt.Fprintf(&out, "[%d]\n", code)
+	return out.Bytes()
+}

@@ -1,0 +1,230 @@
+// Package bundle collects what a maintainer needs to understand a set: objects, Events, logs, metrics and the output of other commands. It never
+// reads a Secret, and removes what looks like a credential from everything else. It is `clusterset bundle`.
+package bundle
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/api"
+	"github.com/clusterset/clusterset/cli/objects"
+)
+
+const (
+	// maxFile is the most bytes of a file. What is cut off is said in its name.
+	maxFile = 16 << 20
+	// maxLog is the most bytes of the log of a container, the last ones.
+	maxLog = 2 << 20
+)
+
+// Cluster is a cluster to collect from.
+type Cluster struct {
+	*objects.Cluster
+	// Name is its folder in the archive.
+	Name string
+	API  kubernetes.Interface
+}
+
+// Writer writes the archive.
+type Writer struct {
+	gz  *gzip.Writer
+	tar *tar.Writer
+	now time.Time
+	// Left is what couldn't be read, and why.
+	Left []string
+	err  error
+}
+
+// NewWriter begins an archive.
+func NewWriter(w io.Writer, now time.Time) *Writer {
+	gz := gzip.NewWriter(w)
+	return &Writer{gz: gz, tar: tar.NewWriter(gz), now: now}
+}
+
+// Add adds a file, without credentials.
+func (w *Writer) Add(name string, content []byte) {
+	if w.err != nil {
+		return
+	}
+	content = Redact(content)
+	if len(content) > maxFile {
+		name, content = name+".beginning", content[:maxFile]
+	}
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: "clusterset-bundle/" + name, Mode: 0o600, Size: int64(len(content)), ModTime: w.now, Format: tar.FormatPAX}
+	if w.err = w.tar.WriteHeader(header); w.err == nil {
+		_, w.err = w.tar.Write(content)
+	}
+}
+
+// leave notes what couldn't be read.
+func (w *Writer) leave(what string, err error) {
+	w.Left = append(w.Left, what+": "+strings.Join(strings.Fields(err.Error()), " "))
+}
+
+// Close ends the archive with a list of what isn't in it.
+func (w *Writer) Close() error {
+	w.Add("left-out.txt", []byte(strings.Join(append(w.Left, ""), "\n")))
+	return errors.Join(w.err, w.tar.Close(), w.gz.Close())
+}
+
+var credentials = []*regexp.Regexp{
+	regexp.MustCompile(`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}`), // a JSON Web Token, as of ServiceAccounts
+	regexp.MustCompile(`(?s)-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----`),
+	regexp.MustCompile(`(?i)\b(?:bearer|basic) +[A-Za-z0-9._~+/=-]{8,}`),
+	regexp.MustCompile(`(?i)(?:token|password|client-key-data|secret[-_]?key)["']?\s*[:=]\s*["']?[A-Za-z0-9._~+/=-]{12,}`),
+}
+
+// Redact replaces what looks like a credential.
+func Redact(content []byte) []byte {
+	for _, c := range credentials {
+		content = c.ReplaceAll(content, []byte("[removed]"))
+	}
+	return content
+}
+
+type kind struct {
+	schema.GroupKind
+	options []client.ListOption
+}
+
+// kinds are read from each cluster, as far as it serves them. Secrets aren't, nor ConfigMaps, which may hold anything.
+var kinds = []kind{
+	{schema.GroupKind{Group: "clusterset.dev", Kind: "MemberCluster"}, nil},
+	{schema.GroupKind{Group: "clusterset.dev", Kind: "Reachability"}, nil},
+	{schema.GroupKind{Group: "clusterset.dev", Kind: "ExportedService"}, nil},
+	{schema.GroupKind{Group: "clusterset.dev", Kind: "ExportedEndpoints"}, nil},
+	{schema.GroupKind{Group: "dns.fabedge.io", Kind: "GlobalService"}, nil},
+	{schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceExport"}, nil},
+	{schema.GroupKind{Group: "multicluster.x-k8s.io", Kind: "ServiceImport"}, nil},
+	{schema.GroupKind{Group: "about.k8s.io", Kind: "ClusterProperty"}, nil},
+	{schema.GroupKind{Group: "discovery.k8s.io", Kind: "EndpointSlice"}, []client.ListOption{client.HasLabels{api.LabelSourceCluster}}},
+	{schema.GroupKind{Group: "coordination.k8s.io", Kind: "Lease"}, []client.ListOption{client.MatchingFields{"metadata.name": api.HeartbeatLease}}},
+	{schema.GroupKind{Kind: "Event"}, nil},
+}
+
+// Collect adds what a cluster has.
+func (w *Writer) Collect(ctx context.Context, c *Cluster) {
+	for _, k := range kinds {
+		mapping, err := c.RESTMapper().RESTMapping(k.GroupKind)
+		if meta.IsNoMatchError(err) {
+			continue
+		}
+		list := &unstructured.UnstructuredList{}
+		if err == nil {
+			gvk := mapping.GroupVersionKind
+			gvk.Kind += "List"
+			list.SetGroupVersionKind(gvk)
+			err = c.List(ctx, list, k.options...)
+		}
+		if err != nil {
+			w.leave(c.Name+" "+k.Kind, c.Words(err))
+			continue
+		}
+		if k.Kind == "Event" {
+			list.Items = slices.DeleteFunc(list.Items, func(e unstructured.Unstructured) bool { return !ours(&e) })
+		}
+		w.objects(c.Name+"/"+strings.ToLower(k.Kind)+".yaml", list.Items)
+	}
+	w.pods(ctx, c)
+}
+
+// ours reports whether an Event is of clusterset, or about its pods or a kind that it works on.
+func ours(e *unstructured.Unstructured) bool {
+	source, _, _ := unstructured.NestedString(e.Object, "source", "component")
+	controller, _, _ := unstructured.NestedString(e.Object, "reportingComponent")
+	about, _, _ := unstructured.NestedString(e.Object, "involvedObject", "kind")
+	name, _, _ := unstructured.NestedString(e.Object, "involvedObject", "name")
+	return strings.Contains(source+" "+controller+" "+name, "clusterset") || slices.ContainsFunc(kinds, func(k kind) bool { return k.options == nil && k.Kind == about })
+}
+
+func (w *Writer) objects(name string, items []unstructured.Unstructured) {
+	var all strings.Builder
+	for i := range items {
+		items[i].SetManagedFields(nil)
+		annotations := items[i].GetAnnotations()
+		delete(annotations, corev1.LastAppliedConfigAnnotation)
+		items[i].SetAnnotations(annotations)
+		content, err := yaml.Marshal(items[i].Object)
+		if err != nil {
+			w.leave(name, err)
+			return
+		}
+		all.WriteString("---\n")
+		all.Write(content)
+	}
+	w.Add(name, []byte(all.String()))
+}
+
+// pods adds the state, logs and metrics of clusterset's pods: not their specifications, whose variables may be secret.
+func (w *Writer) pods(ctx context.Context, c *Cluster) {
+	var pods corev1.PodList
+	if err := c.List(ctx, &pods, client.MatchingLabels{"app.kubernetes.io/name": "clusterset"}); err != nil {
+		w.leave(c.Name+" pods", c.Words(err))
+		return
+	}
+	for i := range pods.Items {
+		p := &pods.Items[i]
+		at := c.Name + "/pods/" + p.Namespace + "/" + p.Name
+		state, err := yaml.Marshal(map[string]any{"name": p.Name, "namespace": p.Namespace, "labels": p.Labels, "node": p.Spec.NodeName, "status": p.Status})
+		if err != nil {
+			w.leave(at, err)
+			continue
+		}
+		w.Add(at+"/status.yaml", state)
+		for _, container := range p.Spec.Containers {
+			w.logs(ctx, c, p, container.Name, at)
+			for _, port := range container.Ports {
+				if port.Name == "metrics" {
+					w.metrics(ctx, c, p, port.ContainerPort, at)
+				}
+			}
+		}
+	}
+}
+
+func (w *Writer) logs(ctx context.Context, c *Cluster, p *corev1.Pod, container, at string) {
+	lines, limit := int64(20_000), int64(maxLog)
+	for _, previous := range []bool{false, true} {
+		name := at + "/" + container + ".log"
+		if previous {
+			if !slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool { return s.Name == container && s.RestartCount > 0 }) {
+				return
+			}
+			name = at + "/" + container + ".previous.log"
+		}
+		content, err := c.API.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
+			Container: container, Previous: previous, TailLines: &lines, LimitBytes: &limit, Timestamps: true,
+		}).DoRaw(ctx)
+		if err != nil {
+			w.leave(name, err)
+			continue
+		}
+		w.Add(name, content)
+	}
+}
+
+// metrics asks a pod for its metrics through the API server.
+func (w *Writer) metrics(ctx context.Context, c *Cluster, p *corev1.Pod, port int32, at string) {
+	content, err := c.API.CoreV1().Pods(p.Namespace).ProxyGet("http", p.Name, fmt.Sprint(port), "metrics", nil).DoRaw(ctx)
+	if err != nil {
+		w.leave(at+" metrics", err)
+		return
+	}
+	w.Add(at+"/metrics.txt", content)
+}
