@@ -19,6 +19,12 @@ type positive struct {
 	records  [4]dns.RR
 }
 
+// several is a reply with room for more records: ten SRV records with an address each, and OPT.
+type several struct {
+	positive
+	more [24]dns.RR
+}
+
 // negative is a reply without an answer: NXDOMAIN or NODATA with the zone's SOA (RFC 2308).
 type negative struct {
 	dns.Msg
@@ -101,14 +107,19 @@ func start(m *dns.Msg, question *[1]dns.Question, r *dns.Msg) {
 // newReply starts a reply with room for answers and extras. The extra section has room for one more record: CoreDNS appends the OPT
 // record to it.
 func newReply(r *dns.Msg, answers, extras int) *positive {
+	if n := answers + extras; n >= len(positive{}.records) && n < len(several{}.more) {
+		s := &several{}
+		s.init(r, s.more[:], answers, extras)
+		return &s.positive
+	}
 	p := &positive{}
-	p.init(r, answers, extras)
+	p.init(r, p.records[:], answers, extras)
 	return p
 }
 
-func (p *positive) init(r *dns.Msg, answers, extras int) {
+// init starts a reply in an array, or in a new one if that is too small.
+func (p *positive) init(r *dns.Msg, records []dns.RR, answers, extras int) {
 	start(&p.Msg, &p.question, r)
-	records := p.records[:]
 	if answers+extras >= len(records) {
 		records = make([]dns.RR, answers+extras+1)
 	}
@@ -176,12 +187,12 @@ func (c *ClusterSet) replyAddrs(r *dns.Msg, addrs index.Addrs, weights index.Wei
 func (c *ClusterSet) replyAddr(r *dns.Msg, name string, addr index.Addrs) *dns.Msg {
 	if r.Question[0].Qtype == dns.TypeA {
 		one := &oneA{}
-		one.positive.init(r, 1, 0)
+		one.positive.init(r, one.records[:], 1, 0)
 		one.Answer[0] = c.setA(&one.recordA, name, addr)
 		return &one.Msg
 	}
 	one := &oneAAAA{}
-	one.positive.init(r, 1, 0)
+	one.positive.init(r, one.records[:], 1, 0)
 	one.Answer[0] = c.setAAAA(&one.recordAAAA, name, addr)
 	return &one.Msg
 }

@@ -202,6 +202,9 @@ func (f *found) clusterIPs(t qtype, svc *object.Service, name *clusterName) (exi
 				return true, false
 			}
 		}
+		if t != typeSRV {
+			break // the addresses are the same at each port
+		}
 	}
 	return exists, true
 }
@@ -215,30 +218,49 @@ func (c *Cluster) findEndpoints(f *found, t qtype, key string, name *clusterName
 			if seen += len(subset.Addresses); seen > maxEndpoints {
 				return false, false
 			}
+			ports := name.from(subset.Ports)
+			if len(ports) == 0 {
+				continue
+			}
 			for j := range subset.Addresses {
 				a := &subset.Addresses[j]
 				if name.endpoint != "" && !c.isNamed(a, name.endpoint) {
 					continue
 				}
-				host := int32(0)
-				if t == typeSRV {
-					if host = f.host(c.hostname(a), a.IP); host < 0 {
-						return false, false
-					}
-				}
-				for k := range subset.Ports {
-					p := &subset.Ports[k]
-					if !name.has(p.Name, p.Protocol) {
-						continue
-					}
-					if exists = true; !f.add(t, host, a.IP, p.Port) {
-						return true, false
-					}
+				if exists = true; !c.endpoint(f, t, a, ports, name) {
+					return true, false
 				}
 			}
 		}
 	}
 	return exists, true
+}
+
+// from returns the ports from the first on that a name asks for. All endpoints of a subset have the same, so they are looked for once.
+func (n *clusterName) from(ports []object.EndpointPort) []object.EndpointPort {
+	for i := range ports {
+		if n.has(ports[i].Name, ports[i].Protocol) {
+			return ports[i:]
+		}
+	}
+	return nil
+}
+
+// endpoint collects an endpoint: its address, or for SRV a pair with each port asked for, the first of which is the first of ports.
+func (c *Cluster) endpoint(f *found, t qtype, a *object.EndpointAddress, ports []object.EndpointPort, name *clusterName) bool {
+	if t != typeSRV {
+		return f.add(t, 0, a.IP, 0)
+	}
+	host := f.host(c.hostname(a), a.IP)
+	if host < 0 {
+		return false
+	}
+	for i := range ports {
+		if p := &ports[i]; name.has(p.Name, p.Protocol) && !f.add(t, host, a.IP, p.Port) {
+			return false
+		}
+	}
+	return true
 }
 
 // hostname returns an endpoint's name, or "" if that is its address with dashes.
