@@ -82,9 +82,14 @@ func ParseAddress(s string) (netip.Addr, error) {
 }
 
 // CheckLabel returns an error unless s is a lower-case RFC 1123 DNS label, the form of namespaces, Services, hostnames
-// and port names.
+// and port names. It is the same as validation.IsDNS1123Label, whose regular expression would take an eighth of the time of reading a state
+// file.
 func CheckLabel(s string) error {
-	if len(validation.IsDNS1123Label(s)) > 0 {
+	ok := s != "" && len(s) <= validation.DNS1123LabelMaxLength && s[0] != '-' && s[len(s)-1] != '-'
+	for _, c := range []byte(s) {
+		ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-')
+	}
+	if !ok {
 		return errors.New("must be a DNS label: 1 to 63 of a-z, 0-9 and '-', with a letter or digit at both ends")
 	}
 	return nil

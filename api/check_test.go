@@ -1,10 +1,31 @@
 package api
 
 import (
+	"math/rand/v2"
 	"net/netip"
 	"strings"
 	"testing"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
+
+// A label is one for Kubernetes, too.
+func TestCheckLabelIsKubernetes(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // for labels
+	const bytes = "aaazz09--A._ \n\x00é"
+	for range 20_000 {
+		label := make([]byte, random.IntN(4)+[]int{0, 60}[random.IntN(2)])
+		for i := range label {
+			label[i] = 'a'
+			if random.IntN(1+len(label)/4) == 0 {
+				label[i] = bytes[random.IntN(len(bytes))]
+			}
+		}
+		if err, want := CheckLabel(string(label)), validation.IsDNS1123Label(string(label)); (err == nil) != (len(want) == 0) {
+			t.Errorf("%q: %v, Kubernetes: %v", label, err, want)
+		}
+	}
+}
 
 func TestParseAddress(t *testing.T) {
 	for _, tc := range []struct{ in, want string }{
