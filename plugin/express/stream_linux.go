@@ -30,6 +30,8 @@ const (
 	longestQuery = dns.MinMsgSize
 	// lastReads bounds how often a connection is read when its server has stopped.
 	lastReads = 16
+	// lastPause is how long one with TLS may be silent then, and lastTime how long it is read.
+	lastPause, lastTime = 50 * time.Millisecond, 500 * time.Millisecond
 )
 
 // listener is the listener of a server for TCP or TLS. Its connections answer the queries that they can. A dns.Server reads the others from
@@ -105,18 +107,17 @@ type stream struct {
 	net.Conn
 	listener *listener
 	raw      syscall.RawConn // nil for TLS
-	ipv6     bool
 	left     int    // how many more queries are served, negative for no limit
 	rest     []byte // what has been read, but neither answered nor passed on
 	pass     int    // how many bytes, those of rest first, are passed on as a message for the chain
-	more     bool   // rest may have further messages
-	head     [lengthSize]byte
 	unsent   []byte // replies that the socket's buffer had no room for
 	chunk    *[readSize]byte
 	failed   error
 	deadline time.Time // that the dns.Server has set
 	last     time.Time // when the last reply was written here
 	stopped  atomic.Bool
+	ipv6     bool
+	more     bool // rest may have further messages
 
 	readableFunc func(fd uintptr) bool // readable, so that calls of it don't allocate
 }
@@ -152,7 +153,9 @@ func (s *stream) Read(b []byte) (n int, err error) {
 		}
 	}
 	if s.pass -= n; s.pass == 0 {
-		s.more = len(s.rest) > 0
+		if s.more = len(s.rest) > 0; !s.more {
+			s.rest = nil // many connections ask for names of the chain, and then stay open
+		}
 	}
 	return n, err
 }
@@ -272,11 +275,22 @@ func (s *stream) arrived(fd uintptr) {
 	}
 }
 
+// arrivedOverTLS does the same with TLS, which can't be read without waiting.
+func (s *stream) arrivedOverTLS() {
+	for until := time.Now().Add(lastTime); s.pass == 0 && s.left != 0; {
+		now := time.Now()
+		if now.After(until) || s.Conn.SetReadDeadline(now.Add(lastPause)) != nil || s.advance() != nil {
+			return
+		}
+	}
+}
+
 // readChunk does the same as readable with TLS. While it waits, it has room for a length only.
 func (s *stream) readChunk() error {
 	if len(s.rest) == 0 {
-		n, err := s.Conn.Read(s.head[:])
-		s.rest = append(s.rest, s.head[:n]...)
+		s.rest = append(s.rest, make([]byte, lengthSize)...)
+		n, err := s.Conn.Read(s.rest)
+		s.rest = s.rest[:n]
 		return err
 	}
 	s.chunk = s.listener.chunks.Get().(*[readSize]byte)
@@ -431,8 +445,12 @@ func (s *stream) release() {
 
 // Close implements [net.Conn]. If the server has stopped, queries that have arrived get their replies first.
 func (s *stream) Close() error {
-	if s.listener.closed.Load() && s.raw != nil && s.pass == 0 && s.failed == nil && s.left != 0 {
-		_ = s.raw.Control(s.arrived)
+	if s.listener.closed.Load() && s.pass == 0 && s.failed == nil && s.left != 0 {
+		if s.raw != nil {
+			_ = s.raw.Control(s.arrived)
+		} else {
+			s.arrivedOverTLS()
+		}
 	}
 	return s.Conn.Close()
 }
