@@ -255,8 +255,14 @@ var clusterNames = []string{
 	"10-0-0-1.N.pod", "pod", "N.pod", "dns-version", "ns.dns", "dns", "ns.dns.cluster.local.svc", "ns.dns.N.svc", "x.dns-version",
 }
 
-// clusterQuery returns a random query.
+// clusterQuery returns a random query as a packet.
 func clusterQuery(random *rand.Rand) []byte {
+	packed, _ := clusterMessage(random).Pack()
+	return packed
+}
+
+// clusterMessage returns a random query for the zones of the plugin kubernetes.
+func clusterMessage(random *rand.Rand) *dns.Msg {
 	name := strings.NewReplacer("S", pick(random, clusterServices), "N", pick(random, clusterNamespaces)).Replace(pick(random, clusterNames))
 	name = strings.TrimPrefix(name+".cluster.local.", ".")
 	if random.IntN(4) == 0 {
@@ -269,8 +275,7 @@ func clusterQuery(random *rand.Rand) []byte {
 		q.SetEdns0(pick(random, []uint16{0, 512, 1232, 1232, 4096, 65535}), random.IntN(2) == 0)
 	}
 	q.CheckingDisabled, q.AuthenticatedData = random.IntN(4) == 0, random.IntN(4) == 0
-	packed, _ := q.Pack()
-	return packed
+	return q
 }
 
 // sorted returns a reply with its sections in order: the plugin kubernetes answers in the order of maps. Its length stays.

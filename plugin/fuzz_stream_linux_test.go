@@ -5,10 +5,13 @@ package clusterset
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/binary"
 	"io"
 	"math/rand/v2"
 	"net"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,20 +24,68 @@ import (
 	"github.com/clusterset/clusterset/plugin/express"
 )
 
-// streamCase is a server that is reached over TCP with and without the express path.
+// streamCase is a server that is reached over TCP or TLS with and without the express path.
 type streamCase struct {
-	express, chain net.Addr
-	shuffle        bool
+	express, chain streamAddr
+	same           func(packet []byte) []byte // removes the differences that are allowed
 	server         *dnsserver.Server
+	query          func(random *rand.Rand) *dns.Msg
 }
 
-// newStreamCase serves a case at two listeners until the test ends.
-func newStreamCase(tb testing.TB, e *expressCase) *streamCase {
+type streamAddr struct {
+	net.Addr
+	tls bool
+}
+
+// newStreamCase serves a case at two listeners until the test ends. Both use TLS if there is a configuration for it.
+func newStreamCase(tb testing.TB, e *expressCase, config *tls.Config) *streamCase {
 	tb.Helper()
-	with, without := listenTCP(tb), listenTCP(tb)
-	serveStreams(tb, e.server, express.Listen(with, e.server, e.answers, nil))
-	serveStreams(tb, e.server, without)
-	return &streamCase{with.Addr(), without.Addr(), e.answers.Shuffle, e.server}
+	c := &streamCase{same: slices.Clone[[]byte], server: e.server, query: streamQuery}
+	if e.answers.Shuffle {
+		c.same = inOrder
+	}
+	for _, with := range []bool{false, true} {
+		l := listenTCP(tb)
+		if config != nil {
+			l = tls.NewListener(l, config)
+		}
+		addr := streamAddr{l.Addr(), config != nil}
+		if with {
+			c.express, l = addr, express.Listen(l, e.server, e.answers, nil)
+		} else {
+			c.chain = addr
+		}
+		serveStreams(tb, e.server, l)
+	}
+	return c
+}
+
+// testTLS returns a configuration with the certificate that Go's own tests have.
+func testTLS() *tls.Config {
+	s := httptest.NewTLSServer(nil)
+	defer s.Close()
+	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}
+}
+
+// streamConn is a connection over TCP or TLS.
+type streamConn interface {
+	net.Conn
+	CloseWrite() error
+}
+
+func (a streamAddr) dial(tb testing.TB) streamConn {
+	tb.Helper()
+	conn, err := net.Dial("tcp", a.String())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(soonInProcess)); err != nil {
+		tb.Fatal(err)
+	}
+	if a.tls {
+		return tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // ourselves
+	}
+	return conn.(*net.TCPConn)
 }
 
 func listenTCP(tb testing.TB) net.Listener {
@@ -68,16 +119,10 @@ func serveStreams(tb testing.TB, s *dnsserver.Server, l net.Listener) {
 }
 
 // converse sends a stream in pieces and returns all replies. The sizes of the pieces come from cuts, byte by byte and again from the start.
-func converse(tb testing.TB, to net.Addr, stream, cuts []byte) []byte {
+func converse(tb testing.TB, to streamAddr, stream, cuts []byte) []byte {
 	tb.Helper()
-	conn, err := net.Dial("tcp", to.String())
-	if err != nil {
-		tb.Fatal(err)
-	}
+	conn := to.dial(tb)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(soonInProcess)); err != nil {
-		tb.Fatal(err)
-	}
 	sent := make(chan error, 1)
 	go func() {
 		for i := 0; len(stream) > 0; i++ {
@@ -91,7 +136,7 @@ func converse(tb testing.TB, to net.Addr, stream, cuts []byte) []byte {
 			}
 			stream = stream[n:]
 		}
-		sent <- conn.(*net.TCPConn).CloseWrite()
+		sent <- conn.CloseWrite()
 	}()
 	replies, err := io.ReadAll(conn)
 	if err != nil {
@@ -125,9 +170,7 @@ func (c *streamCase) compare(t *testing.T, stream, cuts []byte) {
 		return
 	}
 	for i := range got {
-		if c.shuffle {
-			got[i], want[i] = inOrder(got[i]), inOrder(want[i])
-		}
+		got[i], want[i] = c.same(got[i]), c.same(want[i])
 		if !bytes.Equal(got[i], want[i]) {
 			a, b := new(dns.Msg), new(dns.Msg)
 			t.Errorf("cuts %v, reply %d: express, then the chain (%v, %v):\n%x\n%x\n%s\n%s", cuts, i, a.Unpack(got[i]), b.Unpack(want[i]), got[i], want[i], a, b)
@@ -136,12 +179,18 @@ func (c *streamCase) compare(t *testing.T, stream, cuts []byte) {
 	}
 }
 
-// streamCases are those whose chain always answers alike.
+// streamCases are those whose chain always answers alike, over TCP and TLS, and servers for the zones of the plugin kubernetes.
 func streamCases(tb testing.TB) (cases []*streamCase) {
-	for _, e := range expressCases(tb) {
+	config := testTLS()
+	for i, e := range expressCases(tb) {
 		if e.answers.MaxAnswers == 0 {
-			cases = append(cases, newStreamCase(tb, e))
+			cases = append(cases, newStreamCase(tb, e, []*tls.Config{nil, config}[i%2]))
 		}
+	}
+	for i, e := range clusterCases(tb, 1) {
+		c := newStreamCase(tb, e.expressCase, []*tls.Config{nil, config}[i%2])
+		c.same, c.query = sorted, clusterMessage
+		cases = append(cases, c)
 	}
 	return cases
 }
@@ -161,19 +210,26 @@ func expressed(s *dnsserver.Server) float64 {
 	return 0
 }
 
-// randomStream has queries for the express path and for the chain by turns, broken messages, long ones, and perhaps half a message at its end.
-func randomStream(random *rand.Rand) (stream []byte) {
+// streamQuery returns a random query for our zones.
+func streamQuery(random *rand.Rand) *dns.Msg {
 	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeTXT, dns.TypeANY, dns.TypeSOA}
 	zones, bases := []string{"Clusterset.local.", "global.", "example."}, expressBases()
+	q := new(dns.Msg).SetQuestion(strings.TrimPrefix(pick(random, bases)+"."+pick(random, zones), "."), pick(random, types))
+	if random.IntN(2) == 0 {
+		q.SetEdns0(uint16(random.IntN(3000)), random.IntN(2) == 0) //nolint:gosec // small
+	}
+	return q
+}
+
+// randomStream has queries for the express path and for the chain by turns, broken messages, long ones, and perhaps half a message at its end.
+func randomStream(random *rand.Rand, query func(*rand.Rand) *dns.Msg) (stream []byte) {
 	for range 1 + random.IntN(40) {
-		q := new(dns.Msg).SetQuestion(strings.TrimPrefix(bases[random.IntN(len(bases))]+"."+zones[random.IntN(len(zones))], "."), types[random.IntN(len(types))])
-		if random.IntN(2) == 0 {
-			q.SetEdns0(uint16(random.IntN(3000)), random.IntN(2) == 0) //nolint:gosec // small
+		q := query(random)
+		if opt := q.IsEdns0(); opt != nil {
 			switch random.IntN(6) {
 			case 0:
 				addOption(q, random)
 			case 1:
-				opt := q.IsEdns0()
 				opt.Option = append(opt.Option, &dns.EDNS0_PADDING{Padding: make([]byte, random.IntN(6000))})
 			}
 		}
@@ -195,18 +251,19 @@ func randomStream(random *rand.Rand) (stream []byte) {
 	return stream
 }
 
-// TestExpressStreamsAreTheChains checks the rule of the express path over TCP with random messages, which are cut and joined at random.
+// TestExpressStreamsAreTheChains checks the rule of the express path over TCP and TLS with random messages, which are cut and joined at random.
 func TestExpressStreamsAreTheChains(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())    //nolint:gosec // any
 	random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // for messages
 	cases := streamCases(t)
 	before := expressed(cases[0].server)
-	for range 400 {
+	for range 600 {
 		cuts := make([]byte, random.IntN(5))
 		for i := range cuts {
 			cuts[i] = byte(random.IntN(1 << random.IntN(9)))
 		}
-		cases[random.IntN(len(cases))].compare(t, randomStream(random), cuts)
+		c := pick(random, cases)
+		c.compare(t, randomStream(random, c.query), cuts)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -220,7 +277,8 @@ func TestExpressStreamsAreTheChains(t *testing.T) {
 func FuzzExpressStream(f *testing.F) {
 	random := rand.New(rand.NewPCG(1, 1)) //nolint:gosec // for messages
 	for i := range 100 {
-		f.Add(randomStream(random), []byte{byte(i), 200, 3}, uint8(i)) //nolint:gosec // small
+		query := []func(*rand.Rand) *dns.Msg{streamQuery, clusterMessage}[i%2]
+		f.Add(randomStream(random, query), []byte{byte(i), 200, 3}, uint8(i)) //nolint:gosec // small
 	}
 	cases := streamCases(f)
 	f.Fuzz(func(t *testing.T, stream, cuts []byte, which uint8) {

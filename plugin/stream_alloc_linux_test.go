@@ -4,9 +4,7 @@ package clusterset
 
 import (
 	"io"
-	"net"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 )
@@ -17,15 +15,9 @@ func TestExpressStreamAllocatesNothing(t *testing.T) {
 	c.index.Put(manyObjects(2)...)
 	c.index.Publish()
 	e := newExpressCase(t, c, "loadbalance")
-	s := newStreamCase(t, e)
-	conn, err := net.Dial("tcp", s.express.String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newStreamCase(t, e, nil)
+	conn := s.express.dial(t)
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(soonInProcess)); err != nil {
-		t.Fatal(err)
-	}
 	var stream []byte
 	for _, name := range []string{"vip.ns.svc.clusterset.local.", "HL.ns.svc.clusterset.local.", "none.ns.svc.clusterset.local.", "many.ns.svc.clusterset.local."} {
 		packed, _ := new(dns.Msg).SetQuestion(name, dns.TypeA).Pack()
