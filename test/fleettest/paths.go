@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 
 	"github.com/clusterset/clusterset/internal/beacon"
@@ -20,6 +21,7 @@ import (
 // loopback addresses (D44 of docs/spec/data-path.md), so the beacons are at another address of this machine. The kernel keeps such
 // connections inside the machine.
 type Paths struct {
+	own      netip.Addr // of this machine
 	agents   map[string]*fleet.Program
 	gates    map[string][]*faultproxy.Gate // by the member that they lead to
 	standbys []net.Listener
@@ -32,7 +34,14 @@ type way struct{ from, to string }
 
 // pave makes the beacons of the members that are to have some. It returns nil if none is.
 func pave(members []*Member) (*Paths, error) {
-	p := &Paths{agents: map[string]*fleet.Program{}, gates: map[string][]*faultproxy.Gate{}, cut: map[way]bool{}}
+	if !slices.ContainsFunc(members, func(m *Member) bool { return m.Spec.Beacons }) {
+		return nil, nil
+	}
+	own, err := ownAddress()
+	if err != nil {
+		return nil, err
+	}
+	p := &Paths{own: own, agents: map[string]*fleet.Program{}, gates: map[string][]*faultproxy.Gate{}, cut: map[way]bool{}}
 	for _, m := range members {
 		p.agents[m.Spec.Name] = m.Agent
 	}
@@ -44,18 +53,11 @@ func pave(members []*Member) (*Paths, error) {
 			}
 		}
 	}
-	if len(p.gates) == 0 {
-		return nil, nil
-	}
 	return p, nil
 }
 
 // lead makes the beacons of a member, and the gates to them.
 func (p *Paths) lead(m *Member, seed uint64) error {
-	own, err := ownAddress()
-	if err != nil {
-		return err
-	}
 	port, err := freeport.Find()
 	if err != nil {
 		return err
@@ -68,7 +70,7 @@ func (p *Paths) lead(m *Member, seed uint64) error {
 	go func() { _ = beacon.Serve(standby, m.Spec.Name, "standby") }() // until it is closed
 	m.Base.Beacon = "127.0.0.1:" + port
 	for _, target := range []string{m.Base.Beacon, standby.Addr().String()} {
-		g, err := faultproxy.NewGate(netip.AddrPortFrom(own, 0).String(), target, seed, p.dialler)
+		g, err := faultproxy.NewGate(netip.AddrPortFrom(p.own, 0).String(), target, seed, p.dialler)
 		if err != nil {
 			return err
 		}
@@ -102,6 +104,9 @@ func (p *Paths) dialler(conn net.Conn) string {
 	}
 	return ""
 }
+
+// Network returns the network of all beacons.
+func (p *Paths) Network() string { return netip.PrefixFrom(p.own, p.own.BitLen()).String() }
 
 // Cut puts the way from a member to another into a condition in which it can't reach the other.
 func (p *Paths) Cut(from, to string, c faultproxy.Condition) {

@@ -175,6 +175,17 @@ func (w *World) Parts(key types.NamespacedName) []Part {
 	return all
 }
 
+// Renew makes some of a cluster's ServiceExports look as if they were created now.
+func (w *World) Renew(cluster string, which func(*mcsv1beta1.ServiceExport) bool) {
+	for _, c := range w.Clusters {
+		for _, e := range c.exports {
+			if c.Name == cluster && which(e) {
+				e.CreationTimestamp = metav1.Now()
+			}
+		}
+	}
+}
+
 // Keys returns every exported service.
 func (w *World) Keys() []types.NamespacedName {
 	var all []types.NamespacedName

@@ -26,6 +26,7 @@ func TestRandomRun(t *testing.T) {
 		},
 		// Locations that no cluster has: one with a zone but no region, and one with neither.
 		elsewhere:  []fleet.Location{{Cluster: "shijiazhuang", Zone: "beijing"}, {Cluster: "minhang"}},
+		reach:      true,
 		names:      5,
 		operations: 60,
 	})

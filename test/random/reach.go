@@ -1,16 +1,6 @@
 package random
 
-import (
-	"slices"
-
-	"github.com/clusterset/clusterset/test/faultproxy"
-	"github.com/clusterset/clusterset/test/fleettest"
-)
-
-// reaches reports whether clusters measure whether they reach the others.
-func (s setup) reaches() bool {
-	return !slices.ContainsFunc(s.clusters, func(c fleettest.Spec) bool { return !c.Beacons })
-}
+import "github.com/clusterset/clusterset/test/faultproxy"
 
 // broken are ways to break the path to a cluster.
 var broken = []struct {

@@ -35,8 +35,10 @@ type setup struct {
 	// communities are the communities that clusters can be put into. Without any, no operation changes which exports a cluster
 	// sees.
 	communities []string
-	names       int // how many names services have in each namespace
-	operations  int
+	// reach lets paths between clusters break. All clusters need beacons for it.
+	reach      bool
+	names      int // how many names services have in each namespace
+	operations int
 }
 
 // processes returns how many processes can be killed.
@@ -99,6 +101,9 @@ func newScript(set setup, seed uint64, run int) *Script {
 			s.disband()
 		case i == n-n/4:
 			s.gather()
+		}
+		if s.set.reach && (i == n/8 || i == n/2) {
+			s.reach() // at least, so that no seed leaves it out
 		}
 		s.step()
 		s.fate()

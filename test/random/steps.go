@@ -52,7 +52,7 @@ func (s *Script) step() {
 		s.extend(c, state)
 	case n < 94:
 		s.conflict(c)
-	case n < 97 && s.set.reaches():
+	case n < 97 && s.set.reach:
 		s.reach()
 	default:
 		s.drain()
