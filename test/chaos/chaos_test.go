@@ -74,10 +74,15 @@ type run struct {
 	// The current fault:
 	fault  fault
 	victim *fleettest.Member
+	far    *fleettest.Member   // the one that can't reach the victim, if that is the fault
 	phases map[phase][]answers // the expected answers with the victim in each phase
 	// felt lists the traffic that felt the fault. disturbed is how often links had made a difference before it.
 	felt      []string
 	disturbed int
+
+	asked answers // the questions that the prober asks
+	// parted is how often each pair of members was parted: the way back takes longer each time (D50).
+	parted map[way]int
 }
 
 // fault is one kind of fault.
@@ -128,7 +133,7 @@ func (c *run) selected() []fault {
 }
 
 func allFaults() []fault {
-	return slices.Concat(processFaults, linkFaults, requestFaults, stateFaults, communityFaults, userFaults)
+	return slices.Concat(processFaults, linkFaults, reachFaults, requestFaults, stateFaults, communityFaults, userFaults)
 }
 
 // newRun starts a fleet, exports services from it, and starts asking for them. The caller can change the fleet before it
@@ -141,9 +146,9 @@ func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	quota := []kube.Option{kube.WithEtcdArgs("--quota-backend-bytes=" + strconv.Itoa(quotaBytes))}
 	// All members share a community, so that each sees all exports while the hub enforces communities.
 	specs := []fleettest.Spec{
-		{Name: "xicheng", Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"cities", "north"}, Options: quota},
-		{Name: "shijiazhuang", Zone: "hebei", Region: "north", Communities: []string{"cities", "north"}, Options: quota},
-		{Name: "minhang", Zone: "shanghai", Region: "south", DualStack: true, Communities: []string{"cities", "south"}, Options: quota},
+		{Name: "xicheng", Beacons: true, Zone: "beijing", Region: "north", DualStack: true, Communities: []string{"cities", "north"}, Options: quota},
+		{Name: "shijiazhuang", Beacons: true, Zone: "hebei", Region: "north", Communities: []string{"cities", "north"}, Options: quota},
+		{Name: "minhang", Beacons: true, Zone: "shanghai", Region: "south", DualStack: true, Communities: []string{"cities", "south"}, Options: quota},
 	}
 	f := fleettest.Assemble(t.TempDir(), specs)
 	f.Hub.Options = quota
@@ -160,7 +165,10 @@ func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 	fleettest.Took(t, "the fleet's start", began)
 
 	script := random.NewSteady(specs, seed)
-	c := &run{Run: &random.Run{Fleet: f.For(t), Script: script}, wires: w, table: newTable(t, seed)}
+	c := &run{
+		Run:   &random.Run{Fleet: f.For(t), Script: script, Returning: map[string]bool{}},
+		wires: w, table: newTable(t, seed), parted: map[way]int{},
+	}
 	for _, m := range c.Members {
 		c.Servers = append(c.Servers, random.Server{DNS: m.DNS, Member: m, At: fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})
 	}
@@ -178,8 +186,9 @@ func (c *run) inject(f fault) (mended bool) {
 	outer := c.Run
 	defer func() { c.Run = outer }()
 	outer.TB.(*testing.T).Run(strings.NewReplacer(" ", "_", "/", "_").Replace(f.String()), func(t *testing.T) {
-		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers}
+		c.Run = &random.Run{Fleet: outer.For(t), Script: outer.Script, Servers: outer.Servers, Returning: outer.Returning}
 		c.fault = f
+		c.forget()
 		c.choose()
 		c.impatient(f.silent)
 		c.prober.expect(c.phases[ready])
@@ -193,18 +202,21 @@ func (c *run) inject(f fault) (mended bool) {
 		c.mend()
 		mended = true
 		recovered := time.Since(ended)
-		c.watch(c.round()) // so that each question is asked once after the recovery
+		c.foresee()
 		c.prober.expect(c.phases[ready])
+		c.watch(c.round()) // so that each question is asked once after the recovery
 		counts := c.prober.collect()
 		c.table.add(f, lasted, recovered, counts)
 		if len(c.felt) == 0 {
 			t.Error("no traffic felt this fault, so it shows nothing")
 		}
 		if counts.bad() > 0 {
-			t.Errorf("%d wrong, %d missing, %d late of %d answers:\n%s", counts.wrong, counts.missing, counts.late, counts.asked, strings.Join(counts.examples, "\n"))
+			t.Errorf("%d wrong, %d missing, %d late of %d answers, %d of %d slices of last resort wrong:\n%s",
+				counts.wrong, counts.missing, counts.late, counts.asked, counts.astray, counts.read, strings.Join(counts.examples, "\n"))
 		}
-		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down; felt: %s",
-			f, lasted.Round(time.Millisecond), c.victim.Spec.Name, recovered.Round(time.Millisecond), counts.asked, counts.unanswered, strings.Join(c.felt, "; "))
+		t.Logf("%s: %s of fault at %s, right again after %s; %d questions, %d of them unanswered by a server that was down; "+
+			"slices of last resort read %d times; felt: %s", f, lasted.Round(time.Millisecond), c.victim.Spec.Name,
+			recovered.Round(time.Millisecond), counts.asked, counts.unanswered, counts.read, strings.Join(c.felt, "; "))
 	})
 	return mended
 }
@@ -216,9 +228,13 @@ func (c *run) choose() {
 	c.felt, c.disturbed = nil, c.wires.disturbed()
 	candidates := slices.Clone(c.Members)
 	c.Shuffle(len(candidates), func(i, j int) { candidates[i], candidates[j] = candidates[j], candidates[i] })
+	if slices.Contains(partings, c.fault.promise) {
+		c.chooseTwo(candidates)
+		return
+	}
 	for _, c.victim = range candidates {
 		c.foresee()
-		if c.fault.promise != goesAndReturns || c.shows(ready, suspected) > 0 && c.shows(suspected, expired) > 0 {
+		if c.fault.promise != goesAndReturns && c.fault.promise != staysInForce || c.shows(ready, suspected) > 0 && c.shows(suspected, expired) > 0 {
 			return
 		}
 	}
@@ -240,6 +256,7 @@ func (c *run) shows(before, after phase) int {
 func (c *run) mend() {
 	c.Helper()
 	c.wires.mend()
+	c.Paths.MendAll()
 	for _, m := range c.Members {
 		c.resumePlane(&m.Cluster)
 	}
@@ -307,7 +324,8 @@ func (c *run) impatient(yes bool) {
 // other clusters. The victim's own DNS server may not learn of the phases.
 func (c *run) fallsSilent() {
 	c.Helper()
-	phases := []phase{ready, suspected, expired, ready}
+	phases := []phase{ready, suspected, expired, returned}
+	c.Returning[c.victim.Spec.Name] = true
 	var stages [][]answers
 	for _, phase := range phases {
 		stages = append(stages, c.phases[phase])
@@ -357,7 +375,7 @@ var places = []place{
 	{name: "agent to hub", wire: func(c *run) *wire { return c.wire(&c.Hub.Cluster, c.victim.Spec.Name) }},
 	{name: "agent to its own API server", wire: func(c *run) *wire { return c.wire(&c.victim.Cluster, "clusterset-member") }, listens: true},
 	{name: "DNS to its API server", wire: func(c *run) *wire { return c.wire(&c.victim.Cluster, "clusterset-dns") }, listens: true},
-	{name: "hub process to its API server", wire: func(c *run) *wire { return c.wire(&c.Hub.Cluster, "clusterset-hub") }},
+	{name: "hub process to its API server", wire: func(c *run) *wire { return c.wire(&c.Hub.Cluster, "clusterset-hub") }, listens: true},
 }
 
 // good is a wire without faults.

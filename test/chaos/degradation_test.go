@@ -1,6 +1,7 @@
 package chaos
 
 import (
+	"context"
 	"strings"
 	"testing"
 )
@@ -36,6 +37,42 @@ func TestTheProberMissesAnswersThatNeverChange(t *testing.T) {
 			}
 			if err := p.unseen(1, 0); err != nil {
 				t.Errorf("the victim's own server needn't follow, but: %v", err)
+			}
+		})
+	}
+}
+
+// Slices are written one after the other, so between two stages they may hold endpoints of both; but none of neither, and not nothing.
+func TestTheProberJudgesSlices(t *testing.T) {
+	const here, there, gone = "http/TCP 10.200.0.8 8080", "http/TCP 10.201.0.8 8080", "http/TCP 10.202.0.8 8080"
+	for _, test := range []struct {
+		name          string
+		before, after string
+		holds         []string
+		astray, owed  int
+	}{
+		{"as it must be", here, there, []string{here, there}, 0, 0},
+		{"both for a moment", here, there, []string{here, here + ", " + there, there}, 0, 0},
+		{"never follows", here, there, []string{here}, 0, 1},
+		{"returns", here, there, []string{there, here}, 1, 0},
+		{"nothing for a moment", here, there, []string{here, "none", there}, 1, 0},
+		{"nothing, which is what follows", here, "none", []string{here, "none"}, 0, 0},
+		{"another cluster's", here, there, []string{here, gone}, 1, 1},
+		{"too many in the end", here, there, []string{there, here + ", " + there}, 1, 0},
+		{"either, while a cluster returns", here, here + " or " + there, []string{there, here}, 0, 0},
+		{"neither, while a cluster returns", here, here + " or " + there, []string{gone}, 1, 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			q := question{"web.shop.svc", lastResort}
+			s := &probed{name: "xicheng", reached: map[question]int{}, slices: true, excused: true}
+			p := &prober{slices: []*probed{s}}
+			p.expect([]answers{{q: test.before}}, []answers{{q: test.after}})
+			for _, text := range test.holds {
+				s.judge(q, "", text, nil)
+			}
+			s.judge(q, "", "", context.DeadlineExceeded) // nothing was read
+			if s.counts.astray != test.astray || s.counts.bad() != test.astray || s.counts.read != len(test.holds) || len(s.owed[1]) != test.owed {
+				t.Errorf("%+v and %d are owed; want %d wrong, %d owed", s.counts, len(s.owed[1]), test.astray, test.owed)
 			}
 		})
 	}

@@ -41,8 +41,10 @@ var linkFaults = []fault{
 	{group: "partition", name: "hub process from its API server", promise: noChange, does: func(c *run) { c.disturb(places[3].wire(c), c.anyCut(places[3])) }},
 	{group: "partition", name: "hub process from its API server for longer than it takes to expire", promise: noChange, silent: true, does: func(c *run) {
 		w := places[3].wire(c)
+		before := w.Disturbed()
 		w.Set(c.anyCut(places[3]))
 		c.watch(expireAfter + c.between(0, 4*time.Second))
+		c.feels(w, before)
 		w.Set(good)
 		c.watch(suspectAfter)
 	}},

@@ -25,15 +25,18 @@ import (
 // ownGoes is the promise of faults during which a member's own endpoints may be missing for a moment.
 const ownGoes = "what the member exports may go and returns; no ClusterSetIP and no other answer changes"
 
+// staysInForce is the promise for a MemberCluster with a value that can't be used.
+const staysInForce = "the cluster is drained and undrained, ranks last (Suspect), goes (Expired) and is back, as without the typo; no other answer changes"
+
 // userFaults are what users, administrators and thieves do.
 var userFaults = []fault{
 	{group: "users", name: "all Services of a member are replaced (kubectl replace --force)", promise: ownGoes, does: func(c *run) {
-		c.mayGo()
+		c.mayGo(func(e *mcsv1beta1.ServiceExport) bool { return len(e.OwnerReferences) > 0 }) // those of marked Services
 		c.replaceByForce(&corev1.ServiceList{})
 		c.churn(3)
 	}},
 	{group: "users", name: "all ServiceExports of a member are replaced (kubectl replace --force)", promise: ownGoes, does: func(c *run) {
-		c.mayGo()
+		c.mayGo(func(e *mcsv1beta1.ServiceExport) bool { return len(e.OwnerReferences) == 0 })
 		c.replaceByForce(&mcsv1beta1.ServiceExportList{})
 		c.churn(3)
 	}},
@@ -49,6 +52,19 @@ var userFaults = []fault{
 			return c.touchExport()
 		})
 		c.touched("the webhook was asked %d times", asked.Load())
+	}},
+	{group: "users", name: "an administrator's typo in a MemberCluster: cidrs that are no networks, or have host bits", promise: staysInForce, silent: true, does: func(c *run) {
+		mistyped := []string{"10.0.0.1/8", "fd00::1/16", "10.300.0.0/16", "10.1.0.0", c.Paths.Network()} // all addresses are in the first two
+		c.admitAnyCIDR(mistyped)
+		c.until(func() error { return c.complains("spec.cidrs[2]") })
+		c.touched("the hub says what it can't use of %q", mistyped)
+		c.isDrained()
+		c.victim.KillAgent()
+		c.fallsSilent()
+		c.victim.StartAgent()
+		c.until(func() error { return c.Hub.PhaseIs(c.victim.Spec.Name, ready) })
+		c.must(c.setCIDRs(nil))
+		c.must(c.installCRDs(&c.Hub.Cluster))
 	}},
 	{group: "backup", name: "the hub is restored from one that is older than a service, and its cluster comes back 25 s later", promise: noChange, does: func(c *run) {
 		export := c.anyExport()
@@ -84,14 +100,26 @@ var userFaults = []fault{
 	}},
 }
 
-// mayGo allows any answer to questions whose answers change when the victim's endpoints are gone.
-func (c *run) mayGo() {
+// mayGo allows any answer to questions whose answers change when the victim's endpoints are gone, or when these ServiceExports of the victim
+// are new ones, which give way to older ones. The slices that extend the victim's own Services may go with these.
+func (c *run) mayGo(renewed func(*mcsv1beta1.ServiceExport) bool) {
 	c.Helper()
+	w := c.look()
+	w.Renew(c.victim.Spec.Name, renewed)
+	then := c.answersIn(w, c.phases[ready][0])
 	var stage []answers
 	for i := range c.Servers {
 		all := maps.Clone(c.phases[ready][i])
 		for q := range differing(c.phases[ready][i], c.phases[expired][i]) {
 			all[q] = anyAnswer
+		}
+		for q := range differing(c.phases[ready][i], then[i]) {
+			all[q] = anyAnswer
+		}
+		for q := range all {
+			if i == c.victimServer() && q.qtype == lastResort {
+				all[q] = anyAnswer
+			}
 		}
 		stage = append(stage, all)
 	}

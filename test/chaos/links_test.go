@@ -12,8 +12,8 @@ import (
 	"github.com/clusterset/clusterset/test/fleettest"
 )
 
-// wires has the connections of a fleet: one from each process to each API server that it uses. There are no others to cut,
-// because members don't connect to each other.
+// wires has the connections of a fleet to API servers: one from each process to each API server that it uses. Those to other members are
+// fleettest.Paths.
 type wires struct {
 	seed uint64
 

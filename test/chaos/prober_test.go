@@ -29,12 +29,16 @@ type answers map[question]string
 
 type question struct{ name, qtype string }
 
+// lastResort is the type of the questions that a cluster's API server answers: which endpoints of last resort a Service has (random.LastResort).
+const lastResort = "last resort"
+
 func (q question) String() string { return q.name + " " + q.qtype }
 
-// prober asks every server for every exported name, over and over. The expected answers can change with the phase of a
-// cluster. Then they must come in the order of the phases, and never return to an earlier one.
+// prober asks every server for every exported name, over and over, and reads every extended Service's slices. The expected answers can
+// change with the phase of a cluster. Then they must come in the order of the phases, and never return to an earlier one.
 type prober struct {
 	servers []*probed
+	slices  []*probed // in the same order, the API servers beside them
 	stop    context.CancelFunc
 	done    sync.WaitGroup
 }
@@ -53,7 +57,14 @@ type probed struct {
 	looking int  // the stage whose owed questions are asked first
 	excused bool // the server may be silent or answer SERVFAIL
 	counts  probeCounts
+
+	slices bool // whether it is asked for endpoints of last resort
+	every  time.Duration
+	ask    func(ctx context.Context, addr string, q question, patience time.Duration) (string, error)
 }
+
+// answers reports whether it is a server for such questions.
+func (s *probed) answers(q question) bool { return s.slices == (q.qtype == lastResort) }
 
 // probeCounts counts the questions by how they were answered.
 type probeCounts struct {
@@ -61,6 +72,8 @@ type probeCounts struct {
 	wrong, missing    int
 	late              int
 	examples          []string // wrong answers
+
+	read, astray int // how often slices of last resort were read, and had something else than they must have
 }
 
 func (c *probeCounts) add(o probeCounts) {
@@ -69,26 +82,37 @@ func (c *probeCounts) add(o probeCounts) {
 	c.wrong += o.wrong
 	c.missing += o.missing
 	c.late += o.late
+	c.read += o.read
+	c.astray += o.astray
 	c.examples = append(c.examples, o.examples...)
 }
 
-func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late }
+func (c *probeCounts) bad() int { return c.wrong + c.missing + c.late + c.astray }
 
 // startProber starts asking the questions of the first stage.
 func startProber(servers []random.Server, stage []answers, seed uint64) *prober {
 	ctx, stop := context.WithCancel(context.Background())
 	p := &prober{stop: stop}
 	for i, s := range servers {
-		server := &probed{
-			name: s.Member.Spec.Name, addr: s.Addr(), stages: []answers{stage[i]}, reached: map[question]int{},
-			questions: slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) }),
+		member := s.Member
+		named := &probed{name: member.Spec.Name, addr: s.Addr(), every: probeEvery, ask: askOnce}
+		read := &probed{name: member.Spec.Name, every: readEvery, ask: reader(member), slices: true, excused: true}
+		p.servers, p.slices = append(p.servers, named), append(p.slices, read)
+		for n, server := range []*probed{named, read} {
+			server.stages, server.reached = []answers{stage[i]}, map[question]int{}
+			for _, q := range slices.SortedFunc(maps.Keys(stage[i]), func(a, b question) int { return strings.Compare(a.String(), b.String()) }) {
+				if server.answers(q) {
+					server.questions = append(server.questions, q)
+				}
+			}
+			rng := rand.New(rand.NewPCG(seed, uint64(2*i+n))) //nolint:gosec // repeatable on purpose
+			rng.Shuffle(len(server.questions), func(i, j int) {
+				server.questions[i], server.questions[j] = server.questions[j], server.questions[i]
+			})
+			if len(server.questions) > 0 {
+				p.done.Go(func() { server.run(ctx) })
+			}
 		}
-		rng := rand.New(rand.NewPCG(seed, uint64(i))) //nolint:gosec // repeatable on purpose
-		rng.Shuffle(len(server.questions), func(i, j int) {
-			server.questions[i], server.questions[j] = server.questions[j], server.questions[i]
-		})
-		p.servers = append(p.servers, server)
-		p.done.Go(func() { server.run(ctx) })
 	}
 	return p
 }
@@ -101,19 +125,29 @@ func (p *prober) end() {
 
 // expect sets the stages of each server's expected answers from now on.
 func (p *prober) expect(stages ...[]answers) {
-	for i, s := range p.servers {
-		s.mu.Lock()
-		s.stages, s.owed, s.looking = nil, nil, 0
-		for n, stage := range stages {
-			s.stages = append(s.stages, stage[i])
-			s.owed = append(s.owed, nil)
-			if n > 0 {
-				s.owed[n] = differing(stages[n-1][i], stage[i])
+	for _, all := range [][]*probed{p.servers, p.slices} {
+		for i, s := range all {
+			s.mu.Lock()
+			s.stages, s.owed, s.looking = nil, nil, 0
+			for n, stage := range stages {
+				s.stages = append(s.stages, stage[i])
+				s.owed = append(s.owed, nil)
+				if n > 0 {
+					s.owed[n] = differing(stages[n-1][i], stage[i])
+					maps.DeleteFunc(s.owed[n], func(q question, _ bool) bool {
+						return !s.answers(q) || s.slices && !decided(stages[n-1][i][q], stage[i][q])
+					})
+				}
 			}
+			clear(s.reached)
+			s.mu.Unlock()
 		}
-		clear(s.reached)
-		s.mu.Unlock()
 	}
+}
+
+// decided reports whether texts of last resort are the only possible ones, so that a change from one to the other shows.
+func decided(texts ...string) bool {
+	return !slices.ContainsFunc(texts, func(text string) bool { return len(random.Possibilities(text)) > 1 })
 }
 
 // differing returns the questions whose answers before and after differ.
@@ -129,7 +163,7 @@ func differing(before, after answers) map[question]bool {
 
 // look gives priority to the questions whose answers a stage changes, until each new answer was seen.
 func (p *prober) look(stage int) {
-	for _, s := range p.servers {
+	for _, s := range slices.Concat(p.servers, p.slices) {
 		s.mu.Lock()
 		s.looking = stage
 		s.mu.Unlock()
@@ -139,10 +173,10 @@ func (p *prober) look(stage int) {
 // unseen returns an error if a server other than except hasn't given all answers that a stage changes.
 func (p *prober) unseen(stage, except int) error {
 	var errs []error
-	for i, s := range p.servers {
+	for i, s := range slices.Concat(p.servers, p.slices) {
 		s.mu.Lock()
 		for q := range s.owed[stage] {
-			if i != except {
+			if except < 0 || i%len(p.servers) != except {
 				errs = append(errs, fmt.Errorf("%s: %d answers haven't changed, such as dig %s from %s to %s",
 					s.name, len(s.owed[stage]), q, s.stages[stage-1][q], s.stages[stage][q]))
 			}
@@ -172,7 +206,7 @@ func (p *prober) moved(server int, addr string) {
 // collect returns the counts since its last call.
 func (p *prober) collect() probeCounts {
 	var all probeCounts
-	for _, s := range p.servers {
+	for _, s := range slices.Concat(p.servers, p.slices) {
 		s.mu.Lock()
 		all.add(s.counts)
 		s.counts = probeCounts{}
@@ -182,7 +216,7 @@ func (p *prober) collect() probeCounts {
 }
 
 func (s *probed) run(ctx context.Context) {
-	tick := time.NewTicker(probeEvery)
+	tick := time.NewTicker(s.every)
 	defer tick.Stop()
 	for i := 0; ; i++ {
 		select {
@@ -202,7 +236,7 @@ func (s *probed) run(ctx context.Context) {
 		if excused {
 			patience /= 5 // an excused server may not answer
 		}
-		got, err := askOnce(ctx, addr, q, patience)
+		got, err := s.ask(ctx, addr, q, patience)
 		if ctx.Err() == nil {
 			s.judge(q, addr, got, err)
 		}
@@ -213,6 +247,10 @@ func (s *probed) run(ctx context.Context) {
 func (s *probed) judge(q question, addr, got string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.slices {
+		s.judgeSlices(q, got, err)
+		return
+	}
 	s.counts.asked++
 	var timeout interface{ Timeout() bool }
 	switch {
@@ -235,6 +273,11 @@ func (s *probed) judge(q question, addr, got string, err error) {
 		}
 		s.counts.wrong++
 	}
+	s.example(q, got, err)
+}
+
+// example keeps one of the first bad answers.
+func (s *probed) example(q question, got string, err error) {
 	if len(s.counts.examples) < 5 {
 		var want []string
 		for _, stage := range s.stages[s.reached[q]:] {

@@ -65,8 +65,8 @@ func (t *table) add(f fault, lasted, recovered time.Duration, counts probeCounts
 // String returns the table in Markdown, in the order in which the faults are declared.
 func (t *table) String() string {
 	var b strings.Builder
-	b.WriteString("| fault | times | seconds of it | all right after, at most | questions | unanswered | wrong / missing / late | promised, and seen |\n" +
-		"|---|---|---|---|---|---|---|---|\n")
+	b.WriteString("| fault | times | seconds of it | all right after, at most | questions | unanswered | wrong / missing / late | last resort: read / wrong | promised, and seen |\n" +
+		"|---|---|---|---|---|---|---|---|---|\n")
 	var all probeCounts
 	times, lasted, recovered := 0, time.Duration(0), time.Duration(0)
 	for _, f := range allFaults() {
@@ -75,14 +75,15 @@ func (t *table) String() string {
 			continue
 		}
 		r := t.rows[i]
-		fmt.Fprintf(&b, "| %s | %d | %.0f | %.1f s | %d | %d | %s | %s |\n",
-			f, r.times, r.lasted.Seconds(), r.recovered.Seconds(), r.counts.asked, r.counts.unanswered, r.counts, f.promise)
+		fmt.Fprintf(&b, "| %s | %d | %.0f | %.1f s | %d | %d | %s | %d / %d | %s |\n",
+			f, r.times, r.lasted.Seconds(), r.recovered.Seconds(), r.counts.asked, r.counts.unanswered, r.counts, r.counts.read, r.counts.astray, f.promise)
 		all.add(r.counts)
 		times += r.times
 		lasted += r.lasted
 		recovered = max(recovered, r.recovered)
 	}
-	fmt.Fprintf(&b, "| **all** | %d | %.0f | %.1f s | %d | %d | %s | |\n", times, lasted.Seconds(), recovered.Seconds(), all.asked, all.unanswered, all)
+	fmt.Fprintf(&b, "| **all** | %d | %.0f | %.1f s | %d | %d | %s | %d / %d | |\n",
+		times, lasted.Seconds(), recovered.Seconds(), all.asked, all.unanswered, all, all.read, all.astray)
 	return b.String()
 }
 

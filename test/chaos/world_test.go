@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"errors"
+	"maps"
 	"strings"
 	"time"
 
@@ -19,6 +20,8 @@ const (
 	ready     = clustersetv1alpha1.MemberReady
 	suspected = clustersetv1alpha1.MemberSuspect
 	expired   = clustersetv1alpha1.MemberExpired
+	// returned is Ready after a silence: behind addresses the cluster counts as Suspect for a while (D5 of docs/spec/data-path.md).
+	returned = phase("Returned")
 )
 
 // churn changes services in the namespace lab, about which nobody asks before the recovery, in clusters other than the
@@ -28,11 +31,20 @@ func (c *run) churn(steps int) {
 	c.Run.Churn(steps, c.victim.Spec.Name)
 }
 
+// forget ends the allowance for clusters that were silent once all endpoints of last resort are as if none had been.
+func (c *run) forget() {
+	c.Helper()
+	if c.look().Extending(nil) == nil {
+		clear(c.Returning)
+	}
+}
+
 // foresee computes the expected answers with the victim in each phase.
 func (c *run) foresee() {
 	c.Helper()
 	w := c.look()
 	questions := answers{}
+	maps.Copy(questions, c.asked) // a name that no longer exists is still asked for
 	for _, s := range c.Servers {
 		for _, zone := range random.Zones {
 			for name := range w.Zone(zone, s).Names {
@@ -44,6 +56,9 @@ func (c *run) foresee() {
 			}
 		}
 	}
+	if c.asked == nil {
+		c.asked = questions
+	}
 	c.phases = map[phase][]answers{}
 	for _, phase := range []phase{ready, suspected, expired} {
 		for _, cluster := range w.Clusters {
@@ -52,6 +67,15 @@ func (c *run) foresee() {
 			}
 		}
 		c.phases[phase] = c.answersIn(w, questions)
+	}
+	was := c.Returning[c.victim.Spec.Name]
+	c.Returning[c.victim.Spec.Name] = true
+	for _, cluster := range w.Clusters {
+		cluster.Expired = false
+	}
+	c.phases[returned] = c.answersIn(w, questions)
+	if !was {
+		delete(c.Returning, c.victim.Spec.Name)
 	}
 }
 
@@ -77,6 +101,16 @@ func (c *run) answersIn(w *random.World, questions answers) (stage []answers) {
 				}
 			}
 		}
+		for _, cluster := range w.Clusters {
+			if cluster.Name != s.Member.Spec.Name {
+				continue
+			}
+			for _, key := range cluster.Extended() {
+				if key.Namespace != "lab" {
+					all[ownName(key)] = w.LastResort(cluster, key, c.Returning)
+				}
+			}
+		}
 		stage = append(stage, all)
 	}
 	return stage
@@ -98,7 +132,7 @@ func (c *run) recorded() error {
 	return errors.Join(errs...)
 }
 
-// round returns how long the prober takes to ask every question once.
+// round returns about how long the prober takes to ask every question once.
 func (c *run) round() time.Duration {
 	return time.Duration(len(c.phases[ready][0])) * probeEvery
 }
