@@ -40,11 +40,11 @@ func (s *Server) clusters(ctx context.Context, q query) (any, error) {
 		})
 	}
 	for _, mc := range is.set.members {
-		cluster := clusterOf(mc, is.renewed[mc.Name], is.set.exports[mc.Name], now, is.set.state)
+		cluster := clusterOf(mc, is.heard[mc.Name].Renewed, is.set.exports[mc.Name], now, is.set.state)
 		if to := after.Member(mc.Name); to == nil {
 			cluster.Leaves = !mc.Left()
 		} else if after != is.set.state {
-			if then := clusterOf(to, is.renewed[mc.Name], exports[mc.Name], now, after); !reflect.DeepEqual(then, cluster) {
+			if then := clusterOf(to, is.heard[mc.Name].Renewed, exports[mc.Name], now, after); !reflect.DeepEqual(then, cluster) {
 				cluster.After = &then
 			}
 			cluster.Down = after.Down(mc.Name)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/clusterset/clusterset/cli/explain"
 	"github.com/clusterset/clusterset/cli/preview"
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/index"
 )
 
@@ -38,7 +39,7 @@ type Server struct {
 	mu sync.Mutex
 	// The data that is shown. set is immutable, and replaced when records change.
 	set     *set
-	renewed map[string]time.Time
+	heard   map[string]view.Heartbeat
 	sources []Source
 	version int64
 	news    map[Topic]int64 // version of the last change
@@ -83,11 +84,11 @@ func (s *Server) SetRecords(objects []kruntime.Object) {
 	s.publish(topics...)
 }
 
-// SetRenewed replaces the times of the clusters' heartbeats, by cluster.
-func (s *Server) SetRenewed(renewed map[string]time.Time) {
+// SetHeard replaces the clusters' heartbeats, by cluster.
+func (s *Server) SetHeard(heard map[string]view.Heartbeat) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.renewed = renewed
+	s.heard = heard
 	s.publish(TopicClusters)
 }
 
@@ -115,7 +116,7 @@ func (s *Server) publish(topics ...Topic) {
 // shown is what is shown at one time.
 type shown struct {
 	set     *set
-	renewed map[string]time.Time
+	heard   map[string]view.Heartbeat
 	sources []Source
 	version int64
 }
@@ -123,7 +124,7 @@ type shown struct {
 func (s *Server) current() shown {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return shown{s.set, s.renewed, s.sources, s.version}
+	return shown{s.set, s.heard, s.sources, s.version}
 }
 
 // Handler returns the handler of a console at an address, host:port.
@@ -131,6 +132,7 @@ func (s *Server) Handler(address string) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /api/map", s.data(nil, s.clusters))
 	mux.HandleFunc("GET /api/services", s.data(nil, s.services))
+	mux.HandleFunc("GET /api/problems", s.data(s.work, s.problems))
 	mux.HandleFunc("GET /api/service", s.data(s.work, s.service))
 	mux.HandleFunc("GET /api/endpoints", s.data(s.work, s.endpoints))
 	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))

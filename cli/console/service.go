@@ -45,7 +45,7 @@ func (s *Server) service(ctx context.Context, q query) (any, error) {
 	}
 	out := &Service{
 		Version: is.version, Item: item(is.set.state, was), Columns: columns(is.set.state, was, after, then), Rows: []Row{}, Effects: []preview.Effect{},
-		Conflicts: []Conflict{}, Notes: c.notes, Changes: c.words, Problems: problems(is.sources, key),
+		Conflicts: []Conflict{}, Notes: c.notes, Changes: c.words, Problems: problemsOf(is.sources, key),
 	}
 	if len(c.list) > 0 {
 		out.ItemAfter = item(after, then)
@@ -134,8 +134,8 @@ func columnsOf(state *preview.State, e *preview.Exported) (all []Column) {
 	return all
 }
 
-// problems returns what members say of the service.
-func problems(sources []Source, key types.NamespacedName) (all []Problem) {
+// problemsOf returns what members say of the service.
+func problemsOf(sources []Source, key types.NamespacedName) (all []Problem) {
 	for i := range sources {
 		if r := sources[i].Report; r != nil {
 			for _, p := range slices.Concat(r.Services.Problems, r.Services.LastResort, r.Services.Conflicts) {

@@ -126,6 +126,8 @@ type Item struct {
 	// Conflicts is the number of fields in which exports differ that some cluster sees.
 	Conflicts  int       `json:"conflicts,omitempty"`
 	ExportedAt time.Time `json:"exportedAt"`
+	// Extended are the clusters, of those that the console reads, whose own Service leads to other clusters when it has no ready endpoint.
+	Extended []string `json:"extended,omitempty"`
 }
 
 // Exporter is a cluster that exports a service.
@@ -166,6 +168,11 @@ type Member struct {
 	Cluster       string   `json:"cluster"`
 	Context       string   `json:"context"`
 	ClusterSetIPs []string `json:"clusterSetIPs,omitempty"`
+	// Extended says that its own Service leads to other clusters while it has no ready endpoint. Asks says that it asks for that, and Refused
+	// is why it can't be.
+	Asks     bool   `json:"asks,omitempty"`
+	Extended bool   `json:"extended,omitempty"`
+	Refused  string `json:"refused,omitempty"`
 }
 
 // Column is a cluster that exports the service before or after the changes.

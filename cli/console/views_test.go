@@ -13,6 +13,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"github.com/clusterset/clusterset/cli/view"
 	"github.com/clusterset/clusterset/internal/connect"
 	"github.com/clusterset/clusterset/internal/manifests"
 	"github.com/clusterset/clusterset/test/page"
@@ -27,7 +28,7 @@ func hub(t testing.TB) (*Server, []runtime.Object) {
 	}
 	s := New(Options{})
 	s.SetRecords(objects)
-	s.SetRenewed(map[string]time.Time{"beijing": time.Date(2026, 2, 3, 0, 2, 0, 0, time.UTC)})
+	s.SetHeard(map[string]view.Heartbeat{"beijing": {Renewed: time.Date(2026, 2, 3, 0, 2, 0, 0, time.UTC)}})
 	s.SetSources([]Source{{Role: RoleHub, Context: "hub", Server: "https://hub", State: Live, Since: time.Date(2026, 2, 3, 0, 0, 0, 0, time.UTC)}})
 	return s, objects
 }

@@ -82,6 +82,33 @@ func TestServices(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.replace(/\s/g, "") === "payments/fraud"`)
 }
 
+// Problems lists what is wrong, the most urgent first. It can be searched, and leads to what a problem is about.
+func TestProblems(t *testing.T) {
+	p := open(t, theSet(t), "#/problems")
+	p.sees("5 problems, 2 urgent", "It has sent no heartbeat for too long", "What to do: run clusterset doctor there", "PortConflict", "its 3 ready endpoints are in Suspect clusters")
+	p.until(`document.querySelector("nav .count.wrong").innerText === "2"`)
+	about := func(names string) {
+		t.Helper()
+		p.until(`[...document.querySelectorAll(".problem b a")].map((e) => e.innerText).join() === ` + quote(names))
+	}
+	about("nanjing,nanning,infra/metrics,infra/queue,media/transcode")
+	p.accessible()
+	p.fill("#search", "expired")
+	about("nanning")
+	p.click(".problem a", "nanning")
+	p.sees("Clients in zones")
+	p.goTo("#/problems")
+	p.click(".toggle", "Services")
+	about("infra/metrics,infra/queue,media/transcode")
+	p.click(".toggle", "Services")
+	p.size(390, 844)
+	about("nanjing,nanning,infra/metrics,infra/queue,media/transcode")
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+	p.accessible()
+	p.click(".problem a", "infra/metrics")
+	p.until(`document.querySelector("h1").innerText.includes("metrics")`)
+}
+
 // A service's page shows which clusters export it, its conflicts, and what each place uses and why.
 func TestService(t *testing.T) {
 	p := open(t, theSet(t), "#/service/shop/web")

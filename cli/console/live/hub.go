@@ -179,13 +179,9 @@ func (h *Hub) pass(ctx context.Context, synced []toolscache.InformerSynced) {
 // ask reads the heartbeats, and finds out whether the hub answers. A watch doesn't show that: it is silent as long as nothing changes.
 func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	err := h.readable(ctx)
-	renewed := map[string]time.Time{}
+	var heard map[string]view.Heartbeat
 	if err == nil {
-		var heard map[string]view.Heartbeat
 		heard, err = view.Heartbeats(ctx, h.cluster)
-		for cluster, said := range heard {
-			renewed[cluster] = said.Renewed
-		}
 	}
 	if ctx.Err() != nil {
 		return
@@ -196,7 +192,7 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	}
 	h.source.set(state, err, nil)
 	if err == nil {
-		h.console.SetRenewed(renewed)
+		h.console.SetHeard(heard)
 	}
 }
 

@@ -6,11 +6,15 @@ import { listen, serverNow, setServerTime, useApi, useConnection } from "./live.
 import { Announcer, announce, Effect, Icon, useClock } from "./parts.js";
 import { severity, sourceName, span } from "./words.js";
 import { MapView } from "./map.js";
+import { ProblemsView } from "./problems.js";
 import { ServicesView } from "./services.js";
 import { ServiceView } from "./service.js";
 import { WhatIfView } from "./whatif.js";
 
-const views = { map: ["Map", MapView, "1"], services: ["Services", ServicesView, "2"], whatif: ["What if", WhatIfView, "3"], service: ["Service", ServiceView] };
+const views = {
+  map: ["Map", MapView, "1"], services: ["Services", ServicesView, "2"], problems: ["Problems", ProblemsView, "3"], whatif: ["What if", WhatIfView, "4"],
+  service: ["Service", ServiceView],
+};
 const themes = { "": "Auto", light: "Light", dark: "Dark" };
 
 function App() {
@@ -21,6 +25,7 @@ function App() {
   const parameter = toParameter(changes);
   const map = useApi("api/map" + (parameter && "?" + parameter), { key: "map" });
   const whatif = useApi(parameter && "api/whatif?" + parameter, { on: ["clusters", "services"], key: parameter });
+  const problems = useApi("api/problems", { key: "problems" });
   const [name, View] = views[address.view] ?? ["Map", MapView];
 
   const theme = params.get("theme") ?? "";
@@ -34,7 +39,7 @@ function App() {
   useSpokenPhases(map.data);
   useEffect(() => { if (whatif.data) announce(whatif.data.summary.text); }, [whatif.data?.summary.text]);
 
-  const shared = { address, changes, parameter, map, whatif };
+  const shared = { address, changes, parameter, map, whatif, problems };
   return html`
     <a class="skip" href="#main" onClick=${(e) => { e.preventDefault(); document.getElementById("main").focus(); }}>Skip to the content</a>
     <header class="top">
@@ -42,7 +47,7 @@ function App() {
       <nav aria-label="Views">
         ${Object.entries(views).filter(([, v]) => v[2]).map(([id, [text, , key]]) => html`
           <a key=${id} href=${to(id)} aria-current=${address.view === id || (id === "services" && address.view === "service") ? "page" : undefined} aria-keyshortcuts=${key}>
-            ${text}${id === "whatif" && changes.length > 0 && html` <span class="count" aria-label=${`${changes.length} changes`}>${changes.length}</span>`}
+            ${text}${id === "whatif" && changes.length > 0 && html` <span class="count" aria-label=${`${changes.length} changes`}>${changes.length}</span>`}${id === "problems" && problems.data?.urgent > 0 && html` <span class="count wrong" aria-label=${`${problems.data.urgent} urgent`}>${problems.data.urgent}</span>`}
           </a>`)}
       </nav>
       <div class="tools">
@@ -199,7 +204,7 @@ function useShortcuts(on) {
 
 function Help({ singleKeys }) {
   const keys = [
-    ["1 2 3", "Map, Services, What if"], ["/", "go to the search field"], ["Tab", "next part of the page"],
+    ["1 2 3 4", "Map, Services, Problems, What if"], ["/", "go to the search field"], ["Tab", "next part of the page"],
     ["↑ ↓ ← → Home End", "move in the map, a list or a matrix"], ["Enter", "open what has the focus"], ["Esc", "close the details, or this"], ["t", "theme: auto, light, dark"], ["?", "this"],
   ];
   return html`<dialog id="help" aria-labelledby="help-title" onClick=${(e) => e.target.id === "help" && e.target.close()}>

@@ -73,6 +73,7 @@ function Access({ access, type }) {
       <div><dt>Names</dt><dd>${names.map((n) => html`<div key=${n}><code>${n}</code></div>`)}</dd></div>
       ${type !== "Headless" && html`<div><dt>ClusterSetIPs</dt><dd>${members.map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${m.clusterSetIPs?.length ? html`<code>${m.clusterSetIPs.join(", ")}</code>` : html`<span class="faint">none</span>`}</div>`)}
         ${members.length === 0 && html`<span class="faint">Each cluster assigns its own. Start the console with --context to see those of a cluster.</span>`}</dd></div>`}
+      ${members.some((m) => m.asks) && html`<div><dt>Own name</dt><dd>${members.filter((m) => m.asks).map((m) => html`<div key=${m.context}>${m.cluster || m.context}: ${m.extended ? html`<${Tag} icon="out" tone="good">extended<//> leads to other clusters while it has no ready endpoint` : html`<${Tag} icon="cross" tone="warn">not extended<//> ${m.refused || "no other cluster has it for use"}`}</div>`)}</dd></div>`}
     </dl>
     <p class="faint small above">In a pod of a member, and in your shell:</p>
     ${commands.map((c) => html`<${Command} key=${c} text=${c} />`)}`;

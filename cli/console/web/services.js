@@ -81,6 +81,7 @@ function Row({ s, i, height, effects, rove }) {
     <span role="gridcell" class="state">
       ${changed && html`<${Effects} list=${changed.slice(0, 2)} />`}
       ${s.conflicts > 0 && html`<${Tag} icon="conflict" tone="warn" title=${count(s.conflicts, "conflict")}>conflict<//>`}
+      ${s.extended && html`<${Tag} icon="out" title=${`Its own name fails over to other clusters in ${s.extended.join(", ")}`}>extended<//>`}
       ${s.policy && html`<${Tag} icon="policy" title="stated by its exports">${s.policy}<//>`}
     </span>
   </div>`;
