@@ -12,9 +12,10 @@
 //	GET /api/service  Service    what each place uses of one service ─ service.go
 //	GET /api/endpoints Endpoints why, for one place: every endpoint with the verdict on it ─ endpoints.go
 //	GET /api/whatif   WhatIf     the services that changes affect, in the whole set ─ whatif.go
+//	GET /api/links    Links      what leads from each cluster to each, and who reaches whom; links.csv is the same as a table ─ links.go
 //	GET /api/events   Changes    server-sent events that say what to fetch again ─ events.go
 //
-// The parameter changes of map, service, endpoints and whatif is a JSON array of preview.Change. The answers then have both the current
+// The parameter changes of map, service, endpoints, links and whatif is a JSON array of preview.Change. The answers then have both the current
 // state and the state after the changes. Parameters: service=NAMESPACE/NAME; place and from=CLUSTER/ZONE/REGION, - for an unknown part; zone=mcs or global;
 // context=NAME, to read a member's own objects; for services: q, namespace, cluster, type, conflicts, policy, empty, sort, desc,
 // offset, limit.

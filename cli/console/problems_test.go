@@ -2,6 +2,7 @@ package console
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ func observed(t *testing.T) *Server {
 		},
 		Reach: &clustersetv1alpha1.Reachability{ObjectMeta: metav1.ObjectMeta{Name: clustersetv1alpha1.ReachabilityName}, Cluster: "beijing", Stamp: metav1.NowMicro(), Clusters: []clustersetv1alpha1.ClusterReachability{
 			{Name: "tianjin", Reachable: metav1.ConditionTrue, Reason: "Answers", RoundTripMicroseconds: 1200},
-			{Name: "shanghai", Reachable: metav1.ConditionFalse, Reason: "NoAnswer", Since: metav1.NewTime(time.Now().Add(-72*time.Hour)), Beacons: []string{"10.3.0.1:7353"}},
+			{Name: "shanghai", Reachable: metav1.ConditionFalse, Reason: "NoAnswer", Since: metav1.NewTime(time.Now().Add(-72 * time.Hour)), Beacons: []string{"10.3.0.1:7353"}},
 		}},
 	}
 	report := view.Build(view.Facts{Local: local, Now: time.Now()})
@@ -61,4 +62,17 @@ func TestProblems(t *testing.T) {
 	answers(t, s, "problems", "/api/problems")
 	answers(t, s, "service-member", "/api/service?service=shop/web&from=tianjin")
 	answers(t, s, "services-clustersetip", "/api/services?q=10.96.7.7")
+}
+
+// Links has what leads from each cluster to each, and who reaches whom: as its Lease says, or with the round trip as its own cluster does.
+func TestLinks(t *testing.T) {
+	s := observed(t)
+	answers(t, s, "links", "/api/links")
+	got := ask(t, s, "/api/links.csv", nil)
+	if want := "from,to,services,names,clusterSetIPs,lastResort,reachable,reason,roundTripMicroseconds\n"; !strings.HasPrefix(got.Body.String(), want) {
+		t.Errorf("the table begins with %.200s", got.Body)
+	}
+	if lines := strings.Count(got.Body.String(), "\n"); lines < 5 || !strings.Contains(got.Body.String(), "\nbeijing,tianjin,1,1,1,1,True,Answers,1200\n") {
+		t.Errorf("the table is\n%s", got.Body)
+	}
 }

@@ -136,6 +136,8 @@ func (s *Server) Handler(address string) http.Handler {
 	mux.HandleFunc("GET /api/service", s.data(s.work, s.service))
 	mux.HandleFunc("GET /api/endpoints", s.data(s.work, s.endpoints))
 	mux.HandleFunc("GET /api/whatif", s.data(s.whole, s.whatIf))
+	mux.HandleFunc("GET /api/links", s.data(s.whole, s.links))
+	mux.HandleFunc("GET /api/links.csv", s.linksFile)
 	mux.HandleFunc("GET /api/events", s.events)
 	mux.HandleFunc("GET /", file)
 	return s.guard.protect(address, mux)

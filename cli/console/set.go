@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -21,6 +22,8 @@ type set struct {
 	// exports is the number of services that a cluster exports.
 	exports map[string]int
 	items   map[types.NamespacedName]*Item
+	// leases say which clusters each can't reach.
+	leases []*coordinationv1.Lease
 	// endpoints are those of all services.
 	endpoints []*clustersetv1alpha1.ExportedEndpoints
 	keys      []types.NamespacedName // of the items, sorted
@@ -36,11 +39,14 @@ func newSet(objects []runtime.Object, earlier *set) *set {
 		case *clustersetv1alpha1.ExportedService:
 			cluster, _ := o.SourceCluster()
 			s.exports[cluster]++
+		case *coordinationv1.Lease:
+			s.leases = append(s.leases, o)
 		case *clustersetv1alpha1.ExportedEndpoints:
 			s.endpoints = append(s.endpoints, o)
 		}
 	}
 	slices.SortFunc(s.members, func(a, b *clustersetv1alpha1.MemberCluster) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortFunc(s.leases, func(a, b *coordinationv1.Lease) int { return cmp.Compare(a.Namespace, b.Namespace) })
 	for _, key := range s.state.Services() {
 		i := earlier.items[key]
 		if i == nil || !s.state.SameExported(earlier.state, key) {
@@ -56,7 +62,7 @@ func newSet(objects []runtime.Object, earlier *set) *set {
 
 // differs returns the Topics in which the set differs from an earlier one.
 func (s *set) differs(earlier *set) (topics []Topic) {
-	if !slices.Equal(s.members, earlier.members) || !maps.Equal(s.exports, earlier.exports) {
+	if !slices.Equal(s.members, earlier.members) || !slices.Equal(s.leases, earlier.leases) || !maps.Equal(s.exports, earlier.exports) {
 		topics = append(topics, TopicClusters)
 	}
 	if !maps.Equal(s.items, earlier.items) {

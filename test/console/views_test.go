@@ -82,6 +82,26 @@ func TestServices(t *testing.T) {
 	p.until(`document.querySelector("h1").innerText.replace(/\s/g, "") === "payments/fraud"`)
 }
 
+// Links draws what leads from cluster to cluster, and has it as a matrix and as files.
+func TestLinks(t *testing.T) {
+	p := open(t, theSet(t), "#/links")
+	p.sees("pairs of clusters with services", "No agent says whom it reaches.")
+	p.until(`document.querySelectorAll(".node").length === 12 && document.querySelectorAll(".link.used").length > 20`)
+	p.accessible()
+	p.click(".node text", "xiamen")
+	p.until(`[...document.querySelectorAll(".link title")].every((e) => e.textContent.includes("xiamen"))`)
+	p.click(".toggle", "only xiamen")
+	p.click(".segments a", "matrix")
+	p.until(`document.querySelector('.reach td[title^="tianjin to beijing-2: 3 services"] b')?.innerText === "3"`)
+	p.accessible()
+	csv := eval[string](p, `fetch(document.querySelector("a[download$=csv]").href).then((r) => r.text())`)
+	if !strings.Contains(csv, "\ntianjin,beijing-2,3,3,2,0,,,0\n") {
+		t.Errorf("the CSV has\n%s", csv)
+	}
+	p.size(390, 844)
+	p.until(`document.documentElement.scrollWidth <= innerWidth`)
+}
+
 // Problems lists what is wrong, the most urgent first. It can be searched, and leads to what a problem is about.
 func TestProblems(t *testing.T) {
 	p := open(t, theSet(t), "#/problems")

@@ -4,10 +4,14 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -41,6 +45,8 @@ type Hub struct {
 	objects map[objectKey]runtime.Object
 	changed chan struct{} // has an element if objects have changed
 }
+
+const kindLease = "Lease"
 
 type objectKey struct {
 	kind string
@@ -193,6 +199,42 @@ func (h *Hub) ask(ctx context.Context, synced []toolscache.InformerSynced) {
 	h.source.set(state, err, nil)
 	if err == nil {
 		h.console.SetHeard(heard)
+		h.reach(heard)
+	}
+}
+
+// reach keeps which clusters each can't reach as the Leases in which it says so: preview reads these.
+func (h *Hub) reach(heard map[string]view.Heartbeat) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := map[objectKey]runtime.Object{}
+	for cluster, said := range heard {
+		if len(said.CantReach) > 0 {
+			key := objectKey{kindLease, client.ObjectKey{Namespace: api.MemberNamespace(cluster), Name: api.HeartbeatLease}}
+			now[key] = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+				Namespace: key.Namespace, Name: key.Name, Annotations: map[string]string{api.AnnotationUnreachable: strings.Join(said.CantReach, ",")},
+			}}
+		}
+	}
+	same := true
+	for key := range h.objects {
+		if key.kind == kindLease && now[key] == nil {
+			delete(h.objects, key)
+			same = false
+		}
+	}
+	for key, lease := range now {
+		if !reflect.DeepEqual(h.objects[key], lease) {
+			h.objects[key] = lease
+			same = false
+		}
+	}
+	if same {
+		return
+	}
+	select {
+	case h.changed <- struct{}{}:
+	default:
 	}
 }
 
