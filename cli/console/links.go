@@ -3,6 +3,8 @@ package console
 import (
 	"context"
 	"encoding/csv"
+	"encoding/json"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -19,7 +21,12 @@ type Links struct {
 	// Clusters are the members, sorted. Links are those of pairs of which something is known, by their names.
 	Clusters []string `json:"clusters"`
 	Links    []Link   `json:"links"`
+	// Uncounted says that the set is too large to count what leads where: the Links say only who reaches whom.
+	Uncounted bool `json:"uncounted,omitempty"`
 }
+
+// maxCounted bounds services × clusters of a set of which it is counted what leads where. It takes seconds, once for each state.
+const maxCounted = 100_000
 
 // Link is the way from a cluster to another.
 type Link struct {
@@ -56,19 +63,17 @@ func (s *Server) links(ctx context.Context, q query) (any, error) {
 		}
 		return all[p]
 	}
-	o := s.options.Preview
-	o.All = true
-	result, err := is.set.state.Preview(ctx, c.list, o)
-	if err != nil {
-		return nil, badRequest("%w", err)
-	}
-	for i := range result.Services {
-		for p, used := range uses(&result.Services[i]) {
-			at(p.from, p.to).add(used)
+	out := &Links{Version: is.version, Clusters: is.set.state.Clusters(), Links: []Link{}}
+	if out.Uncounted = len(is.set.keys)*len(out.Clusters) > maxCounted; !out.Uncounted {
+		counted, err := s.counted(ctx, is.set.state, c.list)
+		if err != nil {
+			return nil, badRequest("%w", err)
+		}
+		for p, l := range counted {
+			*at(p.from, p.to) = l
 		}
 	}
 	is.measured(at, time.Now())
-	out := &Links{Version: is.version, Clusters: is.set.state.Clusters(), Links: []Link{}}
 	for _, from := range out.Clusters {
 		for _, to := range out.Clusters {
 			if l := all[pair{from, to}]; l != nil && from != to {
@@ -77,6 +82,41 @@ func (s *Server) links(ctx context.Context, q query) (any, error) {
 		}
 	}
 	return out, nil
+}
+
+// flows is the last result of counted. Only the request that holds the place uses it.
+type flows struct {
+	of      *preview.State
+	changes string
+	links   map[pair]Link
+}
+
+// counted returns what leads from cluster to cluster after the changes.
+func (s *Server) counted(ctx context.Context, state *preview.State, list []preview.Change) (map[pair]Link, error) {
+	text, err := json.Marshal(list)
+	if err != nil {
+		return nil, fmt.Errorf("changes: %w", err)
+	}
+	if s.lastFlows.of == state && s.lastFlows.changes == string(text) && !exports(list) {
+		return s.lastFlows.links, nil
+	}
+	o := s.options.Preview
+	o.All = true
+	result, err := state.Preview(ctx, list, o)
+	if err != nil {
+		return nil, err
+	}
+	links := map[pair]Link{}
+	for i := range result.Services {
+		for p, used := range uses(&result.Services[i]) {
+			l := links[p]
+			l.From, l.To = p.from, p.to
+			l.add(used)
+			links[p] = l
+		}
+	}
+	s.lastFlows = flows{state, string(text), links}
+	return links, nil
 }
 
 // use says by which ways a cluster uses another for one service.

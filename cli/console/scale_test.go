@@ -54,6 +54,8 @@ func TestLargeSet(t *testing.T) {
 		{"a search", get("/api/services?q=svc49&sort=ready&desc=1&offset=50"), 2 * MB, 64 * kB},
 		{"a service", get("/api/service?service=ns07/svc0007"), 32 * MB, 256 * kB},
 		{"the endpoints in a place", get("/api/endpoints?service=ns07/svc0007&place=c007/z07/r7"), 2 * MB, 64 * kB},
+		{"the problems", get("/api/problems"), 8 * MB, 64 * kB},
+		{"the links, which are too many to count", get("/api/links"), 8 * MB, 64 * kB},
 		{"a change", change, 8 * MB, 0},
 		{"the map with changes", get("/api/map?changes=" + url.QueryEscape(`[{"drain":["c007"]},{"down":["c008"]}]`)), 16 * MB, 100 * kB},
 		{"a service with changes", get("/api/service?service=ns07/svc0007&changes=" + url.QueryEscape(`[{"drain":["c000"]}]`)), 64 * MB, 512 * kB},

@@ -47,6 +47,7 @@ type Server struct {
 
 	streams, work, whole chan struct{} // places for requests of a kind
 	last                 memory
+	lastFlows            flows
 }
 
 // Topic is what a Change is about.

@@ -22,7 +22,7 @@ export function LinksView({ address, map, parameter }) {
   const file = "api/links.csv" + (parameter && "?" + parameter), json = "api/links" + (parameter && "?" + parameter);
   return html`
     <div class="viewhead"><h1 tabindex="-1">Links</h1>
-      <p class="lead">${count(used.length, "pair")} of clusters with services that lead from one to the other. ${said.length ? `${cut.length || "None"} of ${count(said.length, "measured path")} can't be used.` : "No agent says whom it reaches."}</p></div>
+      <p class="lead">${got.data.uncounted ? "The set is too large to count what leads where." : `${count(used.length, "pair")} of clusters with services that lead from one to the other.`} ${said.length ? `${cut.length || "None"} of ${count(said.length, "measured path")} can't be used.` : "No agent says whom it reaches."}</p></div>
     <div class="bar">
       ${as === "matrix" && html`<${Search} label="Find a cluster" value=${params.get("find") ?? ""} onChange=${(v) => go(here({ find: v }), { replace: true })} />`}
       <span class="segments" role="group" aria-label="Shown as">${["drawing", "matrix"].map((id) => html`<a key=${id} role="button" aria-pressed=${as === id ? "true" : "false"} href=${here({ as: id })}>${id}</a>`)}</span>
