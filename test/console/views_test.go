@@ -95,7 +95,7 @@ func TestLinks(t *testing.T) {
 	p.until(`document.querySelector('.reach td[title^="tianjin to beijing-2: 3 services"] b')?.innerText === "3"`)
 	p.accessible()
 	csv := eval[string](p, `fetch(document.querySelector("a[download$=csv]").href).then((r) => r.text())`)
-	if !strings.Contains(csv, "\ntianjin,beijing-2,3,3,2,0,,,0\n") {
+	if !strings.Contains(csv, "\ntianjin,beijing-2,3,3,3,0,,,0\n") {
 		t.Errorf("the CSV has\n%s", csv)
 	}
 	p.size(390, 844)
