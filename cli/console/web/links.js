@@ -60,7 +60,7 @@ function Drawing({ clusters, regions, links, only }) {
   }));
   const most = Math.max(1, ...links.map((l) => l.services ?? 0));
   const lines = links.filter(kind).sort((a, b) => ["used", "last", "cut"].indexOf(kind(a)) - ["used", "last", "cut"].indexOf(kind(b)));
-  return html`<div class="drawing"><svg viewBox=${`0 0 ${size} ${size}`} role="group" aria-label=${`${count(lines.length, "link")} between ${count(clusters.length, "cluster")}; the matrix has the same as a table`}>
+  return html`<div class="drawing"><svg viewBox=${`0 ${middle - 300} ${size} 600`} role="group" aria-label=${`${count(lines.length, "link")} between ${count(clusters.length, "cluster")}; the matrix has the same as a table`}>
     ${["used", "last", "cut"].map((k) => html`<marker key=${k} id=${"tip-" + k} class=${"tip " + k} viewBox="0 0 8 8" refX="7" refY="4" markerWidth="9" markerHeight="9" markerUnits="userSpaceOnUse" orient="auto"><path d="M0 0 8 4 0 8z" /></marker>`)}
     ${lines.map((l) => {
       const a = at.get(l.from), b = at.get(l.to);
