@@ -105,10 +105,15 @@ test-image:
 .PHONY: test-long
 test-long: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/race
 test-long: export CLUSTERSET_LONG := 1
-test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (an hour and a half)
+test-long: kube ## Run the end-to-end tests at length on programs with the race detector, then load and chaos (three hours)
 	$(GO) build $(RACE) -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
 	$(GO) test $(RACE) $(PARALLEL) -timeout 60m -count=1 $(FLEET_TESTS)
-	$(MAKE) test-image test-tools load chaos CLUSTERSET_BINARIES=
+	$(MAKE) test-image test-datapath test-tools load chaos CLUSTERSET_BINARIES=
+
+# How long connections go on failing is measured, so without the race detector, and with nothing else beside it.
+.PHONY: test-datapath
+test-datapath: kube ## Run the tests through a real kube-proxy at length (an hour)
+	CLUSTERSET_LONG=1 $(GO) test -timeout 2h -count=1 -v ./test/datapath
 
 .PHONY: test-tools
 test-tools: kube ## Run the tests of the demo and of the benchmarks

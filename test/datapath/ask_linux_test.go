@@ -85,7 +85,7 @@ func (s *service) onlyBy(w way, allowed ...*pod) (end func()) {
 	}
 	stop, done := make(chan struct{}), make(chan error, 1)
 	go func() {
-		connections, names := 0, pods(allowed).names(false)
+		connections := 0
 		pace := time.NewTicker(5 * time.Millisecond)
 		defer pace.Stop()
 		for {
@@ -99,17 +99,20 @@ func (s *service) onlyBy(w way, allowed ...*pod) (end func()) {
 			case <-pace.C:
 			}
 			for _, n := range nodes {
-				got, err := n.ask(w.network, netip.AddrPortFrom(vips[0], w.port), n.client(vips[0].Is6(), 251), 1)
-				for who := range got {
-					if !slices.Contains(names, who) {
-						err = fmt.Errorf("%s (%s): connection %d was answered by %s, want one of %v", n.name, n.mode, connections, who, names)
+				for _, vip := range vips {
+					names := pods(allowed).names(vip.Is6())
+					got, err := n.ask(w.network, netip.AddrPortFrom(vip, w.port), n.client(vip.Is6(), 251), 1)
+					for who := range got {
+						if !slices.Contains(names, who) {
+							err = fmt.Errorf("%s (%s): connection %d to %s was answered by %s, want one of %v", n.name, n.mode, connections, vip, who, names)
+						}
 					}
+					if err != nil {
+						done <- err
+						return
+					}
+					connections++
 				}
-				if err != nil {
-					done <- err
-					return
-				}
-				connections++
 			}
 		}
 	}()

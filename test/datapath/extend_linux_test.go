@@ -4,11 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"os"
-	"os/exec"
-	"regexp"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -107,41 +103,66 @@ func TestOwnName(t *testing.T) {
 	s.extend("xicheng")
 	s.extend("chaoyang")
 	s.extending("xicheng", chaoyang[0].v4)
-	own := s.own("xicheng")
+	own, agent := s.own("xicheng"), w.cluster("xicheng")
+	t.Cleanup(func() { agent.startAgent(t) })
 	s.answeredBy(own, xicheng...)
 
-	away := func(to ...*pod) {
+	// away makes the own pods unready and ready again, and returns how long clients went on reaching what they shouldn't.
+	away := func(to ...*pod) time.Duration {
 		t.Helper()
 		answered := s.onlyBy(own, slices.Concat(xicheng, to)...)
-		xicheng.ready(false)
-		s.publish()
-		s.answeredBy(own, to...)
-		xicheng.ready(true)
-		s.publish()
-		s.answeredBy(own, xicheng...)
+		took := time.Duration(0)
+		for _, ready := range []bool{false, true} {
+			then := map[bool][]*pod{false: to, true: xicheng}[ready]
+			connections := s.use(s.connections(own, then...)...)
+			xicheng.ready(ready)
+			began := time.Now()
+			s.publishOf(agent)
+			took = max(took, connections.last(began))
+			s.answeredBy(own, then...)
+		}
 		answered()
+		return took
 	}
-	times := 1
-	if os.Getenv("CLUSTERSET_LONG") != "" {
-		times = 20
-	}
-	for range times {
-		away(chaoyang...)
-	}
-	// One pod is enough, also for the nodes of another zone.
-	xicheng[0].notReady = true
-	s.publish()
-	s.answeredBy(own, xicheng[1])
-	xicheng[0].notReady = false
+	repeat(t, 20, time.Second, func() time.Duration { return away(chaoyang...) })
 
 	s.exportsOnlyItsOwn("xicheng")
 	s.exportsOnlyItsOwn("chaoyang")
-	agent := w.cluster("xicheng")
 	agent.Agent.Kill()
-	for range times {
-		away(chaoyang...)
-	}
+	repeat(t, 20, time.Second, func() time.Duration { return away(chaoyang...) })
 	agent.startAgent(t)
+
+	// It is killed while the others answer, and while nobody asks for them any more or not yet.
+	xicheng.ready(false)
+	s.publish()
+	s.answeredBy(own, chaoyang...)
+	agent.Agent.Kill()
+	s.answeredBy(own, chaoyang...)
+	xicheng.ready(true)
+	s.publish()
+	s.answeredBy(own, xicheng...)
+	away(chaoyang...)
+	s.annotate(agent, "false")
+	away(chaoyang...) // nobody is there to take them off
+	agent.startAgent(t)
+	s.extending("xicheng")
+	agent.Agent.Kill()
+	s.annotate(agent, "true")
+	s.answeredBy(own, xicheng...)
+	agent.startAgent(t)
+	s.extending("xicheng", chaoyang[0].v4)
+
+	// One pod is enough, also for nodes of another zone, even if another cluster has one there.
+	joined := agent.node(t, nodeSpec{"hebei", nftables})
+	elsewhere := way{from: []*node{joined}, network: "tcp", port: 80, own: true}
+	s.answeredBy(elsewhere, xicheng...)
+	xicheng[0].notReady = true
+	s.publish()
+	s.answeredBy(elsewhere, xicheng[1])
+	s.answeredBy(own, xicheng[1])
+	xicheng[0].notReady = false
+	s.publish()
+
 	s.drain("chaoyang")
 	xicheng.ready(false)
 	s.publish()
@@ -157,8 +178,14 @@ func TestOwnName(t *testing.T) {
 	s.publish()
 	s.answeredBy(own, xicheng...)
 
-	s.annotate(agent, "false")
-	s.extending("xicheng")
+	repeat(t, 20, time.Second, func() time.Duration {
+		s.annotate(agent, "true")
+		s.extending("xicheng", chaoyang[0].v4)
+		began := time.Now()
+		s.annotate(agent, "false")
+		s.extending("xicheng")
+		return time.Since(began).Round(10 * time.Millisecond)
+	})
 	xicheng.ready(false)
 	s.publish()
 	s.answeredBy(own)
@@ -168,6 +195,32 @@ func TestOwnName(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.extending("xicheng")
+}
+
+// Other clusters that are silent, or can't be reached, are used after those that aren't and can. Rule D65.
+func TestOwnNameAvoids(t *testing.T) {
+	w := set(t)
+	w.hurryHub(t)
+	s := w.service(t, selected, "xicheng", "chaoyang", "minhang")
+	xicheng, chaoyang, minhang := s.pods("xicheng", 1), s.pods("chaoyang", 1), s.pods("minhang", 1)
+	xicheng.ready(false)
+	s.publish()
+	s.extend("xicheng")
+	own := s.own("xicheng")
+	s.answeredBy(own, chaoyang...)
+	silent := w.cluster("chaoyang")
+	t.Cleanup(func() { silent.startAgent(t) })
+	silent.Agent.Kill()
+	s.answeredBy(own, minhang...)
+	silent.startAgent(t)
+	s.answeredBy(own, chaoyang...)
+
+	w.measure(t)
+	w.reaches(t, "xicheng", "chaoyang", metav1.ConditionTrue)
+	mend := w.network.rules(t, fmt.Sprintf("iifname { %s, %s } oifname %s drop", port(1, 1), port(1, 2), port(2, 1)))
+	s.answeredBy(own, minhang...)
+	mend()
+	s.answeredBy(own, chaoyang...)
 }
 
 func (ps pods) with(more ...*pod) pods { return slices.Concat(ps, more) }
@@ -200,8 +253,6 @@ func TestOwnNameSharesTraffic(t *testing.T) {
 	all.publish()
 	all.answeredBy(all.own("xicheng"), here.with(there...)...)
 }
-
-var counted = regexp.MustCompile(`packets (\d+)`)
 
 // Two clusters that extend the same Service to each other's ClusterIPs, and both lose their pods while the hub is away, send a connection to
 // and fro at most until its packets' time to live has ended. Rule D66.
@@ -243,9 +294,49 @@ func TestOwnNameGoesInNoCircle(t *testing.T) {
 	s.answeredBy(own, xicheng...)
 	s.answeredBy(s.own("chaoyang"), chaoyang...)
 	toEachOther()
-	w.hub.Plane.KillAPIServer()
-	t.Cleanup(func() { w.startHub(t) })
+	s.inNoCircle(xicheng[0], chaoyang[0], func() func() {
+		w.hub.Plane.KillAPIServer()
+		t.Cleanup(func() { w.startHub(t) })
+		return func() { w.startHub(t) }
+	})
+	s.answeredBy(own, xicheng...)
+	s.answeredBy(s.own("chaoyang"), chaoyang...)
+	toEachOther()
+	// The same while one agent is down, which can't say that its pods are gone.
+	s.inNoCircle(xicheng[0], chaoyang[0], func() func() {
+		down := w.cluster("chaoyang")
+		t.Cleanup(func() { down.startAgent(t) })
+		down.Agent.Kill()
+		return func() { down.startAgent(t) }
+	})
+	s.answeredBy(own, xicheng...)
+	s.answeredBy(s.own("chaoyang"), chaoyang...)
+	toEachOther()
+	// Both start anew, while neither has a pod.
+	for _, c := range []string{"xicheng", "chaoyang"} {
+		w.cluster(c).Agent.Kill()
+	}
 	slices.Concat(xicheng, chaoyang).ready(false)
+	s.publish()
+	for _, c := range []string{"xicheng", "chaoyang"} {
+		w.cluster(c).startAgent(t)
+	}
+	s.answeredBy(own)
+	s.answeredBy(s.own("chaoyang"))
+	slices.Concat(xicheng, chaoyang).ready(true)
+	s.publish()
+	s.answeredBy(own, xicheng...)
+	s.exportsOnlyItsOwn("xicheng")
+	s.exportsOnlyItsOwn("chaoyang")
+}
+
+// inNoCircle makes two pods of clusters that extend the service to each other unready while something keeps these from hearing of it, and
+// counts the packets of a connection that nobody can answer. Then all is as before.
+func (s *service) inNoCircle(xicheng, chaoyang *pod, silence func() (end func())) {
+	t, w := s.T, s.w
+	t.Helper()
+	end := silence()
+	pods{xicheng, chaoyang}.ready(false)
 	s.publish()
 	ips, err := s.addresses(w.cluster("xicheng"), true)
 	if err != nil {
@@ -256,32 +347,22 @@ func TestOwnNameGoesInNoCircle(t *testing.T) {
 		return node.ask("tcp4", netip.AddrPortFrom(ips[0], 80), node.client(false, i), 1)
 	}
 	kube.Eventually(t, soon, func() error { // kube-proxy in both clusters has the news
-		if got, err := ask(252); got[xicheng[0].name]+got[chaoyang[0].name] > 0 {
+		if got, err := ask(252); got[xicheng.name]+got[chaoyang.name] > 0 {
 			return fmt.Errorf("answered by %v, %w", got, err)
 		}
 		return nil
 	})
-	w.network.rules(t, "meta l4proto tcp counter")
+	uncount := w.network.rules(t, "meta l4proto tcp counter")
 	began := time.Now()
 	got, askErr := ask(253)
-	var out []byte
-	if err := w.network.router.do(func() (err error) {
-		out, err = exec.CommandContext(t.Context(), "nft", "list", "table", "inet", "broken").CombinedOutput()
-		return err
-	}); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
-	match := counted.FindSubmatch(out)
-	if match == nil {
-		t.Fatalf("no counter in %s", out)
-	}
-	packets, err := strconv.Atoi(string(match[1]))
-	if err != nil {
-		t.Fatal(err)
-	}
+	packets := w.network.counted(t)[0]
 	t.Logf("a connection that nobody could answer (%v, %v, after %s) took %d packets between clusters", got, askErr, time.Since(began).Round(time.Millisecond), packets)
 	// A SYN is sent at most four times in five seconds, and each lives for 64 hops, of which a third are at the router.
 	if packets > 4*64 {
 		t.Errorf("%d packets were forwarded for one connection", packets)
 	}
+	uncount()
+	pods{xicheng, chaoyang}.ready(true)
+	s.publish()
+	end()
 }

@@ -107,19 +107,26 @@ func (s *service) remove(gone ...*pod) {
 // publish writes the exporters' EndpointSlices, as the endpointslice controller would.
 func (s *service) publish() {
 	s.Helper()
-	for c, exported := range s.exporters {
-		var ports []string
-		for _, p := range exported {
-			ports = append(ports, fmt.Sprintf("{name: %s, protocol: %s, port: %d}", p.name, p.protocol, targetPort))
-		}
-		for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
-			var endpoints []string
-			for _, p := range s.all {
-				if addr := p.address(family == corev1.IPv6Protocol); p.node.cluster == c && addr.IsValid() {
-					endpoints = append(endpoints, p.endpoint(addr))
-				}
+	for c := range s.exporters {
+		s.publishOf(c)
+	}
+}
+
+// publishOf writes those of one cluster.
+func (s *service) publishOf(c *cluster) {
+	s.Helper()
+	var ports []string
+	for _, p := range s.exporters[c] {
+		ports = append(ports, fmt.Sprintf("{name: %s, protocol: %s, port: %d}", p.name, p.protocol, targetPort))
+	}
+	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		var endpoints []string
+		for _, p := range s.all {
+			if addr := p.address(family == corev1.IPv6Protocol); p.node.cluster == c && addr.IsValid() {
+				endpoints = append(endpoints, p.endpoint(addr))
 			}
-			s.apply(c, fmt.Sprintf(`
+		}
+		s.apply(c, fmt.Sprintf(`
 apiVersion: discovery.k8s.io/v1
 kind: EndpointSlice
 metadata: {namespace: %s, name: web-%s, labels: {kubernetes.io/service-name: web}}
@@ -127,6 +134,5 @@ addressType: %s
 ports: [%s]
 endpoints: [%s]
 `, s.namespace, strings.ToLower(string(family)), family, strings.Join(ports, ", "), strings.Join(endpoints, ", ")))
-		}
 	}
 }

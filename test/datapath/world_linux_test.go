@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -25,8 +26,8 @@ type world struct {
 	network  *network
 	hub      *fleet.Hub
 	clusters []*cluster
-	services int // created so far, to number their namespaces
-	lone     int // connections from an address and port of their own
+	services int          // created so far, to number their namespaces
+	lone     atomic.Int64 // connections from an address and port of their own
 }
 
 // cluster is a member of the set with its nodes.
@@ -36,7 +37,8 @@ type cluster struct {
 	number  int // 1, 2, …
 	nodes   []*node
 
-	cut bool // disconnected from the other clusters
+	cut    bool // disconnected from the other clusters
+	beacon int  // which address of the first node's pods its agent's beacon has (measure)
 
 	dir, kubeProxy, nsenter string
 }
