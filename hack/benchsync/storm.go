@@ -44,6 +44,7 @@ type storms struct {
 	next      int
 	sent      requests
 	quiet     tally
+	storms    bool // all starts are over
 	wrong     []error
 }
 
@@ -52,6 +53,12 @@ const answeredOf = 10
 
 // strikes is how many services an agent writes to a hub that fails before the others wait for their turns, and how many it writes at a time.
 const strikes = 8
+
+// What a hub that is back may get and take: this many times the requests of a quiet start, and this long until all is well.
+const (
+	stormFactor = 2
+	stormLimit  = 30 * time.Second
+)
 
 // exporting is the exporting half of an agent.
 type exporting struct {
@@ -230,6 +237,7 @@ func (s *storms) starts(ctx context.Context) error {
 		s.quiet = s.sent.clear()
 		s.result(what, s.quiet, well)
 	}
+	s.storms = true
 	return s.idle(ctx)
 }
 
@@ -286,7 +294,12 @@ func (s *storms) returns(ctx context.Context, what string) error {
 	if err != nil {
 		return err
 	}
-	s.compare(what, s.sent.clear(), well)
+	sent := s.sent.clear()
+	s.compare(what, sent, well)
+	// Twice a quiet start, besides the changes that have to be written. How many are refused depends on how long an API server takes to start.
+	if most := stormFactor*s.quiet.total() + len(s.agents)*min(s.sizes.rolled, s.sizes.services); sent.taken() > most {
+		s.wrong = append(s.wrong, fmt.Errorf("%s: %d requests that the hub didn't refuse, want at most %d", what, sent.taken(), most))
+	}
 	return s.idle(ctx)
 }
 
@@ -302,9 +315,9 @@ func (s *storms) full(ctx context.Context) error {
 	}
 	while := s.sent.clear()
 	s.compare(fmt.Sprintf("the hub is full for %s, with %d changes in each cluster", s.sizes.time, s.sizes.rolled), while, "")
-	// For each agent: its changes once, or eight of them, a turn for each of its workers that is under way, and then less than one in two seconds
-	// of each kind: turns, and heartbeats with what they read.
-	if most := len(s.agents) * (2*strikes + 2*int(s.sizes.time/time.Second)); while.total() > most {
+	// For each agent: its changes once, or eight of them, a turn for each of its workers that is under way, and then a turn in four seconds at most,
+	// and for each heartbeat and its early retries two requests and a list of each kind at times.
+	if most := len(s.agents) * (2*strikes + int(s.sizes.time/(4*time.Second)) + 3*(int(s.sizes.time/beatEvery)+5)); while.total() > most {
 		s.wrong = append(s.wrong, fmt.Errorf("%d requests while the hub was full, want at most %d", while.total(), most))
 	}
 	if err := s.alarm(ctx, "DEACTIVATE"); err != nil {
@@ -380,6 +393,9 @@ func (s *storms) well(ctx context.Context, since time.Time) (string, error) {
 		}
 		s.wrong = append(s.wrong, fmt.Errorf("not all is well after %s: Ready %v, answered %v (%v)", s.limit, readyAfter > 0, answeredAfter > 0, last)) //nolint:errorlint // it may be nil
 		return fmt.Sprintf("not well after %s: %s", s.limit, s.missing(all, since)), nil
+	}
+	if s.storms && max(readyAfter, answeredAfter) > stormLimit {
+		s.wrong = append(s.wrong, fmt.Errorf("all Ready after %s, all answered after %s, want both within %s", round(readyAfter), round(answeredAfter), stormLimit))
 	}
 	return fmt.Sprintf("all Ready after %s, all answered after %s", round(readyAfter), round(answeredAfter)), nil
 }
@@ -471,6 +487,18 @@ type tally []map[string]int
 func (t tally) total() (n int) {
 	for _, second := range t {
 		n += sum(second)
+	}
+	return n
+}
+
+// taken returns how many weren't refused.
+func (t tally) taken() (n int) {
+	for _, second := range t {
+		for kind, requests := range second {
+			if !strings.Contains(kind, "(") {
+				n += requests
+			}
+		}
 	}
 	return n
 }
