@@ -1,11 +1,15 @@
 package hostile
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -28,15 +32,18 @@ type Attacker struct {
 
 	// Of the current shape: objects or changes that the hub took and refused, and bytes that it took.
 	Written, Refused, Bytes int
+	// Filled means that the hub took all that the shape has: its share of bytes, as many records as a member may have, or all its changes.
+	Filled bool
 	// Why is the hub's last refusal.
 	Why string
 	// gone is set if somebody removes what is written.
 	gone bool
+	mu   sync.Mutex
 }
 
 // Attack writes one shape.
 func (a *Attacker) Attack(s Shape) {
-	a.Written, a.Refused, a.Bytes, a.Why = 0, 0, 0, ""
+	a.Written, a.Refused, a.Bytes, a.Filled, a.Why = 0, 0, 0, false, ""
 	s.Run(a)
 }
 
@@ -45,6 +52,8 @@ func (a *Attacker) Contested() { a.gone = true }
 
 // took counts the hub's answer. It fails the test for an answer that isn't one: the table would show what nobody tried.
 func (a *Attacker) took(size int, err error) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
 	switch {
 	case err == nil:
 		a.Written++
@@ -55,7 +64,7 @@ func (a *Attacker) took(size int, err error) bool {
 		a.Why = firstLine(err)
 	case a.gone && (apierrors.IsNotFound(err) || apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err)):
 	default:
-		a.Fatalf("neither taken nor refused: %v", err)
+		a.Errorf("neither taken nor refused: %v", err)
 	}
 	return false
 }
@@ -65,50 +74,116 @@ func firstLine(err error) string {
 	return line[:min(len(line), 300)]
 }
 
-// fill writes records until its share is used up. It begins with the first size and goes on to the next when the hub refuses one. An
-// ExportedService is written in front of endpoints.
-func (a *Attacker) fill(prefix string, sizes []int, record func(name string, size int) map[string]any) {
-	if _, ok := record("x", 1)["spec"].(map[string]any)["endpoints"]; ok {
-		a.took(0, a.Hub.Create(context.Background(), object(a.service(prefix, nil))))
+const (
+	// maxRecords is how many records of a kind a shape writes: nearly as many ExportedServices as a member may have.
+	maxRecords = 4900
+	// perService is how many ExportedEndpoints a shape writes of each service, unless it says something else.
+	perService = 100
+	// hands is how many requests the attacker makes at a time.
+	hands = 8
+)
+
+// filling is how a shape fills the hub with records.
+type filling struct {
+	prefix string
+	sizes  []int // of what a record has too much of, the largest first; the hub is filled with the first that it takes
+	// service and endpoints make the n-th record. One of them is set: there is a plain ExportedService in front of every so many endpoints.
+	service   func(name string, size int) map[string]any
+	endpoints func(service, name string, n, size int) map[string]any
+	per       int // ExportedEndpoints of a service
+}
+
+// fill writes records until its share is used up, or a member may have no more.
+func (a *Attacker) fill(f filling) {
+	f.per = cmp.Or(f.per, perService)
+	first := 0
+	for ; len(f.sizes) > 0 && !a.write(f, first); first++ {
+		f.sizes = f.sizes[1:]
 	}
-	for tries := 0; a.Bytes < a.Share && len(sizes) > 0 && tries < 100000; tries++ {
-		o := record(fmt.Sprintf("%s-%d", prefix, a.Written), sizes[0])
-		packed, err := json.Marshal(o)
-		if err != nil {
-			a.Fatal(err)
-		}
-		if !a.took(len(packed), a.Hub.Create(context.Background(), object(o))) {
-			if strings.Contains(a.Why, "exceeded quota") {
-				return
+	if len(f.sizes) == 0 {
+		return
+	}
+	var next atomic.Int64
+	next.Store(int64(first))
+	var all sync.WaitGroup
+	for range hands {
+		all.Go(func() {
+			for !a.full(f) && !a.Failed() {
+				if !a.write(f, int(next.Add(1))) && !a.gone {
+					return
+				}
 			}
-			sizes = sizes[1:]
-		}
+		})
 	}
+	all.Wait()
+	a.Filled = a.full(f)
+}
+
+func (a *Attacker) full(f filling) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	most := maxRecords
+	if f.endpoints != nil {
+		most = min(maxRecords*(f.per+1), 9*maxRecords)
+	}
+	return a.Bytes >= a.Share || a.Written >= most
+}
+
+// write writes the n-th record.
+func (a *Attacker) write(f filling, n int) bool {
+	name := fmt.Sprintf("%s-%d", f.prefix, n)
+	record := map[string]any{}
+	if f.service != nil {
+		record = f.service(name, f.sizes[0])
+	} else {
+		service := fmt.Sprintf("%s-%d", f.prefix, n/f.per)
+		if n%f.per == 0 {
+			a.took(0, a.Hub.Create(context.Background(), object(a.service(service, nil))))
+		}
+		record = f.endpoints(service, name, n, f.sizes[0])
+	}
+	packed, err := json.Marshal(record)
+	if err != nil {
+		a.Error(err)
+		return false
+	}
+	return a.took(len(packed), a.Hub.Create(context.Background(), object(record)))
 }
 
 // flap changes one endpoint of a service that has as many as a GlobalService may have without being written less often.
 func (a *Attacker) flap() {
 	a.took(0, a.Hub.Create(context.Background(), object(a.service("flap", nil))))
 	for r := range 3 {
-		o := a.endpoints(fmt.Sprintf("flap-%d", r), "IPv4", 80, func(i int) map[string]any {
+		o := a.endpoints("flap", fmt.Sprint("flap-", r), "IPv4", 80, func(i int) map[string]any {
 			return map[string]any{"addresses": []any{fmt.Sprintf("10.77.%d.%d", r, i+1)}}
 		})
 		a.took(0, a.Hub.Create(context.Background(), object(o)))
 	}
-	target := object(a.endpoints("flap-0", "IPv4", 0, nil))
+	target := object(a.endpoints("flap", "flap-0", "IPv4", 0, nil))
 	for i := range a.Turns {
 		patch := fmt.Appendf(nil, `[{"op": "replace", "path": "/spec/endpoints/0/addresses/0", "value": "10.78.%d.%d"}]`, i/250%250, i%250+1)
 		a.took(len(patch), a.Hub.Patch(context.Background(), target.DeepCopy(), client.RawPatch(types.JSONPatchType, patch)))
 	}
+	a.Filled = a.Written >= a.Turns
 }
 
 // flip changes what a heartbeat says about its cluster.
 func (a *Attacker) flip() {
 	for i := range a.Turns {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
-		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "z%d", %q: "v0.0.%d"}}, "spec": {"renewTime": "2026-01-01T00:00:%02d.%06dZ"}}`,
-			api.AnnotationZones, i%2, api.AnnotationAgentVersion, i%2, i/1000%60, i%1000)
+		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "z%d", %q: "v0.0.%d", %q: "10.79.0.%d:9444"}}, "spec": {"renewTime": "2026-01-01T00:00:%02d.%06dZ"}}`,
+			api.AnnotationZones, i%2, api.AnnotationAgentVersion, i%2, api.AnnotationBeacons, i%2+1, i/1000%60, i%1000)
 		a.took(len(patch), a.Hub.Patch(context.Background(), lease, client.RawPatch(types.MergePatchType, patch)))
+	}
+	a.Filled = a.Written >= a.Turns
+}
+
+// Beat renews the heartbeat, so that the cluster isn't Expired while its agent is gone.
+func (a *Attacker) Beat() {
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
+	patch := fmt.Appendf(nil, `{"spec": {"renewTime": %q}}`, time.Now().UTC().Format(metav1.RFC3339Micro))
+	if err := a.Hub.Patch(context.Background(), lease, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		a.Errorf("renew the heartbeat of %s: %v", a.Cluster, err)
 	}
 }
 

@@ -3,6 +3,7 @@ package hostile
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/poll"
@@ -21,10 +23,16 @@ import (
 const (
 	thief, worker, reader = "thief", "worker", "reader"
 
-	// maxMemory is how much more memory the processes of others may need at their peak, at length.
+	// maxMemory is how much more memory the processes of others may need at their peak (rule C59 of docs/spec/control-plane.md): than without
+	// the thief's cluster if nothing of what is written can be imported, and, at length, than with a large honest cluster if it can.
 	maxMemory = 1.5
 	// maxLate is how late another cluster's changes may arrive. It is checked only at length, on a machine without other work.
 	maxLate = 5 * time.Second
+
+	// quietFor is how long nothing is written once all is imported, longer than anything that waits but for a write budget.
+	quietFor = 3 * time.Second
+	// patience is for the write budget of a cluster, which is used up for minutes.
+	patience = 15 * time.Minute
 )
 
 // One stolen credential costs the other members nothing that they would notice.
@@ -38,17 +46,24 @@ func TestWhatAStolenCredentialCosts(t *testing.T) {
 		t.Fatal(err)
 	}
 	a := &Attacker{TB: t, Hub: c, Cluster: thief, Namespace: w.ns, Share: 1 << 20, Turns: 200}
+	w.thief = a
 	if fleettest.Long {
 		a.Share, a.Turns = 600<<20/7, 3000
 	}
-	table := &table{before: w.peaks()}
-	for _, s := range Shapes {
+	table := &table{small: w.peaks()}
+	for _, s := range inOrder() {
 		w.begin()
 		a.Attack(s)
 		table.add(s, a, w.end())
+		w.clean()
 	}
 	table.print(t)
 	table.check(t)
+	if page := os.Getenv(tableEnv); page != "" {
+		if err := table.publish(page); err != nil {
+			t.Error(err)
+		}
+	}
 }
 
 // witness is what others notice: the peaks of their memory, what is written in another member, and how late another cluster's service
@@ -58,6 +73,7 @@ type witness struct {
 	ns             string
 	hub            *fleettest.Hub
 	worker, reader *fleettest.Member
+	thief          *Attacker
 
 	change  int
 	writes  int // when the shape began
@@ -132,8 +148,12 @@ func has(s *discoveryv1.EndpointSlice, address string) bool {
 	return false
 }
 
-// begin starts to look at what a shape does.
+// begin starts to look at what a shape does. At length, the agent starts anew: it keeps the memory that it had for the shape before.
 func (w *witness) begin() {
+	if fleettest.Long {
+		w.reader.RestartAgent()
+		w.follows()
+	}
 	for _, p := range w.processes() {
 		resetPeak(w, p.pid)
 	}
@@ -143,6 +163,7 @@ func (w *witness) begin() {
 		var latest time.Duration
 		for {
 			latest = max(latest, w.follows())
+			w.thief.Beat()
 			select {
 			case <-w.stop:
 				w.stopped <- latest
@@ -153,11 +174,63 @@ func (w *witness) begin() {
 	}()
 }
 
-// end returns what was seen since begin. It first waits until a change that is made now has arrived: what the thief wrote is then
-// through the queues too.
+// end returns what was seen since begin. It first waits until all that the thief wrote is imported, also what waited for its write budget.
 func (w *witness) end() seen {
+	w.await(func() error {
+		late, err := w.reader.Metrics.Sum("clusterset_importer_late_services")
+		if err == nil && late > 0 {
+			err = fmt.Errorf("changes of %v services wait", late)
+		}
+		return err
+	})
 	close(w.stop)
 	late := <-w.stopped
+	w.quiet()
 	late = max(late, w.follows())
 	return seen{peaks: w.peaks(), writes: w.written() - w.writes, late: late}
+}
+
+// quiet waits until the reader's agent has written nothing for a few seconds.
+func (w *witness) quiet() {
+	var writes float64
+	var since time.Time
+	w.await(func() error {
+		now, err := w.reader.Metrics.Sum("clusterset_importer_writes_total")
+		if err != nil {
+			return err
+		}
+		if now != writes {
+			writes, since = now, time.Now()
+		}
+		if time.Since(since) < quietFor {
+			return fmt.Errorf("the reader still imports: %v writes", writes)
+		}
+		return nil
+	})
+}
+
+// await waits for what takes as long as the thief's write budgets make it.
+func (w *witness) await(f func() error) {
+	if err := poll.Within(context.Background(), patience, func(context.Context) error { return f() }); err != nil {
+		w.Error(err)
+	}
+}
+
+// clean removes what the thief wrote, so that the next shape finds room.
+func (w *witness) clean() {
+	for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
+		if err := w.hub.Client.DeleteAllOf(context.Background(), all, client.InNamespace(api.MemberNamespace(thief))); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.await(func() error {
+		var left discoveryv1.EndpointSliceList
+		if err := w.reader.List(&left, client.InNamespace(w.ns), client.MatchingLabels{api.LabelSourceCluster: thief}, client.Limit(1)); err != nil {
+			return err
+		}
+		if len(left.Items) > 0 {
+			return fmt.Errorf("the reader still has %s", left.Items[0].Name)
+		}
+		return nil
+	})
 }

@@ -15,64 +15,81 @@ type Shape struct {
 	What, Bound string
 	// Useless means that nothing of it can be imported, so that it may cost next to nothing.
 	Useless bool
+	// Refused means that the hub takes nothing of it. It takes the whole share of any other shape, or the table would show what nobody did.
+	Refused bool
 	// Run writes until the attacker's share of bytes is used up, or the hub doesn't let it.
 	Run func(a *Attacker)
 }
 
-// Shapes are in the order in which they are written. What was written stays on the hub, so that the last one meets all of it.
+// Honest is what a large honest cluster exports, with everything that it is permitted: records can't be told from a thief's if they are valid.
+// What hostile records cost is compared with this.
+var Honest = Shape{What: "an honest cluster, with as many services and as much memory as one may have", Bound: "`--max-services`, `--max-record-memory`", Run: func(a *Attacker) {
+	a.fill(filling{prefix: "honest", sizes: []int{honestEndpoints}, per: 1, endpoints: func(service, name string, n, endpoints int) map[string]any {
+		return a.endpoints(service, name, "IPv4", endpoints, func(i int) map[string]any {
+			return map[string]any{
+				"addresses": []any{fmt.Sprintf("10.%d.%d.%d", n/250+1, n%250, i+1)}, "zone": "zone-1", "conditions": map[string]any{"ready": true},
+			}
+		})
+	}})
+}}
+
+// honestEndpoints is how many endpoints each service of Honest has: 4,900 of them then take what --max-record-memory permits (heap.Size).
+const honestEndpoints = 36
+
+// Shapes are in the order in which they are written.
 var Shapes = []Shape{
-	{"IPv4 addresses in records of IPv6", "addresses of an endpoint and endpoints of a record in the CRD; a few errors are kept of a record", true, func(a *Attacker) {
-		a.fill("v6", []int{100, 16, 8, 4, 2, 1}, func(name string, perEndpoint int) map[string]any {
-			return a.endpoints(name, "IPv6", 100, func(i int) map[string]any {
+	{What: "IPv4 addresses in records of IPv6", Bound: "addresses of an endpoint and endpoints of a record in the CRD; a few errors are kept of a record", Useless: true, Run: func(a *Attacker) {
+		a.fill(filling{prefix: "v6", sizes: []int{100, 16, 8, 4, 2, 1}, endpoints: func(service, name string, _, perEndpoint int) map[string]any {
+			return a.endpoints(service, name, "IPv6", 100, func(i int) map[string]any {
 				return map[string]any{"addresses": repeat(perEndpoint, func(j int) any { return fmt.Sprintf("10.%d.%d.%d", j, i/250, i%250+1) })}
 			})
-		})
+		}})
 	}},
-	{"exported annotations", "their size in the CRD and the admission policy", false, func(a *Attacker) {
-		a.fill("notes", []int{1200 << 10, 250 << 10, 60 << 10, 30 << 10, 15 << 10, 4 << 10, 1 << 10}, func(name string, size int) map[string]any {
+	{What: "exported annotations", Bound: "their size in the CRD and the admission policy", Run: func(a *Attacker) {
+		a.fill(filling{prefix: "notes", sizes: []int{1200 << 10, 250 << 10, 60 << 10, 30 << 10, 15 << 10, 4 << 10, 1 << 10}, service: func(name string, size int) map[string]any {
 			return a.service(name, map[string]any{"exportedAnnotations": map[string]any{"example.com/note": strings.Repeat("x", size)}})
-		})
+		}})
 	}},
-	{"exported labels", "their number in the CRD", false, func(a *Attacker) {
-		a.fill("labels", []int{10000, 1000, 256, 64, 16, 4}, func(name string, n int) map[string]any {
+	{What: "exported labels", Bound: "their number in the CRD", Run: func(a *Attacker) {
+		a.fill(filling{prefix: "labels", sizes: []int{10000, 1000, 256, 64, 16, 4}, service: func(name string, n int) map[string]any {
 			labels := map[string]any{}
 			for i := range n {
 				labels[fmt.Sprintf("example.com/%050d", i)] = strings.Repeat("v", 60)
 			}
 			return a.service(name, map[string]any{"exportedLabels": labels})
-		})
+		}})
 	}},
-	{"labels and annotations of the records themselves", "the admission policy; importers don't keep them", false, func(a *Attacker) {
-		a.fill("meta", []int{250 << 10, 60 << 10, 15 << 10, 4 << 10, 1 << 10, 200}, func(name string, size int) map[string]any {
+	{What: "labels and annotations of the records themselves", Bound: "the admission policy; importers don't keep them", Run: func(a *Attacker) {
+		a.fill(filling{prefix: "meta", sizes: []int{250 << 10, 60 << 10, 15 << 10, 4 << 10, 1 << 10, 200}, service: func(name string, size int) map[string]any {
 			o := a.service(name, nil)
 			o["metadata"].(map[string]any)["annotations"] = map[string]any{"example.com/note": strings.Repeat("x", size)}
 			return o
-		})
+		}})
 	}},
-	{"ports", "their number and names in the CRD", false, func(a *Attacker) {
-		a.fill("ports", []int{60000, 5000, 1000, 256, 100, 64, 16}, func(name string, n int) map[string]any {
+	{What: "ports", Bound: "their number and names in the CRD", Run: func(a *Attacker) {
+		a.fill(filling{prefix: "ports", sizes: []int{60000, 5000, 1000, 256, 100, 64, 16}, service: func(name string, n int) map[string]any {
 			return a.service(name, map[string]any{"ports": repeat(n, func(i int) any {
 				return map[string]any{"name": fmt.Sprintf("p%062d", i), "port": int64(i%65535 + 1), "protocol": "TCP"}
 			})})
-		})
+		}})
 	}},
-	{"host names, node zones and strings of any length", "their lengths in the CRD", false, func(a *Attacker) {
-		a.fill("strings", []int{10000, 1000, 253, 63}, func(name string, n int) map[string]any {
-			return a.endpoints(name, "IPv4", 100, func(i int) map[string]any {
+	{What: "host names, node zones and strings of any length", Bound: "their lengths in the CRD", Run: func(a *Attacker) {
+		a.fill(filling{prefix: "strings", sizes: []int{10000, 1000, 253, 63}, endpoints: func(service, name string, _, n int) map[string]any {
+			return a.endpoints(service, name, "IPv4", 100, func(i int) map[string]any {
 				return map[string]any{"addresses": []any{fmt.Sprintf("10.66.0.%d", i+1)}, "hostname": strings.Repeat("h", n), "zone": strings.Repeat("z", n)}
 			})
-		})
+		}})
 	}},
-	{"valid endpoints", "1,000 records of a service and 5,000 services of a cluster are imported; the write budget of a cluster", false, func(a *Attacker) {
-		a.fill("valid", []int{100}, func(name string, n int) map[string]any {
-			return a.endpoints(name, "IPv4", n, func(i int) map[string]any {
-				return map[string]any{"addresses": []any{fmt.Sprintf("10.%d.%d.%d", a.Written%200+1, a.Written/200%250, i+1)}}
+	{What: "valid endpoints", Bound: "the memory that records of a cluster may take; the write budget of a cluster", Run: func(a *Attacker) {
+		a.fill(filling{prefix: "valid", sizes: []int{100}, endpoints: func(service, name string, n, endpoints int) map[string]any {
+			return a.endpoints(service, name, "IPv4", endpoints, func(i int) map[string]any {
+				return map[string]any{"addresses": []any{fmt.Sprintf("10.%d.%d.%d", n/250%200+1, n%250, i+1)}}
 			})
-		})
+		}})
 	}},
-	{"one endpoint of a large service, changed again and again", "the write budget of a cluster", false, func(a *Attacker) { a.flap() }},
-	{"heartbeats that say something else each time", "facts of a heartbeat are copied once a minute", false, func(a *Attacker) { a.flip() }},
-	{"other Leases, and a heartbeat of a mebibyte", "the quota and the admission policy", false, func(a *Attacker) { a.leases() }},
+	{What: "one endpoint of a large service, changed again and again", Bound: "the write budget of a cluster", Run: func(a *Attacker) { a.flap() }},
+	{What: "heartbeats that say something else each time", Bound: "facts of a heartbeat are copied once a minute", Run: func(a *Attacker) { a.flip() }},
+	{What: "other Leases, and a heartbeat of a mebibyte", Bound: "the quota and the admission policy", Refused: true, Run: func(a *Attacker) { a.leases() }},
 }
 
 // service returns an ExportedService with additional fields in its spec.
@@ -87,9 +104,8 @@ func (a *Attacker) service(name string, more map[string]any) map[string]any {
 	return a.record("ExportedService", name+"."+a.Namespace, spec)
 }
 
-// endpoints returns ExportedEndpoints of a service that takes part of its name from the record's.
-func (a *Attacker) endpoints(name, family string, n int, endpoint func(i int) map[string]any) map[string]any {
-	of, _, _ := strings.Cut(name, "-")
+// endpoints returns ExportedEndpoints of a service.
+func (a *Attacker) endpoints(of, name, family string, n int, endpoint func(i int) map[string]any) map[string]any {
 	return a.record("ExportedEndpoints", of+"."+a.Namespace+"."+name, map[string]any{
 		"serviceNamespace": a.Namespace, "serviceName": of, "addressType": family,
 		"ports":     []any{map[string]any{"name": "http", "port": int64(8080), "protocol": "TCP"}},
