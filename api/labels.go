@@ -124,6 +124,22 @@ const (
 	// own cluster imports it. Without the annotation, all clusters import the service. Importers obey it; it is no protection, since rights on the hub decide what a cluster can read.
 	AnnotationExportTo = Domain + "/export-to"
 
+	// AnnotationExternalAddresses, on a ServiceExport or on its Service, lists the addresses at which clusters of other networks reach the
+	// Service at its own ports, as IP addresses or DNS names separated by commas or blanks. It replaces those of load balancers and nodes.
+	AnnotationExternalAddresses = Domain + "/external-addresses"
+
+	// AnnotationExternal marks an imported EndpointSlice whose addresses are external ones of another cluster's Service: it holds how many
+	// ready endpoints are behind them.
+	AnnotationExternal = Domain + "/external"
+
+	// ConditionReachable says, on a ServiceExport, whether clusters of other networks can reach the service: ReasonExternalAddresses with
+	// True, and ReasonNoExternalAddress, ReasonNotInExternalCIDRs or ReasonHeadless with False. It is absent while all clusters are in one network.
+	ConditionReachable       = Domain + "/Reachable"
+	ReasonExternalAddresses  = "ExternalAddresses"
+	ReasonNoExternalAddress  = "NoExternalAddress"
+	ReasonNotInExternalCIDRs = "NotInExternalCIDRs"
+	ReasonHeadless           = "Headless"
+
 	// AnnotationAgentVersion holds the member agent's version, on its heartbeat Lease.
 	AnnotationAgentVersion = Domain + "/agent-version"
 
@@ -241,10 +257,11 @@ const (
 	// RecordsQuota is the ResourceQuota in a member's namespace on the hub that limits how many records it has there.
 	RecordsQuota = "clusterset-records"
 
-	// NetworksConfigMap in a member's namespace on the hub holds, under NetworksKey, the networks that its MemberCluster
-	// declares, separated by commas, for the admission policy.
-	NetworksConfigMap = "clusterset-networks"
-	NetworksKey       = "cidrs"
+	// NetworksConfigMap in a member's namespace on the hub holds, under NetworksKey and ExternalNetworksKey, the networks that its
+	// MemberCluster declares, separated by commas, for the admission policy.
+	NetworksConfigMap   = "clusterset-networks"
+	NetworksKey         = "cidrs"
+	ExternalNetworksKey = "externalCIDRs"
 
 	// HubSecret is the Secret in SystemNamespace of a member that holds its kubeconfig for the hub, under HubSecretKey. If the
 	// hub process created the member, the Secret is also in the member's namespace on the hub, until the agent has it.
@@ -327,6 +344,10 @@ func ParseExportedServiceName(name string) (namespace, service string, ok bool) 
 func ExportedEndpointsName(namespace, service, slice string, chunk int) string {
 	return ExportedServiceName(namespace, service) + "." + shortHash(slice) + "-" + strconv.Itoa(chunk)
 }
+
+// ExternalOrigin takes the place of a slice's name in the name of the record that holds a Service's external addresses of a family. No
+// EndpointSlice is called this: their names have no slash.
+func ExternalOrigin(family string) string { return "external/" + family }
 
 // DerivedServiceName returns the name of the derived Service of the ServiceImport namespace/name. It depends on nothing else, so that a
 // ServiceImport keeps its ClusterSetIP across restarts.

@@ -53,6 +53,8 @@ A name that is in use is refused. clusterset leave undoes it.`,
 	flags.StringVar(&j.options.Zone, "zone", "", "`zone` of the cluster, for endpoints without their own (default: unknown)")
 	flags.StringVar(&j.options.Region, "region", "", "`region` of the cluster (default: unknown)")
 	flags.StringSliceVar(&j.options.CIDRs, "cidrs", nil, "`networks` of the cluster's pods and Services, for policies (default: any)")
+	flags.StringVar(&j.options.Network, "network", "", "`name` of the network that the cluster is in; between networks only external addresses of Services are used (default: one network)")
+	flags.StringSliceVar(&j.options.ExternalCIDRs, "external-cidrs", nil, "`networks` of the external addresses of the cluster's Services: load balancers, or nodes (default: none are used)")
 	flags.StringSliceVar(&j.options.Communities, "community", nil, "a community of the cluster, a DNS `label`; it imports from clusters with a common community. Repeat it for several (default: the community default)")
 	flags.DurationVar(&j.options.TokenLifetime, "token-lifetime", access.DefaultTokenLifetime, "how long the member's token is valid; its agent renews it after half of that")
 	flags.BoolVar(&j.options.Rejoin, "rejoin", false, "reuse an existing membership, and give it a new token")

@@ -301,10 +301,20 @@ func (m *member) set(config *rest.Config, connection *connect.Connection, option
 		return nil, fmt.Errorf("set up hub client: %w", err)
 	}
 	m.announcer.Here = mgr.GetCache()
+	avoid := prober.Avoid(mgr.GetCache(), hubConfig.Host, config.Host)
+	var nodes atomic.Pointer[[]netip.Addr]
+	options.Nodes = func(of []netip.Addr) { nodes.Store(&of) }
+	m.imports.Avoid = func(ctx context.Context) []netip.Addr {
+		all := avoid(ctx)
+		if of := nodes.Load(); of != nil {
+			all = append(all, *of...)
+		}
+		return all
+	}
 	measures := prober.New(prober.Options{
 		Cluster: m.cluster, Services: m.imports.DataPath == desired.DataPathClusterIPs,
 		Here: mgr.GetCache(), Live: mgr.GetAPIReader(), Hub: hub.GetAPIReader(), Writer: mgr.GetClient(),
-		Avoid: prober.Avoid(mgr.GetCache(), hubConfig.Host, config.Host),
+		Avoid: avoid,
 	})
 	m.imports.Unreachable, m.imports.Reached, m.imports.Moved = measures.Unreachable, measures.Loaded(), measures.Changed()
 	options.Notes = func(ctx context.Context) map[string]string {

@@ -8,6 +8,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
 
 	"github.com/clusterset/clusterset/api"
@@ -37,6 +38,9 @@ type Source struct {
 	// Excluded is set if the agent exports nothing from the namespace.
 	Excluded bool
 
+	// External is what the Service's external addresses are found with.
+	External External
+
 	// Full is how many other services of the namespace are exported, if that is as many as the agent exports; otherwise 0.
 	Full int
 }
@@ -52,6 +56,10 @@ type Desired struct {
 	// Service is nil if nothing is to be exported. Then Endpoints is empty too.
 	Service   *clustersetv1alpha1.ExportedService
 	Endpoints []clustersetv1alpha1.ExportedEndpoints
+
+	// external is where clusters of other networks reach the Service, and noExternal why they don't, with the reason of the condition.
+	external           []clustersetv1alpha1.ExportedEndpoints
+	noExternal, reason string
 
 	// Refused says why a ServiceExport has no Service.
 	Refused *Refusal
@@ -101,7 +109,30 @@ func desired(src Source) Desired {
 			}
 		}
 	}
+	d.addExternal(&src)
 	return d
+}
+
+// addExternal adds the records of the Service's external addresses. A headless one has none.
+func (d *Desired) addExternal(src *Source) {
+	var r reached
+	if d.Service.Spec.Type != mcsv1beta1.Headless {
+		r = externalAddresses(src)
+		for _, e := range externalRecords(src, &r) {
+			endpoints, left := e.Sanitized()
+			d.LeftOut.Append(left)
+			if endpoints != nil && len(endpoints.Spec.Endpoints) > 0 {
+				d.external = append(d.external, *endpoints)
+			}
+		}
+		for _, err := range r.wrong {
+			d.LeftOut.Add(func() *field.Error { return err })
+		}
+		d.Endpoints = append(d.Endpoints, d.external...)
+	}
+	if len(d.external) == 0 {
+		d.reason, d.noExternal = r.why(src.Service)
+	}
 }
 
 // refuse returns why the Service can't be exported, or nil if it can.

@@ -16,7 +16,12 @@ var (
 
 	metricEndpoints = prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "clusterset_exporter_endpoints",
-		Help: "Endpoints of this cluster on the hub, ready or not.",
+		Help: "Endpoints of this cluster on the hub, ready or not, without external addresses.",
+	})
+
+	metricResolveFailures = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "clusterset_exporter_resolve_failures_total",
+		Help: "Failed attempts to resolve the name of an external address, such as a load balancer's. The last good answer stays.",
 	})
 
 	metricLeftOut = prometheus.NewGauge(prometheus.GaugeOpts{
@@ -79,7 +84,7 @@ func init() { // a series that appears only with its first event looks like one 
 // Collectors returns the exporter's metrics.
 func Collectors() []prometheus.Collector {
 	return []prometheus.Collector{
-		metricServices, metricEndpoints, metricLeftOut, metricConflicts, metricWrites, metricFirstPass, metricPassPending,
+		metricServices, metricEndpoints, metricResolveFailures, metricLeftOut, metricConflicts, metricWrites, metricFirstPass, metricPassPending,
 		metricNameTaken, metricHeartbeats, metricLastHeartbeat,
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,6 +53,8 @@ type reconciler struct {
 
 	overwritten *overwritten
 	visible     visibility
+	nodes       *nodes
+	names       *names
 }
 
 // maxBackoff is the longest wait before a failed service is retried. controller-runtime's default of a quarter of an hour would
@@ -86,7 +89,9 @@ func (r *reconciler) reconcile(ctx context.Context, req reconcile.Request) (reco
 			src.Full = r.places.most
 		}
 	}
+	resolved := r.gatherExternal(ctx, &src, have)
 	want := desired(src)
+	resolved()
 	if ready {
 		var stay *Desired
 		if stay, stop, err = r.staying(ctx, src, have.Service); err != nil {
@@ -243,6 +248,21 @@ func (r *reconciler) records(key types.NamespacedName) (have Records, others []*
 	return have, others
 }
 
+// gatherExternal reads what the Service's external addresses are found with. done is called when they have been.
+func (r *reconciler) gatherExternal(ctx context.Context, src *Source, have Records) (done func()) {
+	src.External.Last = have.Endpoints
+	if m := r.member(ctx, r.cluster); m != nil {
+		src.External.CIDRs = m.Spec.ExternalCIDRs
+	}
+	if src.Service != nil && src.Export != nil && slices.ContainsFunc(src.Service.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 }) {
+		src.External.Nodes = r.nodes.all(src.Key)
+	} else {
+		r.nodes.forget(src.Key)
+	}
+	src.External.Resolve, done = r.names.resolve(src.Key)
+	return done
+}
+
 // member returns a cluster's MemberCluster, or nil if the hub has none.
 func (r *reconciler) member(ctx context.Context, cluster string) *clustersetv1alpha1.MemberCluster {
 	m := &clustersetv1alpha1.MemberCluster{}
@@ -277,7 +297,9 @@ func entryOf(src Source, want Desired, out outcome, conflict *metav1.Condition) 
 		e.state = statePending
 	default:
 		for i := range want.Endpoints {
-			e.endpoints += len(want.Endpoints[i].Spec.Endpoints)
+			if spec := &want.Endpoints[i].Spec; !spec.External {
+				e.endpoints += len(spec.Endpoints)
+			}
 		}
 	}
 	return e

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/netip"
 	"os"
 	"time"
 
@@ -68,6 +70,12 @@ type Options struct {
 	// never are.
 	Zones func() (zones []string, known bool)
 
+	// Lookup resolves the names of external addresses, as net.Resolver.LookupNetIP does. Default: the system's resolver.
+	Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+
+	// Nodes is called with the addresses of this cluster's nodes once they are known, and whenever they change. Optional.
+	Nodes func([]netip.Addr)
+
 	// Notes returns further annotations for the Lease. Nil means none.
 	Notes func(context.Context) map[string]string
 }
@@ -113,6 +121,12 @@ func (o *Options) complete() error {
 		o.Identity = cmp.Or(o.Identity, o.Cluster)
 	}
 	o.Version = cmp.Or(o.Version, "unknown")
+	if o.Nodes == nil {
+		o.Nodes = func([]netip.Addr) {}
+	}
+	if o.Lookup == nil {
+		o.Lookup = net.DefaultResolver.LookupNetIP
+	}
 	if o.Relist == nil {
 		o.Relist = func() {}
 	}
@@ -167,6 +181,7 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		visible:     visibility{own: opts.Cluster},
 	}
 	name.report = r.reportAll
+	r.nodes, r.names = newNodes(r.pass.send, opts.Nodes), newNames(opts.Lookup, r.pass.send)
 	r.brake = brake{holdFor: opts.HoldWithdrawals, replaceFor: opts.ReplaceFor, served: exports.served, count: r.abandonedAll}
 	skip := true // several members may run in one process, as in tests
 	ctrl, err := controller.New("clusterset-exporter", mgr, controller.Options{
@@ -204,6 +219,8 @@ func Setup(mgr manager.Manager, hub cluster.Cluster, opts Options) (firstPass <-
 		},
 		beat.run,
 		func(ctx context.Context) error { return r.gate.run(ctx, r.pass.send) },
+		func(ctx context.Context) error { return r.nodes.run(ctx, mgr) },
+		r.names.run,
 		func(ctx context.Context) error { return r.visible.watch(ctx, hub.GetCache(), r.reportAll) },
 	} {
 		if err := mgr.Add(run); err != nil {

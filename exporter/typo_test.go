@@ -49,7 +49,11 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 		"annotation min-ready":        {onExport(api.AnnotationMinReady, "two"), without(api.AnnotationMinReady), "clusterset.dev/min-ready]: Invalid value"},
 		"annotation export-to":        {onExport(api.AnnotationExportTo, "beijing, Lyon, lyon"), nothing, `clusterset.dev/export-to]: Invalid value: "Lyon"`},
 		"annotation export-to, whole": {onExport(api.AnnotationExportTo, "Lyon"), onExport(api.AnnotationExportTo, "beijing"), `clusterset.dev/export-to]: Invalid value: "Lyon"`},
-		"annotation misspelt":         {onExport("clusterset.dev/exportTo", "lyon"), nothing, `metadata.annotations: Invalid value: "clusterset.dev/exportTo"`},
+		"annotation external-addresses": {
+			onExport(api.AnnotationExternalAddresses, "192.0.2.1, 192.0.2.300"), onExport(api.AnnotationExternalAddresses, "192.0.2.1"),
+			`clusterset.dev/external-addresses]: Invalid value: "192.0.2.300"`,
+		},
+		"annotation misspelt": {onExport("clusterset.dev/exportTo", "lyon"), nothing, `metadata.annotations: Invalid value: "clusterset.dev/exportTo"`},
 		"annotation of the Service": {
 			func(s *Source) { s.Service.Annotations = map[string]string{"clusterset.dev/perfer": "zone"} }, nothing,
 			`service.metadata.annotations: Invalid value: "clusterset.dev/perfer"`,
@@ -68,7 +72,7 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 			func(s *Source) { s.Export.Spec.ExportedAnnotations["zz"] = strings.Repeat("x", 17<<10) }, nothing, "spec.exportedAnnotations",
 		},
 		"port, appProtocol": {
-			func(s *Source) { s.Service.Spec.Ports[0].AppProtocol = ptr(strings.Repeat("x", 300)) }, nothing, "spec.ports[0].appProtocol",
+			func(s *Source) { s.Service.Spec.Ports[0].AppProtocol = ptrTo(strings.Repeat("x", 300)) }, nothing, "spec.ports[0].appProtocol",
 		},
 		"port, targetPort": {
 			func(s *Source) { s.Service.Spec.Ports[0].TargetPort = intstr.FromString("NOT/ONE") },
@@ -79,14 +83,14 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 				s.Slices[0].Endpoints[0].Addresses = append(s.Slices[0].Endpoints[0].Addresses, "127.0.0.1")
 			}, nothing, "127.0.0.1",
 		},
-		"slice, hostname": {func(s *Source) { s.Slices[0].Endpoints[0].Hostname = ptr("No_Host") }, nothing, "hostname"},
+		"slice, hostname": {func(s *Source) { s.Slices[0].Endpoints[0].Hostname = ptrTo("No_Host") }, nothing, "hostname"},
 		"slice, zone": {
-			func(s *Source) { s.Slices[0].Endpoints[0].Zone = ptr(" a\t") },
+			func(s *Source) { s.Slices[0].Endpoints[0].Zone = ptrTo(" a\t") },
 			func(s *Source) { s.Slices[0].Endpoints[0].Zone = nil }, "zone",
 		},
 		"slice, port": {
 			func(s *Source) {
-				s.Slices[0].Ports = append(slices.Clone(s.Slices[0].Ports), discoveryv1.EndpointPort{Name: ptr("Bad_Name"), Port: ptr(int32(1))})
+				s.Slices[0].Ports = append(slices.Clone(s.Slices[0].Ports), discoveryv1.EndpointPort{Name: ptrTo("Bad_Name"), Port: ptrTo(int32(1))})
 			}, nothing, "ports[1].name",
 		},
 	}
@@ -134,7 +138,7 @@ func keysOf[V any](m map[string]V) func(func(string) bool) {
 	}
 }
 
-func ptr[T any](v T) *T { return &v }
+func ptrTo[T any](v T) *T { return &v }
 
 // told collects Events.
 type told []string

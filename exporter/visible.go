@@ -35,17 +35,25 @@ type peers struct {
 	limited bool // some cluster is in another community than the default one
 	names   []string
 	of      communities.Set
+
+	network  map[string]string // of each cluster
+	external []string          // spec.externalCIDRs of this one
 }
 
 func peersOf(members []clustersetv1alpha1.MemberCluster, own string) *peers {
-	set := communities.Set{}
+	set, network := communities.Set{}, map[string]string{}
+	var external []string
 	for i := range members {
-		if m := &members[i]; !m.Left() || m.Name == own {
-			set[m.Name] = m.Spec.Communities
+		m := &members[i]
+		if !m.Left() || m.Name == own {
+			set[m.Name], network[m.Name] = m.Spec.Communities, m.Spec.Network
+		}
+		if m.Name == own {
+			external = m.Spec.ExternalCIDRs
 		}
 	}
 	names := slices.DeleteFunc(set.Peers(own), func(name string) bool { return name == own })
-	return &peers{limited: set.On(), names: names, of: set}
+	return &peers{limited: set.On(), names: names, of: set, network: network, external: external}
 }
 
 // watch keeps the peers, and calls changed when they have changed. It returns when ctx ends.
@@ -79,7 +87,8 @@ func (v *visibility) watch(ctx context.Context, hub cache.Cache, changed func(co
 		}
 		now := peersOf(members.Items, v.own)
 		was := v.peers.Swap(now)
-		if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) {
+		if was == nil || was.limited != now.limited || !maps.EqualFunc(was.of, now.of, slices.Equal) ||
+			!maps.Equal(was.network, now.network) || !slices.Equal(was.external, now.external) {
 			changed(ctx)
 		}
 	}

@@ -130,6 +130,9 @@ func (r *reconciler) report(ctx context.Context, src Source, want Desired, out o
 	if r.visible.put(export, want.Service) {
 		changed = true
 	}
+	if r.visible.putReachable(export, want) {
+		changed = true
+	}
 	if !changed {
 		return nil
 	}

@@ -3,7 +3,6 @@ package hub
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/hub/access"
 )
 
 const (
@@ -162,7 +162,7 @@ func (r *reconciler) count(ctx context.Context, cluster string, kind schema.Grou
 // are.
 func (r *reconciler) keepNetworks(ctx context.Context, mc *clustersetv1alpha1.MemberCluster) error {
 	key := client.ObjectKey{Namespace: api.MemberNamespace(mc.Name), Name: api.NetworksConfigMap}
-	want := map[string]string{api.NetworksKey: strings.Join(mc.Spec.CIDRs, ",")}
+	want := access.NetworksData(&mc.Spec)
 	networks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}
 	switch err := r.client.Get(ctx, key, networks); {
 	case apierrors.IsNotFound(err):

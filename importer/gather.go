@@ -91,7 +91,8 @@ func (r *reconciler) gatherMembers(ctx context.Context, in *desired.Input) (agai
 			}
 		}
 	}
-	return again, nil
+	in.Forbidden, err = r.forbidden(ctx, in)
+	return again, err
 }
 
 // usable is MemberCluster.Sanitized with logging.

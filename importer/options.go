@@ -1,8 +1,10 @@
 package importer
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -71,6 +73,9 @@ type Options struct {
 	Unreachable func(cluster string) bool
 	Reached     <-chan struct{}
 	Moved       <-chan event.GenericEvent
+
+	// Avoid returns the addresses of the hub, and of this cluster's nodes and API server, which no cluster of another network can be behind. Nil: none.
+	Avoid func(context.Context) []netip.Addr
 
 	// Exported is closed once this cluster's exports are on the hub. Nothing is deleted before that. Nil means that they are.
 	Exported <-chan struct{}
@@ -152,6 +157,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.HubWatched == nil {
 		o.HubWatched = func() bool { return true }
+	}
+	if o.Avoid == nil {
+		o.Avoid = func(context.Context) []netip.Addr { return nil }
 	}
 	if o.Unread == nil {
 		o.Unread = func(string) bool { return false }

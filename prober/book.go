@@ -43,6 +43,7 @@ type book struct {
 // entry is what is known of one cluster.
 type entry struct {
 	theirs []netip.Prefix
+	apart  bool             // it is in another network: only in theirs its beacons may be
 	told   []netip.AddrPort // as stated, checked only for their form
 	odd    int              // how many more were stated
 	use    []netip.AddrPort // those that may be dialled, the next one first
@@ -72,7 +73,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			delete(b.of, name)
 		}
 	}
-	b.ours = networks(own)
+	b.ours = networks(own.Spec.CIDRs)
 	without = map[string]verdict.Reason{}
 	now := time.Now()
 	for name, m := range others {
@@ -81,7 +82,13 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			e = &entry{}
 			b.of[name] = e
 		}
-		e.theirs = networks(m)
+		apart := m.Spec.Network != own.Spec.Network
+		e.due = e.due || e.apart != apart // the Lease has other addresses for it
+		if e.apart = apart; apart {
+			e.theirs = networks(m.Spec.ExternalCIDRs)
+		} else {
+			e.theirs = networks(m.Spec.CIDRs)
+		}
 		b.choose(e)
 		again := readEvery
 		if len(e.told) == 0 {
@@ -104,7 +111,9 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 
 // choose brings what may be dialled up to date, in the order that it has.
 func (b *book) choose(e *entry) {
-	allowed := func(a netip.AddrPort) bool { return beacon.Allowed(a.Addr(), e.theirs, b.ours, b.avoid) }
+	allowed := func(a netip.AddrPort) bool {
+		return (!e.apart || len(e.theirs) > 0) && beacon.Allowed(a.Addr(), e.theirs, b.ours, b.avoid)
+	}
 	e.use = slices.DeleteFunc(e.use, func(a netip.AddrPort) bool { return !slices.Contains(e.told, a) || !allowed(a) })
 	for _, a := range e.told {
 		if allowed(a) && !slices.Contains(e.use, a) {
@@ -239,7 +248,7 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 			e.pause = min(max(2*e.pause, 2*readUnknown), readEvery)
 		}
 		return
-	case b.options.Services && len(all) > 0:
+	case b.options.Services && len(all) > 0 && !e.apart:
 		e.told, e.odd = all, odd
 	default:
 		e.told, e.odd = beacon.Parse(pods)
@@ -248,8 +257,8 @@ func (b *book) readLease(ctx context.Context, cluster string) {
 	b.choose(e)
 }
 
-func networks(m *clustersetv1alpha1.MemberCluster) (all []netip.Prefix) {
-	for _, s := range m.Spec.CIDRs {
+func networks(cidrs []string) (all []netip.Prefix) {
+	for _, s := range cidrs {
 		if n, err := netip.ParsePrefix(s); err == nil {
 			all = append(all, n)
 		}

@@ -402,6 +402,44 @@ func TestServicesInFrontOfBeacons(t *testing.T) {
 	}
 }
 
+// Rule D87: of a cluster in another network only beacons in its externalCIDRs are dialled, although it has the same networks as this one.
+func TestBeaconsOfAnotherNetwork(t *testing.T) {
+	for _, tc := range []struct {
+		name     string
+		external []string
+		want     string
+		dialled  bool
+	}{
+		{"inside", []string{"192.0.2.0/24"}, "b True Answers, c True Answers", true},
+		{"outside", []string{"198.51.100.0/24"}, "b Unknown NotAllowed, c True Answers", false},
+		{"nowhere", nil, "b Unknown NotAllowed, c True Answers", false},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, "b", "c")
+				m := &clustersetv1alpha1.MemberCluster{}
+				if err := w.here.Get(t.Context(), client.ObjectKey{Name: "b"}, m); err != nil {
+					t.Fatal(err)
+				}
+				m.Spec.Network, m.Spec.CIDRs, m.Spec.ExternalCIDRs = "edge", []string{"10.0.0.0/16", "203.0.113.0/24"}, tc.external
+				if err := w.here.Update(t.Context(), m); err != nil {
+					t.Fatal(err)
+				}
+				w.beacons("b", "10.0.0.7:9471", "203.0.113.1:9471", "192.0.2.1:9471")
+				_, stop := w.start()
+				defer stop()
+				elapse(time.Minute)
+				w.are(tc.want)
+				w.set(func() {
+					if w.seen["10.0.0.7:9471"] || w.seen["203.0.113.1:9471"] || w.seen["192.0.2.1:9471"] != tc.dialled {
+						t.Errorf("dialled %v", w.seen)
+					}
+				})
+			})
+		})
+	}
+}
+
 func TestOtherClusterAtTheAddress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, "b", "c")

@@ -41,6 +41,9 @@ type Options struct {
 
 	// CIDRs are the networks of its endpoints, for policies. Empty means any.
 	CIDRs []string
+	// Network is the network that it is in, and ExternalCIDRs those of its external addresses.
+	Network       string
+	ExternalCIDRs []string
 
 	// Communities are those that it is in. If empty: the default one or, with Rejoin, the previous ones.
 	Communities []string
@@ -117,7 +120,7 @@ func Join(ctx context.Context, hub *rest.Config, o Options) (kubeconfig []byte, 
 	if err := c.Get(ctx, client.ObjectKey{Name: o.Cluster}, &mc); err != nil {
 		return nil, fmt.Errorf("join %s: get MemberCluster: %w", o.Cluster, err)
 	}
-	for _, obj := range append(access.Objects(o.Cluster, api.ManagedByJoin), access.Networks(o.Cluster, mc.Spec.CIDRs), access.ClusterRoleBinding(o.Cluster)) {
+	for _, obj := range append(access.Objects(o.Cluster, api.ManagedByJoin), access.Networks(o.Cluster, &mc.Spec), access.ClusterRoleBinding(o.Cluster)) {
 		if err := ensure(ctx, c, obj); err != nil {
 			return nil, fmt.Errorf("join %s: %w (join again with rejoin set, or leave to undo what was done)", o.Cluster, err)
 		}
@@ -204,6 +207,10 @@ func takeName(ctx context.Context, c client.Client, o Options) error {
 			if len(want.Spec.CIDRs) > 0 {
 				mc.Spec.CIDRs = want.Spec.CIDRs
 			}
+			mc.Spec.Network = cmp.Or(want.Spec.Network, mc.Spec.Network)
+			if len(want.Spec.ExternalCIDRs) > 0 {
+				mc.Spec.ExternalCIDRs = want.Spec.ExternalCIDRs
+			}
 			if len(want.Spec.Communities) > 0 {
 				mc.Spec.Communities = want.Spec.Communities
 			}
@@ -280,7 +287,7 @@ func kindOf(c client.Client, o client.Object) string {
 func memberCluster(o Options) *clustersetv1alpha1.MemberCluster {
 	mc := &clustersetv1alpha1.MemberCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: o.Cluster, Labels: access.Managed(o.Cluster), Finalizers: []string{api.MemberFinalizer}},
-		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs, Communities: o.Communities},
+		Spec:       clustersetv1alpha1.MemberClusterSpec{Zone: o.Zone, Region: o.Region, CIDRs: o.CIDRs, Network: o.Network, ExternalCIDRs: o.ExternalCIDRs, Communities: o.Communities},
 	}
 	if !o.Joined.IsZero() {
 		mc.Annotations = map[string]string{api.AnnotationJoined: o.Joined.UTC().Format(time.RFC3339)}

@@ -65,7 +65,7 @@ func Leave(ctx context.Context, hub *rest.Config, cluster string) (found bool, e
 		}
 	}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.RecordsQuota}}
-	for _, obj := range []client.Object{access.Networks(cluster, nil), quota} {
+	for _, obj := range []client.Object{access.Networks(cluster, &clustersetv1alpha1.MemberClusterSpec{}), quota} {
 		if _, err := remove(ctx, c, obj); err != nil {
 			return false, fmt.Errorf("leave %s: %w", cluster, err)
 		}

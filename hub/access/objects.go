@@ -58,11 +58,16 @@ func Namespace(cluster string) *corev1.Namespace {
 
 // Networks returns the ConfigMap in which the hub's admission policy finds the addresses that the member may publish. The hub
 // process keeps it up to date.
-func Networks(cluster string, cidrs []string) *corev1.ConfigMap {
+func Networks(cluster string, spec *clustersetv1alpha1.MemberClusterSpec) *corev1.ConfigMap {
 	return &corev1.ConfigMap{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: api.NetworksConfigMap, Labels: Managed(cluster)},
-		Data:       map[string]string{api.NetworksKey: strings.Join(cidrs, ",")},
+		Data:       NetworksData(spec),
 	}
+}
+
+// NetworksData is what Networks holds.
+func NetworksData(spec *clustersetv1alpha1.MemberClusterSpec) map[string]string {
+	return map[string]string{api.NetworksKey: strings.Join(spec.CIDRs, ","), api.ExternalNetworksKey: strings.Join(spec.ExternalCIDRs, ",")}
 }
 
 // ServiceAccount is what a member's agent is on the hub.

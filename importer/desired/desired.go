@@ -47,6 +47,9 @@ type Input struct {
 	// Unreachable reports which clusters this one can't reach. Nil means that nothing is known.
 	Unreachable func(cluster string) bool
 
+	// Forbidden are the networks in which no external address of another network's cluster may be.
+	Forbidden []netip.Prefix
+
 	// Extended is this cluster's own Service of that name, if it asks for endpoints of other clusters; else nil.
 	Extended *Extended
 
@@ -151,6 +154,7 @@ func Compute(in Input) Output { return new(Memory).Compute(in, Current{}) }
 func (m *Memory) Compute(in Input, cur Current) Output {
 	here := in.Own
 	in.localFirst()
+	in.byNetwork()
 	w := &work{in: &in, memory: m, merged: m.merge(&in)}
 	m.begin(w)
 	defer m.end()
@@ -248,22 +252,20 @@ func (w *work) exposed(cluster string) []merge.Port {
 // confineIPs returns those of a cluster's ClusterIPs that are in the networks an administrator gave the cluster on the hub. It
 // prevents a member from exporting another member's addresses.
 func confineIPs(cidrs []string, s *clustersetv1alpha1.ExportedService) (ips []string, left api.LeftOut) {
-	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, &left)
+	beyond := outside(field.NewPath("spec", "clusterIPs"), cidrs, "networks", &left)
 	return slices.DeleteFunc(slices.Clone(s.Spec.ClusterIPs), beyond), left
 }
 
-// confineEndpoints is confineIPs for endpoints, in place: the record is a sanitized copy.
-func confineEndpoints(cidrs []string, e *clustersetv1alpha1.ExportedEndpoints) (left api.LeftOut) {
-	beyond := outside(field.NewPath("spec", "endpoints"), cidrs, &left)
+// confineEndpoints leaves out endpoints with an address that is beyond, in place: the record is a sanitized copy.
+func confineEndpoints(e *clustersetv1alpha1.ExportedEndpoints, beyond func(string) bool) {
 	e.Spec.Endpoints = slices.DeleteFunc(e.Spec.Endpoints, func(ep clustersetv1alpha1.Endpoint) bool {
 		// One bad address is enough to drop the endpoint: its addresses all belong to the same backend.
 		return slices.ContainsFunc(ep.Addresses, beyond)
 	})
-	return left
 }
 
 // outside reports whether an address is in none of a cluster's networks, and counts it.
-func outside(path *field.Path, cidrs []string, left *api.LeftOut) func(string) bool {
+func outside(path *field.Path, cidrs []string, what string, left *api.LeftOut) func(string) bool {
 	var networks []netip.Prefix
 	for _, cidr := range cidrs {
 		if p, err := netip.ParsePrefix(cidr); err == nil {
@@ -276,7 +278,7 @@ func outside(path *field.Path, cidrs []string, left *api.LeftOut) func(string) b
 			return false
 		}
 		left.Add(func() *field.Error {
-			return field.Invalid(path, s, "must lie in one of the cluster's networks, "+shortened(cidrs))
+			return field.Invalid(path, s, "must lie in one of the cluster's "+what+", "+shortened(cidrs))
 		})
 		return true
 	}

@@ -188,6 +188,7 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 		if !some {
 			continue
 		}
+		ready := ready && !r.leadsToService() // or two Services could send to each other what both could serve
 		key := fmt.Sprint(ready, used)
 		if parts[r] == nil {
 			parts[r] = map[string]*part{}
@@ -202,10 +203,11 @@ func (x *extension) add(parts map[*record]map[string]*part, routed []*record, po
 	}
 }
 
-// mayLead reports whether a record's endpoints may be used by an extended Service. A ClusterIP leads to another cluster's Service, which may
-// be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known (D66).
+// mayLead reports whether a record's endpoints may be used by an extended Service. ClusterIPs and external addresses lead to another cluster's
+// Service, which may be extended too and lead back. So it must have ready endpoints of its own, in a cluster of which nothing bad is known
+// (D66).
 func (x *extension) mayLead(r *record) bool {
-	return !r.clusterIP || r.behind > 0 && r.cluster.member.Ailment() == ""
+	return !r.leadsToService() || r.behind > 0 && r.cluster.member.Ailment() == ""
 }
 
 // port returns the record's port with that name of the merged service, or nil.

@@ -18,7 +18,7 @@ import (
 const maxGlobalServiceBytes = 1 << 20
 
 // globalService returns the GlobalService with its status, FabDNS's description of where the service runs. A ClusterSetIP service has
-// each exporter's ClusterIPs, a Headless one each endpoint, with their locations. If nothing changed, it returns the previous object.
+// each exporter's ClusterIPs, or the external addresses of one of another network, a Headless one each endpoint, with their locations. If nothing changed, it returns the previous object.
 func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 	m := w.memory
 	if m.globalOf != w.merged {
@@ -72,10 +72,10 @@ func (w *work) globalService() *fabedgev1alpha1.GlobalService {
 
 // run returns all endpoints of a cluster, sorted by address.
 func (w *work) run(s *share) []fabedgev1alpha1.Endpoint {
-	if w.resolved.Type != mcsv1beta1.Headless {
+	if w.resolved.Type != mcsv1beta1.Headless && !s.cluster.apart {
 		return w.clusterIPEndpoints(s)
 	}
-	return w.headlessEndpoints(s)
+	return w.endpointsOfRecords(s)
 }
 
 // clusterIPEndpoints returns the one endpoint of a cluster that has a ClusterIP for the service.
@@ -97,8 +97,8 @@ func (w *work) clusterIPEndpoints(s *share) []fabedgev1alpha1.Endpoint {
 	return []fabedgev1alpha1.Endpoint{ep}
 }
 
-// headlessEndpoints returns every endpoint of a cluster, sorted by address.
-func (w *work) headlessEndpoints(s *share) []fabedgev1alpha1.Endpoint {
+// endpointsOfRecords returns every endpoint of a cluster, or each of its external addresses, sorted by address.
+func (w *work) endpointsOfRecords(s *share) []fabedgev1alpha1.Endpoint {
 	var all []fabedgev1alpha1.Endpoint
 	for _, r := range s.records {
 		ports := w.portsOf(r)

@@ -2,6 +2,7 @@ package desired
 
 import (
 	"cmp"
+	"net/netip"
 	"reflect"
 	"slices"
 	"time"
@@ -81,6 +82,7 @@ type mergedOf struct {
 	version Version
 	joined  time.Time
 	leftOut bool
+	apart   bool
 	cidrs   []string
 	ips     []string // which localFirst replaces
 }
@@ -111,13 +113,14 @@ func (m *Memory) merge(in *Input) *merged {
 		of[i].version, of[i].ips = VersionOf(r), r.Spec.ClusterIPs
 		if cluster, ok := r.SourceCluster(); ok {
 			of[i].joined, of[i].leftOut = in.joined(cluster, r), in.Capped[cluster] || !visible(cluster, r)
+			of[i].apart = in.Apart(cluster)
 			if member := in.Members[cluster]; member != nil {
 				of[i].cidrs = member.Spec.CIDRs
 			}
 		}
 	}
 	if m.merged != nil && slices.EqualFunc(m.merged.of, of, func(a, b mergedOf) bool {
-		return a.version.Same(b.version) && a.joined.Equal(b.joined) && a.leftOut == b.leftOut && slices.Equal(a.cidrs, b.cidrs) && slices.Equal(a.ips, b.ips)
+		return a.version.Same(b.version) && a.joined.Equal(b.joined) && a.leftOut == b.leftOut && a.apart == b.apart && slices.Equal(a.cidrs, b.cidrs) && slices.Equal(a.ips, b.ips)
 	}) {
 		return m.merged
 	}
@@ -127,7 +130,9 @@ func (m *Memory) merge(in *Input) *merged {
 	now := &merged{of: of, resolved: merge.Resolve(exports)}
 	for _, e := range exports {
 		ips := e.Service.Spec.ClusterIPs
-		if member := in.Members[e.Cluster]; member != nil && len(member.Spec.CIDRs) > 0 {
+		if member := in.Members[e.Cluster]; in.Apart(e.Cluster) {
+			ips = nil
+		} else if member != nil && len(member.Spec.CIDRs) > 0 {
 			var left api.LeftOut
 			if ips, left = confineIPs(member.Spec.CIDRs, e.Service); left.Count > 0 {
 				drops = append(drops, merge.Drop{Cluster: e.Cluster, Kind: "ExportedService", Record: e.Service.Name, Values: left})
@@ -155,7 +160,11 @@ type cluster struct {
 	member topology.Member
 	cidrs  []string
 	own    *Own // of this cluster
-	export string
+	// Of a cluster of another network (apart): where its external addresses may be, and where not.
+	apart     bool
+	external  []string
+	forbidden []netip.Prefix
+	export    string
 
 	// Of one computation.
 	ready  readyEndpoints
@@ -177,6 +186,7 @@ func (c *cluster) equal(o *cluster) bool {
 		return a.Name == b.Name && a.ExportedName == b.ExportedName && a.Protocol == b.Protocol && a.Port == b.Port
 	}
 	return c.name == o.name && c.own == o.own && c.export == o.export && c.member.Equal(o.member) && slices.Equal(c.cidrs, o.cidrs) &&
+		c.apart == o.apart && slices.Equal(c.external, o.external) && slices.Equal(c.forbidden, o.forbidden) &&
 		slices.EqualFunc(c.ports, o.ports, same) && slices.EqualFunc(c.former, o.former, same)
 }
 
@@ -203,8 +213,12 @@ func (m *Memory) begin(w *work) {
 				c.former = append(c.former, p)
 			}
 		}
+		c.apart = w.in.Apart(name)
 		if member := w.in.Members[name]; member != nil {
 			c.cidrs = member.Spec.CIDRs
+			if c.apart {
+				c.external, c.forbidden = member.Spec.ExternalCIDRs, w.in.Forbidden
+			}
 		}
 		if w.isOwn(name) {
 			c.own = w.in.Own

@@ -6,6 +6,7 @@ import (
 
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
@@ -29,9 +30,10 @@ type record struct {
 	ready     int
 	best      []tally // for each view; nil if kube-proxy must not use it
 
-	// clusterIP is set if this isn't a record but a cluster's ClusterIP, to the number of ready endpoints behind it.
-	clusterIP bool
-	behind    int
+	// clusterIP is set if this isn't a record but a cluster's ClusterIP, and external if it has the external addresses of a cluster's Service.
+	// Both lead to the ready endpoints behind.
+	clusterIP, external bool
+	behind              int
 
 	export string // its cluster's, if its slice stores it
 	told   string // how kube-proxy was told to use the pieces; empty if they can't be reused
@@ -61,11 +63,22 @@ func (w *work) admit() []merge.Drop {
 		if r.usable && r.cluster != nil {
 			w.records = append(w.records, r)
 			r.store()
-			*r.cluster.ready.of(r.family) += r.ready
+			*r.cluster.ready.of(r.family) += r.readyPods()
 		}
 		return r.left
 	})
 	return append(slices.Clone(w.drops), drops...)
+}
+
+// leadsToService reports whether the addresses are those of another cluster's Service, and not of endpoints.
+func (r *record) leadsToService() bool { return r.clusterIP || r.external }
+
+// readyPods returns how many ready endpoints are reached.
+func (r *record) readyPods() int {
+	if r.external && r.ready > 0 {
+		return max(1, r.behind)
+	}
+	return r.ready
 }
 
 // record returns the remembered record of endpoints, or builds it.
@@ -91,7 +104,7 @@ func (w *work) record(c *cluster, name string, e *clustersetv1alpha1.ExportedEnd
 func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) (left api.LeftOut) {
 	r.content, left = w.prepare(r.cluster, clean)
 	r.family, r.ports = clean.Spec.AddressType, renamed(clean.Spec.Ports, r.cluster.ports, r.cluster.former)
-	r.endpoints = len(r.content)
+	r.external, r.behind, r.endpoints = clean.Spec.External, int(clean.Spec.Behind), len(r.content)
 	for i := range r.content {
 		if isReady(&r.content[i]) {
 			r.ready++
@@ -105,8 +118,11 @@ func (w *work) derive(r *record, clean *clustersetv1alpha1.ExportedEndpoints) (l
 
 // prepare returns the endpoints of a sanitized record in the imported form, and what is outside the cluster's networks.
 func (w *work) prepare(c *cluster, clean *clustersetv1alpha1.ExportedEndpoints) (endpoints []discoveryv1.Endpoint, left api.LeftOut) {
-	if len(c.cidrs) > 0 {
-		left = confineEndpoints(c.cidrs, clean)
+	switch {
+	case c.apart:
+		confineEndpoints(clean, c.notExternal(&left))
+	case len(c.cidrs) > 0:
+		confineEndpoints(clean, outside(field.NewPath("spec", "endpoints"), c.cidrs, "networks", &left))
 	}
 	endpoints = make([]discoveryv1.Endpoint, len(clean.Spec.Endpoints))
 	for i := range clean.Spec.Endpoints {
@@ -131,7 +147,10 @@ func (w *work) targets(r *record) []target {
 	for i := range endpoints {
 		e := &endpoints[i]
 		targets[i] = targetOf(r.cluster, e.Addresses[0], e.Zone, isReady(e))
-		targets[i].ClusterIP, targets[i].Behind = r.clusterIP, r.behind
+		targets[i].ClusterIP, targets[i].Behind = r.leadsToService(), r.behind
+		if r.external {
+			targets[i].Addr = targets[0].Addr // all lead to the same endpoints, which count once
+		}
 	}
 	return targets
 }
@@ -157,12 +176,10 @@ func (w *work) tallies(targets []target) []tally {
 			}
 			same = append(same, targets[j].Addr)
 		}
-		if len(targets) == 1 && len(same) == 1 {
-			all[i].n = max(1, targets[0].Behind)
-			continue
-		}
 		slices.SortFunc(same, netip.Addr.Compare)
-		all[i].n = len(slices.Compact(same))
+		if all[i].n = len(slices.Compact(same)); all[i].n == 1 {
+			all[i].n = max(1, targets[0].Behind)
+		}
 	}
 	return all
 }

@@ -54,7 +54,7 @@ func (w *work) endpointSlices(routed, others []*record, cur Current) []*discover
 
 // routes reports whether kube-proxy sends a VIP's traffic to a cluster's endpoints.
 func (w *work) routes(c *cluster) bool {
-	return w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && c.own != nil)
+	return w.hasVIP() && (w.in.DataPath == DataPathPods || w.in.DataPath == DataPathClusterIPs && (c.own != nil || c.apart))
 }
 
 // whole returns a record's slice, before it is decided how kube-proxy uses it.
@@ -177,10 +177,10 @@ func SliceName(cluster, service, origin string) string {
 // to choose.
 func (w *work) without(c *cluster) bool { return !c.anyReady() && w.anyOffered() }
 
-// anyOffered reports whether any cluster with a ready endpoint offers its ClusterIP.
+// anyOffered reports whether any cluster with a ready endpoint offers its ClusterIP, or external addresses.
 func (w *work) anyOffered() bool {
 	if w.offered == nil {
-		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && w.offersClusterIP(c) })
+		offered := slices.ContainsFunc(w.memory.clusters, func(c *cluster) bool { return c.anyReady() && (c.apart || w.offersClusterIP(c)) })
 		w.offered = &offered
 	}
 	return *w.offered

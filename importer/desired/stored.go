@@ -3,6 +3,7 @@ package desired
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +22,7 @@ import (
 // changes only slices of that cluster. What is restored goes through the same checks as what is on the hub.
 
 // StoredKeys are the annotations of a slice in which records are stored.
-var StoredKeys = []string{api.AnnotationExport, api.AnnotationRecord}
+var StoredKeys = []string{api.AnnotationExport, api.AnnotationRecord, api.AnnotationExternal}
 
 // Stored returns those of a slice's annotations in which records are stored.
 func Stored(s *discoveryv1.EndpointSlice) map[string]string {
@@ -62,6 +63,9 @@ func (w *work) stored(r *record) map[string]string {
 	all := map[string]string{api.AnnotationRecord: r.raw.Name}
 	if r.export != "" {
 		all[api.AnnotationExport] = r.export
+	}
+	if r.external {
+		all[api.AnnotationExternal] = strconv.Itoa(r.behind)
 	}
 	if at, ok := api.TriggerTime(r.raw.Annotations); ok {
 		all[triggerTime] = at.UTC().Format(time.RFC3339Nano)
@@ -123,6 +127,10 @@ func StoredEndpoints(service types.NamespacedName, pieces []*discoveryv1.Endpoin
 		Spec: clustersetv1alpha1.ExportedEndpointsSpec{
 			ServiceNamespace: service.Namespace, ServiceName: service.Name, AddressType: pieces[0].AddressType,
 		},
+	}
+	if behind, ok := pieces[0].Annotations[api.AnnotationExternal]; ok {
+		n, _ := strconv.ParseInt(behind, 10, 32) // 0 if somebody else wrote it
+		e.Spec.External, e.Spec.Behind = true, int32(n)
 	}
 	ports, addresses := map[string]bool{}, map[string]bool{}
 	for _, s := range pieces {

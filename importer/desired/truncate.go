@@ -42,7 +42,7 @@ func (w *work) shares() []share {
 		for n < len(records) && records[n].cluster == c {
 			n++
 		}
-		if w.resolved.Type == mcsv1beta1.Headless {
+		if w.resolved.Type == mcsv1beta1.Headless || c.apart {
 			s.records = records[:n:n]
 		} else {
 			s.without = w.without(c)

@@ -112,7 +112,7 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	default:
 		l.findHost(zone.Dialect)
 	}
-	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 {
+	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 && !l.Targets.AtHosts() {
 		l.Targets = Targets{} // an SRV record is useless if its target has no address
 	}
 }

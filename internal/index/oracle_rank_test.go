@@ -22,7 +22,7 @@ type backend struct {
 }
 
 // ranked returns the facts of a service whose endpoints are ranked, by the rules of docs/spec/answers.md from A5 on.
-func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, declared []Port, groups []Group) facts {
+func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, declared []Port, groups []Group, global bool) facts {
 	f := facts{exists: true, headless: headless, hosts: map[string][]string{}, clusters: map[string][]string{}, ports: map[string][]string{}}
 	p := w.policy(stated)
 	var inside []backend
@@ -32,7 +32,13 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 			inside = append(inside, b)
 		}
 	}
-	best, tier := w.best(p, inside)
+	var here []backend
+	for _, b := range inside {
+		if headless || !global || !b.elsewhere(declared) {
+			here = append(here, b)
+		}
+	}
+	best, tier := w.best(p, here)
 	f.tier, f.addrs = tier, addrsOf(best)
 	for _, b := range inside {
 		if c := b.cluster; c != "" {
@@ -247,7 +253,13 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 			inside = append(inside, b)
 		}
 	}
-	served, tier := w.best(policy, inside)
+	var unchanged []backend
+	for _, b := range inside {
+		if !b.elsewhere(g.Ports) {
+			unchanged = append(unchanged, b)
+		}
+	}
+	served, tier := w.best(policy, unchanged)
 	set := func(p Port) {
 		if p.Name == "" || f.ports[portText(p)] != nil {
 			return
@@ -261,17 +273,22 @@ func (w *world) setClusterPorts(f *facts, id ObjectID, g *GlobalService) {
 			}
 		}
 		best, its := w.best(policy, having)
+		changed := false
 		for _, b := range best {
 			numbers[b.port(p)] = true
+			changed = changed || b.elsewhere(g.Ports)
 		}
 		for _, b := range best {
 			host := b.cluster
-			if its == tier && len(best) == len(served) && len(numbers) == 1 || host == "" || w.tooLong(id, host) {
+			if b.elsewhere(g.Ports) && (host == "" || w.tooLong(id, host)) {
+				continue
+			}
+			if !changed && its == tier && len(best) == len(served) && len(numbers) == 1 || host == "" || w.tooLong(id, host) {
 				host = "*"
 			}
 			f.addTarget(p, fmt.Sprintf("%s:%d", host, b.port(p)))
 		}
-		if len(best) == 0 {
+		if len(best) == 0 && (len(served) > 0 || len(inside) == 0) {
 			f.addTarget(p, fmt.Sprintf("*:%d", p.Number))
 		}
 	}
@@ -298,6 +315,22 @@ func (b backend) port(p Port) uint16 {
 		}
 	}
 	return 0
+}
+
+// elsewhere reports whether a port of the service has another number there (A37).
+func (b backend) elsewhere(service []Port) bool {
+	for _, q := range b.declaredPorts {
+		has, same := false, false
+		for _, s := range service {
+			if s.Name == q.Name && s.Protocol == q.Protocol {
+				has, same = true, same || s.Number == q.Number
+			}
+		}
+		if has && !same {
+			return true
+		}
+	}
+	return false
 }
 
 func portText(p Port) string { return p.Name + "/" + p.Protocol.String() }

@@ -118,11 +118,11 @@ func (w *world) mcs(id ObjectID) facts {
 	case imp == nil && global == nil:
 		return facts{}
 	case imp == nil, !imp.Headless && len(imp.IPs) == 0 && global != nil:
-		return w.ranked(id, global.Policy, global.Headless, global.Ports, global.Groups)
+		return w.ranked(id, global.Policy, global.Headless, global.Ports, global.Groups, true)
 	case imp.Headless:
-		return w.ranked(id, imp.Policy, true, imp.Ports, w.groupsOf(id))
+		return w.ranked(id, imp.Policy, true, imp.Ports, w.groupsOf(id), false)
 	case len(imp.IPs) == 0 && !imp.FromImporter:
-		return w.ranked(id, imp.Policy, false, imp.Ports, w.groupsOf(id))
+		return w.ranked(id, imp.Policy, false, imp.Ports, w.groupsOf(id), false)
 	default:
 		f := facts{exists: true, vip: true, addrs: addrTexts(imp.IPs), live: true, ports: map[string][]string{}}
 		f.setPorts(imp.Ports)
@@ -142,7 +142,7 @@ func (w *world) groupsOf(id ObjectID) (groups []Group) {
 // global returns the service for names below svc.global (A3).
 func (w *world) global(id ObjectID) facts {
 	if g := w.globals[id]; g != nil && w.serves(id.Namespace) {
-		f := w.ranked(id, g.Policy, g.Headless, g.Ports, g.Groups)
+		f := w.ranked(id, g.Policy, g.Headless, g.Ports, g.Groups, true)
 		if !g.Headless && slices.ContainsFunc(g.Groups, func(o Group) bool { return !slices.Equal(o.Ports, g.Ports) }) {
 			w.setClusterPorts(&f, id, g)
 		}
@@ -187,9 +187,10 @@ func (f facts) seen(global bool) string {
 	}
 	f.tier, f.live, f.vip = "", true, false
 	if len(f.addrs) == 0 && !f.headless {
-		f.union = nil // SRV without an address for its target is NODATA
+		itself := func(target string) bool { return strings.HasPrefix(target, "*") }
+		f.union = slices.DeleteFunc(slices.Clone(f.union), itself) // SRV without an address for its target is NODATA
 		for p := range f.ports {
-			f.ports[p] = nil
+			f.ports[p] = slices.DeleteFunc(slices.Clone(f.ports[p]), itself)
 		}
 	}
 	if !global {

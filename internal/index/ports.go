@@ -35,7 +35,11 @@ func servicePorts(declared []Port) (ports []PortTargets, all Targets) {
 type placed struct {
 	host, group int32
 	rank        topology.Rank
+	elsewhere   bool
 }
+
+// nowhere reports whether neither a name of its own nor the service's leads to the candidate.
+func (p placed) nowhere() bool { return p.elsewhere && p.host == ServiceItself }
 
 // offer is a group's number for a port.
 type offer struct {
@@ -48,8 +52,8 @@ type offer struct {
 // that have it answer.
 //
 // If a service has addresses of its own, its hosts are clusters. A port then points to the service's own name if all clusters
-// behind those addresses offer it at the same number, or if the service declares it and no cluster lists it: which of the two is
-// wrong can't be known here.
+// behind those addresses, and no others, offer it at the same number, or if the service declares it and no cluster lists it: which of the
+// two is wrong can't be known here.
 //
 // The time is proportional to ports times candidates, in a loop of a few instructions: names are looked up once per group, and
 // everything is sorted once.
@@ -78,7 +82,7 @@ func hostPorts(v *topology.View, declared []Port, candidates []candidate, weight
 	r := &portRanking{view: v, candidates: candidates, ports: map[Port]int{}, build: targetBuilder{weights: weights}, own: own, serviceRank: last}
 	r.readGroups()
 	for i := range candidates {
-		if own && candidates[i].rank <= last {
+		if own && candidates[i].rank <= last && !candidates[i].elsewhere {
 			r.behind++
 		}
 	}
@@ -125,7 +129,7 @@ func (r *portRanking) readGroups() {
 		at := len(r.groups) - 1
 		r.best[at] = min(r.best[at], c.rank)
 		r.groupOf[i] = int32(at) //nolint:gosec // at most some thousand endpoints
-		r.byHost[i] = placed{c.host, r.groupOf[i], c.rank}
+		r.byHost[i] = placed{c.host, r.groupOf[i], c.rank, c.elsewhere}
 	}
 	slices.SortStableFunc(r.byHost, func(a, b placed) int { return cmp.Compare(a.host, b.host) })
 }
@@ -150,6 +154,9 @@ func (r *portRanking) port(p Port) int {
 
 // targets returns the targets that offer a port. numbers has an element per group; all are 0 before and after the call.
 func (r *portRanking) targets(port int, numbers []uint16) Targets {
+	if r.own && len(r.offers[port]) == 0 && r.behind == 0 && len(r.candidates) > 0 {
+		return Targets{} // the service's own name has no address
+	}
 	if r.own && len(r.offers[port]) == 0 {
 		r.itself[port] = r.declared[port]
 		return Targets{n: 1, number: r.itself[port]}
@@ -163,13 +170,14 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 		last = lastOf(r.view, r.candidates, func(i int) bool { return numbers[r.groupOf[i]] != 0 })
 	}
 	r.ranks[port] = last
-	found, one := 0, uint16(0)
+	found, one, elsewhere := 0, uint16(0), false
 	for _, p := range r.byHost {
 		n := numbers[p.group]
-		if n == 0 || p.rank > last {
+		if n == 0 || p.rank > last || p.nowhere() {
 			continue
 		}
 		r.build.add(p.host, n)
+		elsewhere = elsewhere || p.elsewhere
 		switch {
 		case found == 0:
 			one = n
@@ -179,7 +187,7 @@ func (r *portRanking) targets(port int, numbers []uint16) Targets {
 		found++
 	}
 	t := r.build.build()
-	if one != 0 && last == r.serviceRank && found == r.behind {
+	if one != 0 && !elsewhere && last == r.serviceRank && found == r.behind {
 		r.itself[port] = one
 		t = Targets{n: 1, number: one}
 	}
@@ -209,7 +217,7 @@ func (r *portRanking) all() Targets {
 		numbers, ok := lists[at]
 		if !ok {
 			for _, o := range offered[at.group] {
-				if at.rank <= r.ranks[o.group] && r.itself[o.group] == 0 {
+				if at.rank <= r.ranks[o.group] && r.itself[o.group] == 0 && !p.nowhere() {
 					numbers = append(numbers, o.number)
 				}
 			}

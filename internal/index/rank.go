@@ -47,6 +47,8 @@ type candidate struct {
 	behind int
 	host   int32
 	weight uint8
+	// elsewhere is set if a port of the service has another number at this address, so that the service's own name doesn't have it (A37).
+	elsewhere bool
 }
 
 // usualWeight is the default weight of a cluster (MemberCluster, spec.weight).
@@ -66,11 +68,11 @@ func (r *ranker) rank(in rankable) *Set {
 	v := r.view(&in)
 	candidates, live := r.candidates(&v, &in)
 	s.Live = live
-	last := lastOf(&v, candidates, func(int) bool { return true })
+	last := lastOf(&v, candidates, func(i int) bool { return !candidates[i].elsewhere })
 	s.Tier, s.Degraded = v.Tier(last), last.Degraded()
 	var addrs []netip.Addr
 	for i := range candidates {
-		if c := &candidates[i]; c.rank <= last {
+		if c := &candidates[i]; c.rank <= last && !c.elsewhere {
 			addrs = append(addrs, c.Addr)
 		}
 	}
@@ -114,6 +116,7 @@ func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candid
 	candidates = make([]candidate, 0, n)
 	for i := range in.groups {
 		group := &in.groups[i]
+		elsewhere := in.source == SourceGlobalService && !in.headless && group.elsewhere(in.ports)
 		for j := range group.Endpoints {
 			e := &group.Endpoints[j]
 			if !e.Ready {
@@ -122,11 +125,22 @@ func (r *ranker) candidates(v *topology.View, in *rankable) (candidates []candid
 			rank := r.rankOf(v, in.headless, group, e)
 			live = live || rank != topology.Gone
 			if rank.Usable() {
-				candidates = append(candidates, candidate{e, group, rank, behind[group.Cluster], ServiceItself, 0})
+				candidates = append(candidates, candidate{e, group, rank, behind[group.Cluster], ServiceItself, 0, elsewhere})
 			}
 		}
 	}
 	return candidates, live
+}
+
+// elsewhere reports whether a port of the service has another number in the group.
+func (g *Group) elsewhere(service []Port) bool {
+	if len(g.Ports) == 0 || len(service) > 0 && &g.Ports[0] == &service[0] {
+		return false
+	}
+	return slices.ContainsFunc(g.Ports, func(p Port) bool {
+		same := func(s Port) bool { return s.Name == p.Name && s.Protocol == p.Protocol }
+		return slices.ContainsFunc(service, same) && !slices.Contains(service, p)
+	})
 }
 
 // weigh sets each candidate's weight to its cluster's, and reports whether the weights differ.
@@ -147,7 +161,7 @@ func (r *ranker) weigh(candidates []candidate) (differ bool) {
 func addrWeights(addrs Addrs, candidates []candidate, last topology.Rank) Weights {
 	weights := make(Weights, len(addrs))
 	for i := range candidates {
-		if c := &candidates[i]; c.rank <= last {
+		if c := &candidates[i]; c.rank <= last && !c.elsewhere {
 			at, _ := slices.BinarySearchFunc(addrs, c.Addr, netip.Addr.Compare)
 			weights[at] = max(weights[at], uint32(c.weight))
 		}

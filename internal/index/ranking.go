@@ -23,16 +23,17 @@ func (x *Index) Ranking(svc *Service, d Dialect) []Ranked {
 	in := svc.ranked(svc.Set(d).Source)
 	v := r.view(&in)
 	candidates, _ := r.candidates(&v, &in)
-	last := lastOf(&v, candidates, func(int) bool { return true })
+	last := lastOf(&v, candidates, func(i int) bool { return !candidates[i].elsewhere })
 	var all []Ranked
 	for i := range in.groups {
 		g := &in.groups[i]
+		elsewhere := in.source == SourceGlobalService && !in.headless && g.elsewhere(in.ports)
 		for k := range g.Endpoints {
 			e := &g.Endpoints[k]
 			rank := r.rankOf(&v, in.headless, g, e)
 			all = append(all, Ranked{
 				Endpoint: *e, Cluster: g.Cluster, Region: g.Region, Rank: rank, Tier: v.Tier(rank),
-				Used: in.source != SourceClusterSetIPs && e.Ready && rank.Usable() && rank <= last,
+				Used: in.source != SourceClusterSetIPs && e.Ready && rank.Usable() && rank <= last && !elsewhere,
 			})
 		}
 	}

@@ -40,7 +40,7 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 		{
 			member, func() runtime.Object { return &clustersetv1alpha1.MemberCluster{} },
 			[]reflect.Type{reflect.TypeFor[clustersetv1alpha1.MemberClusterSpec]()},
-			"cidrs communities",
+			"cidrs communities network externalCIDRs",
 			[]change{
 				{"name", `"lyon"`, `"ly_on"`, "", "metadata.name"},
 				{"zone", `"zone": "z"`, `"zone": " z"`, `"zone": ""`, "spec.zone"},

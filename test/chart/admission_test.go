@@ -33,7 +33,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 	// The hub process keeps the policies' networks in sync.
 	start(t, nil, "clusterset", "hub", "--kubeconfig", c.Kubeconfig(),
 		"--metrics-bind-address", "127.0.0.1:"+freeport.For(t), "--health-probe-bind-address", "127.0.0.1:"+freeport.For(t))
-	lyon := c.joinPolicy(t, "lyon", "--cidrs", "10.1.0.0/16,10.96.0.0/16,fd00:1::/48")
+	lyon := c.joinPolicy(t, "lyon", "--cidrs", "10.1.0.0/16,10.96.0.0/16,fd00:1::/48", "--network", "edge", "--external-cidrs", "192.0.2.0/24")
 	turin := c.joinPolicy(t, "turin") // it declares no networks
 	c.joinPolicy(t, "genoa", "--cidrs", "10.2.0.0/16")
 	// Policies take effect a moment after their creation.
@@ -56,6 +56,10 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 			{"the second ClusterIP", exportedService("lyon", "10.96.3.4", "fd00:2::1"), "address fd00:2::1 lies in none"},
 			{"one above its network", exportedEndpoints("lyon", "10.2.0.0"), "address 10.2.0.0 lies in none"},
 			{"one that only begins like its own", exportedEndpoints("lyon", "10.10.0.1"), "address 10.10.0.1 lies in none"},
+			{"its external address", external(exportedEndpoints("lyon", "192.0.2.1")), ""},
+			{"another's external address", external(exportedEndpoints("lyon", "198.51.100.1")), "address 198.51.100.1 lies in none of the networks of cluster lyon: 192.0.2.0/24; if it is the cluster's own, an administrator of the hub has to add its network to spec.externalCIDRs"},
+			{"its pods' as an external one", external(exportedEndpoints("lyon", "10.1.0.7")), "address 10.1.0.7 lies in none"},
+			{"its external address as a pod's", exportedEndpoints("lyon", "192.0.2.1"), "address 192.0.2.1 lies in none"},
 			{"an IPv4 address in IPv6 clothes", strings.Replace(exportedEndpoints("lyon", "::ffff:10.2.0.1"), "IPv4", "IPv6", 1), "address ::ffff:10.2.0.1 lies in none"},
 		} {
 			err := lyon.create(try.manifest)
@@ -81,6 +85,9 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 
 	t.Run("a member without networks exports any address", func(t *testing.T) {
 		if err := turin.create(exportedEndpoints("turin", "10.2.0.1")); err != nil {
+			t.Error(err)
+		}
+		if err := turin.create(external(exportedEndpoints("turin", "10.2.0.1"))); err != nil {
 			t.Error(err)
 		}
 	})
@@ -378,6 +385,9 @@ metadata: {namespace: %s, name: web.shop.x-0}
 spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, endpoints: [%s]}
 `, api.MemberNamespace(member), strings.Join(endpoints, ", "))
 }
+
+// external makes a record one of external addresses.
+func external(record string) string { return strings.Replace(record, "spec: {", "spec: {external: true, behind: 1, ", 1) }
 
 func lease(member, name string) string {
 	return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {namespace: %s, name: %s}\n", api.MemberNamespace(member), name)

@@ -58,6 +58,17 @@ type ExportedEndpointsSpec struct {
 	// +listType=atomic
 	// +optional
 	Ports []EndpointPort `json:"ports,omitempty"`
+
+	// external says that the addresses are external ones of the Service itself, such as a load balancer's or its cluster's nodes', with
+	// the ports that it has there. Clusters of other networks (MemberCluster spec.network) use them, and those of the same one don't.
+	// +optional
+	External bool `json:"external,omitempty"`
+
+	// behind is how many ready endpoints are behind external addresses.
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100000
+	// +optional
+	Behind int32 `json:"behind,omitempty"`
 }
 
 // Endpoint is the part of an EndpointSlice's endpoint that means the same in every cluster. With the rest, kube-proxy would take an endpoint

@@ -83,7 +83,7 @@ type MemberClusterSpec struct {
 	// +optional
 	Weight *int32 `json:"weight,omitempty"`
 
-	// The rule for cidrs does without CEL's cidr(), which CustomResourceDefinitions can use only since Kubernetes 1.31. It is exact for IPv4. Of
+	// The rule for cidrs and externalCIDRs does without CEL's cidr(), which CustomResourceDefinitions can use only since Kubernetes 1.31. It is exact for IPv4. Of
 	// IPv6 it refuses what most mistakes look like: a last group other than 0, or more groups than the network has. Validate finds the rest.
 
 	// cidrs are the networks of the cluster's endpoint and service addresses, such as 10.1.0.0/16. Addresses outside them can't
@@ -95,6 +95,24 @@ type MemberClusterSpec struct {
 	// +listType=set
 	// +optional
 	CIDRs []string `json:"cidrs,omitempty"`
+
+	// network that the cluster is in: a DNS label, empty for the one network of clusters that name none. Clusters of one network reach
+	// each other's pods, or ClusterIPs. Between networks only the external addresses of Services are used: load balancers, nodes and
+	// their ports, or what clusterset.dev/external-addresses states.
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:Pattern=`^$|^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`
+	// +optional
+	Network string `json:"network,omitempty"`
+
+	// externalCIDRs are the networks of the external addresses of the cluster's Services and beacons: its nodes, load balancers or
+	// gateways. Clusters of other networks use only addresses in them, so without any they use none.
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:items:MaxLength=43
+	// +kubebuilder:validation:items:Pattern=`^[0-9a-fA-F:.]+/(0|[1-9][0-9]{0,2})$`
+	// +kubebuilder:validation:items:XValidation:rule="self.contains(':') ? int(self.split('/')[1]) <= 128 && (int(self.split('/')[1]) > 112 || self.matches('(::|:0+)/') && self.split(':').filter(g, !g.matches('^0*(/.*)?$')).size() <= (int(self.split('/')[1]) + 15) / 16) : self.matches('^((0|[1-9][0-9]{0,2})([.]|/)){4}') && int(self.split('/')[1]) <= 32 && [0, 1, 2, 3].all(i, int(self.split('/')[0].split('.')[i]) <= 255 && int(self.split('/')[0].split('.')[i]) % [1, 2, 4, 8, 16, 32, 64, 128, 256][int(self.split('/')[1]) >= 8 * i + 8 ? 0 : int(self.split('/')[1]) <= 8 * i ? 8 : 8 * i + 8 - int(self.split('/')[1])] == 0)",message="must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"
+	// +listType=set
+	// +optional
+	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 
 	// communities that the cluster is in: DNS labels. It can read and import only the exports of the clusters that it shares one
 	// with. A cluster that names none is in the community default, so if no cluster names any, all import from all.

@@ -1,6 +1,7 @@
 package v1alpha1
 
 import (
+	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -45,8 +46,17 @@ func (e *ExportedEndpoints) Sanitized() (*ExportedEndpoints, api.LeftOut) {
 	}
 	out.Spec.Endpoints = kept
 	out.Spec.Ports = sanitizeEndpointPorts(out.Spec.Ports, spec.Child("ports"), &left)
+	if b := out.Spec.Behind; b < 0 || b > MaxBehind || b > 0 && !out.Spec.External {
+		out.Spec.Behind = 0
+		left.Add(func() *field.Error {
+			return field.Invalid(spec.Child("behind"), b, fmt.Sprintf("must be 0 to %d, and 0 unless external is set", MaxBehind))
+		})
+	}
 	return out, left
 }
+
+// MaxBehind is the largest number of endpoints behind an external address.
+const MaxBehind = 100_000
 
 // validateIdentity returns what is wrong with the fields without which the record is unusable.
 func (e *ExportedEndpoints) validateIdentity() field.ErrorList {

@@ -108,6 +108,24 @@ func TestExportedEndpointsSanitized(t *testing.T) {
 			},
 		},
 		{
+			"external addresses with what is behind",
+			func(e *ExportedEndpoints) { e.Spec.External, e.Spec.Behind = true, 7 },
+			func(e *ExportedEndpoints) { e.Spec.External, e.Spec.Behind = true, 7 },
+			nil,
+		},
+		{
+			"nothing is behind endpoints themselves",
+			func(e *ExportedEndpoints) { e.Spec.Behind = 7 },
+			func(*ExportedEndpoints) {},
+			[]string{"spec.behind: Invalid value: 7: must be 0 to 100000, and 0 unless external is set"},
+		},
+		{
+			"fewer than none behind",
+			func(e *ExportedEndpoints) { e.Spec.External, e.Spec.Behind = true, -1 },
+			func(e *ExportedEndpoints) { e.Spec.External = true },
+			[]string{"spec.behind: Invalid value: -1"},
+		},
+		{
 			"an unnamed port of its own",
 			func(e *ExportedEndpoints) { e.Spec.Ports = []EndpointPort{{Port: ptr(int32(1))}} },
 			func(e *ExportedEndpoints) {

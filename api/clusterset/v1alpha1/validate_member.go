@@ -30,13 +30,13 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	if w := m.Spec.Weight; w != nil && (*w < 1 || *w > DefaultWeight) {
 		errs = append(errs, field.Invalid(spec.Child("weight"), *w, "must be 1 to 100; to send no traffic, set drain"))
 	}
-	path = spec.Child("cidrs")
-	for i, cidr := range limited(m.Spec.CIDRs, MaxCIDRs, path, &errs) {
-		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
-			errs = append(errs, field.Invalid(path.Index(i), sanitize.Printable(cidr),
-				"must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"))
+	checkNetworks(m.Spec.CIDRs, spec.Child("cidrs"), &errs)
+	if m.Spec.Network != "" {
+		if err := api.CheckLabel(m.Spec.Network); err != nil {
+			errs = append(errs, field.Invalid(spec.Child("network"), sanitize.Printable(m.Spec.Network), err.Error()))
 		}
 	}
+	checkNetworks(m.Spec.ExternalCIDRs, spec.Child("externalCIDRs"), &errs)
 	path = spec.Child("communities")
 	seen := map[string]bool{}
 	for i, community := range limited(m.Spec.Communities, MaxCommunities, path, &errs) {
@@ -57,6 +57,15 @@ func (m *MemberCluster) Validate() field.ErrorList {
 	return errs
 }
 
+func checkNetworks(cidrs []string, path *field.Path, errs *field.ErrorList) {
+	for i, cidr := range limited(cidrs, MaxCIDRs, path, errs) {
+		if prefix, err := netip.ParsePrefix(cidr); err != nil || prefix != prefix.Masked() {
+			*errs = append(*errs, field.Invalid(path.Index(i), sanitize.Printable(cidr),
+				"must be a network without host bits, such as 10.1.0.0/16 or fd00:1::/48"))
+		}
+	}
+}
+
 func checkLocation(s string, path *field.Path, errs *field.ErrorList) {
 	if err := api.CheckLocation(s); err != nil {
 		*errs = append(*errs, field.Invalid(path, sanitize.Printable(s), err.Error()))
@@ -74,7 +83,8 @@ func limited(list []string, limit int, path *field.Path, errs *field.ErrorList) 
 // Sanitized returns the object, or if something is wrong with it, a copy of what can be used, and the errors. People write MemberClusters: a
 // typo must not take anything else with it, least of all health and drain. An invalid location or weight counts as not set; of lists, what is
 // invalid is left out, and a network with host bits counts without these. If no network or no community is left, the list stays as it is: an
-// empty one would let the cluster export any address, or to others. Only an invalid name remains.
+// empty one would let the cluster export any address, or to others. An invalid spec.network stays too: without it, others would take the
+// cluster for one of their own network. Otherwise only an invalid name remains.
 func (m *MemberCluster) Sanitized() (*MemberCluster, field.ErrorList) {
 	errs := m.Validate()
 	if len(errs) == 0 {
@@ -94,6 +104,9 @@ func (m *MemberCluster) Sanitized() (*MemberCluster, field.ErrorList) {
 	spec.Zones = usable(spec.Zones, MaxZones, func(zone string) (string, bool) { return zone, zone != "" && api.CheckLocation(zone) == nil })
 	if networks := usable(spec.CIDRs, MaxCIDRs, masked); len(networks) > 0 {
 		spec.CIDRs = networks
+	}
+	if networks := usable(spec.ExternalCIDRs, MaxCIDRs, masked); len(networks) > 0 {
+		spec.ExternalCIDRs = networks
 	}
 	if all := usable(spec.Communities, MaxCommunities, func(c string) (string, bool) { return c, api.CheckLabel(c) == nil }); len(all) > 0 {
 		spec.Communities = all
@@ -131,7 +144,7 @@ func masked(cidr string) (string, bool) {
 // MaxZones is the most zones a MemberCluster can list.
 const MaxZones = 64
 
-// MaxCIDRs is the most networks a MemberCluster can have.
+// MaxCIDRs is the most networks that cidrs and externalCIDRs of a MemberCluster can have, each.
 const MaxCIDRs = 64
 
 // MaxCommunities is the most communities a MemberCluster can be in.

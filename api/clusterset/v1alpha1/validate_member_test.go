@@ -30,7 +30,7 @@ func TestMemberClusterValidate(t *testing.T) {
 			"everything wrong",
 			MemberCluster{
 				ObjectMeta: metav1.ObjectMeta{Name: "a_b"},
-				Spec:       MemberClusterSpec{Zone: " ", Zones: []string{"a", "", "b "}, Region: "\t", Weight: ptr(int32(0)), CIDRs: []string{"10.1.0.1/16", "10.1.0.0"}, Communities: []string{"a", "A", "", "a.b", "*", "a", "-a", strings.Repeat("a", 64), "a\x1b[31m"}},
+				Spec:       MemberClusterSpec{Zone: " ", Zones: []string{"a", "", "b "}, Region: "\t", Weight: ptr(int32(0)), CIDRs: []string{"10.1.0.1/16", "10.1.0.0"}, Network: "a.b", ExternalCIDRs: []string{"192.0.2.1/24"}, Communities: []string{"a", "A", "", "a.b", "*", "a", "-a", strings.Repeat("a", 64), "a\x1b[31m"}},
 				Status:     MemberClusterStatus{Phase: "Fine"},
 			},
 			[]string{
@@ -42,6 +42,8 @@ func TestMemberClusterValidate(t *testing.T) {
 				"spec.weight: Invalid value: 0: must be 1 to 100",
 				"spec.cidrs[0]: Invalid value: \"10.1.0.1/16\": must be a network without host bits",
 				"spec.cidrs[1]: Invalid value: \"10.1.0.0\"",
+				"spec.network: Invalid value: \"a.b\": must be a DNS label",
+				"spec.externalCIDRs[0]: Invalid value: \"192.0.2.1/24\": must be a network without host bits",
 				"spec.communities[1]: Invalid value: \"A\": must be a DNS label",
 				"spec.communities[2]: Invalid value: \"\": must be a DNS label",
 				"spec.communities[3]: Invalid value: \"a.b\": must be a DNS label",
@@ -69,7 +71,7 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "a", Annotations: map[string]string{"clusterset.dev/joined": "2026-01-01T00:00:00Z"}},
 		Spec: MemberClusterSpec{
 			Zone: "z", Zones: []string{"y", "x"}, Region: "r", Drain: true, Weight: ptr(int32(7)), CIDRs: []string{"10.1.0.0/16", "fd00:1::/48"},
-			Communities: []string{"payments", "edge"},
+			Network: "edge", ExternalCIDRs: []string{"192.0.2.0/24", "2001:db8::/64"}, Communities: []string{"payments", "edge"},
 		},
 		Status: MemberClusterStatus{Phase: MemberExpired, LastHeartbeatTime: &metav1.Time{}, AgentVersion: "v1", Zones: []string{"z"}, ExportedServices: ptr(int32(3)), Conditions: []metav1.Condition{{Type: "Ready"}}},
 	}
@@ -95,6 +97,19 @@ func TestOneInvalidValueTakesNothingElseWithIt(t *testing.T) {
 			{
 				"all, which must not mean any network", func(m *MemberCluster) { m.Spec.CIDRs = []string{"10.1.0.0"} },
 				func(m *MemberCluster) { m.Spec.CIDRs = []string{"10.1.0.0"} },
+			},
+		},
+		"Network": {{
+			"no label, which must not mean the network of those that name none", func(m *MemberCluster) { m.Spec.Network = "Edge" },
+			func(m *MemberCluster) { m.Spec.Network = "Edge" },
+		}},
+		"ExternalCIDRs": {
+			{"host bits", func(m *MemberCluster) {
+				m.Spec.ExternalCIDRs = []string{"192.0.2.1/24", "192.0.2.0/24", "2001:db8::2/64"}
+			}, nothing},
+			{
+				"all, which must mean none", func(m *MemberCluster) { m.Spec.ExternalCIDRs = []string{"192.0.2.1"} },
+				func(m *MemberCluster) { m.Spec.ExternalCIDRs = []string{"192.0.2.1"} },
 			},
 		},
 		"Communities": {

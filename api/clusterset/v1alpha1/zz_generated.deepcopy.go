@@ -392,6 +392,11 @@ func (in *MemberClusterSpec) DeepCopyInto(out *MemberClusterSpec) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.ExternalCIDRs != nil {
+		in, out := &in.ExternalCIDRs, &out.ExternalCIDRs
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	if in.Communities != nil {
 		in, out := &in.Communities, &out.Communities
 		*out = make([]string, len(*in))

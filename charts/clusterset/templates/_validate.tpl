@@ -138,7 +138,7 @@ schema could only show a regular expression. Each message says what to do.
 {{- fail (printf "hub.members has %s twice" .name) }}
 {{- end }}
 {{- $_ := set $seen .name true }}
-{{- range .cidrs }}
+{{- range concat (default list .cidrs) (default list .externalCIDRs) }}
 {{- if not (regexMatch "^[0-9a-fA-F:.]+/[0-9]{1,3}$" .) }}
 {{- fail (printf "hub.members has the network %q; want networks such as 10.1.0.0/16 or fd00:1::/48" .) }}
 {{- end }}

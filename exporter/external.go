@@ -1,0 +1,321 @@
+package exporter
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/record"
+)
+
+// maxExternal is how many external addresses of each family a Service has: enough that some of them answer while a node or two fail, and
+// few enough that a record doesn't change with each node of a large cluster.
+const maxExternal = 8
+
+// External is what external addresses are found with, apart from the objects of the service.
+type External struct {
+	// Nodes are the cluster's nodes. Nil means that they aren't known.
+	Nodes []Node
+	// Resolve returns the addresses of a name. known is false if it has never been resolved. Nil resolves none.
+	Resolve func(host string) (addresses []netip.Addr, known bool)
+	// CIDRs are spec.externalCIDRs of the cluster.
+	CIDRs []string
+	// Last are the records with external addresses that are on the hub. Their addresses are kept while the current ones aren't known.
+	Last []clustersetv1alpha1.ExportedEndpoints
+}
+
+// Node is what external addresses need of a node.
+type Node struct {
+	Name, Zone string
+	Ready      bool
+	IPs        []netip.Addr // the first InternalIP of each family
+}
+
+// reached is where clusters of other networks reach a Service.
+type reached struct {
+	at      []place
+	unknown bool // whether there are more, or others, isn't known at the moment
+	wrong   field.ErrorList
+	// outside are addresses that are in none of the cluster's externalCIDRs.
+	outside []netip.Addr
+	// from says in words where the addresses come from, or why there are none.
+	from string
+}
+
+// place is an external address.
+type place struct {
+	addr  netip.Addr
+	zone  string
+	ports func(corev1.ServicePort) int32
+}
+
+func servicePort(p corev1.ServicePort) int32 { return p.Port }
+func nodePort(p corev1.ServicePort) int32    { return p.NodePort }
+
+// externalAddresses returns the external addresses of a Service (D90 to D93 of docs/spec/data-path.md).
+func externalAddresses(src *Source) reached {
+	r := stated(src)
+	within := prefixes(src.External.CIDRs)
+	seen := map[netip.Addr]bool{}
+	r.at = slices.DeleteFunc(r.at, func(p place) bool {
+		twice := seen[p.addr]
+		seen[p.addr] = true
+		if len(within) > 0 && !twice && !slices.ContainsFunc(within, func(n netip.Prefix) bool { return n.Contains(p.addr) }) {
+			r.outside = append(r.outside, p.addr)
+			return true
+		}
+		return twice
+	})
+	return r
+}
+
+// stated returns the addresses of the first source that a Service has.
+func stated(src *Source) reached {
+	svc := src.Service
+	onExport, onService := annotations(*src)
+	for _, of := range []struct {
+		annotations map[string]string
+		path        *field.Path
+	}{{onExport, exportAnnotations}, {onService, serviceAnnotations}} {
+		if text, ok := of.annotations[api.AnnotationExternalAddresses]; ok {
+			return annotated(src, text, of.path.Key(api.AnnotationExternalAddresses))
+		}
+	}
+	r := reached{from: "its load balancer"}
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		for _, in := range svc.Status.LoadBalancer.Ingress {
+			r.add(src, cmp.Or(in.IP, in.Hostname))
+		}
+		if len(svc.Status.LoadBalancer.Ingress) > 0 {
+			return r
+		}
+	}
+	if len(svc.Spec.ExternalIPs) > 0 {
+		r.from = "its externalIPs"
+		for _, ip := range svc.Spec.ExternalIPs {
+			r.add(src, ip)
+		}
+		return r
+	}
+	if slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool { return p.NodePort > 0 }) {
+		return atNodes(src)
+	}
+	if svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
+		return reached{from: "its load balancer has no address yet"}
+	}
+	return reached{from: "it is of type " + string(cmp.Or(svc.Spec.Type, corev1.ServiceTypeClusterIP)) + ", without external addresses"}
+}
+
+// annotated returns the addresses that an annotation lists.
+func annotated(src *Source, text string, path *field.Path) reached {
+	r := reached{from: "the annotation " + api.AnnotationExternalAddresses}
+	for _, s := range strings.FieldsFunc(text, func(c rune) bool { return c == ',' || c == ' ' }) {
+		if _, err := api.ParseAddress(s); err != nil && !isName(s) {
+			r.wrong = append(r.wrong, field.Invalid(path, shortened(s), "must be IP addresses that other clusters can reach, or DNS names, separated by commas"))
+		} else {
+			r.add(src, s)
+		}
+		if len(r.wrong) == maxExportToErrors {
+			break
+		}
+	}
+	return r
+}
+
+// add adds an address, or those of a name.
+func (r *reached) add(src *Source, s string) {
+	if addr, err := api.ParseAddress(s); err == nil {
+		r.at = append(r.at, place{addr: addr, ports: servicePort})
+		return
+	}
+	if !isName(s) || src.External.Resolve == nil {
+		return
+	}
+	addresses, known := src.External.Resolve(s)
+	r.unknown = r.unknown || !known
+	for _, addr := range addresses {
+		if addr, err := api.ParseAddress(addr.String()); err == nil {
+			r.at = append(r.at, place{addr: addr, ports: servicePort})
+		}
+	}
+}
+
+// isName reports whether s is a DNS name. A last label of digits makes it a mistyped address.
+func isName(s string) bool {
+	last := s[strings.LastIndexByte(s, '.')+1:]
+	return len(validation.IsDNS1123Subdomain(s)) == 0 && strings.Trim(last, "0123456789") != ""
+}
+
+// atNodes returns the addresses of nodes at whose ports the Service is reached.
+func atNodes(src *Source) reached {
+	r := reached{from: "the addresses of its cluster's nodes"}
+	if src.External.Nodes == nil {
+		r.unknown = true
+		return r
+	}
+	eligible := func(n *Node) bool { return n.Ready && len(n.IPs) > 0 }
+	if src.Service.Spec.ExternalTrafficPolicy == corev1.ServiceExternalTrafficPolicyLocal {
+		with := map[string]bool{}
+		forReady(src.Slices, func(_ discoveryv1.AddressType, e *discoveryv1.Endpoint) { with[ptr.Deref(e.NodeName, "")] = true })
+		r.from = "the addresses of its cluster's nodes that have a ready pod (externalTrafficPolicy: Local)"
+		eligible = func(n *Node) bool { return n.Ready && len(n.IPs) > 0 && with[n.Name] }
+	}
+	for _, n := range spreadOut(src.Key.String(), src.External.Nodes, eligible) {
+		for _, ip := range n.IPs {
+			r.at = append(r.at, place{ip, n.Zone, nodePort})
+		}
+	}
+	return r
+}
+
+// spreadOut chooses at most maxExternal eligible nodes, of all zones in turn. Within a zone the order depends on nothing but the names of the
+// node and the service, so that a node that goes is replaced by one other, and services use different nodes.
+func spreadOut(service string, nodes []Node, eligible func(*Node) bool) (chosen []*Node) {
+	zones := map[string][]*Node{}
+	var names []string
+	for i := range nodes {
+		if n := &nodes[i]; eligible(n) {
+			if zones[n.Zone] == nil {
+				names = append(names, n.Zone)
+			}
+			zones[n.Zone] = append(zones[n.Zone], n)
+		}
+	}
+	order := func(n *Node) uint64 {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(service + "/" + n.Name))
+		return h.Sum64()
+	}
+	slices.Sort(names)
+	for _, of := range zones {
+		slices.SortFunc(of, func(a, b *Node) int { return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(a.Name, b.Name)) })
+	}
+	for i := 0; len(chosen) < maxExternal; i++ {
+		before := len(chosen)
+		for _, zone := range names {
+			if of := zones[zone]; i < len(of) && len(chosen) < maxExternal {
+				chosen = append(chosen, of[i])
+			}
+		}
+		if len(chosen) == before {
+			break
+		}
+	}
+	return chosen
+}
+
+// forReady calls f for each ready endpoint of a cluster's own slices.
+func forReady(all []discoveryv1.EndpointSlice, f func(discoveryv1.AddressType, *discoveryv1.Endpoint)) {
+	for _, s := range record.Exportable(all) {
+		for i := range s.Endpoints {
+			if e := &s.Endpoints[i]; ptr.Deref(e.Conditions.Ready, true) && len(e.Addresses) > 0 {
+				f(s.AddressType, e)
+			}
+		}
+	}
+}
+
+// behind counts a Service's ready endpoints: those of the family that has more.
+func behind(all []discoveryv1.EndpointSlice) int32 {
+	v4, v6 := map[string]bool{}, map[string]bool{}
+	forReady(all, func(family discoveryv1.AddressType, e *discoveryv1.Endpoint) {
+		if family == discoveryv1.AddressTypeIPv4 {
+			v4[e.Addresses[0]] = true
+		} else {
+			v6[e.Addresses[0]] = true
+		}
+	})
+	return int32(min(max(len(v4), len(v6)), clustersetv1alpha1.MaxBehind)) //nolint:gosec // at most MaxBehind
+}
+
+// externalRecords returns the records of a Service's external addresses, one for each family (D94).
+func externalRecords(src *Source, r *reached) (records []clustersetv1alpha1.ExportedEndpoints) {
+	n := behind(src.Slices)
+	ready := n > 0
+	for _, family := range []corev1.IPFamily{corev1.IPv4Protocol, corev1.IPv6Protocol} {
+		name := api.ExportedEndpointsName(src.Key.Namespace, src.Key.Name, api.ExternalOrigin(string(family)), 0)
+		e := clustersetv1alpha1.ExportedEndpoints{
+			ObjectMeta: record.Meta(src.Cluster, src.Key, name),
+			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+				ServiceNamespace: src.Key.Namespace, ServiceName: src.Key.Name, AddressType: discoveryv1.AddressType(family), External: true, Behind: n,
+			},
+		}
+		last := slices.IndexFunc(src.External.Last, func(l clustersetv1alpha1.ExportedEndpoints) bool { return l.Name == name && l.Spec.External })
+		if r.unknown && len(r.at) == 0 && last >= 0 {
+			e.Spec.Endpoints, e.Spec.Ports = slices.Clone(src.External.Last[last].Spec.Endpoints), src.External.Last[last].Spec.Ports
+			for i := range e.Spec.Endpoints {
+				e.Spec.Endpoints[i].Conditions = discoveryv1.EndpointConditions{Ready: &ready}
+			}
+			records = append(records, e)
+			continue
+		}
+		for _, p := range r.at {
+			if p.addr.Is4() != (family == corev1.IPv4Protocol) || len(e.Spec.Endpoints) == maxExternal {
+				continue
+			}
+			at := clustersetv1alpha1.Endpoint{Addresses: []string{p.addr.String()}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}}
+			if p.zone != "" {
+				at.Zone = &p.zone
+			}
+			if e.Spec.Endpoints == nil {
+				e.Spec.Ports = portsAt(src.Service, p.ports)
+			}
+			e.Spec.Endpoints = append(e.Spec.Endpoints, at)
+		}
+		if len(e.Spec.Endpoints) > 0 && len(e.Spec.Ports) > 0 {
+			slices.SortFunc(e.Spec.Endpoints, func(a, b clustersetv1alpha1.Endpoint) int { return cmp.Compare(a.Addresses[0], b.Addresses[0]) })
+			records = append(records, e)
+		}
+	}
+	return records
+}
+
+// portsAt returns the ports of a Service with the numbers that they have at an external address.
+func portsAt(svc *corev1.Service, number func(corev1.ServicePort) int32) (ports []clustersetv1alpha1.EndpointPort) {
+	for _, p := range svc.Spec.Ports {
+		if n := number(p); n > 0 {
+			ports = append(ports, clustersetv1alpha1.EndpointPort{
+				Name: ptr.To(p.Name), Protocol: ptr.To(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Port: &n, AppProtocol: p.AppProtocol,
+			})
+		}
+	}
+	return ports
+}
+
+func prefixes(cidrs []string) (all []netip.Prefix) {
+	for _, s := range cidrs {
+		if p, err := netip.ParsePrefix(s); err == nil {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+// why says why clusters of other networks can't reach a Service, and what to do about it; "" if they can.
+func (r *reached) why(svc *corev1.Service) (reason, message string) {
+	const cures = "; give the Service the type LoadBalancer or NodePort, or state its addresses in " + api.AnnotationExternalAddresses
+	switch {
+	case svc.Spec.ClusterIP == corev1.ClusterIPNone:
+		return api.ReasonHeadless, "clusters of other networks don't use it: the pods of a headless Service are reached at their own addresses, which mean nothing there; " +
+			"export a Service of type LoadBalancer for each pod, or put the clusters into one network"
+	case len(r.at) > 0:
+		return "", ""
+	case len(r.outside) > 0:
+		return api.ReasonNotInExternalCIDRs, fmt.Sprintf("clusters of other networks don't use it: %s, from %s, lies in none of this cluster's external networks; "+
+			"an administrator of the hub has to add it to spec.externalCIDRs of the MemberCluster", r.outside[0], r.from)
+	case r.unknown:
+		return api.ReasonNoExternalAddress, "clusters of other networks can't reach it yet: the name of its external address hasn't been resolved, or the nodes haven't been read"
+	}
+	return api.ReasonNoExternalAddress, "clusters of other networks can't reach it: it has no external address: " + r.from + cures
+}

@@ -1,0 +1,366 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+func ip(s string) netip.Addr { return netip.MustParseAddr(s) }
+
+// exposed is a Service of type NodePort with two ready pods and one that isn't, on nodes a, a and b.
+func exposed() Source {
+	slice := discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Name: "web-1"}, AddressType: discoveryv1.AddressTypeIPv4}
+	port := int32(8080)
+	slice.Ports = []discoveryv1.EndpointPort{{Name: ptrTo("http"), Port: &port}}
+	for i, node := range []string{"a", "a", "b"} {
+		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{
+			Addresses: []string{fmt.Sprintf("10.244.0.%d", i+1)}, NodeName: ptrTo(node), Conditions: discoveryv1.EndpointConditions{Ready: ptrTo(node == "a")},
+		})
+	}
+	meta := metav1.ObjectMeta{Namespace: "shop", Name: "web"}
+	return Source{
+		Cluster: "beijing", Key: types.NamespacedName{Namespace: "shop", Name: "web"},
+		Service: &corev1.Service{ObjectMeta: meta, Spec: corev1.ServiceSpec{
+			Type: corev1.ServiceTypeNodePort, ClusterIP: "10.96.0.7", ClusterIPs: []string{"10.96.0.7"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []corev1.ServicePort{{Name: "http", Port: 80, NodePort: 31234}},
+		}},
+		Export: &mcsv1beta1.ServiceExport{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", CreationTimestamp: metav1.NewTime(time.Unix(1e9, 0))}},
+		Slices: []discoveryv1.EndpointSlice{slice},
+		External: External{Nodes: []Node{
+			{"a", "z1", true, []netip.Addr{ip("192.0.2.1"), ip("fd00::1")}}, {"b", "z2", true, []netip.Addr{ip("192.0.2.2")}}, {"c", "z2", false, []netip.Addr{ip("192.0.2.3")}},
+		}},
+	}
+}
+
+// where returns the external addresses as address:port, with what is behind, or why there are none.
+func where(d Desired) string {
+	var all []string
+	for _, e := range d.external {
+		for _, at := range e.Spec.Endpoints {
+			text := fmt.Sprintf("%s:%d", at.Addresses[0], *e.Spec.Ports[0].Port)
+			if !*at.Conditions.Ready {
+				text += "!"
+			}
+			all = append(all, text)
+		}
+	}
+	if len(all) == 0 {
+		return d.reason
+	}
+	return fmt.Sprintf("%s (%d)", strings.Join(all, " "), d.external[0].Spec.Behind)
+}
+
+// Rules D90, D91, D93 and D94 of docs/spec/data-path.md.
+func TestExternalAddresses(t *testing.T) {
+	ingress := func(src *Source, all ...corev1.LoadBalancerIngress) {
+		src.Service.Spec.Type, src.Service.Status.LoadBalancer.Ingress = corev1.ServiceTypeLoadBalancer, all
+	}
+	resolves := func(src *Source, known bool, addresses ...string) {
+		src.External.Resolve = func(string) (all []netip.Addr, _ bool) {
+			for _, a := range addresses {
+				all = append(all, ip(a))
+			}
+			return all, known
+		}
+	}
+	last := func(src *Source) {
+		src.External.Last = []clustersetv1alpha1.ExportedEndpoints{{
+			ObjectMeta: metav1.ObjectMeta{Name: api.ExportedEndpointsName("shop", "web", api.ExternalOrigin("IPv4"), 0)},
+			Spec: clustersetv1alpha1.ExportedEndpointsSpec{
+				External: true, Ports: []clustersetv1alpha1.EndpointPort{{Name: ptrTo("http"), Port: ptrTo(int32(80))}},
+				Endpoints: []clustersetv1alpha1.Endpoint{{Addresses: []string{"198.51.100.7"}, Conditions: discoveryv1.EndpointConditions{Ready: ptrTo(false)}}},
+			},
+		}}
+	}
+	for _, tc := range []struct {
+		name   string
+		change func(*Source)
+		want   string
+	}{
+		{"ready nodes, both families", func(*Source) {}, "192.0.2.1:31234 192.0.2.2:31234 fd00::1:31234 (2)"},
+		{"only nodes with a ready pod", func(s *Source) { s.Service.Spec.ExternalTrafficPolicy = corev1.ServiceExternalTrafficPolicyLocal }, "192.0.2.1:31234 fd00::1:31234 (2)"},
+		{"no ready pod", func(s *Source) {
+			for i := range s.Slices[0].Endpoints {
+				s.Slices[0].Endpoints[i].Conditions.Ready = ptrTo(false)
+			}
+		}, "192.0.2.1:31234! 192.0.2.2:31234! fd00::1:31234! (0)"},
+		{"externalIPs before nodes", func(s *Source) { s.Service.Spec.ExternalIPs = []string{"198.51.100.1"} }, "198.51.100.1:80 (2)"},
+		{"a load balancer before externalIPs", func(s *Source) {
+			s.Service.Spec.ExternalIPs = []string{"198.51.100.1"}
+			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"}, corev1.LoadBalancerIngress{IP: "203.0.113.1"})
+		}, "203.0.113.1:80 (2)"},
+		{"a load balancer that has no address yet is nodes", func(s *Source) { ingress(s) }, "192.0.2.1:31234 192.0.2.2:31234 fd00::1:31234 (2)"},
+		{"or nothing without their ports", func(s *Source) { ingress(s); s.Service.Spec.Ports[0].NodePort = 0 }, api.ReasonNoExternalAddress},
+		{"a load balancer's name", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, true, "203.0.113.2", "2001:db8::2")
+		}, "203.0.113.2:80 2001:db8::2:80 (2)"},
+		{"a name that isn't resolved keeps what the hub has", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, false)
+			last(s)
+		}, "198.51.100.7:80 (2)"},
+		{"and is nothing if it has nothing", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{Hostname: "lb.example.com"})
+			resolves(s, false)
+		}, api.ReasonNoExternalAddress},
+		{"nodes that aren't known keep it too", func(s *Source) { s.External.Nodes = nil; last(s) }, "198.51.100.7:80 (2)"},
+		{"no nodes are no addresses", func(s *Source) { s.External.Nodes = []Node{}; last(s) }, api.ReasonNoExternalAddress},
+		{"the Service's annotation before all", func(s *Source) {
+			ingress(s, corev1.LoadBalancerIngress{IP: "203.0.113.1"})
+			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.9, 2001:db8::9"}
+		}, "203.0.113.9:80 2001:db8::9:80 (2)"},
+		{"the ServiceExport's before the Service's", func(s *Source) {
+			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.9"}
+			s.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: "gateway.example.com"}
+			resolves(s, true, "203.0.113.10")
+		}, "203.0.113.10:80 (2)"},
+		{"special addresses are none", func(s *Source) {
+			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "gateway.example.com"}
+			resolves(s, true, "127.0.0.1", "169.254.169.254", "203.0.113.10")
+		}, "203.0.113.10:80 (2)"},
+		{"a ClusterIP Service has none", func(s *Source) {
+			s.Service.Spec.Type, s.Service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
+		}, api.ReasonNoExternalAddress},
+		{"a headless one neither", func(s *Source) {
+			s.Service.Spec.Type, s.Service.Spec.ClusterIP, s.Service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, 0
+			s.Service.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.9"}
+		}, api.ReasonHeadless},
+		{"only those in externalCIDRs", func(s *Source) { s.External.CIDRs = []string{"192.0.2.2/32"} }, "192.0.2.2:31234 (2)"},
+		{"none is there", func(s *Source) { s.External.CIDRs = []string{"198.51.100.0/24"} }, api.ReasonNotInExternalCIDRs},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			src := exposed()
+			tc.change(&src)
+			if got := where(desired(src)); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// What is wrong in the annotation is said, and the rest counts. Rule D90.
+func TestWrongExternalAddresses(t *testing.T) {
+	src := exposed()
+	src.Export.Annotations = map[string]string{api.AnnotationExternalAddresses: "203.0.113.300 203.0.113.9,127.0.0.1,lb_1.example.com"}
+	d := desired(src)
+	if got := where(d); got != "203.0.113.9:80 (2)" {
+		t.Error(got)
+	}
+	if said := d.LeftOut.String(); d.LeftOut.Count != 3 || !strings.Contains(said, "203.0.113.300") || !strings.Contains(said, api.AnnotationExternalAddresses) {
+		t.Errorf("%d: %s", d.LeftOut.Count, said)
+	}
+}
+
+// At most eight nodes are used, of all zones, and when one goes only it is replaced. Rule D91.
+func TestNodesAreSpreadAndStay(t *testing.T) {
+	src := exposed()
+	src.External.Nodes = nil
+	for i := range 20 {
+		src.External.Nodes = append(src.External.Nodes, Node{fmt.Sprintf("n%02d", i), fmt.Sprint("z", i%3), true, []netip.Addr{ip(fmt.Sprintf("192.0.2.%d", i+1))}})
+	}
+	used := func() (all []string) {
+		zones := map[string]int{}
+		for _, at := range desired(src).external[0].Spec.Endpoints {
+			all = append(all, at.Addresses[0])
+			zones[*at.Zone]++
+		}
+		if len(all) != 8 || len(zones) != 3 || slices.ContainsFunc([]string{"z0", "z1", "z2"}, func(z string) bool { return zones[z] < 2 }) {
+			t.Errorf("uses %q, of zones %v", all, zones)
+		}
+		return all
+	}
+	before := used()
+	i := slices.IndexFunc(src.External.Nodes, func(n Node) bool { return n.IPs[0].String() == before[3] })
+	src.External.Nodes[i].Ready = false
+	stay := 0
+	for _, a := range used() {
+		if slices.Contains(before, a) {
+			stay++
+		}
+	}
+	if stay != 7 {
+		t.Errorf("%d of the other 7 stay", stay)
+	}
+	slices.Reverse(src.External.Nodes)
+	src.External.Nodes[len(src.External.Nodes)-1-i].Ready = true
+	if again := used(); !slices.Equal(again, before) {
+		t.Errorf("uses %q, before %q", again, before)
+	}
+}
+
+// A name is resolved at once and then every ten seconds; the last good answer stays, and a change is told. Rule D92.
+func TestNamesAreResolved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		key := types.NamespacedName{Namespace: "shop", Name: "web"}
+		var answer []netip.Addr
+		var fails error
+		asked, told := 0, 0
+		n := newNames(func(context.Context, string, string) ([]netip.Addr, error) {
+			asked++
+			return slices.Clone(answer), fails
+		},
+			func(_ context.Context, users []types.NamespacedName) bool { told += len(users); return true })
+		go func() { _ = n.run(ctx) }()
+		use := func() string {
+			synctest.Wait()
+			resolve, done := n.resolve(key)
+			got, known := resolve("lb.example.com")
+			done()
+			synctest.Wait()
+			return fmt.Sprint(got, known, asked, told)
+		}
+		check := func(what, want string) {
+			t.Helper()
+			if got := use(); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
+		fails = errors.New("SERVFAIL")
+		check("first", "[] false 1 0")
+		check("not again at once", "[] false 1 0")
+		fails, answer = nil, []netip.Addr{ip("192.0.2.2"), ip("192.0.2.1")}
+		time.Sleep(resolveEvery)
+		check("it answers", "[192.0.2.1 192.0.2.2] true 2 1")
+		slices.Reverse(answer)
+		time.Sleep(resolveEvery)
+		check("the same in another order", "[192.0.2.1 192.0.2.2] true 3 1")
+		fails = errors.New("SERVFAIL")
+		time.Sleep(resolveEvery)
+		check("it fails", "[192.0.2.1 192.0.2.2] true 4 1")
+		fails, answer = nil, nil
+		time.Sleep(resolveEvery)
+		check("it is empty", "[192.0.2.1 192.0.2.2] true 5 1")
+		answer = []netip.Addr{ip("192.0.2.3")}
+		time.Sleep(resolveEvery)
+		check("it changes", "[192.0.2.3] true 6 2")
+		_, done := n.resolve(key) // no longer used
+		done()
+		time.Sleep(5 * resolveEvery)
+		synctest.Wait()
+		if asked != 6 || len(n.of)+len(n.users) != 0 {
+			t.Errorf("asked %d times, %d names and %d users are remembered", asked, len(n.of), len(n.users))
+		}
+	})
+}
+
+// Only what matters of a node is kept, and only its changes are told. Rule D91.
+func TestNodesOfNodePorts(t *testing.T) {
+	told := 0
+	var addresses []netip.Addr
+	n := newNodes(func(_ context.Context, users []types.NamespacedName) bool { told += len(users); return true }, func(of []netip.Addr) { addresses = of })
+	node := func(ready corev1.ConditionStatus) *corev1.Node {
+		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z", "other": "label"}, Annotations: map[string]string{"a": "b"}}}
+		o.Status.Addresses = []corev1.NodeAddress{
+			{Type: corev1.NodeHostName, Address: "n"}, {Type: corev1.NodeExternalIP, Address: "198.51.100.1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+			{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"},
+		}
+		o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}
+		kept, err := onlyReach(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if o := kept.(*corev1.Node); len(o.Labels) != 1 || o.Annotations != nil || len(o.Status.Addresses) != 2 {
+			t.Errorf("kept is %+v", o)
+		}
+		return kept.(*corev1.Node)
+	}
+	key := types.NamespacedName{Namespace: "shop", Name: "web"}
+	if all := n.all(key); all != nil {
+		t.Errorf("%v before they are known", all)
+	}
+	n.known = true
+	for i, change := range []func(){
+		func() { n.set(t.Context(), node(corev1.ConditionTrue), false) },
+		func() { n.set(t.Context(), node(corev1.ConditionFalse), false) },
+		func() { n.set(t.Context(), node(corev1.ConditionTrue), false) },
+		func() { n.set(t.Context(), node(corev1.ConditionTrue), true) },
+	} {
+		change()
+		if told != i+1 {
+			t.Errorf("%d changes are told after %d", told, i+1)
+		}
+		if i == 2 {
+			n.set(t.Context(), node(corev1.ConditionTrue), false) // a heartbeat
+			want := []Node{{"n", "z", true, []netip.Addr{ip("192.0.2.1"), ip("fd00::1")}}}
+			if got := n.all(key); fmt.Sprint(got) != fmt.Sprint(want) || len(addresses) != 2 {
+				t.Errorf("%v, %v, want %v", got, addresses, want)
+			}
+		}
+	}
+	n.forget(key)
+	n.set(t.Context(), node(corev1.ConditionTrue), false)
+	if told != 4 {
+		t.Errorf("a service that uses no nodes is told")
+	}
+}
+
+// Rule D95.
+func TestReachable(t *testing.T) {
+	member := func(name, network string, external ...string) clustersetv1alpha1.MemberCluster {
+		return clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}, Spec: clustersetv1alpha1.MemberClusterSpec{Network: network, ExternalCIDRs: external}}
+	}
+	for _, tc := range []struct {
+		name    string
+		members []clustersetv1alpha1.MemberCluster
+		change  func(*Source)
+		want    string // the condition's status, reason and a part of its message; "" for none
+	}{
+		{"one network", []clustersetv1alpha1.MemberCluster{member("beijing", "a"), member("lyon", "a")}, func(*Source) {}, ""},
+		{"two", []clustersetv1alpha1.MemberCluster{member("beijing", "", "192.0.2.0/24"), member("lyon", "edge")}, func(*Source) {}, "True ExternalAddresses networks edge) reach it at 192.0.2.1, 192.0.2.2"},
+		{"nothing is declared", []clustersetv1alpha1.MemberCluster{member("beijing", "core"), member("lyon", "")}, func(*Source) {}, "False NotInExternalCIDRs states no spec.externalCIDRs"},
+		{"it isn't exported there", []clustersetv1alpha1.MemberCluster{member("beijing", ""), member("lyon", "edge")}, func(s *Source) {
+			s.Export.Annotations = map[string]string{api.AnnotationExportTo: "turin"}
+		}, ""},
+		{"headless", []clustersetv1alpha1.MemberCluster{member("beijing", "", "192.0.2.0/24"), member("lyon", "edge")}, func(s *Source) {
+			s.Service.Spec.Type, s.Service.Spec.ClusterIP = corev1.ServiceTypeClusterIP, corev1.ClusterIPNone
+		}, "False Headless a Service of type LoadBalancer for each pod"},
+		{"no address", []clustersetv1alpha1.MemberCluster{member("beijing", "", "192.0.2.0/24"), member("lyon", "edge")}, func(s *Source) {
+			s.Service.Spec.Type, s.Service.Spec.Ports[0].NodePort = corev1.ServiceTypeClusterIP, 0
+		}, "False NoExternalAddress give the Service the type LoadBalancer or NodePort"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			src := exposed()
+			tc.change(&src)
+			v := visibility{own: "beijing"}
+			v.peers.Store(peersOf(tc.members, "beijing"))
+			export := src.Export.DeepCopy()
+			v.putReachable(export, desired(src))
+			if tc.want == "" {
+				if len(export.Status.Conditions) > 0 {
+					t.Errorf("says %v", export.Status.Conditions)
+				}
+				return
+			}
+			if len(export.Status.Conditions) != 1 {
+				t.Fatalf("says %v", export.Status.Conditions)
+			}
+			c := export.Status.Conditions[0]
+			words := strings.SplitN(tc.want, " ", 3)
+			if string(c.Status) != words[0] || c.Reason != words[1] || !strings.Contains(c.Message, words[2]) {
+				t.Errorf("says %s %s %s, want %s", c.Status, c.Reason, c.Message, tc.want)
+			}
+			if v.putReachable(export, desired(src)) {
+				t.Error("it changes although nothing changes")
+			}
+		})
+	}
+}

@@ -1,0 +1,63 @@
+package desired
+
+import (
+	"net/netip"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+)
+
+// Apart reports whether a cluster is in another network than this one, so that only its external addresses lead to it (D80). A cluster of
+// which nothing is known counts as one that names no network.
+func (in *Input) Apart(cluster string) bool {
+	return cluster != in.Cluster && networkOf(in.Members[cluster]) != networkOf(in.Members[in.Cluster])
+}
+
+func networkOf(m *clustersetv1alpha1.MemberCluster) string {
+	if m == nil {
+		return ""
+	}
+	return m.Spec.Network
+}
+
+// byNetwork leaves out the records that mean nothing here: external addresses of clusters of this network, and the pods of those of others
+// (D81).
+func (in *Input) byNetwork() {
+	other := func(e *clustersetv1alpha1.ExportedEndpoints) bool {
+		cluster, ok := e.SourceCluster()
+		return ok && e.Spec.External != in.Apart(cluster)
+	}
+	if slices.ContainsFunc(in.Endpoints, other) {
+		in.Endpoints = slices.DeleteFunc(slices.Clone(in.Endpoints), other)
+	}
+}
+
+// notExternal reports whether an address can't be used as an external one of a cluster of another network, and counts it (D82).
+func (c *cluster) notExternal(left *api.LeftOut) func(string) bool {
+	path := field.NewPath("spec", "endpoints")
+	if len(c.external) == 0 {
+		return func(s string) bool {
+			left.Add(func() *field.Error {
+				return field.Invalid(path, s, "can't be used from another network until an administrator of the hub sets spec.externalCIDRs of the cluster's MemberCluster")
+			})
+			return true
+		}
+	}
+	beyond := outside(path, c.external, "external networks", left)
+	return func(s string) bool {
+		if beyond(s) {
+			return true
+		}
+		addr, _ := netip.ParseAddr(s) // it has been parsed before
+		if !slices.ContainsFunc(c.forbidden, func(p netip.Prefix) bool { return p.Contains(addr) }) {
+			return false
+		}
+		left.Add(func() *field.Error {
+			return field.Invalid(path, s, "is an address of this network: a cluster of another one can't lead traffic there")
+		})
+		return true
+	}
+}

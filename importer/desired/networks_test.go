@@ -1,0 +1,319 @@
+package desired
+
+import (
+	"fmt"
+	"net/netip"
+	"slices"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	mcsv1beta1 "sigs.k8s.io/mcs-api/pkg/apis/v1beta1"
+
+	"github.com/clusterset/clusterset/api"
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/internal/topology"
+)
+
+// twoNetworks is the service web that a cluster of this network (near) and one of another (far) export, seen from a third, here. near and
+// far have the same pods and ClusterIPs.
+func twoNetworks(path DataPath) Input {
+	in := Input{
+		Key: types.NamespacedName{Namespace: "shop", Name: "web"}, DataPath: path, Cluster: "here", Own: &Own{}, Nodes: []NodePlace{{Zone: "z"}},
+		Members: map[string]*clustersetv1alpha1.MemberCluster{}, Forbidden: []netip.Prefix{netip.MustParsePrefix("192.0.2.9/32")},
+	}
+	for cluster, network := range map[string]string{"here": "", "near": "", "far": "edge"} {
+		m := &clustersetv1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
+		if m.Spec.Network = network; network != "" {
+			m.Spec.ExternalCIDRs = []string{"192.0.2.0/24"}
+		}
+		in.Members[cluster] = m
+		if cluster == "here" {
+			continue
+		}
+		s := &clustersetv1alpha1.ExportedService{}
+		s.Namespace, s.Name, s.Labels = api.MemberNamespace(cluster), "web.shop", map[string]string{}
+		s.Spec = clustersetv1alpha1.ExportedServiceSpec{
+			ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ClusterIPs: []string{"10.96.0.7"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+			Ports: []clustersetv1alpha1.ServicePort{{Name: "http", Protocol: corev1.ProtocolTCP, Port: 80}}, ExportedAt: metav1.NewTime(time.Unix(1e9, 0)),
+		}
+		in.Services = append(in.Services, s)
+		in.Endpoints = append(in.Endpoints, addressesOf(cluster, "pods", false, 8080, 0, "10.244.0.5"), addressesOf(cluster, api.ExternalOrigin("IPv4"), true, 31234, 3, "192.0.2.1", "192.0.2.2"))
+	}
+	return in
+}
+
+func addressesOf(cluster, origin string, external bool, port, behind int32, addresses ...string) *clustersetv1alpha1.ExportedEndpoints {
+	e := &clustersetv1alpha1.ExportedEndpoints{}
+	e.Namespace, e.Name, e.Labels = api.MemberNamespace(cluster), api.ExportedEndpointsName("shop", "web", origin, 0), map[string]string{}
+	name, ready := "http", !external || behind > 0
+	e.Spec = clustersetv1alpha1.ExportedEndpointsSpec{
+		ServiceNamespace: "shop", ServiceName: "web", AddressType: discoveryv1.AddressTypeIPv4, External: external, Behind: behind,
+		Ports: []clustersetv1alpha1.EndpointPort{{Name: &name, Port: &port}},
+	}
+	for _, a := range addresses {
+		e.Spec.Endpoints = append(e.Spec.Endpoints, clustersetv1alpha1.Endpoint{Addresses: []string{a}, Conditions: discoveryv1.EndpointConditions{Ready: &ready}})
+	}
+	return e
+}
+
+// external returns the far cluster's external record.
+func external(in *Input) *clustersetv1alpha1.ExportedEndpoints {
+	for _, e := range in.Endpoints {
+		if e.Spec.External && e.Namespace == api.MemberNamespace("far") {
+			return e
+		}
+	}
+	return nil
+}
+
+// to returns where the slices lead that kube-proxy reads, as cluster:address:port, sorted.
+func to(all []*discoveryv1.EndpointSlice) (got []string) {
+	for _, s := range all {
+		if s.Labels[api.LabelKubernetesServiceName] == "" {
+			continue
+		}
+		for _, e := range s.Endpoints {
+			for _, p := range s.Ports {
+				got = append(got, fmt.Sprintf("%s:%s:%d", s.Labels[api.LabelSourceCluster], e.Addresses[0], *p.Port))
+			}
+		}
+	}
+	slices.Sort(got)
+	return got
+}
+
+// Of a cluster of another network only external addresses are used, and of one of this network only the others. Rules D80, D81, D84
+// and D86 of docs/spec/data-path.md.
+func TestNetworks(t *testing.T) {
+	pod, node1, node2 := "near:10.244.0.5:8080", "far:192.0.2.1:31234", "far:192.0.2.2:31234"
+	for _, tc := range []struct {
+		name   string
+		path   DataPath
+		change func(*Input)
+		want   []string
+	}{
+		{"pods", DataPathPods, func(*Input) {}, []string{node1, node2, pod}},
+		{"ClusterIPs", DataPathClusterIPs, func(*Input) {}, []string{node1, node2, "near:10.96.0.7:80"}},
+		{"no data path", DataPathNone, func(*Input) {}, nil},
+		{"the network is taken back", DataPathPods, func(in *Input) { in.Members["far"].Spec.Network = "" }, []string{"far:10.244.0.5:8080", pod}},
+		{"all are in that network", DataPathPods, func(in *Input) {
+			for _, m := range in.Members {
+				m.Spec.Network = "edge"
+			}
+		}, []string{"far:10.244.0.5:8080", pod}},
+		{"this one is in a network, and that one isn't known", DataPathPods, func(in *Input) {
+			in.Members["here"].Spec.Network, in.Members["near"].Spec.Network = "core", "core"
+			delete(in.Members, "far")
+		}, []string{pod}},
+		{"no ready pod", DataPathPods, func(in *Input) {
+			*external(in) = *addressesOf("far", api.ExternalOrigin("IPv4"), true, 31234, 0, "192.0.2.1")
+		}, []string{pod}},
+		{"pods of headless Services aren't reached", DataPathPods, func(in *Input) {
+			for _, s := range in.Services {
+				s.Spec.Type, s.Spec.ClusterIPs = mcsv1beta1.Headless, nil
+			}
+		}, nil},
+		{"no external addresses", DataPathPods, func(in *Input) {
+			in.Endpoints = slices.DeleteFunc(in.Endpoints, func(e *clustersetv1alpha1.ExportedEndpoints) bool { return e.Spec.External })
+		}, []string{pod}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := twoNetworks(tc.path)
+			tc.change(&in)
+			out := Compute(in)
+			got := to(out.Slices)
+			if tc.name == "no ready pod" { // it is there, and kube-proxy doesn't use it
+				got = slices.DeleteFunc(got, func(s string) bool { return s == node1 })
+			}
+			if !slices.Equal(got, tc.want) {
+				t.Errorf("leads to %q, want %q", got, tc.want)
+			}
+			for _, s := range out.Slices {
+				for _, e := range s.Endpoints {
+					if a := e.Addresses[0]; s.Labels[api.LabelSourceCluster] == "far" && in.Apart("far") && a != "192.0.2.1" && a != "192.0.2.2" {
+						t.Errorf("%s has %s", s.Name, a)
+					}
+				}
+			}
+		})
+	}
+}
+
+// Rule D82.
+func TestExternalAddressesAreConfined(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Input)
+		want   []string
+		drops  int
+	}{
+		{"inside", func(*Input) {}, []string{"192.0.2.1", "192.0.2.2"}, 0},
+		{"no externalCIDRs", func(in *Input) { in.Members["far"].Spec.ExternalCIDRs = nil }, nil, 2},
+		{"cidrs don't count", func(in *Input) {
+			in.Members["far"].Spec.ExternalCIDRs, in.Members["far"].Spec.CIDRs = []string{"198.51.100.0/24"}, []string{"192.0.2.0/24"}
+		}, nil, 2},
+		{"one is outside", func(in *Input) { in.Members["far"].Spec.ExternalCIDRs = []string{"192.0.2.2/32"} }, []string{"192.0.2.2"}, 1},
+		{"one belongs to this network", func(in *Input) { in.Forbidden = []netip.Prefix{netip.MustParsePrefix("192.0.2.2/32")} }, []string{"192.0.2.1"}, 1},
+		{"special ones", func(in *Input) {
+			in.Members["far"].Spec.ExternalCIDRs = []string{"0.0.0.0/0"}
+			*external(in) = *addressesOf("far", api.ExternalOrigin("IPv4"), true, 80, 1, "127.0.0.1", "169.254.169.254", "224.0.0.1", "0.0.0.0", "198.51.100.1")
+		}, []string{"198.51.100.1"}, 4},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			in := twoNetworks(DataPathPods)
+			tc.change(&in)
+			out := Compute(in)
+			var got []string
+			for _, s := range out.Slices {
+				if s.Labels[api.LabelSourceCluster] == "far" {
+					for _, e := range s.Endpoints {
+						got = append(got, e.Addresses[0])
+					}
+				}
+			}
+			drops := 0
+			for _, d := range out.Drops {
+				drops += d.Values.Count
+			}
+			if slices.Sort(got); !slices.Equal(got, tc.want) {
+				t.Errorf("uses %q, want %q", got, tc.want)
+			}
+			if drops < tc.drops || tc.drops == 0 && drops > 0 {
+				t.Errorf("%d values are left out, want %d: %v", drops, tc.drops, out.Drops)
+			}
+		})
+	}
+}
+
+// All external addresses of a cluster count, for min-ready, as the endpoints behind them. Rule D83.
+func TestExternalAddressesCountAsWhatIsBehind(t *testing.T) {
+	for _, tc := range []struct {
+		behind int32
+		near   bool
+	}{{1, true}, {2, true}, {3, false}, {30, false}} {
+		in := twoNetworks(DataPathPods)
+		in.Policy = topology.Policy{Prefer: []topology.Tier{topology.Zone}, MinReady: 3}
+		in.Members["far"].Spec.Zone = "z"
+		external(&in).Spec.Behind = tc.behind
+		used := false
+		for _, s := range Compute(in).Slices {
+			for _, e := range s.Endpoints {
+				if s.Labels[api.LabelSourceCluster] == "near" && e.Hints != nil && e.Hints.ForZones[0].Name == "z" {
+					used = true
+				}
+			}
+		}
+		if used != tc.near {
+			t.Errorf("with %d behind the external addresses, the next tier is used: %t", tc.behind, used)
+		}
+	}
+}
+
+// A Service is extended to external addresses with ready endpoints behind, always as the last resort. Rule D85.
+func TestOwnNameAcrossNetworks(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		change func(*Input)
+		last   []string // far's; ready is never one of them
+	}{
+		{"last resort", func(*Input) {}, []string{"192.0.2.1", "192.0.2.2"}},
+		{"prefer none", func(in *Input) { in.Policy = topology.Policy{Prefer: []topology.Tier{}} }, []string{"192.0.2.1", "192.0.2.2"}},
+		{"min-ready", func(in *Input) { in.Policy = topology.Policy{MinReady: 5} }, []string{"192.0.2.1", "192.0.2.2"}},
+		{"nothing behind", func(in *Input) { external(in).Spec.Behind = 0 }, nil},
+		{"drained", func(in *Input) { in.Members["far"].Spec.Drain = true }, nil},
+	} {
+		in := twoNetworks(DataPathPods)
+		in.Extended = &Extended{Allowed: true, Service: &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.KeyExtend: api.ExtendTrue}},
+			Spec: corev1.ServiceSpec{
+				ClusterIP: "10.96.0.7", Selector: map[string]string{"app": "web"}, IPFamilies: []corev1.IPFamily{corev1.IPv4Protocol},
+				Ports: []corev1.ServicePort{{Name: "http", Port: 80}},
+			},
+		}}
+		tc.change(&in)
+		out := Compute(in)
+		var got []string
+		for _, s := range out.Extending {
+			for _, e := range s.Endpoints {
+				if s.Labels[api.LabelSourceCluster] != "far" {
+					continue
+				}
+				if got = append(got, e.Addresses[0]); *e.Conditions.Ready || *s.Ports[0].Port != 31234 {
+					t.Errorf("%s: %s is used at port %d, ready: %t", tc.name, e.Addresses[0], *s.Ports[0].Port, *e.Conditions.Ready)
+				}
+			}
+		}
+		if !slices.Equal(got, tc.last) {
+			t.Errorf("%s: leads to %q, want %q", tc.name, got, tc.last)
+		}
+	}
+}
+
+// A GlobalService has the external addresses of another network's cluster, with the ports there, and never its ClusterIP. Rule D88.
+func TestGlobalServiceAcrossNetworks(t *testing.T) {
+	in := twoNetworks(DataPathPods)
+	got := map[string][]int32{}
+	for _, e := range Compute(in).Global.Spec.Endpoints {
+		for _, a := range e.Addresses {
+			got[e.Cluster+" "+a] = []int32{}
+			for _, p := range e.Ports {
+				got[e.Cluster+" "+a] = append(got[e.Cluster+" "+a], p.Port)
+			}
+		}
+	}
+	want := map[string][]int32{"near 10.96.0.7": {}, "far 192.0.2.1": {31234}, "far 192.0.2.2": {31234}}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("has %v, want %v", got, want)
+	}
+	external(&in).Spec.Ports[0].Port = new(int32)
+	*external(&in).Spec.Ports[0].Port = 80
+	for _, e := range Compute(in).Global.Spec.Endpoints {
+		if e.Ports != nil {
+			t.Errorf("%s %v lists ports that are the service's: %v", e.Cluster, e.Addresses, e.Ports)
+		}
+	}
+}
+
+// What a service's slices store of external addresses comes back as such. Rule D89.
+func TestExternalRecordsAreStored(t *testing.T) {
+	in := twoNetworks(DataPathPods)
+	for _, s := range Compute(in).Slices {
+		if s.Labels[api.LabelSourceCluster] != "far" {
+			continue
+		}
+		got := StoredEndpoints(in.Key, []*discoveryv1.EndpointSlice{s}, nil)
+		if got == nil || !got.Spec.External || got.Spec.Behind != 3 || got.Name != external(&in).Name || len(got.Spec.Endpoints) != 2 {
+			t.Errorf("stored is %+v", got)
+		}
+		return
+	}
+	t.Fatal("there is no slice of the other network's cluster")
+}
+
+// A computation that remembers gives the same as one that doesn't, whatever changes about networks.
+func TestNetworksAreNotRemembered(t *testing.T) {
+	var m Memory
+	in := twoNetworks(DataPathPods)
+	for i, change := range []func(){
+		func() {},
+		func() { in.Members["far"].Spec.Network = "" },
+		func() { in.Members["far"].Spec.Network = "edge" },
+		func() { in.Forbidden = []netip.Prefix{netip.MustParsePrefix("192.0.2.1/32")} },
+		func() { in.Members["far"].Spec.ExternalCIDRs = []string{"192.0.2.1/32"} },
+		func() { in.Forbidden = nil },
+		func() { in.Members["here"].Spec.Network = "edge" },
+	} {
+		for name, was := range in.Members {
+			in.Members[name] = was.DeepCopy()
+		}
+		change()
+		got, want := m.Compute(in, Current{}), Compute(in)
+		if !slices.Equal(to(got.Slices), to(want.Slices)) || fmt.Sprint(got.Global.Spec.Endpoints) != fmt.Sprint(want.Global.Spec.Endpoints) {
+			t.Errorf("after change %d: %v, want %v", i, to(got.Slices), to(want.Slices))
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+	"slices"
+
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+
+	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
+	"github.com/clusterset/clusterset/importer/desired"
+)
+
+// forbidden returns where no external address of another network's cluster may be: in the networks of this network's clusters, at this
+// cluster's nodes and API server, and at the hub (D82). It is empty if all clusters of the service are in this network.
+func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (all []netip.Prefix, err error) {
+	apart := func(cluster string, _ *clustersetv1alpha1.MemberCluster) bool { return in.Apart(cluster) }
+	if !anyOf(in.Members, apart) {
+		return nil, nil
+	}
+	var members clustersetv1alpha1.MemberClusterList
+	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
+		return nil, fmt.Errorf("list MemberClusters of the hub: %w", err)
+	}
+	network := ""
+	own := in.Members[in.Cluster]
+	if own != nil {
+		network = own.Spec.Network
+		members.Items = append(members.Items, *own) // the hub may have lost it
+	}
+	for i := range members.Items {
+		if m := &members.Items[i]; m.Spec.Network == network && !m.Left() {
+			for _, cidr := range m.Spec.CIDRs {
+				if p, err := netip.ParsePrefix(cidr); err == nil {
+					all = append(all, p)
+				}
+			}
+		}
+	}
+	for _, addr := range r.options.Avoid(ctx) {
+		addr = addr.Unmap()
+		all = append(all, netip.PrefixFrom(addr, addr.BitLen()))
+	}
+	slices.SortFunc(all, func(a, b netip.Prefix) int {
+		if c := a.Addr().Compare(b.Addr()); c != 0 {
+			return c
+		}
+		return a.Bits() - b.Bits()
+	})
+	return slices.Compact(all), nil
+}
+
+func anyOf[K comparable, V any](m map[K]V, is func(K, V) bool) bool {
+	for k, v := range m {
+		if is(k, v) {
+			return true
+		}
+	}
+	return false
+}
+
+// networksChanged passes clusters whose networks change: they decide which external addresses of others are used.
+func networksChanged() predicate.Predicate {
+	return predicate.Funcs{
+		CreateFunc: func(event.CreateEvent) bool { return false },
+		DeleteFunc: func(event.DeleteEvent) bool { return false },
+		UpdateFunc: func(e event.UpdateEvent) bool {
+			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
+			return was.Spec.Network != is.Spec.Network || !slices.Equal(was.Spec.CIDRs, is.Spec.CIDRs)
+		},
+		GenericFunc: func(event.GenericEvent) bool { return false },
+	}
+}
