@@ -134,7 +134,7 @@ spec: {ports: [{port: 80}]}
 			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}))
 	})
 	for _, tc := range []struct{ args, want []string }{
-		{[]string{"services", "-A"}, []string{"shop ", "web ", "beijing ", "0 ", "all "}},
+		{[]string{"services", "-A"}, []string{"shop ", "web ", "beijing ", "1 ", "all "}},
 		{[]string{"services", "-n", "shop", "-o", "json"}, []string{`"name": "web"`, `"cluster": "beijing"`, `"everyone": true`}},
 		{[]string{"version"}, []string{"command line ", "agent ", "beijing "}},
 	} {
