@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/clusterset/clusterset/api"
@@ -195,7 +196,7 @@ func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, ser
 	group, inGroup := errgroup.WithContext(ctx)
 	began, done := make([]func(time.Time), len(members)), make([]map[string]time.Duration, len(members))
 	for i, m := range members {
-		await, err := m.steered(inGroup, cluster, drain, services)
+		await, err := m.steered(inGroup, cluster, drain, services, discoveryv1.LabelServiceName)
 		if err != nil {
 			return nil, err
 		}
@@ -228,9 +229,9 @@ func (b *bench) drainSteers(ctx context.Context, cluster string, drain bool, ser
 	return all, nil
 }
 
-// steered watches a member's EndpointSlices. The function that it returns waits until each service has followed, and returns for each how
+// steered watches those of a member's EndpointSlices that have the label. The function that it returns waits until each service has followed, and returns for each how
 // long after began that was.
-func (m *member) steered(ctx context.Context, cluster string, drain bool, services int) (func(began time.Time) (map[string]time.Duration, error), error) {
+func (m *member) steered(ctx context.Context, cluster string, drain bool, services int, label string) (func(began time.Time) (map[string]time.Duration, error), error) {
 	watching, err := client.NewWithWatch(m.Plane.Config(), client.Options{Scheme: m.Client.Scheme()})
 	if err != nil {
 		return nil, err
@@ -248,7 +249,7 @@ func (m *member) steered(ctx context.Context, cluster string, drain bool, servic
 		return service
 	}
 	var list discoveryv1.EndpointSliceList
-	ours := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}}
+	ours := []client.ListOption{client.InNamespace(namespace), client.MatchingLabels{api.LabelManagedBy: api.ManagedByImporter}, client.HasLabels{label}}
 	if err := watching.List(ctx, &list, ours...); err != nil {
 		return nil, err
 	}
@@ -274,7 +275,11 @@ func (m *member) steered(ctx context.Context, cluster string, drain bool, servic
 				if !ok {
 					continue
 				}
-				if service := add(s); done[service] == 0 && slices.Contains(used(known[service], m.Zone), cluster) != drain {
+				service := add(s)
+				if e.Type == watch.Deleted && service != "" {
+					delete(known[service], s.Name)
+				}
+				if done[service] == 0 && slices.Contains(used(known[service], m.Zone), cluster) != drain {
 					done[service] = time.Since(began)
 				}
 			}

@@ -62,6 +62,7 @@ var parts = []part{
 	{"latency", (*bench).latencyAlone, nil},
 	{"restart", (*bench).restarts, nil},
 	{"drain", (*bench).drains, nil},
+	{"extend", (*bench).extends, nil},
 }
 
 // These parts run only if they are named, because each needs its own hub and takes long.
@@ -85,7 +86,7 @@ func (b *bench) flags() (only *string) {
 	flag.IntVar(&b.endpointsPer, "endpoints", 10, "how many endpoints each has, at most 100")
 	flag.IntVar(&b.drained, "drained", 1000, "how many services a cluster that is drained exports beside another")
 	flag.DurationVar(&b.limit, "limit", 15*time.Minute, "give up what takes longer than this")
-	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain; or one of scale, communities and storm")
+	only = flag.String("only", "", "comma-separated parts to run: watches, latency, restart, drain, extend; or one of scale, communities and storm")
 	flag.Parse()
 	return only
 }
