@@ -18,3 +18,10 @@ func SetNamespaceFile(t *testing.T, path string) {
 	namespaceFile = path
 	t.Cleanup(func() { namespaceFile = before })
 }
+
+// SetReachAge makes a Reachability count for another time, for servers that start during the test.
+func SetReachAge(t *testing.T, d time.Duration) {
+	before := reachAge
+	reachAge = d
+	t.Cleanup(func() { reachAge = before })
+}

@@ -20,6 +20,7 @@ func TestLiveKubernetes(t *testing.T) {
 		run  func(*testing.T, *kube.ControlPlane)
 	}{
 		{"answers follow objects", liveAnswersFollowObjects},
+		{"answers follow what can be reached, while its agent says so", liveAnswersFollowReachability},
 		{"a lost watch changes no answer and loses no update", liveLostWatches},
 		{"server blocks share one set of watches", liveSharedWatches},
 		{"every socket of multisocket answers from one set of watches", liveMultisocket},
