@@ -32,7 +32,7 @@ func liveAnswersFollowReachability(t *testing.T, control *kube.ControlPlane) {
 	const db, near, far = "A db.reach.svc.clusterset.local", "10.1.0.1", "10.2.0.1"
 	control.Apply(t, namespaceYAML("reach"), memberYAML("reach-near", "a", "r1", false), memberYAML("reach-far", "z", "r2", false),
 		importYAML("reach", "db", "Headless"), sliceYAML("reach", "db-near", "db", "reach-near", near), sliceYAML("reach", "db-far", "db", "reach-far", far))
-	t.Cleanup(func() { control.Delete(t, reachabilityYAML(time.Now())) })
+	defer func() { control.Delete(t, reachabilityYAML(time.Now())) }()
 	t.Run("follow", func(t *testing.T) {
 		s := startLive(t, liveCorefile(control.Kubeconfig()))
 		for _, step := range []struct {
