@@ -16,7 +16,7 @@ import (
 	"github.com/clusterset/clusterset/internal/record"
 )
 
-// The agent's watches select records by their labels (package narrow). A record of ours that has lost a label is missing in the cache and
+// The agent's watches select records by their labels (internal/hubcache). A record of ours that has lost a label is missing in the cache and
 // yet on the hub: it can't be created, and nothing would delete it. See C9 in docs/spec/control-plane.md.
 
 // keys returns the keys of the first pass.

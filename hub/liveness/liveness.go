@@ -134,14 +134,6 @@ func (l *Liveness) hubSilent(now time.Time) bool {
 	return l.several() && now.Sub(l.heard) >= l.thresholds.Suspect/2
 }
 
-// Beat returns the content of a member's Lease when last observed, and whether one ever was.
-func (l *Liveness) Beat(name string) (string, bool) {
-	if m := l.members[name]; m != nil {
-		return m.beat, m.first
-	}
-	return "", false
-}
-
 // Decide advances every member and returns the decision for each. Call it often: after a gap of more than half of Suspect it
 // assumes that this process, with its watches, was the one that stood still (a paused machine, a stopped container), and
 // doesn't count the gap as a member's silence.
