@@ -32,7 +32,11 @@ func TestReach(t *testing.T) {
 		problems string // about, reason and a part of message or cure
 	}{
 		{"answers", measured(0, verdict("shanghai", metav1.ConditionTrue, "Answers")), nil, "1.2ms", ""},
-		{"not measured", measured(0, verdict("shanghai", metav1.ConditionUnknown, "NoBeacon")), nil, "not measured", ""},
+		{"nothing is measured", measured(0, verdict("shanghai", metav1.ConditionUnknown, "NoBeacon")), nil, "", ""},
+		{
+			"one isn't measured", measured(0, verdict("shanghai", metav1.ConditionUnknown, "NoBeacon"), verdict("tianjin", metav1.ConditionTrue, "Answers")), nil,
+			"not measured", "",
+		},
 		{"nothing is known", nil, nil, "", ""},
 		{"no answer", measured(0, verdict("shanghai", metav1.ConditionFalse, "NoAnswer")), nil, "NO, for 5m", "shanghai Unreachable on the way to 10.2.0.1:9471"},
 		{"refused", measured(0, verdict("shanghai", metav1.ConditionFalse, "Refused")), nil, "NO, for 5m", "shanghai Unreachable what refuses connections to 10.2.0.1:9471"},

@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/cli/screen"
 	"github.com/clusterset/clusterset/internal/communities"
@@ -80,7 +82,7 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	if named {
 		head = append(head, "COMMUNITIES")
 	}
-	measured := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Reach != nil })
+	measured := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return c.Reach != nil && c.Reach.State != metav1.ConditionUnknown })
 	if measured {
 		head = append(head, "REACHED IN ("+screen.Age(r.Time.Sub(*r.Measured))+" ago)")
 	}
