@@ -16,10 +16,6 @@ import (
 
 // clusterObjects are Services of every kind that the plugin kubernetes knows.
 var clusterObjects = func() (objects [][]byte) {
-	slice := func(name, service, family, port string, endpoints ...string) string {
-		return fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, namespace: shop, labels: {kubernetes.io/service-name: %s}}, addressType: %s, ports: %s, endpoints: [%s]}",
-			name, service, family, port, strings.Join(endpoints, ", "))
-	}
 	var many []string
 	for i := range 90 {
 		many = append(many, fmt.Sprintf("{addresses: [10.9.0.%d]}", i+1))
@@ -32,15 +28,20 @@ var clusterObjects = func() (objects [][]byte) {
 		"{apiVersion: v1, kind: Service, metadata: {name: many, namespace: shop}, spec: {clusterIP: None, ports: [{name: pg, port: 5432}]}}",
 		"{apiVersion: v1, kind: Service, metadata: {name: none, namespace: shop}, spec: {clusterIP: None}}",
 		"{apiVersion: v1, kind: Service, metadata: {name: elsewhere, namespace: shop}, spec: {type: ExternalName, externalName: www.example.org}}",
-		slice("web-1", "web", "IPv4", "[{name: http, port: 8080}]", "{addresses: [10.8.0.1], hostname: web-0}", "{addresses: [10.8.0.2], conditions: {ready: false}}"),
-		slice("db-1", "db", "IPv4", "[{name: pg, port: 5432}]", "{addresses: [10.8.1.1], hostname: db-0}", "{addresses: [10.8.1.2], hostname: db-1}", "{addresses: [10.8.1.3], targetRef: {kind: Pod, name: db-pod}}"),
-		slice("db-2", "db", "IPv6", "[{name: pg, port: 5432}]", `{addresses: ["fd00::1"], hostname: db-0}`, `{addresses: ["fd00::2"]}`),
-		slice("many-1", "many", "IPv4", "[{name: pg, port: 5432}]", many...),
+		clusterSlice("web-1", "web", "IPv4", "[{name: http, port: 8080}]", "{addresses: [10.8.0.1], hostname: web-0}", "{addresses: [10.8.0.2], conditions: {ready: false}}"),
+		clusterSlice("db-1", "db", "IPv4", "[{name: pg, port: 5432}]", "{addresses: [10.8.1.1], hostname: db-0}", "{addresses: [10.8.1.2], hostname: db-1}", "{addresses: [10.8.1.3], targetRef: {kind: Pod, name: db-pod}}"),
+		clusterSlice("db-2", "db", "IPv6", "[{name: pg, port: 5432}]", `{addresses: ["fd00::1"], hostname: db-0}`, `{addresses: ["fd00::2"]}`),
+		clusterSlice("many-1", "many", "IPv4", "[{name: pg, port: 5432}]", many...),
 	} {
 		objects = append(objects, []byte(o))
 	}
 	return objects
 }()
+
+func clusterSlice(name, service, family, port string, endpoints ...string) string {
+	return fmt.Sprintf("{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: %s, namespace: shop, labels: {kubernetes.io/service-name: %s}}, addressType: %s, ports: %s, endpoints: [%s]}",
+		name, service, family, port, strings.Join(endpoints, ", "))
+}
 
 const clusterCorefile = `.:DNS {
     bind 127.0.0.1
@@ -74,41 +75,94 @@ func TestExpressAnswersForTheCluster(t *testing.T) {
 			on, off := startExpress(t, corefile, "express auto"), startExpress(t, corefile, "express off")
 			expectLog(t, on.log, "for clusterset.local. cluster.local. svc.global.")
 			compareForTheCluster(t, on, off)
+			compareWhileItChanges(t, control, on, off)
 		})
 	}
+}
+
+// clusterPacket returns a random query for the cluster's own zone.
+func clusterPacket(t *testing.T, random *rand.Rand) []byte {
+	t.Helper()
+	services := strings.Fields("web idle db many none elsewhere missing kubernetes")
+	names := strings.Fields(`S.shop.svc S.shop.svc S.shop.svc _http._tcp.S.shop.svc _pg._tcp.S.shop.svc db-0.S.shop.svc web-0.S.shop.svc db-pod.S.shop.svc 10-8-1-3.S.shop.svc
+		fd00--2.S.shop.svc kubernetes.default.svc a.b.c.S.shop.svc z.pin._zone.S.shop.svc S.shop.svc.cluster.local.shop.svc S.nowhere.svc shop.svc svc www.example.org www.example.org.svc 10-8-1-3.shop.pod dns-version ns.dns`)
+	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypePTR}
+	name := strings.ReplaceAll(names[random.IntN(len(names))], "S", services[random.IntN(len(services))]) + ".cluster.local."
+	if random.IntN(6) == 0 {
+		at := random.IntN(len(name))
+		name = strings.ToUpper(name[:at]) + name[at:]
+	}
+	q := new(dns.Msg).SetQuestion(name, types[random.IntN(len(types))])
+	if random.IntN(2) == 0 {
+		q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
+	}
+	packet, err := q.Pack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return packet
+}
+
+// overBoth returns a socket of each server for each transport.
+func overBoth(t *testing.T, on, off *expressServer) (sockets [2][2]*dns.Conn) {
+	t.Helper()
+	for i, network := range []string{"udp", "tcp"} {
+		sockets[i] = [2]*dns.Conn{dial(t, network, on.dns), dial(t, network, off.dns)}
+	}
+	return sockets
 }
 
 func compareForTheCluster(t *testing.T, on, off *expressServer) {
 	t.Helper()
 	before := [2]map[string]float64{on.counts(t), off.counts(t)}
 	random := rand.New(rand.NewPCG(2, 2)) //nolint:gosec // for questions
-	services := strings.Fields("web idle db many none elsewhere missing kubernetes")
-	names := strings.Fields(`S.shop.svc S.shop.svc S.shop.svc _http._tcp.S.shop.svc _pg._tcp.S.shop.svc db-0.S.shop.svc web-0.S.shop.svc db-pod.S.shop.svc 10-8-1-3.S.shop.svc
-		fd00--2.S.shop.svc kubernetes.default.svc a.b.c.S.shop.svc z.pin._zone.S.shop.svc S.shop.svc.cluster.local.shop.svc S.nowhere.svc shop.svc svc www.example.org www.example.org.svc 10-8-1-3.shop.pod dns-version ns.dns`)
-	types := []uint16{dns.TypeA, dns.TypeA, dns.TypeAAAA, dns.TypeSRV, dns.TypeSRV, dns.TypeTXT, dns.TypeHTTPS, dns.TypeMX, dns.TypePTR}
-	sockets := [2]*dns.Conn{dial(t, "udp", on.dns), dial(t, "udp", off.dns)}
+	sockets := overBoth(t, on, off)
 	for i := range 2000 {
-		name := strings.ReplaceAll(names[random.IntN(len(names))], "S", services[random.IntN(len(services))]) + ".cluster.local."
-		if random.IntN(6) == 0 {
-			at := random.IntN(len(name))
-			name = strings.ToUpper(name[:at]) + name[at:]
-		}
-		q := new(dns.Msg).SetQuestion(name, types[random.IntN(len(types))])
-		q.Id = uint16(i) //nolint:gosec // wraps
-		if random.IntN(2) == 0 {
-			q.SetEdns0(uint16(random.IntN(5000)), random.IntN(2) == 0) //nolint:gosec // small
-		}
-		packet, err := q.Pack()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a, b := exchange(t, sockets[0], packet), exchange(t, sockets[1], packet); a != b {
+		packet, pair := clusterPacket(t, random), sockets[random.IntN(2)]
+		if a, b := exchange(t, pair[0], packet), exchange(t, pair[1], packet); a != b {
 			t.Fatalf("question %d:\nexpress %s\nchain %s", i, a, b)
 		}
 	}
 	kube.Eventually(t, soon, func() error { return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)}) })
 	if text := metricsText(t, on.metrics); !strings.Contains(text, `coredns_clusterset_express_zone_enabled{server="dns://127.0.0.1:`+on.dns+`",zone="cluster.local."} 1`) {
 		t.Error("no gauge says that the express path answers for cluster.local")
+	}
+}
+
+// compareWhileItChanges changes objects between the questions. Each process learns that from a watch of its own, so they may differ until both
+// have.
+func compareWhileItChanges(t *testing.T, control *kube.ControlPlane, on, off *expressServer) {
+	t.Helper()
+	random := rand.New(rand.NewPCG(4, 4)) //nolint:gosec // for questions
+	sockets := overBoth(t, on, off)
+	for i := range 10 {
+		fresh := fmt.Sprintf("fresh-%d-%s", i, on.dns)
+		control.Apply(t,
+			fmt.Appendf(nil, "{apiVersion: v1, kind: Service, metadata: {name: %s, namespace: shop}, spec: {ports: [{port: 80}]}}", fresh),
+			[]byte(clusterSlice(fresh+"-1", fresh, "IPv4", "[{port: 80}]", "{addresses: [10.8.3.1]}")), // ignore empty_service denies it without
+			fmt.Appendf(nil, "{apiVersion: v1, kind: Service, metadata: {name: missing, namespace: shop}, spec: {clusterIP: None, ports: [{name: pg, port: %d}]}}", 5000+i),
+			[]byte(clusterSlice("missing-1", "missing", "IPv4", fmt.Sprintf("[{name: pg, port: %d}]", 5000+i), fmt.Sprintf("{addresses: [10.8.2.%d], hostname: db-%d}", i+1, i%2))),
+		)
+		for range 100 {
+			packet, pair := clusterPacket(t, random), sockets[random.IntN(2)]
+			kube.Eventually(t, soon, func() error {
+				if a, b := exchange(t, pair[0], packet), exchange(t, pair[1], packet); a != b {
+					return fmt.Errorf("change %d:\nexpress %s\nchain %s", i, a, b)
+				}
+				return nil
+			})
+		}
+		packet, err := new(dns.Msg).SetQuestion(fresh+".shop.svc.cluster.local.", dns.TypeA).Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		kube.Eventually(t, soon, func() error {
+			a, b := exchange(t, sockets[0][0], packet), exchange(t, sockets[0][1], packet)
+			if a != b || !strings.Contains(a, "ANSWER: 1,") {
+				return fmt.Errorf("change %d isn't answered:\nexpress %s\nchain %s", i, a, b)
+			}
+			return nil
+		})
 	}
 }
 

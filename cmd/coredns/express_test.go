@@ -32,8 +32,8 @@ import (
 
 // expressServer is a process with the usual Corefile, with or without the express path.
 type expressServer struct {
+	*coreDNS
 	dns, metrics string
-	log          *process.Output
 }
 
 const expressObjects = `apiVersion: multicluster.x-k8s.io/v1beta1
@@ -99,7 +99,7 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 	for strings.Contains(corefile, "PORT") {
 		corefile = strings.Replace(corefile, "PORT", freeport.For(t), 1)
 	}
-	s.log = startCoreDNS(t, corefile).log
+	s.coreDNS = startCoreDNS(t, corefile)
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
 	// A query is counted after its reply is sent, so wait until all are counted. The plugin loop sends a query of its own.
 	kube.Eventually(t, soon, func() error {
