@@ -117,9 +117,11 @@ func (c *client) run(ctx context.Context, interval time.Duration) {
 	}
 }
 
-// one sends one query and checks the answer.
-func (c *client) one() {
-	q := draw(c.rand)
+// one sends one random query and checks the answer.
+func (c *client) one() { c.send(draw(c.rand)) }
+
+// send sends a query and checks the answer.
+func (c *client) send(q question) {
 	began := time.Now()
 	c.tally.asked++
 	reply, err := c.exchange(q)

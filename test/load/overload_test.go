@@ -2,12 +2,14 @@ package load
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net"
 	"os"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -250,44 +252,74 @@ func settled(t *testing.T, s *server, before usage) {
 	capacity(t, s)
 }
 
-// TestManyConnections keeps ten thousand TCP connections open, each of which has been used for a query. Other clients must be
-// answered as if there were none.
+// TestManyConnections keeps thousands of TCP connections open, each of which has been used for a query. Other clients must be answered as
+// if there were none.
 func TestManyConnections(t *testing.T) {
 	c := theCluster(t)
-	s := startServer(t, c, "    timeouts {\n        idle 10m\n    }\n")
-	before, _ := calmly(t, s)
-	n := connections(t, 10000)
+	for _, kind := range []struct {
+		name string
+		over transport
+		ask  func(*client)
+		n    int
+		most int // bytes for each
+	}{
+		{"asked on the express path", overTCP, (*client).one, 10000, 12 << 10},
+		{"asked of the chain", overTCP, (*client).zone, 10000, 12 << 10},
+		{"with TLS", overTLS, (*client).one, 2000, 64 << 10},
+	} {
+		t.Run(kind.name, func(t *testing.T) {
+			s := startServer(t, c, "    timeouts {\n        idle 10m\n    }\n")
+			before, _ := calmly(t, s)
+			n := connections(t, kind.n)
+			held := hold(s, kind.over, n, kind.ask)
+			var all tally
+			for _, h := range held {
+				all.add(h.tally)
+			}
+			judge(t, kind.over, all)
+			with := s.mustUsage(t)
+			if with.files < n {
+				t.Errorf("the server has %d files open, fewer than %d connections", with.files, n)
+			}
+			each := (with.resident - before.resident) / n
+			t.Logf("%d connections take %d MiB of resident memory, %d bytes each", n, (with.resident-before.resident)>>20, each)
+			if each > kind.most {
+				t.Errorf("a connection takes %d bytes, want at most %d", each, kind.most)
+			}
+			capacity(t, s)
+			for _, h := range held {
+				h.hangUp()
+			}
+			settled(t, s, before)
+		})
+	}
+}
+
+// hold opens n connections, asks over each, and leaves them open.
+func hold(s *server, over transport, n int, ask func(*client)) []*client {
 	held := make([]*client, n)
 	var next atomic.Int64
 	var wait sync.WaitGroup
 	for range 32 {
 		wait.Go(func() {
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
-				held[i] = &client{server: s, over: overTCP, rand: rand.New(rand.NewPCG(3, uint64(i)))}
-				held[i].one()
+				held[i] = &client{server: s, over: over, rand: rand.New(rand.NewPCG(3, uint64(i)))}
+				ask(held[i])
 			}
 		})
 	}
 	wait.Wait()
-	var all tally
-	for _, h := range held {
-		all.add(h.tally)
-	}
-	judge(t, overTCP, all)
-	with := s.mustUsage(t)
-	if with.files < n {
-		t.Errorf("the server has %d files open, fewer than %d connections", with.files, n)
-	}
-	each := (with.resident - before.resident) / n
-	t.Logf("%d connections take %d MiB of resident memory, %d bytes each", n, (with.resident-before.resident)>>20, each)
-	if each > 64<<10 {
-		t.Errorf("a connection takes %d bytes", each)
-	}
-	capacity(t, s)
-	for _, h := range held {
-		h.hangUp()
-	}
-	settled(t, s, before)
+	return held
+}
+
+// zone asks for the zone's SOA, which the plugin chain answers.
+func (c *client) zone() {
+	c.send(question{"clusterset.local.", dns.TypeSOA, func(reply *dns.Msg) error {
+		if len(reply.Answer) != 1 {
+			return fmt.Errorf("want a SOA, got %s", reply)
+		}
+		return nil
+	}})
 }
 
 // connections returns how many connections the test can hold open, at most want. The test and the server need a file for each, and
@@ -306,11 +338,18 @@ func connections(t *testing.T, want int) int {
 }
 
 // TestSlowReaders makes clients send queries with large answers over TCP without reading any, until the kernel's buffers are full
-// and the server can write no more. The server keeps each connection until the client leaves, because CoreDNS has no timeout for
-// writes over TCP. Other clients must not be affected, and nothing may remain once the slow clients are gone.
+// and the server can write no more. The express path disconnects them after the write timeout. Without it the server keeps each
+// connection until the client leaves, because CoreDNS has no timeout for writes over TCP. Other clients must not be affected, and nothing may
+// remain of the slow clients.
 func TestSlowReaders(t *testing.T) {
 	c := theCluster(t)
-	s := startServer(t, c, "")
+	for _, option := range []string{"", "        express off\n"} {
+		t.Run(cmp.Or(strings.TrimSpace(option), "express"), func(t *testing.T) { slowReaders(t, startServer(t, c, "", option), option == "") })
+	}
+}
+
+func slowReaders(t *testing.T, s *server, disconnected bool) {
+	t.Helper()
 	before, _ := calmly(t, s)
 	query, err := new(dns.Msg).SetQuestion("large.load.svc.clusterset.local.", dns.TypeA).Pack()
 	if err != nil {
@@ -323,12 +362,23 @@ func TestSlowReaders(t *testing.T) {
 	for i := range conns {
 		wait.Go(func() {
 			var err error
-			if conns[i], err = askUntilStuck(t.Context(), s.plain, framed); err != nil {
+			if conns[i], err = askUntilStuck(t.Context(), s.plain, framed); err != nil && (!disconnected || conns[i] == nil) {
 				t.Error(err)
 			}
 		})
 	}
 	wait.Wait()
+	defer func() {
+		for _, conn := range conns {
+			if conn != nil {
+				_ = conn.Close()
+			}
+		}
+	}()
+	if disconnected {
+		settled(t, s, before) // although no client has left
+		return
+	}
 	stuck(t, s)
 	capacity(t, s)
 	with := s.mustUsage(t)
@@ -342,10 +392,11 @@ func TestSlowReaders(t *testing.T) {
 	if with.live > before.live+32<<20 {
 		t.Errorf("live heap grew from %d to %d bytes", before.live, with.live)
 	}
-	for _, conn := range conns {
+	for i, conn := range conns {
 		if conn != nil {
 			_ = conn.Close()
 		}
+		conns[i] = nil
 	}
 	settled(t, s, before)
 }

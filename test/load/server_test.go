@@ -56,15 +56,18 @@ tls://.:%[2]s {
     errors
     prometheus %[3]s
     tls %[5]s/tls.crt %[5]s/tls.key
+    timeouts {
+        idle 10m
+    }
     clusterset clusterset.local {
         kubeconfig %[4]s
         location north
-    }
+%[7]s    }
 }
 `
 
 // startServer starts coredns with the cluster's objects, as its Deployment would, except for the lines that are added to the first
-// server block (more) and to its clusterset stanza (options).
+// server block (more) and to the clusterset stanzas (options).
 func startServer(t *testing.T, c *cluster, more string, options ...string) *server {
 	t.Helper()
 	binary, err := build()
