@@ -41,6 +41,7 @@ var parts = []struct {
 	{"process", "whole servers under dnsperf, pinned to one core", process},
 	{"production", "whole servers with the Corefile that people run, with and without the express path", production},
 	{"tcp", "the same over TCP and TLS, and NSD", streams},
+	{"nodelocal", "the same behind a NodeLocal DNSCache, which asks over TCP", nodeLocal},
 	{"memory", "heap that the objects add to a server", memory},
 	{"startup", "time from start to the first right answer", startup},
 	{"updates", "time from a watch event to the answers", updates},
@@ -69,7 +70,7 @@ func run(ctx context.Context) error {
 	flag.StringVar(&b.profiles, "profiles", "", "`directory` for a CPU profile of each server under each load (parts process and production)")
 	flag.IntVar(&b.objects.services, "services", 10000, "ClusterSetIP services")
 	flag.IntVar(&b.objects.headless, "headless", 1000, "headless services of ten endpoints")
-	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, tcp, memory, startup, updates")
+	only := flag.String("only", "", "comma-separated parts to run: handlers, process, production, tcp, nodelocal, memory, startup, updates")
 	flag.Parse()
 
 	dir, err := os.MkdirTemp("", "clusterset-bench-")

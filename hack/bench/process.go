@@ -161,9 +161,12 @@ func (b *bench) turn(ctx context.Context, s *server, data string, args ...string
 func (b *bench) plain() query { return query{"plain A", dns.TypeA, b.objects.service} }
 
 // dnsperfData writes the queries to a file in dnsperf's format and returns its path.
-func (b *bench) dnsperfData(q query) (string, error) {
+func (b *bench) dnsperfData(q query) (string, error) { return b.dnsperfLines(q, 5000) }
+
+// dnsperfLines does the same with n queries.
+func (b *bench) dnsperfLines(q query, n int) (string, error) {
 	var text strings.Builder
-	for i := range 5000 {
+	for i := range n {
 		fmt.Fprintf(&text, "%s %s\n", q.qname(i*7), dns.TypeToString[q.qtype])
 	}
 	path := filepath.Join(b.dir, strings.ReplaceAll(q.name, " ", "-")+".dnsperf")

@@ -12,12 +12,16 @@ import (
 	"github.com/miekg/dns"
 )
 
-// productionBody is the usual configuration around the plugin that answers (corefile.example).
+// productionBody is the usual configuration around the plugin that answers (corefile.example), with the cluster's own names out of the cache as in
+// docs/cluster-dns.md: there are few of them here, and answers from the cache would be compared.
 const productionBody = `    errors
     prometheus 127.0.0.1:PORT
     shed
     bufsize 1232
-    cache 30
+    cache 30 {
+        disable success cluster.local
+        disable denial cluster.local
+    }
     loadbalance
     reload
 `
@@ -48,7 +52,7 @@ func production(ctx context.Context, b *bench) error {
 	if err := b.steady(ctx, servers, inTreeA/3); err != nil {
 		return err
 	}
-	return b.bystanders(ctx, servers)
+	return b.bystanders(ctx, [2]*server{servers[0], servers[1]})
 }
 
 func (b *bench) startProduction(ctx context.Context) (servers []*server, err error) {
@@ -83,7 +87,12 @@ func (b *bench) startProduction(ctx context.Context) (servers []*server, err err
 	if err != nil {
 		return servers, err
 	}
-	return append(servers, e), e.await(ctx, b.objects.service(0))
+	servers = append(servers, e)
+	if err := e.await(ctx, b.objects.service(0)); err != nil {
+		return servers, err
+	}
+	nsd, err := b.startNSD(ctx, "udp")
+	return append(servers, nsd...), err
 }
 
 // mixed asks for names in cluster.local and clusterset.local by turns.
@@ -110,12 +119,16 @@ func (b *bench) cluster() []query {
 // flood sends queries as fast as the servers answer, and returns how many A queries per second the in-tree plugin answers.
 func (b *bench) flood(ctx context.Context, servers []*server) (inTreeA float64, err error) {
 	out := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(out, "flooded\techo µs/q\texpress\texpress off\tin-tree\terratic A\texpress/echo\toff/express\tin-tree/express\techo qps\texpress\toff\tin-tree\texpress/in-tree\t")
-	for _, q := range append(b.queries(), b.cluster()...) {
+	fmt.Fprintln(out, "flooded\techo µs/q\texpress\texpress off\tin-tree\terratic A\tNSD\texpress/echo\texpress/NSD\toff/express\tin-tree/express\techo qps\texpress\toff\tin-tree\texpress/in-tree\t")
+	for i, q := range append(b.queries(), b.cluster()...) {
 		if q.name == "headless 100 A" {
 			continue // over 512 bytes: it would measure truncation
 		}
-		r, err := b.contest(ctx, q, servers)
+		asked := servers
+		if i >= len(b.queries()) {
+			asked = withoutNSD(servers)
+		}
+		r, err := b.contest(ctx, q, asked)
 		if err != nil {
 			return 0, err
 		}
@@ -123,8 +136,9 @@ func (b *bench) flood(ctx context.Context, servers []*server) (inTreeA float64, 
 			return 0, err
 		}
 		e, ours, off, inTree := r["echo"], r["ours"], r["ours-off"], r["in-tree"]
-		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t\n", q.name,
-			e.micros, ours.micros, off.micros, inTree.micros, r["erratic"].micros, ours.micros/e.micros, off.micros/ours.micros, inTree.micros/ours.micros,
+		fmt.Fprintf(out, "%s\t%.2f\t%.2f\t%.2f\t%.2f\t%.2f\t%s\t%.2f\t%s\t%.2f\t%.2f\t%.0f\t%.0f\t%.0f\t%.0f\t%.2f\t\n", q.name,
+			e.micros, ours.micros, off.micros, inTree.micros, r["erratic"].micros, figure(r["nsd"].micros),
+			ours.micros/e.micros, figure(ours.micros/r["nsd"].micros), off.micros/ours.micros, inTree.micros/ours.micros,
 			e.qps, ours.qps, off.qps, inTree.qps, ours.qps/inTree.qps)
 		if inTreeA == 0 {
 			inTreeA = inTree.qps
@@ -164,19 +178,19 @@ func (b *bench) steady(ctx context.Context, servers []*server, rate float64) err
 	return out.Flush()
 }
 
-// bystanders compares the cost of queries that the chain answers with and without the express path, in pairs of turns.
-func (b *bench) bystanders(ctx context.Context, servers []*server) error {
+// bystanders compares the cost of queries that the chain answers with and without the express path, in pairs of turns. args are further
+// arguments of dnsperf.
+func (b *bench) bystanders(ctx context.Context, pair [2]*server, args ...string) error {
 	data, err := b.dnsperfData(query{"cluster.local TXT", dns.TypeTXT, b.objects.local})
 	if err != nil {
 		return err
 	}
 	var logs []float64
 	for i := range 3 * b.rounds {
-		pair := [2]*server{servers[0], servers[1]}
 		var micros [2]float64
 		for j := range pair {
 			at := (i + j) % 2 // neither is always the first
-			l, err := b.turn(ctx, pair[at], data)
+			l, err := b.turn(ctx, pair[at], data, args...)
 			if err != nil {
 				return err
 			}

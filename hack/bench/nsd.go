@@ -1,0 +1,99 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/clusterset/clusterset/test/freeport"
+)
+
+// startNSD starts NSD, which is written in C and has no plugins, with a zone file of the names of our zone. It returns no server if NSD isn't
+// installed.
+func (b *bench) startNSD(ctx context.Context, transport string) ([]*server, error) {
+	binary, err := exec.LookPath("nsd")
+	if err != nil {
+		binary = "/usr/sbin/nsd"
+	}
+	if _, err := os.Stat(binary); err != nil {
+		fmt.Printf("NSD is left out: %v (Debian package nsd)\n\n", err)
+		return nil, nil
+	}
+	port, err := freeport.Find()
+	if err != nil {
+		return nil, err
+	}
+	config := filepath.Join(b.dir, "nsd.conf")
+	text := fmt.Sprintf(`server:
+    ip-address: 127.0.0.1@%[1]s
+    username: ""
+    chroot: ""
+    zonesdir: %[2]s
+    pidfile: %[2]s/nsd.pid
+    xfrdfile: %[2]s/nsd.xfrd
+    zonelistfile: %[2]s/nsd.zones
+    database: ""
+    server-count: 1
+    tcp-count: 200
+    reuseport: no
+    round-robin: yes
+remote-control:
+    control-enable: no
+zone:
+    name: clusterset.local
+    zonefile: zone
+`, port, b.dir)
+	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+		return nil, err
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "zone"), []byte(b.objects.zoneFile()), 0o600); err != nil {
+		return nil, err
+	}
+	s := &server{name: "nsd", addr: "127.0.0.1:" + port, net: transport}
+	s.cmd = exec.CommandContext(ctx, "taskset", "-c", "0", binary, "-d", "-c", config) //nolint:gosec // as found
+	s.cmd.Stderr = os.Stderr
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	return []*server{s}, s.await(ctx, b.objects.headlessName(0))
+}
+
+// withoutNSD returns the servers that know the cluster's own names.
+func withoutNSD(servers []*server) []*server {
+	return slices.DeleteFunc(slices.Clone(servers), func(s *server) bool { return s.name == "nsd" })
+}
+
+// figure prints a figure, or that there is none: NSD isn't installed, or isn't asked.
+func figure(v float64) string {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return "-"
+	}
+	return fmt.Sprintf("%.2f", v)
+}
+
+// zoneFile returns the names of the objects as a zone file.
+func (o objects) zoneFile() string {
+	var text strings.Builder
+	text.WriteString("$ORIGIN clusterset.local.\n$TTL 5\n@ SOA ns.dns hostmaster 1 60 15 86400 5\n@ NS ns.dns\nns.dns A 127.0.0.1\n")
+	for i := range o.services {
+		name := o.service(i)
+		fmt.Fprintf(&text, "%[1]s A 10.100.%[2]d.%[3]d\n_http._tcp.%[1]s SRV 0 100 80 %[1]s\n", name, i/256%256, i%256)
+	}
+	for i := range o.headless {
+		o.zoneHeadless(&text, o.headlessName(i), 10, i)
+	}
+	o.zoneHeadless(&text, "hl100.ns-0.svc.clusterset.local.", 100, 7777)
+	return text.String()
+}
+
+func (objects) zoneHeadless(text *strings.Builder, name string, endpoints, seed int) {
+	for j := range endpoints {
+		host, addr := fmt.Sprintf("pod-%d.cluster-%d.%s", j, seed%5, name), fmt.Sprintf("10.%d.%d.%d", 200+seed/256%50, seed%256, j+1)
+		fmt.Fprintf(text, "%[1]s A %[3]s\n%[2]s A %[3]s\n_http._tcp.%[1]s SRV 0 %[4]d 80 %[2]s\n", name, host, addr, max(1, 100/endpoints))
+	}
+}
