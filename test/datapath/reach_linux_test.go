@@ -195,7 +195,7 @@ func TestRolledAgents(t *testing.T) {
 			uncount := w.network.rules(t, rules)
 			c.roll(t)
 			kube.Eventually(t, soon, func() error { // of eight connections, which is longer than a verdict takes
-				for _, packets := range w.network.counted(t) {
+				for _, packets := range w.network.counted(t, "broken") {
 					if packets < 40 {
 						return fmt.Errorf("another cluster has sent %d packets to the new beacon of %s", packets, c.Name)
 					}
@@ -342,12 +342,12 @@ func (w *network) rules(t testing.TB, rules string) (remove func()) {
 
 var counter = regexp.MustCompile(`packets (\d+)`)
 
-// counted returns what the counters among the rules have counted.
-func (w *network) counted(t testing.TB) (packets []int) {
+// counted returns what the counters among the rules of a table have counted.
+func (w *network) counted(t testing.TB, table string) (packets []int) {
 	t.Helper()
 	var out []byte
 	if err := w.router.do(func() (err error) {
-		out, err = exec.CommandContext(t.Context(), "nft", "list", "table", "inet", "broken").CombinedOutput()
+		out, err = exec.CommandContext(t.Context(), "nft", "list", "table", "inet", table).CombinedOutput()
 		return err
 	}); err != nil {
 		t.Fatalf("%v: %s", err, out)
