@@ -18,6 +18,7 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	"github.com/clusterset/clusterset/internal/beacon"
+	"github.com/clusterset/clusterset/test/ownnet"
 )
 
 // extends measures how soon near's own Services, which it extends to two other clusters alike, follow a drain of one of these and the verdict
@@ -129,13 +130,9 @@ func (b *bench) extendedFollow(ctx context.Context, cluster string, away bool, s
 
 // extendsAway lets near measure first and second, and then only second.
 func (b *bench) extendsAway(ctx context.Context) error {
-	at, err := ownAddress()
-	if err != nil {
-		return err
-	}
 	beacons := map[string]net.Listener{}
 	for _, cluster := range []string{"first", "second"} {
-		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", netip.AddrPortFrom(at, 0).String()) // what arrives from this machine itself goes over no network
+		l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", netip.AddrPortFrom(ownnet.Address, 0).String())
 		if err != nil {
 			return err
 		}
@@ -157,18 +154,4 @@ func (b *bench) extendsAway(ctx context.Context) error {
 		return err
 	}
 	return b.extendedRows(ctx, "first can't be reached any more (the verdict alone takes 4 s or more)", true, beacons["first"].Close)
-}
-
-// ownAddress returns an address of this machine that agents dial, which they don't do with those of its loopback interface.
-func ownAddress() (netip.Addr, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	for _, a := range all {
-		if p, err := netip.ParsePrefix(a.String()); err == nil && beacon.Allowed(p.Addr(), nil, nil, nil) {
-			return p.Addr(), nil
-		}
-	}
-	return netip.Addr{}, fmt.Errorf("this machine has no address but those of its loopback interface")
 }

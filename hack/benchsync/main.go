@@ -31,6 +31,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/ownnet"
 )
 
 // bench is one run.
@@ -92,6 +93,10 @@ func (b *bench) flags() (only *string) {
 }
 
 func main() {
+	if err := ownnet.Enter(); err != nil { // the part extend has beacons
+		fmt.Fprintln(os.Stderr, "benchsync:", err)
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx)
 	stop()

@@ -387,7 +387,9 @@ spec: {serviceNamespace: shop, serviceName: web, addressType: IPv4, endpoints: [
 }
 
 // external makes a record one of external addresses.
-func external(record string) string { return strings.Replace(record, "spec: {", "spec: {external: true, behind: 1, ", 1) }
+func external(record string) string {
+	return strings.Replace(record, "spec: {", "spec: {external: true, behind: 1, ", 1)
+}
 
 func lease(member, name string) string {
 	return fmt.Sprintf("apiVersion: coordination.k8s.io/v1\nkind: Lease\nmetadata: {namespace: %s, name: %s}\n", api.MemberNamespace(member), name)

@@ -1,7 +1,6 @@
 package fleettest
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -12,16 +11,15 @@ import (
 	"github.com/clusterset/clusterset/test/faultproxy"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/freeport"
+	"github.com/clusterset/clusterset/test/ownnet"
 )
 
 // Paths are the ways from each agent to the beacons of the other members that have some (Spec.Beacons). Each way can be disturbed alone. Its
 // methods are safe for concurrent use.
 //
 // A member has two beacons: its agent's, and one that goes on answering while the agent is down, as another replica's does. Agents dial no
-// loopback addresses (D44 of docs/spec/data-path.md), so the beacons are at another address of this machine. The kernel keeps such
-// connections inside the machine.
+// loopback addresses (D44 of docs/spec/data-path.md), so the beacons are at the address of ownnet, which the package's tests run in.
 type Paths struct {
-	own      netip.Addr // of this machine
 	agents   map[string]*fleet.Program
 	gates    map[string][]*faultproxy.Gate // by the member that they lead to
 	standbys []net.Listener
@@ -37,11 +35,7 @@ func pave(members []*Member) (*Paths, error) {
 	if !slices.ContainsFunc(members, func(m *Member) bool { return m.Spec.Beacons }) {
 		return nil, nil
 	}
-	own, err := ownAddress()
-	if err != nil {
-		return nil, err
-	}
-	p := &Paths{own: own, agents: map[string]*fleet.Program{}, gates: map[string][]*faultproxy.Gate{}, cut: map[way]bool{}}
+	p := &Paths{agents: map[string]*fleet.Program{}, gates: map[string][]*faultproxy.Gate{}, cut: map[way]bool{}}
 	for _, m := range members {
 		p.agents[m.Spec.Name] = m.Agent
 	}
@@ -70,7 +64,7 @@ func (p *Paths) lead(m *Member, seed uint64) error {
 	go func() { _ = beacon.Serve(standby, m.Spec.Name, "standby") }() // until it is closed
 	m.Base.Beacon = "127.0.0.1:" + port
 	for _, target := range []string{m.Base.Beacon, standby.Addr().String()} {
-		g, err := faultproxy.NewGate(netip.AddrPortFrom(p.own, 0).String(), target, seed, p.dialler)
+		g, err := faultproxy.NewGate(netip.AddrPortFrom(ownnet.Address, 0).String(), target, seed, p.dialler)
 		if err != nil {
 			return err
 		}
@@ -78,21 +72,6 @@ func (p *Paths) lead(m *Member, seed uint64) error {
 		m.Base.BeaconAddresses = append(m.Base.BeaconAddresses, g.Addr())
 	}
 	return nil
-}
-
-// ownAddress returns an address of this machine that isn't a loopback one.
-func ownAddress() (netip.Addr, error) {
-	all, err := net.InterfaceAddrs()
-	if err != nil {
-		return netip.Addr{}, err
-	}
-	for _, a := range all {
-		if prefix, err := netip.ParsePrefix(a.String()); err == nil && prefix.Addr().IsGlobalUnicast() && prefix.Addr().Is4() {
-			return prefix.Addr(), nil
-		}
-	}
-	return netip.Addr{}, errors.New("this machine has no IPv4 address besides loopback ones, which agents don't dial; " +
-		"give it one: ip address add 192.0.2.1/32 dev lo")
 }
 
 // dialler returns the member whose agent opened a connection, or "" if none did.
@@ -106,7 +85,9 @@ func (p *Paths) dialler(conn net.Conn) string {
 }
 
 // Network returns the network of all beacons.
-func (p *Paths) Network() string { return netip.PrefixFrom(p.own, p.own.BitLen()).String() }
+func (p *Paths) Network() string {
+	return netip.PrefixFrom(ownnet.Address, ownnet.Address.BitLen()).String()
+}
 
 // Cut puts the way from a member to another into a condition in which it can't reach the other.
 func (p *Paths) Cut(from, to string, c faultproxy.Condition) {
