@@ -208,7 +208,7 @@ func (m *member) run(ctx context.Context) error {
 			return err
 		}
 		if ctx.Err() != nil {
-			return nil
+			return nil //nolint:nilerr // it was told to stop before it had anything to do
 		}
 	}
 	connection, err := connect.Open(m.hubKubeconfig)

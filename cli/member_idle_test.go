@@ -46,7 +46,8 @@ func TestAgentWaitsForItsCredentials(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	if _, err := http.Get("http://" + m.probes + "/readyz"); err == nil {
+	if answer, err := http.Get("http://" + m.probes + "/readyz"); err == nil {
+		_ = answer.Body.Close()
 		t.Error("the manager can't have the port")
 	}
 

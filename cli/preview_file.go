@@ -117,7 +117,8 @@ func lineOf(content []byte, item int, field string) int {
 	at, begins := -1, 1
 	for i, line := range strings.Split(string(content), "\n") {
 		if strings.HasPrefix(line, "-") && !strings.HasPrefix(line, "---") {
-			if at++; at == item {
+			at++
+			if at == item {
 				begins = i + 1
 			}
 		}

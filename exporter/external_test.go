@@ -238,23 +238,23 @@ func TestNamesAreResolved(t *testing.T) {
 		check("first", "[] false 1 0")
 		check("not again at once", "[] false 1 0")
 		fails, answer = nil, []netip.Addr{ip("192.0.2.2"), ip("192.0.2.1")}
-		time.Sleep(resolveEvery)
+		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it answers", "[192.0.2.1 192.0.2.2] true 2 1")
 		slices.Reverse(answer)
-		time.Sleep(resolveEvery)
+		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("the same in another order", "[192.0.2.1 192.0.2.2] true 3 1")
 		fails = errors.New("SERVFAIL")
-		time.Sleep(resolveEvery)
+		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it fails", "[192.0.2.1 192.0.2.2] true 4 1")
 		fails, answer = nil, nil
-		time.Sleep(resolveEvery)
+		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it is empty", "[192.0.2.1 192.0.2.2] true 5 1")
 		answer = []netip.Addr{ip("192.0.2.3")}
-		time.Sleep(resolveEvery)
+		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it changes", "[192.0.2.3] true 6 2")
 		_, done := n.resolve(key) // no longer used
 		done()
-		time.Sleep(5 * resolveEvery)
+		time.Sleep(5 * resolveEvery) //nolint:forbidigo // on the clock of synctest
 		synctest.Wait()
 		if asked != 6 || len(n.of)+len(n.users) != 0 {
 			t.Errorf("asked %d times, %d names and %d users are remembered", asked, len(n.of), len(n.users))
@@ -270,8 +270,11 @@ func TestNodesOfNodePorts(t *testing.T) {
 	node := func(ready corev1.ConditionStatus) *corev1.Node {
 		o := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "n", Labels: map[string]string{corev1.LabelTopologyZone: "z", "other": "label"}, Annotations: map[string]string{"a": "b"}}}
 		o.Status.Addresses = []corev1.NodeAddress{
-			{Type: corev1.NodeHostName, Address: "n"}, {Type: corev1.NodeExternalIP, Address: "198.51.100.1"}, {Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
-			{Type: corev1.NodeInternalIP, Address: "192.0.2.9"}, {Type: corev1.NodeInternalIP, Address: "fd00::1"},
+			{Type: corev1.NodeHostName, Address: "n"},
+			{Type: corev1.NodeExternalIP, Address: "198.51.100.1"},
+			{Type: corev1.NodeInternalIP, Address: "192.0.2.1"},
+			{Type: corev1.NodeInternalIP, Address: "192.0.2.9"},
+			{Type: corev1.NodeInternalIP, Address: "fd00::1"},
 		}
 		o.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: ready, LastHeartbeatTime: metav1.Now()}}
 		kept, err := onlyReach(o)

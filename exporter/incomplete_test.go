@@ -109,11 +109,13 @@ func TestHeartbeatsVouchForNothingWhileTheCacheMayBeBehind(t *testing.T) {
 		if took := time.Since(began); took < maxHeldBack*h.interval || renewed != 2 || !doubtful {
 			t.Errorf("after %s: %d heartbeats, doubtful %v", took, renewed, doubtful)
 		}
-		if beat(false); renewed != 3 || !doubtful {
+		beat(false)
+		if renewed != 3 || !doubtful {
 			t.Errorf("the next of %d heartbeats vouches for what isn't known", renewed)
 		}
 		behind = false
-		if beat(false); renewed != 4 || doubtful {
+		beat(false)
+		if renewed != 4 || doubtful {
 			t.Errorf("the last of %d heartbeats doesn't vouch for what is known", renewed)
 		}
 	})

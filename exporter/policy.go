@@ -87,7 +87,9 @@ func shortened(name string) string {
 }
 
 // exportKeys are the annotations with our prefix that mean something on a ServiceExport or its Service.
-func exportKeys() []string { return append(slices.Clone(policy.Keys), api.AnnotationExportTo, api.AnnotationExternalAddresses) }
+func exportKeys() []string {
+	return append(slices.Clone(policy.Keys), api.AnnotationExportTo, api.AnnotationExternalAddresses)
+}
 
 // unknownKeys returns an error for each label and annotation that has our prefix but no meaning on a ServiceExport or its Service. Ignored
 // without a word, a misspelled restriction would look as if it held.

@@ -196,11 +196,11 @@ func (r *reconciler) marked(ctx context.Context, name string) (bool, error) {
 
 // slices reads the EndpointSlices of a Service.
 func (r *reconciler) slices(ctx context.Context, key types.NamespacedName) ([]discoveryv1.EndpointSlice, error) {
-	var slices discoveryv1.EndpointSliceList
-	if err := r.local.List(ctx, &slices, client.InNamespace(key.Namespace), client.MatchingFields{indexSlices: key.Name}); err != nil {
+	var all discoveryv1.EndpointSliceList
+	if err := r.local.List(ctx, &all, client.InNamespace(key.Namespace), client.MatchingFields{indexSlices: key.Name}); err != nil {
 		return nil, fmt.Errorf("list EndpointSlices of Service %s: %w", key, err)
 	}
-	return slices.Items, nil
+	return all.Items, nil
 }
 
 // honourMark creates or deletes the ServiceExport for a mark on the Service. waiting means that it did so: the event that

@@ -71,7 +71,8 @@ func (n *names) resolve(user types.NamespacedName) (resolve func(host string) ([
 		defer n.mu.Unlock()
 		for _, host := range n.users[user] {
 			if r := n.of[host]; r != nil && !slices.Contains(asked, host) {
-				if delete(r.users, user); len(r.users) == 0 {
+				delete(r.users, user)
+				if len(r.users) == 0 {
 					delete(n.of, host)
 				}
 			}

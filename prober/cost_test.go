@@ -59,7 +59,7 @@ func BenchmarkManyClusters(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		defer func() { _ = l.Close() }()
+		b.Cleanup(func() { _ = l.Close() })
 		at[m.Name] = netip.MustParseAddrPort(l.Addr().String())
 		go func() { _ = beacon.Serve(l, m.Name, "run") }()
 	}

@@ -60,7 +60,7 @@ func (t *Test) Run(ctx context.Context) (report Report, err error) {
 		return report, err
 	}
 	until := time.Now().Add(t.Timeout)
-	all, err := t.wait(ctx, "the servers, exports and imports", time.Now().Add(t.Timeout/2), func(all []*Facts) []string { return waitsFor(all) })
+	all, err := t.wait(ctx, "the servers, exports and imports", time.Now().Add(t.Timeout/2), waitsFor)
 	if err != nil {
 		return report, err
 	}
@@ -222,7 +222,7 @@ func (c *Cluster) cleanUp(ctx context.Context, namespace string) error {
 		return fmt.Errorf("namespace %s is left in %s: %w; kubectl --context %s delete namespace %s", namespace, c.Name, err, c.Context, namespace)
 	}
 	ns := namespaceObject(namespace)
-	if err := c.Delete(ctx, ns); client.IgnoreNotFound(err) != nil {
+	if err := client.IgnoreNotFound(c.Delete(ctx, ns)); err != nil {
 		return left(c.Words(err))
 	}
 	for {

@@ -162,7 +162,8 @@ func (j *judge) names(here *Facts) Outcome {
 		if a.Kind != Name && a.Kind != Headless {
 			continue
 		}
-		if n++; n == 1 {
+		n++
+		if n == 1 {
 			first = a.Outcome
 		}
 		if a.Outcome != first {

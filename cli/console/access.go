@@ -54,21 +54,23 @@ func (s *Server) access(sources []Source, key types.NamespacedName, rows []Row) 
 		a.Commands = append(a.Commands, line("dig", "+short", name))
 	}
 	for i := range sources {
-		if from := &sources[i]; from.Local != nil {
-			m := Member{Cluster: from.Cluster, Context: from.Context}
-			at := slices.IndexFunc(from.Local.Imports, func(o mcsv1beta1.ServiceImport) bool { return o.Namespace == key.Namespace && o.Name == key.Name })
-			if at >= 0 {
-				m.ClusterSetIPs = from.Local.Imports[at].Spec.IPs
-			}
-			if asks := asking(from.Local, key); asks != nil {
-				m.Asks, m.Extended, m.Refused = true, asks.Is, asks.Refused()
-			}
-			if m.Extended && !slices.Contains(a.Names, below+ownZone) {
-				a.Names = append(a.Names, below+ownZone)
-			}
-			a.Members = append(a.Members, m)
-			a.Commands = append(a.Commands, line(slices.Concat([]string{"clusterset", "explain", key.String()}, s.options.Flags.Members, []string{"--context", from.Context})...))
+		from := &sources[i]
+		if from.Local == nil {
+			continue
 		}
+		m := Member{Cluster: from.Cluster, Context: from.Context}
+		at := slices.IndexFunc(from.Local.Imports, func(o mcsv1beta1.ServiceImport) bool { return o.Namespace == key.Namespace && o.Name == key.Name })
+		if at >= 0 {
+			m.ClusterSetIPs = from.Local.Imports[at].Spec.IPs
+		}
+		if asks := asking(from.Local, key); asks != nil {
+			m.Asks, m.Extended, m.Refused = true, asks.Is, asks.Refused()
+		}
+		if m.Extended && !slices.Contains(a.Names, below+ownZone) {
+			a.Names = append(a.Names, below+ownZone)
+		}
+		a.Members = append(a.Members, m)
+		a.Commands = append(a.Commands, line(slices.Concat([]string{"clusterset", "explain", key.String()}, s.options.Flags.Members, []string{"--context", from.Context})...))
 	}
 	if len(a.Members) == 0 {
 		a.Commands = append(a.Commands, line("clusterset", "explain", key.String()))

@@ -23,7 +23,7 @@ func TestTyposAreErrors(t *testing.T) {
 		"there is no place beijing/nowhere/-":                             {drain, Options{From: topology.Location{Cluster: "beijing", Zone: "nowhere"}}},
 		"exportTo: there is no cluster or community nirvana; there are":   {[]Change{{ExportTo: &ExportTo{Service: "shop/web", To: []string{"nirvana"}}}}, Options{}},
 		"there is no cluster beijng; did you mean beijing?":               {[]Change{{Drain: []string{"beijng"}}}, Options{}},
-		"there is no exported service shop/onyl; did you mean shop/only?": {[]Change{{Policy: &Policy{Service: "shop/onyl", ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: "none"}}}}, Options{}},
+		"there is no exported service shop/onli; did you mean shop/only?": {[]Change{{Policy: &Policy{Service: "shop/onli", ServicePolicy: clustersetv1alpha1.ServicePolicy{Prefer: "none"}}}}, Options{}},
 	} {
 		if _, err := s.Preview(t.Context(), try.changes, try.options); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("want %q, got %v", want, err)

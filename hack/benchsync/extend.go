@@ -136,7 +136,7 @@ func (b *bench) extendsAway(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		defer func() { _ = l.Close() }()
+		defer func() { _ = l.Close() }() //nolint:gocritic // of two
 		beacons[cluster] = l
 		go func() { _ = beacon.Serve(l, cluster, "bench") }()
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(cluster)).WithAnnotations(map[string]string{api.AnnotationBeacons: l.Addr().String()})

@@ -179,7 +179,8 @@ func TestExternalAddressesAreConfined(t *testing.T) {
 			for _, d := range out.Drops {
 				drops += d.Values.Count
 			}
-			if slices.Sort(got); !slices.Equal(got, tc.want) {
+			slices.Sort(got)
+			if !slices.Equal(got, tc.want) {
 				t.Errorf("uses %q, want %q", got, tc.want)
 			}
 			if drops < tc.drops || tc.drops == 0 && drops > 0 {

@@ -107,10 +107,10 @@ type stream struct {
 	net.Conn
 	listener *listener
 	raw      syscall.RawConn // nil for TLS
-	left     int    // how many more queries are served, negative for no limit
-	rest     []byte // what has been read, but neither answered nor passed on
-	pass     int    // how many bytes, those of rest first, are passed on as a message for the chain
-	unsent   []byte // replies that the socket's buffer had no room for
+	left     int             // how many more queries are served, negative for no limit
+	rest     []byte          // what has been read, but neither answered nor passed on
+	pass     int             // how many bytes, those of rest first, are passed on as a message for the chain
+	unsent   []byte          // replies that the socket's buffer had no room for
 	chunk    *[readSize]byte
 	failed   error
 	deadline time.Time // that the dns.Server has set

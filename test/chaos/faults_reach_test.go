@@ -69,12 +69,12 @@ func (c *run) chooseTwo(candidates []*fleettest.Member) {
 			if c.far == c.victim || !c.partingShows() {
 				continue
 			}
-			if found == nil || c.parted[way{c.far.Spec.Name, c.victim.Spec.Name}] < c.parted[way{found[1].Spec.Name, found[0].Spec.Name}] {
+			if len(found) < 2 || c.parted[way{c.far.Spec.Name, c.victim.Spec.Name}] < c.parted[way{found[1].Spec.Name, found[0].Spec.Name}] {
 				found = []*fleettest.Member{c.victim, c.far}
 			}
 		}
 	}
-	if found == nil {
+	if len(found) < 2 {
 		c.Fatal("whichever clusters can't reach each other, no answer changes there")
 	}
 	c.victim, c.far = found[0], found[1]

@@ -24,7 +24,6 @@ import (
 // reached from elsewhere. Its two nodes reach each other's pods by a link between them.
 type apart struct {
 	*cluster
-	dns *fleet.DNS
 }
 
 const edgeNumber = 4

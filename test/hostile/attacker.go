@@ -132,7 +132,7 @@ func (a *Attacker) full(f filling) bool {
 // write writes the n-th record.
 func (a *Attacker) write(f filling, n int) bool {
 	name := fmt.Sprintf("%s-%d", f.prefix, n)
-	record := map[string]any{}
+	var record map[string]any
 	if f.service != nil {
 		record = f.service(name, f.sizes[0])
 	} else {

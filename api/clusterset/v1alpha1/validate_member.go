@@ -120,7 +120,7 @@ func (m *MemberCluster) Sanitized() (*MemberCluster, field.ErrorList) {
 }
 
 // usable returns the usable items of a list, each once, and at most so many.
-func usable(list []string, most int, use func(string) (string, bool)) (out []string) {
+func usable(list []string, most int, use func(string) (string, bool)) (out []string) { //nolint:unparam // the limits are the same by chance
 	for _, item := range list {
 		if item, ok := use(item); ok && len(out) < most && !slices.Contains(out, item) {
 			out = append(out, item)
