@@ -89,8 +89,8 @@ func TestServicesOfTheHub(t *testing.T) {
 	list := Of(local(), nil, preview.NewState(objects), view.Report{})
 	want := `NAMESPACE  NAME  EXPORTED BY        READY  IMPORTED BY        PROBLEMS
 shop       db    beijing            -      -                  -
-shop       pay   lyon               0      lyon               -
-shop       web   beijing, shanghai  0      beijing, shanghai  -
+shop       pay   lyon               1      lyon               -
+shop       web   beijing, shanghai  2      beijing, shanghai  -
 `
 	if got := Render(list, false, false); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -24,8 +24,8 @@ func TestMain(m *testing.M) {
 
 // likeExample names the example that another one resembles. Its golden file has the differences only.
 var likeExample = map[string]string{
-	"defaults-1.33": "defaults", "defaults-1.30": "defaults", "member": "defaults", "fabedge": "defaults", "hub-and-member": "defaults",
-	"cluster-dns": "dns-only", "cluster-dns-takeover": "cluster-dns", "corefile": "dns-only",
+	"defaults-1.33": "defaults", "defaults-1.30": "defaults", "member": "defaults", "fabedge": "defaults", "hub-and-member": "defaults", "every-node": "defaults",
+	"dns-only": "cluster-dns", "cluster-dns-takeover": "cluster-dns", "corefile": "cluster-dns",
 	"hub-members": "hub", "production": "hub-and-member",
 }
 

@@ -191,7 +191,7 @@ func TestAddress(t *testing.T) {
 	_, fragment, _ := strings.Cut(p.address(), "#")
 	shared := open(t, c, "#"+fragment)
 	for _, tab := range []*tab{p, shared} {
-		tab.sees("down beijing-1", "changes 6 of 14 services", "Why:")
+		tab.sees("down beijing-1", "6 of 14 services change", "Why:")
 	}
 	shared.until(`document.documentElement.dataset.theme === "dark"`)
 	main := `document.querySelector("main").innerText`
