@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -214,11 +215,23 @@ func TestNamesAreResolved(t *testing.T) {
 		var answer []netip.Addr
 		var fails error
 		asked, told := 0, 0
+		var mu sync.Mutex // of these four
 		n := newNames(func(context.Context, string, string) ([]netip.Addr, error) {
+			mu.Lock()
+			defer mu.Unlock()
 			asked++
 			return slices.Clone(answer), fails
-		},
-			func(_ context.Context, users []types.NamespacedName) bool { told += len(users); return true })
+		}, func(_ context.Context, users []types.NamespacedName) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			told += len(users)
+			return true
+		})
+		answers := func(with []netip.Addr, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			answer, fails = with, err
+		}
 		go func() { _ = n.run(ctx) }()
 		use := func() string {
 			synctest.Wait()
@@ -226,6 +239,8 @@ func TestNamesAreResolved(t *testing.T) {
 			got, known := resolve("lb.example.com")
 			done()
 			synctest.Wait()
+			mu.Lock()
+			defer mu.Unlock()
 			return fmt.Sprint(got, known, asked, told)
 		}
 		check := func(what, want string) {
@@ -234,28 +249,30 @@ func TestNamesAreResolved(t *testing.T) {
 				t.Errorf("%s: %s, want %s", what, got, want)
 			}
 		}
-		fails = errors.New("SERVFAIL")
+		answers(nil, errors.New("SERVFAIL"))
 		check("first", "[] false 1 0")
 		check("not again at once", "[] false 1 0")
-		fails, answer = nil, []netip.Addr{ip("192.0.2.2"), ip("192.0.2.1")}
+		answers([]netip.Addr{ip("192.0.2.2"), ip("192.0.2.1")}, nil)
 		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it answers", "[192.0.2.1 192.0.2.2] true 2 1")
-		slices.Reverse(answer)
+		answers([]netip.Addr{ip("192.0.2.1"), ip("192.0.2.2")}, nil)
 		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("the same in another order", "[192.0.2.1 192.0.2.2] true 3 1")
-		fails = errors.New("SERVFAIL")
+		answers(nil, errors.New("SERVFAIL"))
 		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it fails", "[192.0.2.1 192.0.2.2] true 4 1")
-		fails, answer = nil, nil
+		answers(nil, nil)
 		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it is empty", "[192.0.2.1 192.0.2.2] true 5 1")
-		answer = []netip.Addr{ip("192.0.2.3")}
+		answers([]netip.Addr{ip("192.0.2.3")}, nil)
 		time.Sleep(resolveEvery) //nolint:forbidigo // on the clock of synctest
 		check("it changes", "[192.0.2.3] true 6 2")
 		_, done := n.resolve(key) // no longer used
 		done()
 		time.Sleep(5 * resolveEvery) //nolint:forbidigo // on the clock of synctest
 		synctest.Wait()
+		mu.Lock()
+		defer mu.Unlock()
 		if asked != 6 || len(n.of)+len(n.users) != 0 {
 			t.Errorf("asked %d times, %d names and %d users are remembered", asked, len(n.of), len(n.users))
 		}
