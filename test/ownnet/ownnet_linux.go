@@ -30,8 +30,7 @@ func Enter() error {
 	if err != nil {
 		return err
 	}
-	runtime.LockOSThread() // the kernel kills the child when the thread that started it ends
-	defer runtime.UnlockOSThread()
+	runtime.LockOSThread()                    // for good: the kernel kills the child when the thread that started it ends
 	cmd := exec.Command(self, os.Args[1:]...) //nolint:gosec // this program
 	cmd.Env = append(os.Environ(), inside+"=yes")
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
