@@ -84,7 +84,7 @@ test: export CLUSTERSET_BINARIES := $(CURDIR)/$(BIN)/test
 test: kube ## Run the tests of each change, on a real etcd and kube-apiserver
 	$(if $(RACE),,@echo "No C compiler: the tests run without the race detector.")
 	$(BUILD) -ldflags "-s -w" -o $(CLUSTERSET_BINARIES)/ ./cmd/clusterset ./cmd/coredns
-	@$(MAKE) --no-print-directory -j4 test-programs test-chart test-bounds test-others test-image
+	@$(MAKE) --no-print-directory -j2 test-programs test-others test-chart test-image test-bounds
 
 .PHONY: test-programs test-others test-image test-bounds
 test-programs:

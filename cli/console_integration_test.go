@@ -12,7 +12,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/clientcmd"
@@ -46,7 +45,7 @@ func startConsole(t *testing.T, args ...string) consoled {
 			t.Errorf("console: exit code %d, %s", code, stderr.String())
 		}
 	})
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if !consoleAddress.MatchString(stdout.String()) {
 			return fmt.Errorf("no address is printed: %q, %q", stdout.String(), stderr.String())
 		}
@@ -87,7 +86,7 @@ func (c consoled) get(ctx context.Context, target string, into any) error {
 // sees waits until the console's map is as wanted.
 func (c consoled) sees(t *testing.T, wanted func(*console.Map) error) {
 	t.Helper()
-	kube.Eventually(t, time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		var m console.Map
 		if err := c.get(t.Context(), c.address+"/api/map", &m); err != nil {
 			return err

@@ -43,13 +43,13 @@ func (w *credentials) renewed(t *testing.T) {
 	w.install(t, withToken(t, w.installed(t), first))
 	w.startAgent(t)
 	w.exports(t, "web")
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		o := serviceImport()
 		err := w.here.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, o)
 		w.firstImported = o.GetUID()
 		return err
 	})
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if tokenOf(t, w.installed(t)) == first {
 			return errors.New("the token is the first one still")
 		}
@@ -60,7 +60,7 @@ func (w *credentials) renewed(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := 0
-	kube.Eventually(t, 60*time.Second, func() error { // the API server accepts a token for ten seconds after it has checked it
+	kube.Eventually(t, func() error { // the API server accepts a token for ten seconds after it has checked it
 		w.exports(t, fmt.Sprintf("during-%d", n))
 		n++
 		if err := w.asks(t, first); !apierrors.IsUnauthorized(err) {
@@ -85,7 +85,7 @@ func (w *credentials) revoked(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("join --rejoin --revoke: exit code %d, %s", code, stderr)
 	}
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if err := w.asks(t, old); !apierrors.IsUnauthorized(err) {
 			return fmt.Errorf("with the old token: %w", err)
 		}
@@ -94,7 +94,7 @@ func (w *credentials) revoked(t *testing.T) {
 	w.create(t, "while-cut-off")
 	w.imported(t)
 	w.install(t, stdout)
-	kube.Eventually(t, 90*time.Second, func() error { return w.exported(t, "while-cut-off") })
+	kube.Eventually(t, func() error { return w.exported(t, "while-cut-off") })
 	w.imported(t)
 	if code := w.stop(); code != 0 {
 		t.Errorf("the agent ended with %d", code)
@@ -107,7 +107,7 @@ func (w *credentials) expired(t *testing.T) {
 	w.install(t, withToken(t, w.installed(t), w.forge(t, now.Add(-15*24*time.Hour), now.Add(-24*time.Hour), nil)))
 	w.startAgent(t)
 	w.create(t, "while-expired")
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		return w.said("it expired at "+now.Add(-24*time.Hour).UTC().Format(time.RFC3339), "Names stay answered as they are")
 	})
 	w.imported(t)
@@ -116,6 +116,6 @@ func (w *credentials) expired(t *testing.T) {
 		t.Fatalf("join --rejoin: exit code %d, %s", code, stderr)
 	}
 	w.install(t, stdout)
-	kube.Eventually(t, 90*time.Second, func() error { return w.exported(t, "while-expired") })
+	kube.Eventually(t, func() error { return w.exported(t, "while-expired") })
 	w.imported(t)
 }

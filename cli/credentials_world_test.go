@@ -121,7 +121,7 @@ func (w *credentials) keep(secret string) { w.secrets = append(w.secrets, secret
 func (w *credentials) exports(t *testing.T, name string) {
 	t.Helper()
 	w.create(t, name)
-	kube.Eventually(t, 60*time.Second, func() error { return w.exported(t, name) })
+	kube.Eventually(t, func() error { return w.exported(t, name) })
 }
 
 func (w *credentials) create(t *testing.T, name string) {

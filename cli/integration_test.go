@@ -115,12 +115,12 @@ spec: {ports: [{port: 80}]}
 	export := func() error {
 		return here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceExport())
 	}
-	kube.Eventually(t, 30*time.Second, export)
+	kube.Eventually(t, export)
 	if err := hub.StartAPIServer(ctx); err != nil {
 		t.Fatal(err)
 	}
 	stopHub := start(t, "hub", "--kubeconfig", hub.Kubeconfig(), "--metrics-bind-address", "0", "--health-probe-bind-address", "0")
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
 		if err := onHub.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || mc.Status.Phase != clustersetv1alpha1.MemberReady {
 			return fmt.Errorf("phase %q, %w", mc.Status.Phase, err)
@@ -128,7 +128,7 @@ spec: {ports: [{port: 80}]}
 		return onHub.Get(ctx, types.NamespacedName{Namespace: "clusterset-member-beijing", Name: "web.shop"}, &clustersetv1alpha1.ExportedService{})
 	})
 	// The cluster's own export comes back as an import.
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(
 			here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, serviceImport()),
 			here.Get(ctx, types.NamespacedName{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{}))

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/clusterset/clusterset/test/freeport"
 	"github.com/clusterset/clusterset/test/kube"
@@ -22,7 +21,7 @@ func TestAgentWaitsForItsCredentials(t *testing.T) {
 	ended := make(chan error, 1)
 	go func() { ended <- m.awaitCredentials(t.Context()) }()
 	for _, probe := range []string{"/healthz", "/readyz"} {
-		kube.Eventually(t, 10*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			reply, err := http.Get("http://" + m.probes + probe)
 			if err != nil {
 				return err

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/clusterset/clusterset/api/crds"
 	"github.com/clusterset/clusterset/internal/schema"
@@ -19,7 +18,7 @@ func TestWhoWritesToAHubThatIsTooOldEnds(t *testing.T) {
 	for _, content := range crds.All() {
 		hub.Apply(t, bytes.ReplaceAll(content, []byte(" exportTo:\n"), []byte(" yetUnknown:\n")))
 	}
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if schema.CheckHub(t.Context(), hub.Config()) == nil {
 			return errors.New("the hub doesn't show it yet")
 		}

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -67,7 +66,7 @@ func testStatus(t *testing.T, s lookedAt) {
 	go func() {
 		done <- run(ctx, []string{"status", "--kubeconfig", s.member.Kubeconfig(), "--watch", "--interval", "100ms"}, &out, &stderr2)
 	}()
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if n := strings.Count(out.String(), "CLUSTER"); n < 2 {
 			return fmt.Errorf("the table is there %d times, want 2", n)
 		}

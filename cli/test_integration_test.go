@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -97,7 +96,7 @@ func TestTestCleansUp(t *testing.T) {
 		go func() {
 			ended <- run(ctx, command("interrupted", "--context", "b", "--context", "s"), &bytes.Buffer{}, &stderr)
 		}()
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			for i, c := range clients {
 				var pods corev1.PodList
 				var services corev1.ServiceList

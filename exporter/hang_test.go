@@ -60,7 +60,7 @@ func TestAChangeDoesNotWaitForTheBrake(t *testing.T) {
 		t.Fatal(err)
 	}
 	tries := 0
-	kube.Eventually(t, 30*time.Second, func() error { // until the API server calls it, which it does only for a new object
+	kube.Eventually(t, func() error { // until the API server calls it, which it does only for a new object
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		tries++
@@ -73,7 +73,7 @@ func TestAChangeDoesNotWaitForTheBrake(t *testing.T) {
 	for i := range others {
 		w.member.Delete(t, manifest(webExport, fmt.Sprintf("s%d", i), "v1beta1"))
 	}
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if asked.Load() == before {
 			return fmt.Errorf("the exporter hasn't asked")
 		}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -51,7 +50,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	w.awaitRecords("marked", 2)
 	w.awaitRecords("old", -1)
 	w.awaitCondition("web", "Valid=True/Valid", "Ready=True/Exported", "Conflict=False/NoConflicts")
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		lease, err := w.lease()
 		if err != nil || lease.Spec.RenewTime == nil || lease.Annotations[api.AnnotationAgentVersion] != "v1.2.3" ||
 			lease.Annotations[api.AnnotationZones] != "a,b" {
@@ -63,7 +62,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if lease, err := w.lease(); err != nil || !lease.Spec.RenewTime.After(first.Spec.RenewTime.Time) {
 			return fmt.Errorf("the heartbeat stands still: %w", err)
 		}
@@ -81,7 +80,7 @@ func TestExporterKeepsTheHubUpToDate(t *testing.T) {
 		w.awaitCondition("web", "clusterset.dev/Visible=True/Peers")
 		put("beijing", "[default]")
 		put("nice", "[default]")
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			export := &mcsv1beta1.ServiceExport{}
 			if err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
 				return err
@@ -118,7 +117,7 @@ addressType: IPv4
 ports: [{name: http, port: 8080}]
 endpoints: [{addresses: [10.9.0.1]}]
 `), bytes.Replace(manifest(webService, "web"), []byte("10.1.0.2"), []byte("10.1.0.3"), 1))
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			var list clustersetv1alpha1.ExportedEndpointsList
 			if err := w.onHub.List(ctx, &list, client.MatchingLabels{api.LabelExportedName: "web"}); err != nil {
 				return err
@@ -139,7 +138,7 @@ endpoints: [{addresses: [10.9.0.1]}]
 		if err := w.onHub.Update(ctx, ours); err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.onHub.Get(ctx, key, ours); err != nil || ours.Spec.Ports[0].Port != 80 {
 				return fmt.Errorf("port %d, %w", ours.Spec.Ports[0].Port, err)
 			}
@@ -181,7 +180,7 @@ endpoints: [{addresses: [10.9.0.1]}]
 	t.Run("removing the mark removes its ServiceExport and no other", func(t *testing.T) {
 		w.member.Apply(t, manifest(webService, "marked")) // removes the label, because the field manager is the same
 		w.awaitRecords("marked", -1)
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			err := w.here.Get(ctx, types.NamespacedName{Namespace: "shop", Name: "marked"}, &mcsv1beta1.ServiceExport{})
 			if !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the ServiceExport is still there: %w", err)
@@ -212,7 +211,7 @@ kind: ValidatingAdmissionPolicyBinding
 metadata: {name: refuses}
 spec: {policyName: refuses, validationActions: [Deny]}
 `))
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			o := &clustersetv1alpha1.ExportedService{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("beijing"), Name: "refused.shop"}, Spec: orphan.Spec}
 			o.Spec.ServiceName = "refused"
 			if err := w.onHub.Create(ctx, o, client.DryRunAll); !apierrors.IsInvalid(err) {
@@ -221,7 +220,7 @@ spec: {policyName: refuses, validationActions: [Deny]}
 			return nil
 		})
 		named := func(want string) {
-			kube.Eventually(t, 20*time.Second, func() error {
+			kube.Eventually(t, func() error {
 				lease, err := w.lease()
 				if is, said := lease.Annotations[api.AnnotationIncomplete]; err != nil || !said || is != want {
 					return fmt.Errorf("the heartbeat names %q, want %q: %w", is, want, err)
@@ -258,7 +257,7 @@ spec: {policyName: refuses, validationActions: [Deny]}
 			w.member.Apply(t, bytes.ReplaceAll(m, []byte("namespace: shop"), []byte("namespace: kube-apps")))
 		}
 		for _, name := range []string{"web", "marked"} {
-			kube.Eventually(t, 20*time.Second, func() error {
+			kube.Eventually(t, func() error {
 				export := &mcsv1beta1.ServiceExport{}
 				if err := w.here.Get(ctx, types.NamespacedName{Namespace: "kube-apps", Name: name}, export); err != nil {
 					return err
@@ -294,7 +293,7 @@ func TestOnlyV1alpha1IsServed(t *testing.T) {
 	w.member.Apply(t, manifest(webService, "web"), manifest(webExport, "web", "v1alpha1"))
 	w.run()
 	w.awaitRecords("web", 2)
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		export := &mcsv1alpha1.ServiceExport{}
 		if err := w.here.Get(t.Context(), types.NamespacedName{Namespace: "shop", Name: "web"}, export); err != nil {
 			return err

@@ -31,7 +31,7 @@ func TestANamespaceHasAMostOfExports(t *testing.T) {
 
 	w.member.Delete(t, manifest(webExport, "c", "v1beta1"))
 	w.awaitRecords("c", -1)
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		var list clustersetv1alpha1.ExportedServiceList
 		if err := w.onHub.List(t.Context(), &list); err != nil || len(list.Items) != 2 {
 			return fmt.Errorf("%d services are on the hub, %w", len(list.Items), err)

@@ -55,7 +55,7 @@ func TestReplacedObjectsAreNotWithdrawn(t *testing.T) {
 	}()
 	addresses := func(name string, want bool) {
 		t.Helper()
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			got := &clustersetv1alpha1.ExportedService{}
 			err := w.onHub.Get(t.Context(), types.NamespacedName{Namespace: api.MemberNamespace("beijing"), Name: name + ".shop"}, got)
 			if err != nil || (len(got.Spec.ClusterIPs) > 0) != want || len(got.Spec.Ports) != 1 {

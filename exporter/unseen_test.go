@@ -3,7 +3,6 @@ package exporter_test
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -49,7 +48,7 @@ func TestRecordsWithoutTheirLabels(t *testing.T) {
 	}
 	labelled := func(want int) {
 		t.Helper()
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			in, with := client.InNamespace(api.MemberNamespace("beijing")), client.MatchingLabels{api.LabelExportedNamespace: "shop"}
 			var services clustersetv1alpha1.ExportedServiceList
 			var endpoints clustersetv1alpha1.ExportedEndpointsList
@@ -67,7 +66,7 @@ func TestRecordsWithoutTheirLabels(t *testing.T) {
 	}
 	unlabel() // while the exporter watches
 	labelled(2)
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		_, err := w.lease()
 		return err
 	})
@@ -81,7 +80,7 @@ func TestRecordsWithoutTheirLabels(t *testing.T) {
 	w.run()
 	labelled(1)
 	w.awaitRecords("gone", -1)
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if lease, err := w.lease(); err != nil || !lease.Spec.RenewTime.After(before.Spec.RenewTime.Time) {
 			return fmt.Errorf("no heartbeat after the restart: %w", err)
 		}

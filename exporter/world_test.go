@@ -136,7 +136,7 @@ func manifest(format string, args ...any) []byte { return fmt.Appendf(nil, forma
 // awaitRecords waits until the hub has that many endpoints for the service. -1 means that the service itself isn't there.
 func (w *world) awaitRecords(name string, endpoints int) {
 	w.Helper()
-	kube.Eventually(w, 30*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		got := -1
 		var service clustersetv1alpha1.ExportedService
 		err := w.onHub.Get(w.Context(), types.NamespacedName{Namespace: "clusterset-member-beijing", Name: name + ".shop"}, &service)
@@ -163,7 +163,7 @@ func (w *world) awaitRecords(name string, endpoints int) {
 // awaitCondition waits until the ServiceExport has all of these conditions, each given as "Type=Status/Reason".
 func (w *world) awaitCondition(name string, want ...string) {
 	w.Helper()
-	kube.Eventually(w, 30*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		export := &mcsv1beta1.ServiceExport{}
 		if err := w.here.Get(w.Context(), types.NamespacedName{Namespace: "shop", Name: name}, export); err != nil {
 			return err

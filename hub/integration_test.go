@@ -64,7 +64,7 @@ func TestHubFollowsHeartbeats(t *testing.T) {
 
 	w.beating <- []string{"a", "b"}
 	w.awaitPhase(clustersetv1alpha1.MemberExpired, "c")
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(exported), exported); client.IgnoreNotFound(err) != nil || err == nil {
 			return fmt.Errorf("the record of a member gone for long is still there: %w", err)
 		}
@@ -95,7 +95,7 @@ func TestHeartbeatsReachNobody(t *testing.T) {
 		return lease.ResourceVersion
 	}
 	last, beats := lease(), 0
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if now := lease(); now != last {
 			last, beats = now, beats+1
 		}
@@ -122,14 +122,14 @@ func TestHubThatIsCutOffLetsNobodyExpire(t *testing.T) {
 		}
 		return nil
 	}
-	kube.Eventually(t, 10*time.Second, func() error { return errors.Join(paused("b"), paused("c")) })
+	kube.Eventually(t, func() error { return errors.Join(paused("b"), paused("c")) })
 	w.awaitEvents("b", clustersetv1alpha1.ReasonMostMembersSilent)
 	// A process that takes over keeps the brake on. The status never shows it released in between.
 	stop()
 	w.run()
 	// This is well beyond the time to expire. Nothing should happen, so there is no change to poll for.
 	silentFor := time.Now().Add(8 * time.Second)
-	kube.Eventually(t, 20*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if err := errors.Join(paused("b"), paused("c")); err != nil {
 			t.Fatal(err)
 		}
@@ -175,7 +175,7 @@ func TestMemberThatLeaves(t *testing.T) {
 		}
 		return nil
 	}
-	kube.Eventually(t, 20*time.Second, func() error { return errors.Join(left("b"), left("c")) })
+	kube.Eventually(t, func() error { return errors.Join(left("b"), left("c")) })
 	w.awaitEvents("c", clustersetv1alpha1.ReasonDeleted)
 	in := metav1.ObjectMeta{Namespace: api.MemberNamespace("c")}
 	account, binding := &corev1.ServiceAccount{ObjectMeta: in}, &rbacv1.RoleBinding{ObjectMeta: in}
@@ -196,7 +196,7 @@ func TestMemberThatLeaves(t *testing.T) {
 		}
 		return nil
 	}
-	kube.Eventually(t, 30*time.Second, func() error { return gone("b") })
+	kube.Eventually(t, func() error { return gone("b") })
 	if err := left("c"); err != nil { // without its MemberCluster, the record would count as one of a cluster that the hub has lost
 		t.Errorf("with a record left: %v", err)
 	}
@@ -225,7 +225,7 @@ func TestMembersDontLeaveWithTheirKind(t *testing.T) {
 	if err := w.admin.Delete(t.Context(), crd); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(crd), crd); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the CustomResourceDefinition is still there: %w", err)
 		}

@@ -56,7 +56,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 		}
 		return err
 	}
-	kube.Eventually(t, 30*time.Second, counts) // until then nothing is counted
+	kube.Eventually(t, counts) // until then nothing is counted
 
 	// A kube-controller-manager fills in the quota's limits before it has counted. This update does the same.
 	quota.Status.Used = nil
@@ -64,7 +64,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.beating <- []string{"a", "thief"}
-	kube.Eventually(t, 30*time.Second, counts)
+	kube.Eventually(t, counts)
 
 	service := func(member string, i int) *clustersetv1alpha1.ExportedService {
 		name := fmt.Sprintf("s%d", i)
@@ -105,7 +105,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 			return nil
 		}
 	}
-	kube.Eventually(t, 30*time.Second, limited(metav1.ConditionTrue))
+	kube.Eventually(t, limited(metav1.ConditionTrue))
 	w.awaitEvents("thief", clustersetv1alpha1.ReasonTooManyServices)
 
 	// Deleting records makes room for others.
@@ -115,9 +115,9 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 	if err := thief.Delete(t.Context(), endpoints(7)); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), endpoints(50))) })
-	kube.Eventually(t, tellEvery+30*time.Second, limited(metav1.ConditionFalse)) // rule C29 of docs/spec/control-plane.md
-	kube.Eventually(t, 30*time.Second, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
+	kube.Eventually(t, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), endpoints(50))) })
+	kube.EventuallyWithin(t, tellEvery+30*time.Second, limited(metav1.ConditionFalse)) // rule C29 of docs/spec/control-plane.md
+	kube.Eventually(t, func() error { return client.IgnoreAlreadyExists(thief.Create(t.Context(), service("thief", 9))) })
 
 	// Its Role allows one Lease, by name. The quota holds even if someone made a Role that allows any.
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: api.MemberRole}}
@@ -126,7 +126,7 @@ func TestMemberCannotFillTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	storage := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: quota.Namespace, Name: "storage"}}
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		err := thief.Create(t.Context(), storage.DeepCopy(), client.DryRunAll)
 		if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota") {
 			return fmt.Errorf("another Lease: %w", err)
@@ -160,7 +160,7 @@ func TestADeletedHeartbeatReturns(t *testing.T) {
 			return nil
 		}
 	}
-	kube.Eventually(t, 30*time.Second, counts(1))
+	kube.Eventually(t, counts(1))
 	stop()
 	w.beating <- nil
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.HeartbeatLease}}
@@ -168,9 +168,9 @@ func TestADeletedHeartbeatReturns(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.run()
-	kube.Eventually(t, 30*time.Second, counts(0))
+	kube.Eventually(t, counts(0))
 	w.beating <- []string{"a"} // fails the test if it is refused
-	kube.Eventually(t, 30*time.Second, counts(1))
+	kube.Eventually(t, counts(1))
 }
 
 // A kube-controller-manager, which most hubs have, fills in the quota's limits at once and counts only minutes later. Until
@@ -187,7 +187,7 @@ func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 	if err := w.admin.Create(t.Context(), quota); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(quota), quota)
 		if err == nil && len(quota.Status.Hard) != 3 {
 			err = fmt.Errorf("the quota's status is %v", quota.Status)
@@ -201,7 +201,7 @@ func TestAControllerManagerDoesNotHoldUpTheFirstExports(t *testing.T) {
 			ServiceNamespace: "shop", ServiceName: "web", Type: mcsv1beta1.ClusterSetIP, ExportedAt: metav1.Now(),
 		},
 	}
-	kube.Eventually(t, time.Minute, func() error { return w.admin.Create(t.Context(), record) })
+	kube.Eventually(t, func() error { return w.admin.Create(t.Context(), record) })
 }
 
 // The networks that an administrator declares are copied to the ConfigMap that the admission policy reads.
@@ -232,12 +232,12 @@ func TestNetworksAreKeptInStep(t *testing.T) {
 		}
 	}
 	declare(`["10.1.0.0/16", "fd00::/48"]`)
-	kube.Eventually(t, 30*time.Second, is("10.1.0.0/16,fd00::/48"))
+	kube.Eventually(t, is("10.1.0.0/16,fd00::/48"))
 	networks := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace("a"), Name: api.NetworksConfigMap}}
 	if err := w.admin.Delete(t.Context(), networks); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, 30*time.Second, is("10.1.0.0/16,fd00::/48"))
+	kube.Eventually(t, is("10.1.0.0/16,fd00::/48"))
 	declare("null")
-	kube.Eventually(t, 30*time.Second, is(""))
+	kube.Eventually(t, is(""))
 }

@@ -46,7 +46,7 @@ func TestAFlappingLeaseIsToldOnce(t *testing.T) {
 	}
 	// The last one is told in the end, and nothing is missing from the count until then.
 	changes := 0
-	kube.Eventually(t, 3*time.Minute, func() error {
+	kube.EventuallyWithin(t, 3*time.Minute, func() error {
 		for {
 			select {
 			case e := <-all.ResultChan():

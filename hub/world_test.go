@@ -103,7 +103,7 @@ func (w *world) member(name string) (*clustersetv1alpha1.MemberCluster, error) {
 // awaitPhase waits until all these members are in that phase.
 func (w *world) awaitPhase(phase clustersetv1alpha1.MemberClusterPhase, names ...string) {
 	w.Helper()
-	kube.Eventually(w, 30*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		for _, name := range names {
 			if mc, err := w.member(name); err != nil || mc.Status.Phase != phase {
 				return fmt.Errorf("%s is %q, want %q; %w", name, mc.Status.Phase, phase, err)
@@ -115,7 +115,7 @@ func (w *world) awaitPhase(phase clustersetv1alpha1.MemberClusterPhase, names ..
 
 func (w *world) awaitEvents(name string, reasons ...string) {
 	w.Helper()
-	kube.Eventually(w, 20*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		var events eventsv1.EventList
 		if err := w.admin.List(w.Context(), &events); err != nil {
 			return err

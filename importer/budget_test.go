@@ -319,7 +319,7 @@ func TestAThiefsPatchesDoNotFillAnotherEtcd(t *testing.T) {
 	}
 	has := func(ns, name string, endpoints int) {
 		t.Helper()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if g := w.objects(ns, name).global; g == nil || len(g.Spec.Endpoints) != endpoints {
 				return fmt.Errorf("its GlobalService is %+v", g)
 			}
@@ -342,7 +342,7 @@ func TestAThiefsPatchesDoNotFillAnotherEtcd(t *testing.T) {
 			t.Fatal(err)
 		}
 		patch(patches / 2)
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			for _, s := range w.objects("shop", "web").slices {
 				if s.Labels[api.LabelSourceCluster] == "shanghai" && s.Endpoints[0].Addresses[0] == honest.Spec.Endpoints[0].Addresses[0] {
 					return nil
@@ -359,7 +359,7 @@ func TestAThiefsPatchesDoNotFillAnotherEtcd(t *testing.T) {
 	if most := int64(4 * burst); sentWith > most || storedWith > most || sent < most || stored < most {
 		t.Errorf("want no more than %d kB with a budget, and more without", most/1000)
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		var events eventsv1.EventList
 		if err := w.client.List(t.Context(), &events); err != nil {
 			return err

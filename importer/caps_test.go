@@ -128,7 +128,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 		}
 		return nil
 	}
-	kube.Eventually(t, soon+time.Duration(publish)*50*time.Millisecond, func() error {
+	kube.EventuallyWithin(t, kube.Patience+time.Duration(publish)*50*time.Millisecond, func() error {
 		if n := metric(t, "clusterset_importer_services", "state", "capped"); int(n) != publish+1-limit {
 			return fmt.Errorf("%v services are beyond the cap, want %d", n, publish+1-limit)
 		}
@@ -141,7 +141,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 	if imp.Spec.Type != mcsv1beta1.ClusterSetIP || !slices.Equal(imp.Spec.IPs, []string{vip}) || len(imp.Status.Clusters) != 2 {
 		t.Errorf("shop/web became %s with %v, was %s; its clusters are %v", imp.Spec.Type, imp.Spec.IPs, vip, imp.Status.Clusters)
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		var events eventsv1.EventList
 		if err := w.client.List(t.Context(), &events); err != nil {
 			return err
@@ -156,7 +156,7 @@ func TestOneMemberCannotFillTheOthers(t *testing.T) {
 
 	// After one of the first is withdrawn, the next one is imported, but never more than the cap allows.
 	w.withdraw(records.Exported("thief", "fill", "x0000", "10.3.0.1", "10.13.0.6"))
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		next := fmt.Sprintf("x%04d", limit-1)
 		if err := w.client.Get(t.Context(), client.ObjectKey{Namespace: "fill", Name: next}, &mcsv1beta1.ServiceImport{}); err != nil {
 			return err

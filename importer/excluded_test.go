@@ -24,7 +24,7 @@ func TestExcludedImportsGoAtOnce(t *testing.T) {
 	w.withdraw(ledger)
 	run = w.start(Options{ExcludeNamespaces: []string{"shop"}, Exported: make(chan struct{})})
 	w.gone("shop", "web")
-	kube.Eventually(t, soon, func() error { // a waiting service is checked repeatedly
+	kube.Eventually(t, func() error { // a waiting service is checked repeatedly
 		if n := reconciles(t) - run.reconcilesNow; n < 6 {
 			return fmt.Errorf("worked on %v services", n)
 		}

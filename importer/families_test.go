@@ -77,7 +77,7 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	}
 	wait := func(name, status, reason string) *mcsv1beta1.ServiceImport {
 		var imp *mcsv1beta1.ServiceImport
-		kube.Eventually(t, soon, func() (err error) {
+		kube.Eventually(t, func() (err error) {
 			if imp, err = get(name); err != nil {
 				return err
 			}
@@ -98,7 +98,7 @@ func TestAnOldMemberOfOneFamily(t *testing.T) {
 	w.quiet(run, 1)
 	before := run.local.written()
 	w.onHub(records.Exported("shanghai", "made", "web", "10.2.0.1", "10.12.0.5")) // into a namespace that the importer creates
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		return w.client.Get(t.Context(), client.ObjectKey{Namespace: "made", Name: api.DerivedServiceName("made", "web")}, &corev1.Service{})
 	})
 	w.quiet(run, 1)

@@ -27,7 +27,7 @@ func TestGlobalServiceNeedNotBeInstalled(t *testing.T) {
 	imports := func(endpoint string, global bool) {
 		t.Helper()
 		w.onHub(records.Exported("baoding", "shop", "web", "10.1.0.1", endpoint))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			o := w.objects("shop", "web")
 			switch {
 			case o.serviceImport == nil || o.derived == nil || len(o.slices) != 1 || o.slices[0].Endpoints[0].Addresses[0] != endpoint:
@@ -44,7 +44,7 @@ func TestGlobalServiceNeedNotBeInstalled(t *testing.T) {
 	uninstall := func() {
 		t.Helper()
 		w.member.Delete(t, kind)
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			var all fabedgev1alpha1.GlobalServiceList
 			if err := w.client.List(t.Context(), &all); !meta.IsNoMatchError(err) && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("it is still installed: %w", err)

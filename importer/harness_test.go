@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	dto "github.com/prometheus/client_model/go"
@@ -28,9 +27,6 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/records"
 )
-
-// soon is how long the importer may take to apply a change, on a machine that also does other work.
-const soon = 30 * time.Second
 
 // world is a hub and a member, with a test client for each.
 type world struct {

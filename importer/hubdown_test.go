@@ -24,7 +24,7 @@ func TestAHubThatIsDownDeletesNothing(t *testing.T) {
 
 	w.hub.StopAPIServer()
 	run = w.start(Options{})
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if len(run.local.watched()) == 0 {
 			return fmt.Errorf("the local API server isn't watched yet")
 		}
@@ -57,7 +57,7 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 	// endpoint must be unchanged.
 	follows := func(own string) {
 		t.Helper()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			o := w.objects("shop", "web")
 			if o.serviceImport == nil || o.derived == nil || len(o.serviceImport.Status.Clusters) != 2 {
 				return fmt.Errorf("the import is %+v", o.serviceImport)
@@ -109,7 +109,7 @@ func TestLocalFirstWithoutTheHub(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.onHub(records.Exported("shanghai", "shop", "web", "10.2.0.2", "10.12.0.5")) // arrives after all of beijing's old records on the hub
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if g := w.objects("shop", "web").global; len(g.Spec.Endpoints) != 2 || g.Spec.Endpoints[1].Addresses[0] != "10.2.0.2" {
 			return fmt.Errorf("GlobalService has %+v", g.Spec.Endpoints)
 		}

@@ -99,7 +99,7 @@ endpoints: []
 				t.Fatal(err)
 			}
 		}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if reconciles(t) == done {
 				return fmt.Errorf("nothing was worked on")
 			}
@@ -131,7 +131,7 @@ endpoints: []
 		if err := w.client.Update(t.Context(), o.global); err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if o := w.objects("shop", "web"); len(o.slices) != 2 || len(o.global.Spec.Endpoints) != 2 {
 				return fmt.Errorf("%d slices, GlobalService %+v", len(o.slices), o.global.Spec)
 			}
@@ -143,7 +143,7 @@ endpoints: []
 	})
 	t.Run("keeps the VIP when exports change", func(t *testing.T) {
 		w.onHub(strings.ReplaceAll(records.Exported("shanghai", "shop", "web", "10.2.0.1", "10.12.0.6"), "port: 80}", "port: 80}, {name: more, port: 81}"))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if o := w.objects("shop", "web"); len(o.serviceImport.Spec.Ports) != 2 || len(o.derived.Spec.Ports) != 2 {
 				return fmt.Errorf("ports are %v, %v", o.serviceImport.Spec.Ports, o.derived.Spec.Ports)
 			}
@@ -168,7 +168,7 @@ endpoints: []
 		w.hub.ApplyStatus(t, []byte("{apiVersion: clusterset.dev/v1alpha1, kind: MemberCluster, metadata: {name: shanghai}, status: {phase: Ready}}"))
 		w.hub.Delete(t, []byte(records.Exported("shanghai", "shop", "kept", "", "")))
 		began := time.Now()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
 				return fmt.Errorf("%v services held", n)
 			}
@@ -176,7 +176,7 @@ endpoints: []
 		})
 		// Changes of other members are still applied.
 		w.onHub(records.Exported("baoding", "shop", "kept", "10.1.0.9", "10.11.0.10"))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			for _, s := range w.objects("shop", "kept").slices {
 				if s.Endpoints[0].Addresses[0] == "10.11.0.10" {
 					return nil
@@ -200,7 +200,7 @@ endpoints: []
 	})
 	t.Run("waits for the namespace", func(t *testing.T) {
 		w.onHub(records.Exported("baoding", "later", "web", "10.1.0.2", "10.11.0.6"))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "no_namespace"); n != 1 {
 				return fmt.Errorf("%v services without a namespace", n)
 			}
@@ -211,7 +211,7 @@ endpoints: []
 	})
 	t.Run("leaves kube-system alone", func(t *testing.T) {
 		w.onHub(records.Exported("baoding", "kube-system", "kube-dns", "10.1.0.3", "10.11.0.7"))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "excluded"); n != 1 {
 				return fmt.Errorf("%v services excluded", n)
 			}
@@ -236,7 +236,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 		before := w.objects("other", "web")
 		w.onHub(records.Exported("baoding", "other", "web", "10.1.0.4", "10.11.0.8"))
 		var events eventsv1.EventList
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			for _, kind := range []string{"ServiceImport", "GlobalService"} {
 				if n := metric(t, "clusterset_importer_foreign_objects", "kind", kind); n != 1 {
 					return fmt.Errorf("%v foreign %ss", n, kind)
@@ -271,7 +271,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			m := &clustersetv1alpha1.MemberCluster{}
 			return m, w.client.Get(t.Context(), client.ObjectKey{Name: name}, m)
 		}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			m, err := get("tianjin")
 			if err == nil && (m.Status.Phase != clustersetv1alpha1.MemberSuspect || m.Spec.Zone != "tianjin-1") {
 				err = fmt.Errorf("mirrored %+v", m)
@@ -280,7 +280,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 		})
 		// When the hub loses the MemberCluster, the copy stays and gets a condition.
 		w.hub.Delete(t, []byte(memberOf("tianjin")))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			m, err := get("tianjin")
 			if err == nil && !meta.IsStatusConditionFalse(m.Status.Conditions, clustersetv1alpha1.ConditionOnHub) {
 				err = fmt.Errorf("conditions are %+v", m.Status.Conditions)
@@ -289,7 +289,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 		})
 		// The MemberCluster comes back, and then leaves.
 		w.onHub(strings.Replace(memberOf("tianjin"), "name: tianjin", "name: tianjin, finalizers: ["+api.MemberFinalizer+"]", 1))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			m, err := get("tianjin")
 			if err == nil && meta.FindStatusCondition(m.Status.Conditions, clustersetv1alpha1.ConditionOnHub) != nil {
 				err = fmt.Errorf("conditions are %+v", m.Status.Conditions)
@@ -297,7 +297,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			return err
 		})
 		w.hub.Delete(t, []byte(memberOf("tianjin")))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if _, err := get("tianjin"); !apierrors.IsNotFound(err) {
 				return fmt.Errorf("get tianjin: %w", err)
 			}
@@ -310,7 +310,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 	t.Run("deletes nothing while the hub doesn't know it", func(t *testing.T) {
 		w.imported("later", "web", 1)
 		w.hub.Delete(t, []byte(memberOf("beijing")))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			err := run.hubCache.Get(t.Context(), client.ObjectKey{Name: "beijing"}, &clustersetv1alpha1.MemberCluster{})
 			if !apierrors.IsNotFound(err) {
 				return fmt.Errorf("the importer has not heard of it: %w", err)
@@ -318,7 +318,7 @@ spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}
 			return nil
 		})
 		w.withdraw(records.Exported("baoding", "later", "web", "", ""))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if n := metric(t, "clusterset_importer_services", "state", "held"); n != 1 {
 				return fmt.Errorf("%v services held", n)
 			}
@@ -347,14 +347,14 @@ spec: {policyName: no-more, validationActions: [Deny]}
 			ObjectMeta: metav1.ObjectMeta{Namespace: "other", Name: "trial"},
 			Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 		}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.client.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); err == nil {
 				return errors.New("the policy is not in force yet")
 			}
 			return nil
 		})
 		w.onHub(records.Exported("baoding", "other", "refused", "10.1.0.12", "10.11.0.12"))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			o := w.objects("other", "refused")
 			if o.serviceImport == nil {
 				return errors.New("there is no ServiceImport")
@@ -383,7 +383,7 @@ spec: {policyName: no-more, validationActions: [Deny]}
 		w.here("{apiVersion: dns.fabedge.io/v1alpha1, kind: GlobalService, metadata: {namespace: shop, name: theirs}, spec: {type: ClusterIP, endpoints: [{addresses: [10.9.9.9]}]}}")
 		run.stop()
 		w.start(Options{SkipGlobalServices: true})
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if o := w.objects("shop", "skipped"); o.global != nil || o.derived == nil {
 				return fmt.Errorf("GlobalService %v, derived Service %v", o.global, o.derived)
 			}

@@ -46,11 +46,11 @@ func TestOneMemberCannotCreateNamespacesWithoutEnd(t *testing.T) {
 		all = append(all, records.Exported("thief", fmt.Sprintf("fill-%d", i), "x", "10.3.0.1", "10.13.0.6"))
 		w.hubCreate(all[i])
 	}
-	kube.Eventually(t, soon, capped(5))
+	kube.Eventually(t, capped(5))
 	if names := created(); len(names) != 3 {
 		t.Errorf("the namespaces are %v, want 3", names)
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		var events eventsv1.EventList
 		if err := w.client.List(t.Context(), &events); err != nil {
 			return err
@@ -71,9 +71,9 @@ func TestOneMemberCannotCreateNamespacesWithoutEnd(t *testing.T) {
 	for _, r := range all {
 		w.withdraw(r)
 	}
-	kube.Eventually(t, soon, capped(0))
+	kube.Eventually(t, capped(0))
 	w.hubCreate(records.Exported("thief", "one-more", "x", "10.3.0.1", "10.13.0.6"))
-	kube.Eventually(t, soon, capped(1))
+	kube.Eventually(t, capped(1))
 
 	// Another cluster that exports the same service has room.
 	w.onHub(records.Exported("shanghai", "one-more", "x", "10.2.0.1", "10.12.0.5"))

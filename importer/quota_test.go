@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -30,7 +29,7 @@ func TestRecordsBeyondTheirMemoryAreLeftOut(t *testing.T) {
 	w.onHub(labelled("baoding", "shop", "honest", "10.3.0.1", "10.13.0.5"))
 	w.start(Options{RecordMemory: 48 << 10})
 	w.imported("shop", "honest", 1)
-	kube.Eventually(t, time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		var all eventsv1.EventList
 		if err := w.client.List(t.Context(), &all); err != nil {
 			return err

@@ -153,7 +153,7 @@ func TestNoPortIsEverWithoutEndpoints(t *testing.T) {
 	w.here(namespace("shop"))
 	w.onHub(older(""), younger)
 	w.start(Options{})
-	kube.Eventually(t, soon, w.portsAre("tcp-80:80", 2))
+	kube.Eventually(t, w.portsAre("tcp-80:80", 2))
 	for _, step := range []struct {
 		name   string
 		do     func()
@@ -164,7 +164,7 @@ func TestNoPortIsEverWithoutEndpoints(t *testing.T) {
 		{"and takes it back", func() { w.onHub(younger) }, "tcp-80:80", 2},
 		{"the owner names its port, and the record of the endpoints follows", func() {
 			w.onHub(service(older("named")))
-			kube.Eventually(t, soon, w.portsAre("named:80", 2))
+			kube.Eventually(t, w.portsAre("named:80", 2))
 			w.onHub(endpoints(older("named")))
 		}, "named:80", 2},
 		{"the oldest leaves", func() { w.withdraw(service(older("named"))) }, "http:80", 1},
@@ -173,7 +173,7 @@ func TestNoPortIsEverWithoutEndpoints(t *testing.T) {
 			w.t = t
 			events := w.watchPorts()
 			step.do()
-			kube.Eventually(t, soon, w.portsAre(step.want, step.slices))
+			kube.Eventually(t, w.portsAre(step.want, step.slices))
 			var now proxied
 			for _, e := range events() {
 				now.see(e)

@@ -55,7 +55,7 @@ func TestKubeProxyIsTold(t *testing.T) {
 	run := w.start(Options{})
 	becomes := func(what, want string) {
 		t.Helper()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if got := w.steered("shop", "web"); got != want {
 				return fmt.Errorf("%s: %q, want %q", what, got, want)
 			}
@@ -85,7 +85,7 @@ func TestKubeProxyIsTold(t *testing.T) {
 		}
 		note := func(address, want string) {
 			t.Helper()
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				for _, s := range w.objects("shop", "web").slices {
 					if s.Labels[api.LabelSourceCluster] == "shanghai" {
 						if s.Endpoints[0].Addresses[0] != address || s.Annotations[key] != want {
@@ -135,7 +135,7 @@ func TestKubeProxyIsTold(t *testing.T) {
 			w.quiet(run, 1)
 			before, done := run.local.written(), reconciles(t)
 			w.onHub(strings.Replace(strings.Replace(memberOf("shanghai"), "region: cn", "", 1), "spec: {", "spec: {"+word+", ", 1))
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				if reconciles(t) == done {
 					return errors.New("the service wasn't worked on again")
 				}
@@ -198,7 +198,7 @@ func TestKubeProxyIsTold(t *testing.T) {
 	t.Run("a place that is no label value", func(*testing.T) {
 		w.onHub(strings.Replace(memberOf("shanghai"), "shanghai-1", "'Pudong, 上海 (2)'", 1))
 		becomes("it is no hint", "beijing routed beijing-1, shanghai routed none")
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			for _, s := range w.objects("shop", "web").slices {
 				if e := s.Endpoints[0]; s.Labels[api.LabelSourceCluster] == "shanghai" && (e.Zone == nil || *e.Zone != "Pudong, 上海 (2)") {
 					return fmt.Errorf("shanghai's zone is %v", e.Zone)

@@ -67,7 +67,7 @@ func (w *world) objects(ns, name string) objects {
 func (w *world) imported(ns, name string, clusters int) objects {
 	w.t.Helper()
 	var o objects
-	kube.Eventually(w.t, soon, func() error {
+	kube.Eventually(w.t, func() error {
 		o = w.objects(ns, name)
 		switch {
 		case o.serviceImport == nil || o.derived == nil || o.global == nil:
@@ -85,7 +85,7 @@ func (w *world) imported(ns, name string, clusters int) objects {
 
 func (w *world) gone(ns, name string) {
 	w.t.Helper()
-	kube.Eventually(w.t, soon, func() error {
+	kube.Eventually(w.t, func() error {
 		if o := w.objects(ns, name); !o.empty() {
 			return fmt.Errorf("still there: %+v", o)
 		}
@@ -97,7 +97,7 @@ func (w *world) gone(ns, name string) {
 func (w *world) quiet(run *running, atLeast float64) {
 	w.t.Helper()
 	last, since := -1.0, time.Now()
-	kube.Eventually(w.t, soon, func() error {
+	kube.Eventually(w.t, func() error {
 		if n := reconciles(w.t) - run.reconcilesNow; n != last {
 			last, since = n, time.Now()
 		}

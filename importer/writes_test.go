@@ -25,7 +25,7 @@ func TestWhatIsWritten(t *testing.T) {
 	w.member.InstallMCS(t)
 	w.here(namespace("shop"))
 	run := w.start(Options{})
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		return w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, &clustersetv1alpha1.MemberCluster{})
 	})
 	// The endpoints of web are first on the hub, then those of another service. Once that service is imported, the agent knows web's
@@ -66,7 +66,7 @@ func TestWhatIsWritten(t *testing.T) {
 		}
 		status(`{"phase":"Ready"}`)
 		here := &clustersetv1alpha1.MemberCluster{}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.Phase != clustersetv1alpha1.MemberReady {
 				return fmt.Errorf("%+v, %w", here.Status, err)
 			}
@@ -74,7 +74,7 @@ func TestWhatIsWritten(t *testing.T) {
 		})
 		written := func(want int) {
 			t.Helper()
-			kube.Eventually(t, soon, func() error { // a write is visible a moment before its response arrives
+			kube.Eventually(t, func() error { // a write is visible a moment before its response arrives
 				if n := len(run.local.written()); n != before+want {
 					return fmt.Errorf("%d writes, want %d", n-before, want)
 				}
@@ -84,7 +84,7 @@ func TestWhatIsWritten(t *testing.T) {
 		written(1)
 		status(`{"exportedServices":7}`)
 		status(`{"agentVersion":"v9"}`) // the copy shows this change, so the change before was processed too
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.client.Get(t.Context(), client.ObjectKey{Name: "shanghai"}, here); err != nil || here.Status.AgentVersion != "v9" {
 				return fmt.Errorf("%+v, %w", here.Status, err)
 			}

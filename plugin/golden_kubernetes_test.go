@@ -52,7 +52,7 @@ func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClie
 	if err := k.remove(c.objects); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, exchangeTimeout, func() error {
+	kube.EventuallyWithin(t, exchangeTimeout, func() error {
 		if q := c.aboutService(); q != nil && c.check(client, q) == nil {
 			return fmt.Errorf("dig %s is still answered after its objects are gone", q.text)
 		}
@@ -61,7 +61,7 @@ func (k goldenKubernetes) replay(t *testing.T, c *goldenCase, client *goldenClie
 	documents := documentsOf(t, c.objects)
 	slices.Reverse(documents)
 	k.apply(t, documents)
-	kube.Eventually(t, 2*exchangeTimeout, func() error {
+	kube.EventuallyWithin(t, 2*exchangeTimeout, func() error {
 		for i := range c.queries {
 			if err := c.check(client, &c.queries[i]); err != nil {
 				return fmt.Errorf("after the objects went and came back: %w", err)

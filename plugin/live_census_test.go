@@ -43,7 +43,7 @@ func allStacks() string {
 // censusOfWatching waits until every kind is watched, which is a moment after it is synced, and then takes a census.
 func censusOfWatching(t *testing.T) census {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		// A Reflector has one of these goroutines while it watches.
 		if n := strings.Count(allStacks(), "(*Reflector).startResync("); n < len(liveKinds) {
 			return fmt.Errorf("%d kinds are watched, want %d", n, len(liveKinds))
@@ -57,7 +57,7 @@ func censusOfWatching(t *testing.T) census {
 // expectCensus waits until no function has more goroutines than before.
 func expectCensus(t *testing.T, before census) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		now, stacks := takeCensus()
 		for origin, n := range now {
 			if n > before[origin] && !strings.HasPrefix(origin, "testing.") { // subtests
@@ -105,7 +105,7 @@ func hasLabels(m *dto.Metric, labels []string) bool {
 // expectMetric waits until a metric has a value.
 func expectMetric(t *testing.T, want float64, name string, labels ...string) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if got := metric(t, name, labels...); got != want {
 			return fmt.Errorf("%s%q is %v, want %v", name, labels, got, want)
 		}

@@ -78,7 +78,7 @@ func TestLiveCustomResourceDefinitions(t *testing.T) {
 	control.Delete(t, servedImportCRD(t, "v1beta1"))
 	s.expect(t, map[string]string{web: "NXDOMAIN", fabdns: "10.0.0.1"})
 	absent("ServiceImport", 1)
-	kube.Eventually(t, soon, func() error { // a CRD is only gone some time after its objects
+	kube.Eventually(t, func() error { // a CRD is only gone some time after its objects
 		if err := control.ApplyContext(t.Context(), servedImportCRD(t, "v1alpha1", "v1beta1")); err != nil {
 			return err
 		}

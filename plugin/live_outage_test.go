@@ -39,7 +39,7 @@ func liveLostAPIServer(t *testing.T, control *kube.ControlPlane) {
 		for _, kind := range liveKinds {
 			expectMetric(t, 0, "source_synced", "source", "kubernetes", "kind", kind)
 		}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if now := metric(t, "source_errors_total", "source", "kubernetes", "kind", "EndpointSlice"); now < failures+2 {
 				return fmt.Errorf("%v failures were counted, %v before", now, failures)
 			}

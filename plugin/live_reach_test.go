@@ -54,7 +54,7 @@ func liveAnswersFollowReachability(t *testing.T, control *kube.ControlPlane) {
 		stamp := time.Date(2001, 1, 1, 0, 0, 0, 0, time.UTC)
 		says := func() { stamp = stamp.Add(time.Second); control.Apply(t, reachabilityYAML(stamp, "reach-near")) }
 		for range 2 {
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				says()
 				if got, err := s.ask(db); err != nil || got != far {
 					return fmt.Errorf("%s, %w, want %s", got, err, far)

@@ -15,10 +15,6 @@ import (
 	"github.com/clusterset/clusterset/test/kube"
 )
 
-// soon bounds how long a change may take to show. It is far longer than normally needed, because the machine may be
-// compiling at the same time.
-const soon = 2 * time.Minute
-
 // liveServer is a CoreDNS in this process. It can be reloaded.
 type liveServer struct {
 	instance *caddy.Instance
@@ -102,7 +98,7 @@ func exchangeAt(udp, question string) (*dns.Msg, error) {
 // expect waits until each question has the wanted answer.
 func (s *liveServer) expect(t *testing.T, want map[string]string) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		for question, answer := range want {
 			got, err := s.ask(question)
 			if err != nil {
@@ -211,7 +207,7 @@ func (l *logLines) has(words ...string) bool {
 // expect waits until one line contains all the words.
 func (l *logLines) expect(t *testing.T, words ...string) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if l.has(words...) {
 			return nil
 		}

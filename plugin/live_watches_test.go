@@ -73,7 +73,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 			control.Delete(t, globalYAML("watches", "brief"))
 			if c.fault != nil {
 				// After some retries, the answers are still the same.
-				kube.Eventually(t, soon, func() error {
+				kube.Eventually(t, func() error {
 					if got := proxy.Faulted(); got < 10 {
 						return fmt.Errorf("only %d requests came", got)
 					}
@@ -102,7 +102,7 @@ func liveLostWatches(t *testing.T, control *kube.ControlPlane) {
 // expectWatched waits until each kind has exactly one watch.
 func expectWatched(t *testing.T, proxy *apiProxy) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		got := proxy.Watched()
 		slices.Sort(got)
 		if want := "endpointslices globalservices memberclusters reachabilities serviceimports"; strings.Join(got, " ") != want {
@@ -158,7 +158,7 @@ func liveMultisocket(t *testing.T, control *kube.ControlPlane) {
 	everywhere := func(want string) {
 		t.Helper()
 		for _, server := range servers {
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				got, err := askAt(server.LocalAddr().String(), "A web.sockets.svc.clusterset.local")
 				if err == nil && got != want {
 					err = fmt.Errorf("%s answers %s, want %s", server.LocalAddr(), got, want)

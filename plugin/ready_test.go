@@ -56,7 +56,7 @@ func TestReadyDuringAReload(t *testing.T) {
 	}
 	eventually := func(want bool) {
 		t.Helper()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if answered, err := ready(); !answered || (err == nil) != want {
 				return fmt.Errorf("got %s, want ready %t", fmt.Sprint(err), want)
 			}

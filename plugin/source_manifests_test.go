@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
@@ -23,7 +22,7 @@ func TestAnUnlistedDirectoryDeniesNothing(t *testing.T) {
 	s.start()
 	t.Cleanup(s.endMetrics)
 	t.Cleanup(s.close)
-	kube.Eventually(t, time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		if testutil.ToFloat64(errorsTotal.WithLabelValues(s.label, kindFile)) < 2 {
 			return errors.New("the second attempt hasn't failed yet")
 		}

@@ -145,7 +145,7 @@ func TestAFailedWatchIsCountedOnce(t *testing.T) {
 	}
 	before := metric(t, "source_errors_total", "source", "kubernetes", "kind", "GlobalService")
 	s := startLive(t, stanzaOf("a.test", "kubeconfig "+kubeconfig))
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if lists.Load() < 5 {
 			return fmt.Errorf("%d lists", lists.Load())
 		}

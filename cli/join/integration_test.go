@@ -133,7 +133,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		}
 		for what, kubeconfig := range map[string][]byte{"the first": kubeconfig, "the one before": old} {
 			c := newClient(t, configOf(t, kubeconfig))
-			kube.Eventually(t, 30*time.Second, func() error { // the API server caches checked tokens for some seconds
+			kube.Eventually(t, func() error { // the API server caches checked tokens for some seconds
 				if err := c.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
 					return fmt.Errorf("%s token still works: %w", what, err)
 				}
@@ -172,7 +172,7 @@ func TestJoinMakesAMemberAndLeaveUndoesIt(t *testing.T) {
 		if err := admin.Get(ctx, types.NamespacedName{Name: "beijing"}, mc); err != nil || !mc.Left() {
 			t.Errorf("the MemberCluster doesn't say that the cluster has left: %+v, %v", mc.ObjectMeta, err)
 		}
-		kube.Eventually(t, 30*time.Second, func() error { // the API server caches checked tokens for some seconds
+		kube.Eventually(t, func() error { // the API server caches checked tokens for some seconds
 			if err := member.List(ctx, &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 				return errors.New("the member's token still works")
 			}
@@ -260,7 +260,7 @@ func TestJoinRefusesAHubThatIsTooOld(t *testing.T) {
 	}
 	hub.Apply(t, bytes.ReplaceAll(known, []byte(" communities:\n"), []byte(" yetUnknown:\n")))
 	member := join.Options{Cluster: "beijing", Communities: []string{"payments", "edge-asia"}, Rejoin: true}
-	kube.Eventually(t, 30*time.Second, func() error { // the API server needs a moment
+	kube.Eventually(t, func() error { // the API server needs a moment
 		_, err := join.Join(t.Context(), hub.Config(), member)
 		if !errors.Is(err, schema.ErrTooOld) {
 			return fmt.Errorf("joined a hub that drops communities: %w", err)

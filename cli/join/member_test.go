@@ -2,7 +2,6 @@ package join_test
 
 import (
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -89,7 +88,7 @@ func TestWhatIsPutIntoAMember(t *testing.T) {
 			t.Errorf("without the CRD: %v", err)
 		}
 		member.Apply(t, []byte(propertyCRD))
-		kube.Eventually(t, 20*time.Second, func() error { // the REST mapper needs a moment to discover the kind
+		kube.Eventually(t, func() error { // the REST mapper needs a moment to discover the kind
 			return join.WriteProperties(ctx, c, "beijing", "the-set")
 		})
 		if got := property(t, c, api.ClusterProperty) + " " + property(t, c, api.ClusterSetProperty); got != "beijing the-set" {

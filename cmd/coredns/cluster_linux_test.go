@@ -123,7 +123,7 @@ func compareForTheCluster(t *testing.T, on, off *expressServer) {
 			t.Fatalf("question %d:\nexpress %s\nchain %s", i, a, b)
 		}
 	}
-	kube.Eventually(t, soon, func() error { return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)}) })
+	kube.Eventually(t, func() error { return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)}) })
 	if text := metricsText(t, on.metrics); !strings.Contains(text, `coredns_clusterset_express_zone_enabled{server="dns://127.0.0.1:`+on.dns+`",zone="cluster.local."} 1`) {
 		t.Error("no gauge says that the express path answers for cluster.local")
 	}
@@ -145,7 +145,7 @@ func compareWhileItChanges(t *testing.T, control *kube.ControlPlane, on, off *ex
 		)
 		for range 100 {
 			packet, pair := clusterPacket(t, random), sockets[random.IntN(2)]
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				if a, b := exchange(t, pair[0], packet), exchange(t, pair[1], packet); a != b {
 					return fmt.Errorf("change %d:\nexpress %s\nchain %s", i, a, b)
 				}
@@ -156,7 +156,7 @@ func compareWhileItChanges(t *testing.T, control *kube.ControlPlane, on, off *ex
 		if err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			a, b := exchange(t, sockets[0][0], packet), exchange(t, sockets[0][1], packet)
 			if a != b || !strings.Contains(a, "ANSWER: 1,") {
 				return fmt.Errorf("change %d isn't answered:\nexpress %s\nchain %s", i, a, b)
@@ -185,7 +185,7 @@ func TestExpressForTheClusterOverReloads(t *testing.T) {
 	for i, option := range []string{"express off", "express auto", "express off", "express auto"} {
 		ttl := 10 + i
 		s.reload(t, corefile(option, ttl))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), "127.0.0.1:"+port)
 			if err != nil {
 				return err
@@ -195,7 +195,7 @@ func TestExpressForTheClusterOverReloads(t *testing.T) {
 			}
 			return nil
 		})
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			gauge := fmt.Sprintf("coredns_clusterset_express_zone_enabled{server=\"dns://127.0.0.1:%s\",zone=\"cluster.local.\"} 1", port)
 			if strings.Contains(metricsText(t, metrics), gauge) != (option == "express auto") {
 				return fmt.Errorf("with %q the gauge for cluster.local is wrong", option)

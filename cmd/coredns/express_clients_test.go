@@ -148,13 +148,13 @@ func startOthers(t *testing.T, module, option string) string {
 			}
 		}
 	}
-	kube.Eventually(t, soon, func() error { return tap.expect("127.0.0.1", "127.0.0.2") })
+	kube.Eventually(t, func() error { return tap.expect("127.0.0.1", "127.0.0.2") })
 	for _, client := range []string{"127.0.0.1", "127.0.0.2"} {
 		expectLog(t, s.log, "client "+client+" of log.test.")
 		fmt.Fprintf(&said, "tapped client %s\nclient %s of log.test.\n", client, client)
 	}
 	family := `coredns_dns_requests_total{family="1",proto="udp",server="dns://:` + port + `",type="A",view="",zone="metrics.test."} 2`
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if text := metricsText(t, metrics); !strings.Contains(text, family) {
 			return fmt.Errorf("no %s", family)
 		}

@@ -38,7 +38,7 @@ func TestExpressWhereTheSystemRefuses(t *testing.T) {
 			s.reload(t, expressCorefile(port, metrics, dir, "multisocket 2", "ttl 5"))
 			expectTTL(t, port, 5)
 			const starts = 2 // each start is a new attempt
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				if n := strings.Count(s.log.String(), fmt.Sprintf(says, port)); n != starts {
 					return fmt.Errorf("said %d times, want %d:\n%s", n, starts, s.log.String())
 				}

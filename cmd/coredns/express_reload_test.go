@@ -48,7 +48,7 @@ func TestExpressReloads(t *testing.T) {
 
 		failures := strings.Count(s.log.String(), "Restart failed")
 		s.reload(t, expressCorefile(port, metrics, dir, "nosuchplugin", "ttl 999"))
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			if strings.Count(s.log.String(), "Restart failed") == failures {
 				return fmt.Errorf("the reload didn't fail:\n%s", s.log.String())
 			}
@@ -125,7 +125,7 @@ func ask(port, name string, qtype uint16, stopping *atomic.Bool) (problem string
 
 func expectTTL(t *testing.T, port string, want int) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		m, _, err := (&dns.Client{Timeout: 2 * time.Second}).Exchange(new(dns.Msg).SetQuestion("web.test.svc.clusterset.local.", dns.TypeA), "127.0.0.1:"+port)
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func expectTTL(t *testing.T, port string, want int) {
 
 func expectSockets(t *testing.T, s *coreDNS, want int) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if got := udpSockets(t, s); got != want {
 			return fmt.Errorf("%d sockets for UDP, want %d", got, want)
 		}

@@ -194,7 +194,7 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 		case kind == 0 && i < n:
 			failures := strings.Count(s.coreDNS.log.String(), "Restart failed")
 			s.reload(t, s.text([]string{"nosuchplugin", "bind 192.0.2.1"}[random.IntN(2)], 999))
-			kube.Eventually(t, soon, func() error {
+			kube.Eventually(t, func() error {
 				if strings.Count(s.coreDNS.log.String(), "Restart failed") == failures {
 					return fmt.Errorf("the reload didn't fail:\n%s", s.coreDNS.log.String())
 				}
@@ -213,7 +213,7 @@ func (s *reloaded) reloadAtRandom(t *testing.T, n int) {
 		}
 	}
 	expectSockets(t, s.coreDNS, sockets)
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if got := s.goroutines(t); got > goroutines+10 { // for the queries and the metrics request under way
 			return fmt.Errorf("%d goroutines, %d at the start", got, goroutines)
 		}

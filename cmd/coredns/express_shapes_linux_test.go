@@ -128,7 +128,7 @@ func TestExpressOfTwoProcesses(t *testing.T) {
 	before := first.answers(t) + second.answers(t)
 	const n = 400
 	first.ask(t, n)
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if got := first.answers(t) + second.answers(t) - before; got != n {
 			return fmt.Errorf("the express paths of both answered %d queries of %d", got, n)
 		}
@@ -153,7 +153,7 @@ func newShaped(t *testing.T, port, corefile string) *shaped {
 		t.Fatal(err)
 	}
 	s.coreDNS = startCoreDNS(t, s.text(corefile))
-	kube.Eventually(t, soon, func() error { // another process may have the same address
+	kube.Eventually(t, func() error { // another process may have the same address
 		if !strings.Contains(s.log.String(), "CoreDNS-") {
 			return fmt.Errorf("it hasn't started:\n%s", s.log)
 		}
@@ -177,7 +177,7 @@ func (s *shaped) load(t *testing.T, to step) {
 	}
 	before := strings.Count(s.log.String(), end)
 	s.reload(t, s.text(to.corefile))
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if strings.Count(s.log.String(), end) == before {
 			return fmt.Errorf("no %q:\n%s", end, s.log)
 		}
@@ -193,7 +193,7 @@ func (s *shaped) expectGauge(t *testing.T, step step) {
 			want["dns://"+strings.ReplaceAll(addr, "PORT", s.port)] = value
 		}
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if got := s.series(t, "coredns_clusterset_express_enabled"); !maps.Equal(got, want) {
 			return fmt.Errorf("express_enabled is %v, want %v", got, want)
 		}
@@ -237,7 +237,7 @@ func (s *shaped) expectAnswers(t *testing.T, n int, express bool) {
 	if express {
 		want = n
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if got := s.answers(t) - before; got != want {
 			return fmt.Errorf("the express path answered %d queries of %d, want %d\n%s", got, n, want, s.log)
 		}

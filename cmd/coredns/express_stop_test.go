@@ -61,7 +61,7 @@ func TestSIGTERMLosesNoQueryOfAConnection(t *testing.T) {
 			})
 		}
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		for over, all := range answered {
 			for i, n := range all {
 				if n.Load() < 50 {

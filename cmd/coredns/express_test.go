@@ -102,7 +102,7 @@ func startExpress(t *testing.T, corefile, options string) *expressServer {
 	s.coreDNS = startCoreDNS(t, corefile)
 	answered := expectAddress(t, s.dns, "web.test.svc.clusterset.local.", "10.42.0.1")
 	// A query is counted after its reply is sent, so wait until all are counted. The plugin loop sends a query of its own.
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		counted, own := 0.0, 0
 		for name, n := range s.counts(t) {
 			if strings.HasPrefix(name, "coredns_dns_request_duration_seconds_count") {
@@ -223,7 +223,7 @@ func compareWithChain(t *testing.T, corefile, options string) {
 			t.Fatalf("question %d, %x:\nexpress %s\nchain %s", i, packet, got[0], got[1])
 		}
 	}
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		return sameCounts(before, [2]map[string]float64{on.counts(t), off.counts(t)})
 	})
 }
@@ -351,7 +351,7 @@ func metricsText(t *testing.T, port string) string {
 // expectAddress waits until a server answers with that address, and returns how many replies it sent.
 func expectAddress(t *testing.T, port, name, ip string) (answered int) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		m, err := dns.Exchange(new(dns.Msg).SetQuestion(name, dns.TypeA), "127.0.0.1:"+port)
 		if err != nil {
 			return err
@@ -369,7 +369,7 @@ func expectAddress(t *testing.T, port, name, ip string) (answered int) {
 
 func expectLog(t *testing.T, log *process.Output, text string) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		if !strings.Contains(log.String(), text) {
 			return fmt.Errorf("no %q in\n%s", text, log)
 		}

@@ -14,7 +14,7 @@ import (
 )
 
 // soon bounds how long a change may take to arrive. It is half of REFRESH, and many times as long as a change takes.
-const soon = 30 * time.Second
+const soon = 2 * time.Minute
 
 // TestASecondaryFollowsAtOnce runs a stock secondary that transfers one of our zones. NOTIFY tells it of a change long before REFRESH, even
 // of a change made while the primary was down.

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -52,7 +51,7 @@ func (w *world) apply(manifest string) {
 // awaitJoined waits until the MemberCluster's condition Joined has that reason.
 func (w *world) awaitJoined(name, reason string) {
 	w.Helper()
-	kube.Eventually(w, 60*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
 		if err := w.admin.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -94,7 +93,7 @@ func (w *world) beat(name string, agent client.Client) {
 
 func (w *world) gone(o client.Object, namespace, name string) {
 	w.Helper()
-	kube.Eventually(w, 30*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		if err := w.admin.Get(w.Context(), client.ObjectKey{Namespace: namespace, Name: name}, o); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("%T %s/%s is still there: %w", o, namespace, name, err)
 		}
@@ -125,14 +124,14 @@ func TestMembersByTheirMemberClusters(t *testing.T) {
 
 	t.Run("the first heartbeat takes the Secret away", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin}
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			return agent.List(t.Context(), &clustersetv1alpha1.ExportedServiceList{})
 		})
 		w.beat("beijing", agent)
 		w.awaitJoined("beijing", clustersetv1alpha1.ReasonCredentialsTaken)
 		w.gone(&corev1.Secret{}, in, api.HubSecret)
 		networks := &corev1.ConfigMap{}
-		kube.Eventually(t, 20*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			err := w.admin.Get(t.Context(), client.ObjectKey{Namespace: in, Name: api.NetworksConfigMap}, networks)
 			if err != nil || networks.Data[api.NetworksKey] != "10.1.0.0/16" {
 				return fmt.Errorf("networks %v, %w", networks.Data, err)
@@ -151,7 +150,7 @@ func TestMembersByTheirMemberClusters(t *testing.T) {
 			if err := w.admin.Delete(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
-			kube.Eventually(t, 20*time.Second, func() error { return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) })
+			kube.Eventually(t, func() error { return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) })
 		}
 	})
 
@@ -243,7 +242,7 @@ metadata: {name: half}
 		w.gone(&corev1.ServiceAccount{}, in, api.MemberServiceAccount)
 		w.gone(&rbacv1.RoleBinding{}, in, api.MemberRole)
 		w.gone(&rbacv1.Role{}, in, api.MemberRole)
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.admin.Get(t.Context(), client.ObjectKeyFromObject(mc), mc); err != nil || !meta.IsStatusConditionTrue(mc.Status.Conditions, clustersetv1alpha1.ConditionLeft) {
 				return fmt.Errorf("%+v, %w", mc.Status, err)
 			}
@@ -252,7 +251,7 @@ metadata: {name: half}
 			}
 			return nil
 		})
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			if err := agent.List(t.Context(), &clustersetv1alpha1.ExportedServiceList{}); !apierrors.IsUnauthorized(err) {
 				return fmt.Errorf("its token still counts: %w", err)
 			}

@@ -74,7 +74,7 @@ func TestMovingASetLosesNoRight(t *testing.T) {
 		}
 		w.awaitReads(step.reads)
 	}
-	kube.Eventually(t, 60*time.Second, func() error { // no RoleBinding of communities is left
+	kube.Eventually(t, func() error { // no RoleBinding of communities is left
 		var all rbacv1.RoleBindingList
 		if err := w.admin.List(ctx, &all); err != nil {
 			return err

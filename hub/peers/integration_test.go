@@ -72,7 +72,7 @@ func (w *world) join(name string, communities ...string) {
 // beat makes a member's agent create its Lease, as soon as it has the right to.
 func (w *world) beat(name string) {
 	w.Helper()
-	kube.Eventually(w, 30*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		lease := coordinationv1ac.Lease(api.HeartbeatLease, api.MemberNamespace(name))
 		return w.agents[name].Apply(w.Context(), lease, client.FieldOwner(api.FieldManagerExporter))
 	})
@@ -94,7 +94,7 @@ func (w *world) export(cluster, name string) {
 // put sets the communities of a member.
 func (w *world) put(name string, communities ...string) {
 	w.Helper()
-	kube.Eventually(w, 30*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
 		if err := w.admin.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -122,7 +122,7 @@ func (w *world) awaitReads(want string) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	kube.Eventually(w, 60*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		var got []string
 		for _, by := range names {
 			line := by + ":"
@@ -146,7 +146,7 @@ func (w *world) awaitReads(want string) {
 // waits until the condition is absent.
 func (w *world) awaitSaid(name, want string) {
 	w.Helper()
-	kube.Eventually(w, 60*time.Second, func() error {
+	kube.Eventually(w, func() error {
 		mc := &clustersetv1alpha1.MemberCluster{}
 		if err := w.admin.Get(w.Context(), client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -218,7 +218,7 @@ func TestMembersReadTheirPeers(t *testing.T) {
 		w := &world{t, w.plane, w.admin, w.agents, w.config}
 		began := time.Now()
 		w.put("c", "z")
-		kube.Eventually(t, 60*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.reads("c", "a"); err == nil || !strings.Contains(err.Error(), "forbidden") {
 				return fmt.Errorf("it may still read: %w", err)
 			}
@@ -242,7 +242,7 @@ func TestMembersReadTheirPeers(t *testing.T) {
 			if err := w.admin.Delete(t.Context(), o); err != nil {
 				t.Fatal(err)
 			}
-			kube.Eventually(t, 30*time.Second, func() error { return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) })
+			kube.Eventually(t, func() error { return w.admin.Get(t.Context(), client.ObjectKeyFromObject(o), o) })
 			w.awaitReads("a: a c, b: b, c: a c, d: d")
 		}
 	})
@@ -250,7 +250,7 @@ func TestMembersReadTheirPeers(t *testing.T) {
 	t.Run("rules that someone wrote give all to all only for a moment", func(t *testing.T) {
 		w := &world{t, w.plane, w.admin, w.agents, w.config}
 		role := &rbacv1.ClusterRole{}
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil {
 				return err
 			}
@@ -258,7 +258,7 @@ func TestMembersReadTheirPeers(t *testing.T) {
 			return w.admin.Update(t.Context(), role)
 		})
 		began := time.Now()
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			if err := w.admin.Get(t.Context(), client.ObjectKey{Name: api.MemberClusterRole}, role); err != nil {
 				return err
 			}
@@ -290,7 +290,7 @@ func TestMembersReadTheirPeers(t *testing.T) {
 		if _, err := join.Leave(t.Context(), w.plane.Config(), "c"); err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			var all rbacv1.RoleBindingList
 			if err := w.admin.List(t.Context(), &all); err != nil {
 				return err

@@ -34,7 +34,7 @@ func TestAHubThatIsTooOldIsFound(t *testing.T) {
 		hub.Apply(t, content)
 	}
 	var err error
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if err = schema.CheckHub(t.Context(), hub.Config()); err == nil {
 			return errors.New("not found")
 		}
@@ -43,7 +43,7 @@ func TestAHubThatIsTooOldIsFound(t *testing.T) {
 	if !errors.Is(err, schema.ErrTooOld) || !strings.Contains(err.Error(), "--install-crds") {
 		t.Errorf("it says %q", err)
 	}
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		lacking, err := schema.Lacking(t.Context(), hub.Config(), "clusterset.dev")
 		if err != nil {
 			return err
@@ -66,8 +66,8 @@ func TestAHubThatIsTooOldIsFound(t *testing.T) {
 	for _, content := range crds.All() {
 		hub.Apply(t, content)
 	}
-	kube.Eventually(t, 30*time.Second, func() error { return schema.AwaitHub(t.Context(), hub.Config()) })
-	kube.Eventually(t, 30*time.Second, func() error {
+	kube.Eventually(t, func() error { return schema.AwaitHub(t.Context(), hub.Config()) })
+	kube.Eventually(t, func() error {
 		lacking, err := schema.Lacking(t.Context(), hub.Config(), "dns.fabedge.io")
 		if fields, served := lacking["globalservices.dns.fabedge.io"]; err != nil || !served || len(fields) > 0 {
 			return fmt.Errorf("GlobalService: %v, %w", lacking, err)

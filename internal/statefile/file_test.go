@@ -68,7 +68,7 @@ func TestAKilledWriterLeavesAWholeFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Wait until the process has replaced the file, and read the file while it is being replaced.
-		kube.Eventually(t, time.Minute, func() error {
+		kube.Eventually(t, func() error {
 			s, _, err := Read(path)
 			if err != nil {
 				t.Fatal(err)

@@ -173,7 +173,7 @@ func newRun(t *testing.T, seed uint64, changes ...func(*fleettest.Fleet)) *run {
 		c.Servers = append(c.Servers, random.Server{DNS: m.DNS, Member: m, At: fleet.Location{Cluster: m.Spec.Name, Zone: m.Spec.Zone, Region: m.Spec.Region}})
 	}
 	c.Play()
-	kube.Eventually(t, random.Converge, c.Check)
+	kube.EventuallyWithin(t, random.Converge, c.Check)
 	c.victim = c.Members[0]
 	c.foresee()
 	c.prober = startProber(c.Servers, c.phases[ready], seed)
@@ -271,7 +271,7 @@ func (c *run) mend() {
 	}
 	c.Settle()
 	c.Brief = true
-	kube.Eventually(c, random.Converge, func() error { return errors.Join(c.Check(), c.recorded()) })
+	kube.EventuallyWithin(c, random.Converge, func() error { return errors.Join(c.Check(), c.recorded()) })
 	for i := range c.Servers {
 		c.prober.excuse(i, false)
 	}
@@ -384,7 +384,7 @@ var good faultproxy.Condition
 // until waits until f returns nil.
 func (c *run) until(f func() error) {
 	c.Helper()
-	kube.Eventually(c, fleettest.Soon, f)
+	kube.Eventually(c, f)
 }
 
 // resume starts a program, or continues a paused one.

@@ -15,7 +15,7 @@ var communityFaults = []fault{
 		stage := c.staying(apart)
 		c.prober.expect(stage)
 		c.become(apart)
-		kube.Eventually(c, random.Converge, c.Check)
+		kube.EventuallyWithin(c, random.Converge, c.Check)
 		for i, s := range c.Servers {
 			if n := len(differing(c.phases[ready][i], stage[i])); n > 0 {
 				c.touched("%d answers changed at %s", n, s.Member.Spec.Name)

@@ -136,7 +136,7 @@ func parting(condition faultproxy.Condition) func(*run) {
 		}
 		c.prober.look(1)
 		const longest = 6 * time.Minute // the longest delay of D50, and a bit
-		kube.Eventually(c, longest, func() error { return c.prober.unseen(1, -1) })
+		kube.EventuallyWithin(c, longest, func() error { return c.prober.unseen(1, -1) })
 		c.prober.look(0)
 	}
 }

@@ -71,10 +71,10 @@ var userFaults = []fault{
 		c.aside(export)
 		c.must(c.victim.Client.Delete(context.Background(), export.DeepCopy()))
 		c.until(func() error { return c.Fleet.Recorded(c.victim.Spec.Name, export.Namespace, export.Name, false) })
-		kube.Eventually(c, random.Converge, c.Check) // or an importer could still be about to delete the import
+		kube.EventuallyWithin(c, random.Converge, c.Check) // or an importer could still be about to delete the import
 		restore := c.Hub.BackUp()
 		c.recreate(export)
-		kube.Eventually(c, random.Converge, c.Check)
+		kube.EventuallyWithin(c, random.Converge, c.Check)
 		c.foresee()
 		c.prober.expect(c.phases[ready])
 		c.victim.KillAgent()

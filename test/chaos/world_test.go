@@ -8,7 +8,6 @@ import (
 
 	"github.com/clusterset/clusterset/api"
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
-	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/random"
 )
@@ -82,7 +81,7 @@ func (c *run) foresee() {
 // look observes the world, and tries again on errors.
 func (c *run) look() (w *random.World) {
 	c.Helper()
-	kube.Eventually(c, fleettest.Soon, func() (err error) {
+	kube.Eventually(c, func() (err error) {
 		w, err = c.Observe()
 		return err
 	})

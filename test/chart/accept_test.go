@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -78,7 +77,7 @@ func (c *cluster) admitPods(t *testing.T, all []*unstructured.Unstructured) (und
 	}
 	// Admission knows a class a moment after it was created.
 	for _, class := range classes {
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "class"}, Spec: corev1.PodSpec{
 				PriorityClassName: class.GetName(), Containers: []corev1.Container{{Name: "c", Image: "i"}},
 			}}

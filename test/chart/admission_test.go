@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +36,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 	turin := c.joinPolicy(t, "turin") // it declares no networks
 	c.joinPolicy(t, "genoa", "--cidrs", "10.2.0.0/16")
 	// Policies take effect a moment after their creation.
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if err := lyon.create(exportedEndpoints("lyon", "10.2.0.1")); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("another's address: %v", err)
 		}
@@ -140,7 +139,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 		}
 		c.setCIDRs(t, "lyon", `[`+strings.Join(cidrs, ",")+`,"10.1.0.0/16"]`)
 		defer c.setCIDRs(t, "lyon", `["10.1.0.0/16","10.96.0.0/16","fd00:1::/48"]`)
-		kube.Eventually(t, 30*time.Second, func() error { // the network of the ClusterIPs has been removed
+		kube.Eventually(t, func() error { // the network of the ClusterIPs has been removed
 			if err := lyon.create(exportedService("lyon", "10.96.3.4")); !apierrors.IsForbidden(err) {
 				return fmt.Errorf("with networks that were taken away: %v", err)
 			}
@@ -155,7 +154,7 @@ func (c *cluster) enforcesPolicies(t *testing.T) {
 
 	t.Run("requireCIDRs", func(t *testing.T) {
 		c.applyPolicies(t, strings.Replace(values, "enabled: true}}", "enabled: true, requireCIDRs: true}}", 1))
-		kube.Eventually(t, 60*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			err := turin.create(exportedEndpoints("turin", "10.2.0.1"))
 			if !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "no networks are declared for cluster turin; an administrator of the hub has to set spec.cidrs") {
 				return fmt.Errorf("without networks: %v", err)
@@ -216,7 +215,7 @@ endpoints: [{addresses: [10.2.0.9]}]
 	c.expectField(t, "clusterset.dev", "v1alpha1", "exportedservices", own, "inside.fence", "inside", "spec", "serviceName")
 	const refusal = "address 10.2.0.9 lies in none of the networks of cluster lyon: 10.1.0.0/16, 10.96.0.0/16, fd00:1::/48"
 	admin := c.policyClient(t, c.Kubeconfig())
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(
 			admin.readyIs("inside", "True", "Exported", ""),
 			admin.readyIs("outside", "False", "Failed", refusal),

@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -67,10 +66,10 @@ endpoints: [{addresses: [10.1.0.7]}]
 	c.expectField(t, "dns.fabedge.io", "v1alpha1", "globalservices", "shop", "web", "ClusterIP", "spec", "type")
 	for _, d := range []*appsv1.Deployment{hub, member} {
 		user, _ := identity(d)
-		kube.Eventually(t, 30*time.Second, func() error { return c.noneForbidden(user) })
+		kube.Eventually(t, func() error { return c.noneForbidden(user) })
 	}
 	c.dropsAValue(t)
-	kube.Eventually(t, 90*time.Second, func() error { return exportsMetrics(t, addresses...) })
+	kube.Eventually(t, func() error { return exportsMetrics(t, addresses...) })
 	c.doctorIsContent(t, all) // last, because it makes requests in these accounts' names that are forbidden
 }
 
@@ -198,7 +197,7 @@ func (c *cluster) expectField(t *testing.T, group, version, resource, namespace,
 		t.Fatal(err)
 	}
 	resources := client.Resource(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
-	kube.Eventually(t, 90*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		var o *unstructured.Unstructured
 		var err error
 		if namespace == "" {

@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 	corev1 "k8s.io/api/core/v1"
@@ -56,7 +55,7 @@ func (c *cluster) startDNS(t *testing.T, all []*unstructured.Unstructured) serve
 	}
 	node := map[string]string{"topology.kubernetes.io/zone": "zone-a", "topology.kubernetes.io/region": "region-a"}
 	start(t, environment(t, d, node), c.coredns, "-conf", path)
-	kube.Eventually(t, time.Minute, s.ready)
+	kube.Eventually(t, s.ready)
 	for _, zone := range []string{"clusterset.local", "svc.global"} {
 		if strings.Contains(s.corefile, zone) {
 			s.expect(t, zone+".", dns.TypeSOA)
@@ -126,7 +125,7 @@ func (s server) ready() error {
 
 func (s server) expect(t *testing.T, name string, qtype uint16) {
 	t.Helper()
-	kube.Eventually(t, 30*time.Second, func() error { // CoreDNS is ready a moment before it listens
+	kube.Eventually(t, func() error { // CoreDNS is ready a moment before it listens
 		r, err := dns.Exchange(new(dns.Msg).SetQuestion(name, qtype), s.dns)
 		if err == nil && (r.Rcode != dns.RcodeSuccess || len(r.Answer) == 0) {
 			err = fmt.Errorf("%s %s: %v", name, dns.TypeToString[qtype], r)

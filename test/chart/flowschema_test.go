@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,7 +40,7 @@ func (c *cluster) putsHeartbeatsFirst(t *testing.T) {
 	}
 	leases := member.Resource(schema.GroupVersionResource{Group: "coordination.k8s.io", Version: "v1", Resource: "leases"}).Namespace(api.MemberNamespace("nice"))
 	records := member.Resource(schema.GroupVersionResource{Group: "clusterset.dev", Version: "v1alpha1", Resource: "memberclusters"})
-	kube.Eventually(t, 30*time.Second, func() error { // the FlowSchema takes effect a moment after its creation
+	kube.Eventually(t, func() error { // the FlowSchema takes effect a moment after its creation
 		// The Lease doesn't exist, but the response names the FlowSchema all the same.
 		_, _ = leases.Get(t.Context(), api.HeartbeatLease, metav1.GetOptions{})
 		if by.uid != string(flow.GetUID()) {

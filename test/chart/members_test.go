@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +34,7 @@ func (c *cluster) joinsByMemberClusters(t *testing.T) {
 	}
 	in := api.MemberNamespace("gent")
 	var kubeconfig []byte
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		secret, err := admin.CoreV1().Secrets(in).Get(t.Context(), api.HubSecret, metav1.GetOptions{})
 		if err == nil {
 			kubeconfig = secret.Data[api.HubSecretKey]
@@ -49,7 +48,7 @@ func (c *cluster) joinsByMemberClusters(t *testing.T) {
 	start(t, nil, "clusterset", "member", "--hub-kubeconfig", path, "--kubeconfig", c.Kubeconfig(), "--leader-elect-namespace", namespace,
 		"--metrics-bind-address", "0", "--health-probe-bind-address", "0")
 	c.expectField(t, "clusterset.dev", "v1alpha1", "memberclusters", "", "gent", "Ready", "status", "phase")
-	kube.Eventually(t, 60*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(in).Get(t.Context(), api.HubSecret, metav1.GetOptions{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the Secret is still there: %w", err)
@@ -57,7 +56,7 @@ func (c *cluster) joinsByMemberClusters(t *testing.T) {
 		return nil
 	})
 	user, groups := identity(hub)
-	kube.Eventually(t, 30*time.Second, func() error { return c.noneForbidden(user) })
+	kube.Eventually(t, func() error { return c.noneForbidden(user) })
 
 	hubKubeconfig, err := c.KubeconfigFor(user, groups...)
 	if err != nil {

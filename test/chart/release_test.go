@@ -12,7 +12,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
@@ -69,7 +68,7 @@ func (c *cluster) installsARelease(t *testing.T) {
 		server.metrics: `coredns_clusterset_build_info{goversion="` + runtime.Version() + `",version="` + version + `"} 1`,
 		agent:          `clusterset_build_info{goversion="` + runtime.Version() + `",version="` + version + `"} 1`,
 	} {
-		kube.Eventually(t, 90*time.Second, func() error { return serves(address, "\n"+metric+"\n") })
+		kube.Eventually(t, func() error { return serves(address, "\n"+metric+"\n") })
 	}
 	if err := serves(server.metrics, `revision="clusterset-`+version+`"`); err != nil { // a label of coredns_build_info
 		t.Error(err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -369,7 +368,7 @@ func (c *cluster) confinesAgents(t *testing.T) {
 	all := objects(t, render(t, Options{"clusterset", "clusterset-system", values, newest}).Manifests)
 	c.Apply(t, []byte(propertyCRD))
 	c.Apply(t, []byte(theirs))
-	kube.Eventually(t, 60*time.Second, func() error { // policies take effect a moment after their creation
+	kube.Eventually(t, func() error { // policies take effect a moment after their creation
 		for _, w := range []write{
 			{"", "create", "services", derived("postgres", ""), named},
 			{"", "create", "leases", "{metadata: {namespace: clusterset-system, name: storage}}", "no Lease but"},
@@ -430,7 +429,7 @@ func (c *cluster) extendsEverywhere(t *testing.T) {
 		{"of a Service without a name", "create", "endpointslices", slice(ours+", kubernetes.io/service-name: ''", ""), leads},
 		{"another's", "update", "endpointslices", "{metadata: {namespace: confined, name: theirs}, endpoints: [{addresses: [10.2.0.2]}]}", unlabelled},
 	}
-	kube.Eventually(t, 60*time.Second, func() error { return tries[0].wrong(tries[0].try(t.Context(), agent, admin)) }) // it takes effect a moment later
+	kube.Eventually(t, func() error { return tries[0].wrong(tries[0].try(t.Context(), agent, admin)) }) // it takes effect a moment later
 	for _, w := range tries {
 		if err := w.wrong(w.try(t.Context(), agent, admin)); err != nil {
 			t.Error(err)

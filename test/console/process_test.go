@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/process"
 )
 
@@ -57,7 +58,7 @@ func launch(bin fleet.Binaries, args ...string) (*consoled, error) {
 		return nil, err
 	}
 	c := &consoled{Process: p}
-	err = p.Await(context.Background(), soon, func(context.Context) error {
+	err = p.Await(context.Background(), kube.Patience, func(context.Context) error {
 		line, _, whole := strings.Cut(stdout.String(), "\n")
 		at := strings.Index(line, "http://127.0.0.1:")
 		if !whole || at < 0 {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -22,9 +21,6 @@ import (
 
 	"github.com/clusterset/clusterset/test/kube"
 )
-
-// soon bounds how long tests wait for any change. It is generous, because the machine may be compiling at the same time.
-const soon = time.Minute
 
 // tab is a browser tab that shows a console.
 type tab struct {
@@ -118,7 +114,7 @@ func (p *tab) mayFail() {
 
 func (p *tab) run(actions ...chromedp.Action[chromedp.Void]) {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, soon)
+	ctx, cancel := context.WithTimeout(p.ctx, kube.Patience)
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		p.Fatal(err)
@@ -145,7 +141,7 @@ func (p *tab) do(script string) {
 // eval evaluates an expression in the page and returns its value, or that of its promise.
 func eval[T any](p *tab, expression string) T {
 	p.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, soon)
+	ctx, cancel := context.WithTimeout(p.ctx, kube.Patience)
 	defer cancel()
 	value, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -157,7 +153,7 @@ func eval[T any](p *tab, expression string) T {
 // until waits until an expression in the page is true.
 func (p *tab) until(expression string) {
 	p.Helper()
-	kube.Eventually(p, soon, func() error {
+	kube.Eventually(p, func() error {
 		is, err := chromedp.Run(p.ctx, chromedp.Evaluate[bool]("!!("+expression+")"))
 		if err != nil {
 			return err
@@ -199,7 +195,7 @@ func (p *tab) click(selector, text string) {
 		X, Y  float64
 		Wrong string
 	}
-	kube.Eventually(p, soon, func() (err error) {
+	kube.Eventually(p, func() (err error) {
 		at, err = chromedp.Run(p.ctx, chromedp.Evaluate[struct {
 			X, Y  float64
 			Wrong string

@@ -38,7 +38,7 @@ func (s *service) answered(cluster string, want ...*pod) {
 
 func (s *service) answeredBy(w way, want ...*pod) {
 	s.Helper()
-	kube.Eventually(s, soon, func() error { return s.isAnswered(w, want) })
+	kube.Eventually(s, func() error { return s.isAnswered(w, want) })
 }
 
 // isAnswered checks once.

@@ -50,7 +50,7 @@ func (s *service) own(cluster string) way {
 // extending waits until a cluster's own Service leads to these IPv4 addresses in others besides, and to no other.
 func (s *service) extending(cluster string, to ...netip.Addr) {
 	s.Helper()
-	kube.Eventually(s, soon, func() error {
+	kube.Eventually(s, func() error {
 		var all discoveryv1.EndpointSliceList
 		if err := s.w.cluster(cluster).Client.List(context.Background(), &all, client.InNamespace(s.namespace), client.HasLabels{api.LabelExtends}); err != nil {
 			return err
@@ -346,7 +346,7 @@ func (s *service) inNoCircle(xicheng, chaoyang *pod, silence func() (end func())
 	ask := func(i int) (got map[string]int, err error) { // "no route to host" is what the end of a packet's life is reported as
 		return node.ask("tcp4", netip.AddrPortFrom(ips[0], 80), node.client(false, i), 1)
 	}
-	kube.Eventually(t, soon, func() error { // kube-proxy in both clusters has the news
+	kube.Eventually(t, func() error { // kube-proxy in both clusters has the news
 		if got, err := ask(252); got[xicheng.name]+got[chaoyang.name] > 0 {
 			return fmt.Errorf("answered by %v, %w", got, err)
 		}

@@ -52,7 +52,7 @@ func (w *world) eventuallyPhase(t *testing.T, of *cluster, want clustersetv1alph
 	t.Helper()
 	for _, at := range w.clusters {
 		if at != of {
-			kube.Eventually(t, soon, func() error { return phaseIs(at.Cluster, of.Name, want) })
+			kube.Eventually(t, func() error { return phaseIs(at.Cluster, of.Name, want) })
 		}
 	}
 }

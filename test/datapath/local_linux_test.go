@@ -30,7 +30,7 @@ func TestRolloutWithoutTheHub(t *testing.T) {
 	far.ready(false)
 	s.publish()
 	s.answered("minhang", after...)
-	kube.Eventually(t, soon, w.ready)
+	kube.Eventually(t, w.ready)
 	undisturbed()
 }
 

@@ -42,7 +42,7 @@ func (w *world) edge(t *testing.T) *apart {
 		for _, n := range a.nodes {
 			n.stop()
 		}
-		w.clusterset(t, "leave", "--name", a.Name)
+		w.clusterset(t, "leave", "--yes", "--name", a.Name) // whatever it still exports
 		a.Stop()
 		w.clusters = w.clusters[:len(specs)]
 	})
@@ -76,7 +76,7 @@ func (w *world) edge(t *testing.T) *apart {
 		}
 	})
 	a.startAgent(t)
-	kube.Eventually(t, soon, w.ready)
+	kube.Eventually(t, w.ready)
 	return a
 }
 
@@ -274,7 +274,7 @@ func (s *service) answeredBySRV(of *apart, c *cluster, want ...*pod) {
 	}
 	defer c.DNS.Stop()
 	name := "web." + s.namespace + ".svc.global."
-	kube.Eventually(s, soon, func() error {
+	kube.Eventually(s, func() error {
 		reply, err := c.DNS.Ask(s.Context(), "_http._tcp."+name, dns.TypeSRV)
 		if err != nil {
 			return err

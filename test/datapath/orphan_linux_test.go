@@ -75,7 +75,7 @@ func TestAKilledRunLeavesNoNamespaces(t *testing.T) {
 	if len(names) != 2 || before == nil {
 		t.Fatalf("it made the namespaces %q, of which none has a process", names)
 	}
-	kube.Eventually(t, soon, func() error { return inUse(names) })
+	kube.Eventually(t, func() error { return inUse(names) })
 }
 
 // inUse returns an error if a process runs in one of the namespaces or holds it open.

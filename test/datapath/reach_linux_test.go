@@ -69,7 +69,7 @@ func TestPathBetweenClusters(t *testing.T) {
 				w.forgetReach(t, "xicheng") // each return takes twice as long as the one before (D50)
 				w.reaches(t, "xicheng", "chaoyang", metav1.ConditionTrue)
 				s.answered("xicheng", both...)
-				kube.Eventually(t, soon, func() error {
+				kube.Eventually(t, func() error {
 					if got, err := dns.addresses("web." + s.namespace + ".svc.global."); !slices.Equal(got, named) {
 						return fmt.Errorf("the name has %v (%w), want %v", got, err, named)
 					}
@@ -116,7 +116,7 @@ func TestAgentThatReachesNobody(t *testing.T) {
 	s.answered("xicheng", both...)
 	// Only what the agent dials is cut off: connections to the service show what changes.
 	mend := w.network.rules(t, "iifname "+port(1, 1)+" tcp dport 9471 drop")
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		for _, c := range w.verdicts(t, "xicheng").Clusters {
 			if c.Reason != "AllUnreachable" {
 				return fmt.Errorf("%+v", c)
@@ -126,7 +126,7 @@ func TestAgentThatReachesNobody(t *testing.T) {
 	})
 	s.answered("xicheng", both...)
 	mend()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		for _, c := range w.verdicts(t, "xicheng").Clusters {
 			if c.Reason != "Answers" {
 				return fmt.Errorf("%+v", c)
@@ -194,7 +194,7 @@ func TestRolledAgents(t *testing.T) {
 			}
 			uncount := w.network.rules(t, rules)
 			c.roll(t)
-			kube.Eventually(t, soon, func() error { // of eight connections, which is longer than a verdict takes
+			kube.Eventually(t, func() error { // of eight connections, which is longer than a verdict takes
 				for _, packets := range w.network.counted(t, "broken") {
 					if packets < 40 {
 						return fmt.Errorf("another cluster has sent %d packets to the new beacon of %s", packets, c.Name)
@@ -301,7 +301,7 @@ func (w *world) verdicts(t testing.TB, of string) *clustersetv1alpha1.Reachabili
 // reaches waits until a cluster's agent says that it reaches another, or doesn't.
 func (w *world) reaches(t testing.TB, from, to string, want metav1.ConditionStatus) {
 	t.Helper()
-	kube.Eventually(t, soon, func() error {
+	kube.Eventually(t, func() error {
 		all := w.verdicts(t, from).Clusters
 		for _, c := range all {
 			if c.Name == to && c.Reachable == want {

@@ -221,9 +221,9 @@ func (r *rollout) askers(each int) []*asker {
 	for _, n := range r.cluster.nodes {
 		for range each {
 			a := &asker{node: n, vip: r.vip}
-			kube.Eventually(r, soon, a.dial)
+			kube.Eventually(r, a.dial)
 			r.Cleanup(func() { _ = a.conn.Close() })
-			kube.Eventually(r, soon, func() error { return a.ask(r.namespace) }) // kube-proxy may not have programmed the servers yet
+			kube.Eventually(r, func() error { return a.ask(r.namespace) }) // kube-proxy may not have programmed the servers yet
 			r.asking.Go(func() { a.askUntil(r.done, r.namespace) })
 			all = append(all, a)
 		}
@@ -235,7 +235,7 @@ func (r *rollout) stopAsking(all []*asker) {
 	r.Helper()
 	for _, a := range all {
 		from := a.answered.Load()
-		kube.Eventually(r, soon, func() error {
+		kube.Eventually(r, func() error {
 			if a.answered.Load() < from+20 {
 				return fmt.Errorf("an asker on %s (%s) gets no answers any more: %v", a.node.name, a.node.mode, a.failure.Load())
 			}

@@ -69,7 +69,7 @@ func set(t *testing.T) *world {
 			}
 		}
 	})
-	kube.Eventually(t, soon, w.ready)
+	kube.Eventually(t, w.ready)
 	return w
 }
 

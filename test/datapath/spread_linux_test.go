@@ -78,7 +78,7 @@ func TestSessionAffinity(t *testing.T) {
 	sticky := func(want ...*pod) {
 		t.Helper()
 		for _, c := range s.w.clusters {
-			kube.Eventually(t, soon, func() error { return s.sticks(c, want) })
+			kube.Eventually(t, func() error { return s.sticks(c, want) })
 		}
 	}
 	sticky(all...)
@@ -143,7 +143,7 @@ func TestUDPFlowMovesOn(t *testing.T) {
 		gone := all[slices.IndexFunc(all, func(p *pod) bool { return p.name == first })]
 		gone.notReady = true
 		s.publish()
-		kube.Eventually(t, soon, func() error {
+		kube.Eventually(t, func() error {
 			who, err := whoAnswers(flow)
 			if err == nil && who == first {
 				err = fmt.Errorf("%s (%s): the flow is still answered by %s", n.name, n.mode, who)

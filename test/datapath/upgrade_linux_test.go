@@ -85,7 +85,7 @@ func (w *world) upgrade(t *testing.T, old string) {
 	for _, path := range []string{old, present} {
 		for _, p := range programs {
 			replace(p, path)
-			kube.Eventually(t, soon, w.ready)
+			kube.Eventually(t, w.ready)
 			check(fmt.Sprintf("%s is %s", p.Name, filepath.Base(filepath.Dir(path))))
 		}
 	}

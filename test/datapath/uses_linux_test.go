@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/miekg/dns"
+
+	"github.com/clusterset/clusterset/test/kube"
 )
 
 // uses are connections or questions, one begun every 20 ms, each in its own goroutine: one that fails waits for seconds.
@@ -75,10 +77,10 @@ func (u *uses) last(change time.Time) time.Duration {
 			case r.wanted && r.begun.After(last):
 				since++
 			}
-		case <-time.After(soon):
+		case <-time.After(kube.Patience):
 			u.Fatal("nothing ends")
 		}
-		if time.Since(change) > soon {
+		if time.Since(change) > kube.Patience {
 			u.Fatal("they go on being answered by others, or by nobody")
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"os"
 	"os/exec"
 	"sync/atomic"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -15,9 +14,6 @@ import (
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/kube"
 )
-
-// soon bounds how long tests wait for any change. It is generous, because the machine may be compiling at the same time.
-const soon = 2 * time.Minute
 
 // world is a hub and three clusters with their nodes.
 type world struct {

@@ -7,7 +7,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -47,7 +46,7 @@ func TestCorefilesStart(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			text, port := localised(t, text, plane.Kubeconfig(), upstream)
 			addr := start(t, binary, text, port)
-			kube.Eventually(t, 30*time.Second, func() error { return answers(addr, "clusterset.local.") })
+			kube.Eventually(t, func() error { return answers(addr, "clusterset.local.") })
 		})
 	}
 }

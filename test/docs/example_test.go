@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -54,7 +53,7 @@ spec:
 		t.Fatal(err)
 	}
 	fresh := 0
-	kube.Eventually(t, 2*time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		if _, err := askExample(addr, "web.shop.svc.clusterset.local."); err != nil { // gives a cache the chance to keep the SERVFAIL
 			return err
 		}
@@ -83,7 +82,7 @@ spec:
 // expectExample waits until each answer begins with the wanted text.
 func expectExample(t *testing.T, addr string, want map[string]string) {
 	t.Helper()
-	kube.Eventually(t, time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		for name, answer := range want {
 			got, err := askExample(addr, name)
 			if err != nil {

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
@@ -78,7 +77,7 @@ func TestGitOps(t *testing.T) {
 		m.Plane.Apply(t, append(append(crds.All(), kube.MCSCRDs()...), []byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: "+api.SystemNamespace+"}"),
 			[]byte("apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}"), fleet.Rights("member"))...)
 		// The Secret is copied by hand, as on the page.
-		kube.Eventually(t, time.Minute, func() error {
+		kube.Eventually(t, func() error {
 			var secret corev1.Secret
 			if err := hub.Client.Get(t.Context(), client.ObjectKey{Namespace: api.MemberNamespace(name), Name: api.HubSecret}, &secret); err != nil {
 				return err
@@ -101,7 +100,7 @@ func TestGitOps(t *testing.T) {
 		{Namespace: "shop", Name: "web"}:        "these other clusters can import it: shanghai",
 		{Namespace: "catalogue", Name: "books"}: "these other clusters can import it: guangzhou, shanghai",
 	} {
-		kube.Eventually(t, time.Minute, func() error {
+		kube.Eventually(t, func() error {
 			var export mcsv1beta1.ServiceExport
 			if err := beijing.Client.Get(t.Context(), service, &export); err != nil {
 				return err
@@ -115,7 +114,7 @@ func TestGitOps(t *testing.T) {
 	if !strings.Contains(read(t, filepath.Join(root, page)), "\nthese other clusters can import it: shanghai\n") {
 		t.Error("the page doesn't show what the condition Visible says")
 	}
-	kube.Eventually(t, time.Minute, func() error {
+	kube.Eventually(t, func() error {
 		var errs []error
 		for name, want := range map[string][]string{"beijing": {"payments", "edge-asia"}, "shanghai": {"payments"}} {
 			var mc clustersetv1alpha1.MemberCluster

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/miekg/dns"
 
@@ -19,7 +18,7 @@ import (
 func TestReadmeDigs(t *testing.T) {
 	port := freeport.For(t)
 	addr := start(t, binary(t, "coredns"), read(t, filepath.Join(root, "examples", "Corefile")), port)
-	kube.Eventually(t, 30*time.Second, func() error { return answers(addr, "svc.global.") })
+	kube.Eventually(t, func() error { return answers(addr, "svc.global.") })
 
 	readme := read(t, filepath.Join(root, "README.md"))
 	console := regexp.MustCompile("(?s)```console elsewhere\n(.*?)```").FindStringSubmatch(readme)[1]

@@ -68,7 +68,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 			text, port := localised(t, corefile, plane.Kubeconfig(), "127.0.0.1:9")
 			dotPort := freeport.For(t)
 			s := startStoppable(t, binary, text+encrypted(t, dotPort, plane.Kubeconfig()), port)
-			kube.Eventually(t, 2*time.Minute, s.ready)
+			kube.Eventually(t, s.ready)
 			var clients []*steadyClient
 			for range 3 {
 				clients = append(clients, s.client("udp", port), s.client("tcp", port), s.client("tcp-tls", dotPort))
@@ -76,7 +76,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 			var asking sync.WaitGroup
 			done := make(chan struct{})
 			for _, c := range clients {
-				kube.Eventually(t, time.Minute, c.ask) // CoreDNS is ready a moment before it listens
+				kube.Eventually(t, c.ask) // CoreDNS is ready a moment before it listens
 				asking.Go(func() { c.askUntil(done) })
 			}
 			everyoneAsks(t, clients)
@@ -86,7 +86,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 			if err := s.Signal(syscall.SIGUSR1); err != nil {
 				t.Fatal(err)
 			}
-			kube.Eventually(t, time.Minute, func() error {
+			kube.Eventually(t, func() error {
 				if !strings.Contains(s.log.String(), "Reloading complete") {
 					return errors.New("not reloaded")
 				}
@@ -98,7 +98,7 @@ func TestStopLosesNoQuery(t *testing.T) {
 				t.Fatal(err)
 			}
 			told := time.Now()
-			kube.Eventually(t, time.Minute, func() error {
+			kube.Eventually(t, func() error {
 				if s.ready() == nil {
 					return errors.New("ready still says yes")
 				}
@@ -130,7 +130,7 @@ func everyoneAsks(t *testing.T, clients []*steadyClient) {
 	t.Helper()
 	for _, c := range clients {
 		from := c.answered.Load()
-		kube.Eventually(t, time.Minute, func() error {
+		kube.Eventually(t, func() error {
 			if n := c.answered.Load() - from; n < 100 {
 				return fmt.Errorf("%s: %d answers, want 100", c.network, n)
 			}

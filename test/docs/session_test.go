@@ -185,7 +185,7 @@ func (s *shell) do(t *testing.T, step step, like *likeness) {
 		return err
 	}
 	if looksRE.MatchString(step.command) {
-		kube.Eventually(t, patience, func() error {
+		kube.Eventually(t, func() error {
 			if err := try(); err != nil {
 				return fmt.Errorf("%s: %s\n%w", step.place, step.command, err)
 			}

@@ -33,11 +33,11 @@ func TestUpstreamFaults(t *testing.T) {
 			_, _, err := client.Exchange(new(dns.Msg).SetQuestion("a.example.", dns.TypeA), net.JoinHostPort("127.0.0.1", port))
 			return err
 		}
-		kube.Eventually(t, time.Minute, func() error { return ask("udp") })
+		kube.Eventually(t, func() error { return ask("udp") })
 		if err := s.Signal(syscall.SIGTERM); err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, time.Minute, func() error {
+		kube.Eventually(t, func() error {
 			if !strings.Contains(s.log.String(), "Going into lameduck mode") {
 				return errors.New("no word of lameduck")
 			}

@@ -49,7 +49,7 @@ func TestClonedCluster(t *testing.T) {
 	beijing, tianjin := f.Member("beijing"), f.Member("tianjin")
 	only := func(address string) string { return slice(ns, "only", "1", "IPv4", port8080, endpoint(address)) }
 	beijing.Apply(exported(ns, "only", "clusterIP: None, "+httpPort), only("10.200.17.1"), exported(ns, "web", httpPort))
-	kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(tianjin, ns, "only", "beijing") })
+	kube.Eventually(t, func() error { return importedFrom(tianjin, ns, "only", "beijing") })
 	clone := beijing.Cloned()
 	clone.Apply(only("10.200.17.66"), exported(ns, "more", httpPort))
 
@@ -62,7 +62,7 @@ func TestClonedCluster(t *testing.T) {
 	}
 	began, before := time.Now(), writesOf(beijing)
 	clone.StartAgent()
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		var mc clustersetv1alpha1.MemberCluster
 		if err := f.Hub.Get("", "beijing", &mc); err != nil {
 			return err
@@ -77,7 +77,7 @@ func TestClonedCluster(t *testing.T) {
 	}
 	fleettest.Took(t, fmt.Sprintf("telling two clones apart, with %v writes of the one and %v of the other,", writesOf(beijing)-before, writesOf(clone)), began)
 	for what, m := range map[string]*fleettest.Member{"the first": beijing, "the clone": clone} {
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			if err := m.HasEvent("MemberCluster", "", "beijing", "ClusterCloned", "name of its own"); err != nil {
 				return fmt.Errorf("%s: %w", what, err)
 			}
@@ -86,7 +86,7 @@ func TestClonedCluster(t *testing.T) {
 	}
 
 	// The clone's ServiceExports report it, and doctor reports it on both sides.
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(
 			clone.ExportIs(ns, "only", "Ready", "False", "ClusterCloned"), clone.ExportIs(ns, "more", "Ready", "False", "ClusterCloned"),
 			beijing.ExportIs(ns, "only", "Ready", "True", "Exported"),
@@ -99,7 +99,7 @@ func TestClonedCluster(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), fleettest.Soon)
+	ctx, cancel := context.WithTimeout(t.Context(), kube.Patience)
 	defer cancel()
 	leases, err := k.CoordinationV1().Leases(api.MemberNamespace("beijing")).Watch(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -137,14 +137,14 @@ func TestClonedCluster(t *testing.T) {
 
 	// Restart the first cluster's agent, so that it starts later than the clone's.
 	beijing.RestartAgent()
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(clone.NameTaken(1), beat(beijing), f.Hub.PhaseIs("beijing", clustersetv1alpha1.MemberReady))
 	})
 	beijing.Apply(only("10.200.17.2"))
-	kube.Eventually(t, fleettest.Soon, func() error { return holds(f.Hub, "beijing", ns, "only", "10.200.17.2") })
+	kube.Eventually(t, func() error { return holds(f.Hub, "beijing", ns, "only", "10.200.17.2") })
 
 	clone.KillAgent()
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		var mc clustersetv1alpha1.MemberCluster
 		err := f.Hub.Get("", "beijing", &mc)
 		if c := fleettest.Condition(mc.Status.Conditions, clustersetv1alpha1.ConditionCloned); err != nil || c == nil || c.Status != metav1.ConditionFalse {

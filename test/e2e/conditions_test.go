@@ -19,7 +19,7 @@ func TestExportConditions(t *testing.T) {
 	// Both functions are called in subtests, but fail the enclosing test.
 	expect := func(name, valid, validReason, ready, readyReason string) {
 		t.Helper()
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			return errors.Join(
 				a.ExportIs(ns, name, mcsv1beta1.ServiceExportConditionValid, valid, validReason),
 				a.ExportIs(ns, name, mcsv1beta1.ServiceExportConditionReady, ready, readyReason),
@@ -52,7 +52,7 @@ func TestExportConditions(t *testing.T) {
 		a.Apply(exported(ns, "outside", "type: ExternalName, externalName: example.org"))
 		expect("outside", "False", "InvalidServiceType", "False", "Failed")
 		notImported("outside")
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			return a.HasEvent("ServiceExport", ns, "outside", "InvalidServiceType", "ExternalName")
 		})
 	})
@@ -96,7 +96,7 @@ kind: ExportedService
 metadata: {namespace: %s, name: refused.%s}
 spec: {serviceName: refused, serviceNamespace: %s, type: ClusterSetIP, exportedAt: "2026-01-01T00:00:00Z"}
 `, api.MemberNamespace("shijiazhuang"), ns, ns)
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			if err := f.Hub.Plane.ApplyContext(t.Context(), []byte(probe)); err == nil {
 				f.Hub.Remove(probe)
 				return errors.New("the policy has no effect yet")
@@ -105,11 +105,11 @@ spec: {serviceName: refused, serviceNamespace: %s, type: ClusterSetIP, exportedA
 		})
 		a.Apply(exported(ns, "refused", httpPort))
 		expect("refused", "True", "Valid", "False", "Failed")
-		kube.Eventually(t, fleettest.Soon, func() error { return a.HasEvent("ServiceExport", ns, "refused", "Failed", "not today") })
+		kube.Eventually(t, func() error { return a.HasEvent("ServiceExport", ns, "refused", "Failed", "not today") })
 		notImported("refused")
 		f.Hub.Remove(policy)
 		a.Apply(service(ns, "refused", "ports: [{name: http, port: 81}]")) // a change makes the exporter try again
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			a.Apply(service(ns, "refused", "ports: [{name: http, port: 80}]"))
 			a.Apply(service(ns, "refused", "ports: [{name: http, port: 81}]"))
 			return a.ExportIs(ns, "refused", mcsv1beta1.ServiceExportConditionReady, "True", "Exported")

@@ -108,7 +108,7 @@ func TestConflicts(t *testing.T) {
 	began = time.Now()
 	for _, c := range conflictCases {
 		t.Run(c.reason, func(t *testing.T) {
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				var errs []error
 				for _, m := range []*fleettest.Member{older, younger, third} {
 					errs = append(errs, m.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "True", c.reason))
@@ -123,7 +123,7 @@ func TestConflicts(t *testing.T) {
 				event = "Conflict" // the joined reasons are longer than an Event's reason may be
 			}
 			for _, m := range []*fleettest.Member{older, younger, third} {
-				kube.Eventually(t, fleettest.Soon, func() error { return m.HasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
+				kube.Eventually(t, func() error { return m.HasEvent("ServiceExport", ns, c.name, event, "xicheng", "oldest") })
 			}
 			var e mcsv1beta1.ServiceExport
 			if err := younger.Get(ns, c.name, &e); err != nil {
@@ -146,7 +146,7 @@ func TestConflicts(t *testing.T) {
 			m.Remove(export(ns, c.name, ""), service(ns, c.name, "")) // the Service too, because mass deletions of ServiceExports alone are held
 		}
 	}
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		var errs []error
 		for _, c := range conflictCases {
 			errs = append(errs, older.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, "False", "NoConflicts"))
@@ -206,7 +206,7 @@ func TestTiesGoByName(t *testing.T) {
 			return len(s.Ports) == 1 && s.Ports[0].Port == 80
 		}))
 	})
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(a.ExportIs(ns, "web", "Conflict", "True", "PortConflict"), z.ExportIs(ns, "web", "Conflict", "True", "PortConflict"))
 	})
 }
@@ -214,7 +214,7 @@ func TestTiesGoByName(t *testing.T) {
 // letASecondPass waits until later exports are younger than this one. Timestamps have a resolution of one second.
 func letASecondPass(m *fleettest.Member, ns, name string) {
 	m.Helper()
-	kube.Eventually(m, fleettest.Soon, func() error {
+	kube.Eventually(m, func() error {
 		var e mcsv1beta1.ServiceExport
 		if err := m.Get(ns, name, &e); err != nil {
 			return err

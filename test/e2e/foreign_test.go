@@ -55,7 +55,7 @@ endpoints: [{addresses: [10.9.9.3]}]
 	for _, name := range []string{"by-import", "by-global", "by-derived"} {
 		a.Apply(exported(ns, name, httpPort), slice(ns, name, "1", "IPv4", port8080, endpoint("10.203.7.1")))
 	}
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(
 			b.HasEvent("ServiceImport", ns, "by-import", "ForeignObject", "leaves this object alone"),
 			b.HasEvent("GlobalService", ns, "by-global", "ForeignObject"),
@@ -70,16 +70,16 @@ endpoints: [{addresses: [10.9.9.3]}]
 	b.DNS.Eventually("by-import."+ns+".svc.clusterset.local", "A", "10.9.9.1")
 	b.DNS.Eventually("by-global."+ns+".svc.global", "A", "10.9.9.2")
 	// The rest of each service is imported.
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		i, err := b.Imported(ns, "by-global")
 		return errors.Join(err, importedFrom(b, ns, "by-global", "shijiazhuang"), checkNotNil(i.Derived != nil, "derived Service of by-global"))
 	})
 	// Clusters without such an object import as usual.
 	for _, name := range []string{"by-import", "by-global", "by-derived"} {
-		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(a, ns, name, "shijiazhuang") })
+		kube.Eventually(t, func() error { return importedFrom(a, ns, name, "shijiazhuang") })
 	}
 	a.Remove(export(ns, "by-derived", ""))
-	kube.Eventually(t, fleettest.Soon, func() error { return a.Gone(ns, "by-derived") })
+	kube.Eventually(t, func() error { return a.Gone(ns, "by-derived") })
 	for name, o := range objects {
 		if err := b.Get(ns, name, o); err != nil || o.GetResourceVersion() != versions[name] {
 			t.Errorf("%s was written to: %v", name, err)

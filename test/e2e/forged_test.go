@@ -94,7 +94,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	}
 	others := f.Members[1:]
 	for _, m := range others {
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			i, err := m.Imported(ns, "db")
 			if err != nil || i.ServiceImport == nil || len(i.Slices) != 2 {
 				return fmt.Errorf("%d slices, %w", len(i.Slices), err)
@@ -139,7 +139,7 @@ func TestForgedOriginChangesNothing(t *testing.T) {
 	for _, m := range others {
 		m.DNS.Eventually("db-0.xicheng.db."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
 		m.DNS.Eventually("db-0.minhang.db."+ns+".svc.clusterset.local", "A", "10.202.14.1")
-		kube.Eventually(t, fleettest.Soon, func() error { return m.HasEvent("ServiceImport", ns, "db", "InvalidExport", "3 parts", "xicheng") })
+		kube.Eventually(t, func() error { return m.HasEvent("ServiceImport", ns, "db", "InvalidExport", "3 parts", "xicheng") })
 	}
 }
 
@@ -156,7 +156,7 @@ func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	others := []*fleettest.Member{beijing, tianjin}
 	vips := map[*fleettest.Member]string{}
 	for _, m := range others {
-		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "beijing") })
+		kube.Eventually(t, func() error { return importedFrom(m, ns, "web", "beijing") })
 		vips[m] = m.VIP(ns, "web", v4)
 	}
 	letASecondPass(beijing, ns, "web")
@@ -167,7 +167,7 @@ func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 	if err := write(exportedService("shanghai", ns, "web", "type: Headless, ports: [{name: http, port: 80}]")); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(
 			beijing.ExportIs(ns, "web", mcsv1beta1.ServiceExportConditionConflict, "True", "TypeConflict"),
 			beijing.HasEvent("ServiceExport", ns, "web", "TypeConflict", "shanghai (1 of 2 clusters) disagrees with beijing"),
@@ -181,7 +181,7 @@ func TestAClaimOf1970NamesItsCluster(t *testing.T) {
 		t.Errorf("the ServiceExport doesn't name shanghai: %+v", c)
 	}
 	for _, m := range others {
-		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "beijing", "shanghai") })
+		kube.Eventually(t, func() error { return importedFrom(m, ns, "web", "beijing", "shanghai") })
 		i, err := m.Imported(ns, "web")
 		if err != nil || i.ServiceImport.Spec.Type != mcsv1beta1.ClusterSetIP || m.VIP(ns, "web", v4) != vips[m] {
 			t.Errorf("%s: the import became %+v, its address was %s; %v", m.Spec.Name, i.ServiceImport.Spec, vips[m], err)

@@ -72,7 +72,7 @@ func TestHostilePayloads(t *testing.T) {
 	}
 	for _, m := range others {
 		t.Run(m.Spec.Name+" leaves it out", func(t *testing.T) {
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				i, err := m.Imported(ns, "web")
 				if err != nil {
 					return err
@@ -101,7 +101,7 @@ func TestHostilePayloads(t *testing.T) {
 	// them.
 	f.Member("xicheng").StartAgent()
 	for _, name := range []string{"web", "bare"} {
-		kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("xicheng", ns, name, false) })
+		kube.Eventually(t, func() error { return f.Recorded("xicheng", ns, name, false) })
 	}
 	f.Eventually(func(m *fleettest.Member) error {
 		return errors.Join(importedFrom(m, ns, "web", "minhang"), m.Gone(ns, "bare"))
@@ -109,7 +109,7 @@ func TestHostilePayloads(t *testing.T) {
 	// The exporter reports such a value to the cluster's own users before it sends anything.
 	a := f.Member("xicheng")
 	a.Apply(service(ns, "own", httpPort), export(ns, "own", `exportedLabels: {kubernetes.io/service-name: kubernetes}`))
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		var e mcsv1beta1.ServiceExport
 		if err := a.Get(ns, "own", &e); err != nil {
 			return err

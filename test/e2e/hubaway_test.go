@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -20,7 +19,7 @@ func TestAnAgentTellsThatTheHubIsAway(t *testing.T) {
 	awaits := func(want float64) float64 {
 		t.Helper()
 		var n float64
-		kube.Eventually(t, fleettest.Soon, func() (err error) {
+		kube.Eventually(t, func() (err error) {
 			if n, err = tianjin.Metrics.Sum(metric); err == nil && n != want {
 				err = fmt.Errorf("%s is %v, want %v", metric, n, want)
 			}

@@ -261,11 +261,11 @@ func TestClusterSetIPIsStable(t *testing.T) {
 	if err := a.Client.Update(t.Context(), i.ServiceImport); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return importHas(a, ns, "web", func(s mcsv1beta1.ServiceImportSpec) bool { return len(s.Ports) == 2 && s.Ports[0].Port == 80 })
 	})
 	a.Remove(service(ns, derived, ""))
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		i, err := a.Imported(ns, "web")
 		if err != nil || i.Derived == nil || !slices.Equal(i.Derived.Spec.ClusterIPs, i.ServiceImport.Spec.IPs) {
 			text, _ := json.Marshal(i.Derived)

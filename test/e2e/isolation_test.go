@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/clusterset/clusterset/api"
-	"github.com/clusterset/clusterset/test/fleettest"
 	"github.com/clusterset/clusterset/test/kube"
 )
 
@@ -72,8 +71,8 @@ func TestCredentialsReachNothingElse(t *testing.T) {
 	ns := f.Namespace("isolation")
 	victim := f.Member("minhang")
 	victim.Apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.202.13.1")))
-	kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("minhang", ns, "web", true) })
-	kube.Eventually(t, fleettest.Soon, func() error { // its endpoints are a separate record, which is written later
+	kube.Eventually(t, func() error { return f.Recorded("minhang", ns, "web", true) })
+	kube.Eventually(t, func() error { // its endpoints are a separate record, which is written later
 		if records := versions(f.Hub, "minhang", ns); !strings.Contains(records, "web."+ns+".") {
 			return fmt.Errorf("no endpoints of web.%s among %s", ns, records)
 		}

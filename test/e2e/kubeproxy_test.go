@@ -180,12 +180,12 @@ func TestClusterIPsDataPath(t *testing.T) {
 	pods := map[string][]string{
 		"http 80/TCP": {"10.200.8.1:8080", "10.202.8.1:8888", "10.202.8.2:8888"}, "admin 9000/TCP": {"10.200.8.1:9000"}, "grpc 50/TCP": {"10.200.8.1:50"},
 	}
-	kube.Eventually(t, fleettest.Soon, func() error { return proxied(m, ns, "web", pods) })
+	kube.Eventually(t, func() error { return proxied(m, ns, "web", pods) })
 	vip := m.VIP(ns, "web", v4)
 
 	t.Cleanup(func() { m.RestartAgent() })
 	m.RestartAgent("--data-path", "clusterips")
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return proxied(m, ns, "web", map[string][]string{"http 80/TCP": {a + ":80", b + ":80"}, "admin 9000/TCP": {a + ":9000"}, "grpc 50/TCP": {a + ":50"}})
 	})
 	if now := m.VIP(ns, "web", v4); now != vip {
@@ -213,13 +213,13 @@ func TestClusterIPsDataPath(t *testing.T) {
 	// A cluster without a ready pod isn't used while another has one.
 	f.Member("xicheng").Apply(slice(ns, "web", "1", "IPv4", "{name: http, port: 8080}, {name: admin, port: 9000}, {name: grpc, port: 50}",
 		endpoint("10.200.8.1", "conditions: {ready: false}")))
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return proxied(m, ns, "web", map[string][]string{"http 80/TCP": {b + ":80"}, "admin 9000/TCP": {}, "grpc 50/TCP": {}})
 	})
 
 	t.Run("none", func(t *testing.T) {
 		m.RestartAgent("--data-path", "none")
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			i, err := m.Imported(ns, "web")
 			if err == nil && (i.Derived != nil || i.ServiceImport == nil || len(i.ServiceImport.Spec.IPs) > 0) {
 				err = fmt.Errorf("derived Service %v, import %+v", i.Derived, i.ServiceImport)

@@ -36,7 +36,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	patient := []string{"--leader-elect", "--suspect-after", "5m", "--expire-after", "10m"}
 	f.Hub.Restart(patient...)
 	beijing.RestartAgent("--leader-elect")
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(leads(beijing.Metrics, api.MemberLeaderLease), leads(f.Hub.Metrics, api.HubLeaderLease))
 	})
 	secondAgent, secondHub := beijing.Replica(), f.Hub.Replica(patient...)
@@ -68,7 +68,7 @@ func TestReplicasTakeOver(t *testing.T) {
 	t.Cleanup(func() { // it never joined, so nobody waits for it
 		f.Hub.Remove(newcomer)
 		for _, m := range f.Members {
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				if err := m.Get("", "newcomer", &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
 					return fmt.Errorf("%s still has its MemberCluster: %v", m.Spec.Name, err) //nolint:errorlint // nil, too
 				}
@@ -76,11 +76,11 @@ func TestReplicasTakeOver(t *testing.T) {
 			})
 		}
 	})
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(leads(secondAgent.Metrics, api.MemberLeaderLease), leads(secondHub.Metrics, api.HubLeaderLease))
 	})
-	kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(tianjin, ns, "meanwhile", "beijing") })
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error { return importedFrom(tianjin, ns, "meanwhile", "beijing") })
+	kube.Eventually(t, func() error {
 		var mc clustersetv1alpha1.MemberCluster
 		if err := f.Hub.Get("", "newcomer", &mc); err != nil {
 			return err
@@ -96,9 +96,9 @@ func TestReplicasTakeOver(t *testing.T) {
 	beijing.StartAgent("--leader-elect")
 	began = time.Now()
 	secondAgent.StopAgent()
-	kube.Eventually(t, fleettest.Soon, func() error { return leads(beijing.Metrics, api.MemberLeaderLease) })
+	kube.Eventually(t, func() error { return leads(beijing.Metrics, api.MemberLeaderLease) })
 	fleettest.Took(t, "handing over", began)
 	beijing.Remove(exported(ns, "meanwhile", httpPort))
-	kube.Eventually(t, fleettest.Soon, func() error { return tianjin.Gone(ns, "meanwhile") })
+	kube.Eventually(t, func() error { return tianjin.Gone(ns, "meanwhile") })
 	stop()
 }

@@ -61,9 +61,9 @@ func TestLeftAndLost(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range others {
-			kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "beijing", "tianjin") })
+			kube.Eventually(t, func() error { return importedFrom(m, ns, "web", "beijing", "tianjin") })
 			m.DNS.Eventually("shanghai.web."+ns+".svc.global", "A", "NXDOMAIN")
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				if err := m.Get("", "shanghai", &clustersetv1alpha1.MemberCluster{}); !apierrors.IsNotFound(err) {
 					return fmt.Errorf("%s still has a MemberCluster of it: %w", m.Spec.Name, err)
 				}
@@ -71,7 +71,7 @@ func TestLeftAndLost(t *testing.T) {
 			})
 		}
 		fleettest.Took(t, "leaving "+what, began)
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			var mc clustersetv1alpha1.MemberCluster
 			if err := f.Hub.Get("", "shanghai", &mc); err != nil {
 				return err
@@ -86,7 +86,7 @@ func TestLeftAndLost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, fleettest.Soon, func() error { // an API server caches a token for some seconds
+		kube.Eventually(t, func() error { // an API server caches a token for some seconds
 			if err := as.List(t.Context(), &clustersetv1alpha1.MemberClusterList{}); !apierrors.IsUnauthorized(err) && !apierrors.IsForbidden(err) {
 				return fmt.Errorf("with the token of a cluster that left: %w", err)
 			}
@@ -99,7 +99,7 @@ func TestLeftAndLost(t *testing.T) {
 		shanghai.RestartAgent()
 		f.Settle()
 		stillAnswer(f, want)
-		kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+		kube.Eventually(t, func() error { return nothingHeld(f) })
 	}
 
 	stop := throughout(f, want)
@@ -109,7 +109,7 @@ func TestLeftAndLost(t *testing.T) {
 		deleteAll(&f.Hub.Cluster, all, client.InNamespace(api.MemberNamespace("shanghai")))
 	}
 	for _, m := range others {
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 			if err == nil && awaited != 1 {
 				err = fmt.Errorf("%s waits for %v clusters", m.Spec.Name, awaited)
@@ -122,7 +122,7 @@ func TestLeftAndLost(t *testing.T) {
 	}
 	shanghai.StartAgent()
 	f.Settle()
-	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+	kube.Eventually(t, func() error { return nothingHeld(f) })
 	stop()
 	stillAnswer(f, want)
 }

@@ -44,7 +44,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 			}
 			return errors.Join(err, importedFrom(m, ns, "web", "shijiazhuang"))
 		})
-		kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("xicheng", ns, "web", false) })
+		kube.Eventually(t, func() error { return f.Recorded("xicheng", ns, "web", false) })
 		fleettest.Took(t, "un-exporting in one cluster", began)
 	})
 	t.Run("un-exported in the last", func(t *testing.T) {
@@ -56,7 +56,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 				m.DNS.Answers("web."+ns+".svc.clusterset.local", "A", "NXDOMAIN"),
 				m.DNS.Answers("web."+ns+".svc.global", "A", "NXDOMAIN"))
 		})
-		kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("shijiazhuang", ns, "web", false) })
+		kube.Eventually(t, func() error { return f.Recorded("shijiazhuang", ns, "web", false) })
 		fleettest.Took(t, "un-exporting in the last cluster", began)
 	})
 	t.Run("by the deletion of the Service", func(t *testing.T) {
@@ -67,7 +67,7 @@ func TestLifetimeOfAnImport(t *testing.T) {
 		a.Remove(service(ns, "web", ""))
 		f.Eventually(func(m *fleettest.Member) error { return m.Gone(ns, "web") })
 		fleettest.Took(t, "the deletion of an exported Service", began)
-		kube.Eventually(t, fleettest.Soon, func() error { return a.ExportIs(ns, "web", "Valid", "False", "NoService") })
+		kube.Eventually(t, func() error { return a.ExportIs(ns, "web", "Valid", "False", "NoService") })
 		// The ServiceExport exists already, so the Service alone causes the import.
 		a.Apply(service(ns, "web", httpPort))
 		f.Eventually(func(m *fleettest.Member) error { return importedFrom(m, ns, "web", "xicheng") })
@@ -135,7 +135,7 @@ func TestNamespaceDeletion(t *testing.T) {
 	a.Remove("{apiVersion: v1, kind: Namespace, metadata: {name: " + ns + "}}")
 	began := time.Now()
 	f.Eventually(func(m *fleettest.Member) error { return m.Gone(ns, "web") })
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		if err := a.Get("", ns, &corev1.Namespace{}); err == nil {
 			return errors.New("the namespace is still being deleted: something is written into it, or holds it")
 		}
@@ -161,7 +161,7 @@ func TestNamespaceThatAppearsLater(t *testing.T) {
 	a := f.Member("chaoyang")
 	a.Namespace(ns)
 	a.Apply(exported(ns, "web", httpPort), slice(ns, "web", "1", "IPv4", port8080, endpoint("10.201.6.1")))
-	kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(a, ns, "web", "chaoyang") })
+	kube.Eventually(t, func() error { return importedFrom(a, ns, "web", "chaoyang") })
 	others := slices.DeleteFunc(slices.Clone(f.Members), func(m *fleettest.Member) bool { return m.Spec.Name == a.Spec.Name })
 	for _, m := range others {
 		m.DNS.Eventually("web."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
@@ -169,7 +169,7 @@ func TestNamespaceThatAppearsLater(t *testing.T) {
 	for _, m := range others {
 		began := time.Now()
 		m.Namespace(ns)
-		kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "web", "chaoyang") })
+		kube.Eventually(t, func() error { return importedFrom(m, ns, "web", "chaoyang") })
 		fleettest.Took(t, "the import into a namespace that appears", began)
 		m.DNS.Eventually("web."+ns+".svc.global", "A", a.ClusterIP(ns, "web", v4))
 	}

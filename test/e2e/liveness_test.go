@@ -19,7 +19,7 @@ import (
 // everyone waits until the hub, and every member whose agent runs, see a member in the wanted phase.
 func everyone(f *fleettest.Fleet, member string, phase clustersetv1alpha1.MemberClusterPhase) {
 	f.Helper()
-	kube.Eventually(f, fleettest.Soon, func() error {
+	kube.Eventually(f, func() error {
 		errs := []error{f.Hub.PhaseIs(member, phase)}
 		for _, m := range f.Members {
 			if m.Agent.Running() {
@@ -120,7 +120,7 @@ func TestSilentCluster(t *testing.T) {
 	f.Hub.Kill()
 	f.Hub.Start("--suspect-after", suspect.String(), "--expire-after", expire.String())
 	// It didn't give any other member a worse phase before that member's heartbeat arrived.
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		n, err := f.Hub.Metrics.Sum("clusterset_hub_members", "phase", "Ready")
 		if err == nil && n != 2 {
 			err = fmt.Errorf("%v members are ready", n)
@@ -129,7 +129,7 @@ func TestSilentCluster(t *testing.T) {
 	})
 	gone()
 	stop()
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return errors.Join(f.Hub.HasEvent("MemberCluster", "", "beijing", clustersetv1alpha1.ReasonHeartbeatMissed),
 			f.Hub.HasEvent("MemberCluster", "", "beijing", clustersetv1alpha1.ReasonHeartbeatExpired))
 	})
@@ -178,8 +178,8 @@ func TestBrake(t *testing.T) {
 		}
 		return nil
 	}
-	kube.Eventually(t, fleettest.Soon, func() error { return errors.Join(paused("beijing"), paused("shanghai")) })
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error { return errors.Join(paused("beijing"), paused("shanghai")) })
+	kube.Eventually(t, func() error {
 		n, err := f.Hub.Metrics.Sum("clusterset_hub_expiry_paused")
 		if err == nil && n != 1 {
 			err = errors.New("the metric doesn't say so")
@@ -194,7 +194,7 @@ func TestBrake(t *testing.T) {
 	f.Hub.Kill()
 	f.Hub.Start(flags...)
 	restarted := time.Now()
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		if err := errors.Join(paused("beijing"), paused("shanghai")); err != nil {
 			t.Fatalf("the brake was let go: %v", err)
 		}
@@ -212,7 +212,7 @@ func TestBrake(t *testing.T) {
 	stopFirst()
 	everyone(f, "beijing", clustersetv1alpha1.MemberExpired)
 	tianjin.DNS.Eventually("beijing."+ns+".svc.clusterset.local", "A", "NXDOMAIN")
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return f.Hub.HasEvent("MemberCluster", "", "shanghai", clustersetv1alpha1.ReasonMostMembersHeard)
 	})
 	beijing.StartAgent()

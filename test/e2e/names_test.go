@@ -33,7 +33,7 @@ func TestAnnotatedServiceAnswersInEveryMember(t *testing.T) {
 		m.DNS.Eventually("web.default.svc.clusterset.local", "A", vip)
 	}
 	fleettest.Took(t, "an annotated Service's way into every member's DNS", began)
-	kube.Eventually(t, fleettest.Soon, func() error { return a.ExportIs("default", "web", "Ready", "True", "Exported") })
+	kube.Eventually(t, func() error { return a.ExportIs("default", "web", "Ready", "True", "Exported") })
 
 	a.Apply(service("default", "web", httpPort))
 	began = time.Now()
@@ -246,7 +246,7 @@ func TestDualStack(t *testing.T) {
 			m.DNS.Eventually("six."+ns+".svc.clusterset.local", "AAAA", m.VIP(ns, "six", v6))
 			continue
 		}
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			var imp mcsv1beta1.ServiceImport
 			if err := m.Get(ns, "six", &imp); err != nil {
 				return err

@@ -90,7 +90,7 @@ func TestHubAPIServerDown(t *testing.T) {
 		if round == 0 {
 			shanghai.Remove(export(ns, "leaving", ""))
 		}
-		kube.Eventually(t, fleettest.Soon, func() error { return tianjin.ExportIs(ns, name, "Ready", "Unknown", "Pending") })
+		kube.Eventually(t, func() error { return tianjin.ExportIs(ns, name, "Ready", "Unknown", "Pending") })
 		if err := errors.Join(beijing.ExportIs(ns, "web", "Ready", "True", "Exported"), tianjin.ExportIs(ns, "web", "Ready", "True", "Exported")); err != nil {
 			t.Errorf("what is on the hub already is no longer said to be: %v", err)
 		}
@@ -104,7 +104,7 @@ func TestHubAPIServerDown(t *testing.T) {
 		fleettest.Took(t, "the start of the hub's API server", began)
 		began = time.Now()
 		f.Eventually(func(m *fleettest.Member) error { return importedFrom(m, ns, name, "tianjin") })
-		kube.Eventually(t, fleettest.Soon, func() error { return tianjin.ExportIs(ns, name, "Ready", "True", "Exported") })
+		kube.Eventually(t, func() error { return tianjin.ExportIs(ns, name, "Ready", "True", "Exported") })
 		f.Eventually(func(m *fleettest.Member) error { return m.Gone(ns, "leaving") })
 		fleettest.Took(t, "catching up after the outage", began)
 		f.Settle()
@@ -132,7 +132,7 @@ func TestHubEmptied(t *testing.T) {
 		if !m.Agent.Running() {
 			continue
 		}
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			n, err := m.Metrics.Sum("clusterset_importer_services", "state", "held")
 			if err == nil && n < 2 { // web, which lacks beijing's records, and only
 				err = fmt.Errorf("%v services are held", n)
@@ -143,9 +143,9 @@ func TestHubEmptied(t *testing.T) {
 	}
 	// An agent that starts now also holds its imports.
 	f.Member("beijing").StartAgent()
-	kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("beijing", ns, "only", true) })
+	kube.Eventually(t, func() error { return f.Recorded("beijing", ns, "only", true) })
 	f.Member("shanghai").RestartAgent()
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		n, err := f.Member("shanghai").Metrics.Sum("clusterset_importer_hub_synced")
 		if err == nil && n != 1 {
 			err = errors.New("it hasn't read the hub yet")
@@ -156,7 +156,7 @@ func TestHubEmptied(t *testing.T) {
 	f.Rejoin()
 	f.Settle()
 	stillAnswer(f, want)
-	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+	kube.Eventually(t, func() error { return nothingHeld(f) })
 }
 
 // Somebody deletes every record from the hub while all MemberClusters stay. The agents write the records again at once, and
@@ -176,14 +176,14 @@ func TestRecordsDeletedByHand(t *testing.T) {
 			}
 		}
 		for _, m := range f.Members {
-			kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded(m.Spec.Name, ns, "web", true) })
+			kube.Eventually(t, func() error { return f.Recorded(m.Spec.Name, ns, "web", true) })
 		}
 	}
 	began := time.Now()
 	beijing.Remove(export(ns, "leaving", ""))
 	f.Eventually(func(m *fleettest.Member) error { return m.Gone(ns, "leaving") })
 	fleettest.Took(t, "un-exporting", began)
-	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+	kube.Eventually(t, func() error { return nothingHeld(f) })
 	stop()
 	stillAnswer(f, want)
 }
@@ -230,7 +230,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 		if m.Spec.Name == "tianjin" {
 			continue // it sends no heartbeat before it has read the hub
 		}
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			n, err := m.Metrics.Sum("clusterset_exporter_heartbeats_total", "result", "error")
 			if err == nil && n < refused+2 {
 				err = fmt.Errorf("%v heartbeats were refused, %v before", n, refused)
@@ -248,7 +248,7 @@ func TestHubThatLosesItsData(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.RestartAgent() // it would read the new token within half a minute anyway
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 			if missing := len(f.Members) - 1 - i; err == nil && int(awaited) != missing {
 				err = fmt.Errorf("%s waits for %v clusters, want %d", m.Spec.Name, awaited, missing)
@@ -256,20 +256,20 @@ func TestHubThatLosesItsData(t *testing.T) {
 			return errors.Join(err, f.Hub.PhaseIs(m.Spec.Name, clustersetv1alpha1.MemberReady), f.Recorded(m.Spec.Name, ns, "web", true))
 		})
 		for _, other := range f.Members[i+1:] {
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				return m.HasEvent("MemberCluster", "", other.Spec.Name, "NotRejoined", "has not joined again")
 			})
 		}
 		if i == 0 {
 			// A service that the first member un-exports is removed without waiting for the other members.
 			m.Apply(exported(ns, "brief", httpPort))
-			kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(m, ns, "brief", m.Spec.Name) })
+			kube.Eventually(t, func() error { return importedFrom(m, ns, "brief", m.Spec.Name) })
 			m.Remove(export(ns, "brief", ""))
-			kube.Eventually(t, fleettest.Soon, func() error { return m.Gone(ns, "brief") })
+			kube.Eventually(t, func() error { return m.Gone(ns, "brief") })
 		}
 	}
 	f.Settle()
-	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+	kube.Eventually(t, func() error { return nothingHeld(f) })
 	stop()
 	stillAnswer(f, want)
 }
@@ -283,7 +283,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 	stop := throughout(f, map[*fleettest.Member]map[string]string{tianjin: want[tianjin]})
 	shanghai.KillAgent()
 	beijing.RestartAgent("--await-rejoin", "10s")
-	kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("beijing", ns, "web", true) })
+	kube.Eventually(t, func() error { return f.Recorded("beijing", ns, "web", true) })
 	lose(f.Hub, "beijing", "tianjin", "shanghai")
 	deleteAll(&f.Hub.Cluster, &clustersetv1alpha1.ExportedService{}, client.InNamespace(api.MemberNamespace("shanghai")))
 	began := time.Now()
@@ -292,15 +292,15 @@ func TestAwaitRejoinEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return tianjin.HasEvent("MemberCluster", "", "shanghai", "NotRejoined", "has not joined again")
 	})
-	kube.Eventually(t, fleettest.Soon, func() error { return importedFrom(beijing, ns, "web", "beijing", "tianjin") })
+	kube.Eventually(t, func() error { return importedFrom(beijing, ns, "web", "beijing", "tianjin") })
 	if after := time.Since(began); after < 8*time.Second { // creation times have a resolution of one second
 		t.Errorf("beijing gave shanghai up after %s", after)
 	}
 	fleettest.Took(t, "giving a lost cluster up", began)
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		err := beijing.Get("", "shanghai", &clustersetv1alpha1.MemberCluster{})
 		if !apierrors.IsNotFound(err) {
 			return fmt.Errorf("beijing still has the MemberCluster of shanghai: %w", err)
@@ -316,7 +316,7 @@ func TestAwaitRejoinEnds(t *testing.T) {
 	shanghai.StartAgent()
 	beijing.RestartAgent()
 	f.Settle()
-	kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+	kube.Eventually(t, func() error { return nothingHeld(f) })
 	stop()
 	stillAnswer(f, want)
 }

@@ -91,7 +91,7 @@ func TestPolicy(t *testing.T) {
 			for _, city := range strings.Fields(c.fromBeijing) {
 				want = append(want, fmt.Sprintf("10.%d.0.1", number[city]))
 			}
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				var errs []error
 				for _, m := range f.Members {
 					errs = append(errs, states(m, ns, c.name, c.want))
@@ -110,7 +110,7 @@ func TestPolicy(t *testing.T) {
 			if len(c.want) > 0 && c.spec == "" {
 				status, reason = "True", "PolicyConflict" // the other cities state no policy
 			}
-			kube.Eventually(t, fleettest.Soon, func() error {
+			kube.Eventually(t, func() error {
 				var errs []error
 				for _, m := range f.Members {
 					errs = append(errs, m.ExportIs(ns, c.name, mcsv1beta1.ServiceExportConditionConflict, status, reason))
@@ -130,7 +130,7 @@ func TestPolicy(t *testing.T) {
 
 	// A removed policy is removed everywhere.
 	oldest.Apply(exportWith(ns, "prefer-none", ""))
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		var errs []error
 		for _, m := range f.Members {
 			errs = append(errs, states(m, ns, "prefer-none", nil))

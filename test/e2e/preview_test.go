@@ -229,7 +229,7 @@ func (p *previewed) state() (*preview.State, error) {
 func (p *previewed) step(i int, s previewStep) {
 	p.Helper()
 	var now *preview.State
-	kube.Eventually(p, fleettest.Soon, func() (err error) { // wait until the previous change has arrived everywhere
+	kube.Eventually(p, func() (err error) { // wait until the previous change has arrived everywhere
 		if now, err = p.state(); err != nil {
 			return err
 		}
@@ -242,7 +242,7 @@ func (p *previewed) step(i int, s previewStep) {
 	p.command(now, s.change)
 	p.Logf("step %d: %s", i, &s.change)
 	s.do()
-	kube.Eventually(p, fleettest.Soon, func() error {
+	kube.Eventually(p, func() error {
 		if err := p.is(then); err != nil {
 			return fmt.Errorf("step %d, %s: %w", i, &s.change, err)
 		}

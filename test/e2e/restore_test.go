@@ -83,7 +83,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			only := func(address string) string { return slice(ns, "only", "1", "IPv4", port8080, endpoint(address)) }
 			beijing.Apply(exported(ns, "only", "clusterIP: None, "+httpPort), only("10.200.12.2"))
 			for _, m := range []*fleettest.Member{beijing, tianjin} {
-				kube.Eventually(t, fleettest.Soon, func() error {
+				kube.Eventually(t, func() error {
 					return errors.Join(importedFrom(m, ns, "brief", "tianjin"), importedFrom(m, ns, "only", "beijing"))
 				})
 			}
@@ -119,7 +119,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 				}
 				return errors.Join(append(errs, holds(f.Hub, "beijing", ns, "only", "10.200.12.9"), f.Recorded("beijing", ns, "late", true), f.Recorded("tianjin", ns, "brief", false))...)
 			}
-			kube.Eventually(t, fleettest.Soon, current)
+			kube.Eventually(t, current)
 
 			stop := throughout(f, map[*fleettest.Member]map[string]string{beijing: all[beijing], tianjin: all[tianjin]})
 			past := revision(f.Hub)
@@ -129,10 +129,10 @@ func TestHubRestoredFromABackup(t *testing.T) {
 				}
 			})
 			began := time.Now()
-			kube.Eventually(t, fleettest.Soon, current)
+			kube.Eventually(t, current)
 			fleettest.Took(t, "all that changed after the backup to be right again, from the return of the API server", began)
 			for _, m := range []*fleettest.Member{beijing, tianjin} {
-				kube.Eventually(t, fleettest.Soon, func() error {
+				kube.Eventually(t, func() error {
 					awaited, err := m.Metrics.Sum("clusterset_importer_awaited_clusters")
 					if err == nil && awaited != 1 {
 						err = fmt.Errorf("%s waits for %v clusters", m.Spec.Name, awaited)
@@ -144,7 +144,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			tianjin.Apply(exported(ns, "after", httpPort))
 			beijing.Apply(only("10.200.12.10"))
 			for _, m := range []*fleettest.Member{beijing, tianjin} {
-				kube.Eventually(t, fleettest.Soon, func() error {
+				kube.Eventually(t, func() error {
 					return errors.Join(importedFrom(m, ns, "after", "tianjin"), m.DNS.Answers("only."+ns+".svc.clusterset.local", "A", "10.200.12.10"))
 				})
 			}
@@ -153,7 +153,7 @@ func TestHubRestoredFromABackup(t *testing.T) {
 			}
 			shanghai.RestartAgent()
 			f.Settle()
-			kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+			kube.Eventually(t, func() error { return nothingHeld(f) })
 			stop()
 			stillAnswer(f, all)
 			shanghai.DNS.Eventually("only."+ns+".svc.clusterset.local", "A", "10.200.12.10")
@@ -179,7 +179,7 @@ func TestRestoredHubKeepsWhatIsYoungerThanTheBackup(t *testing.T) {
 				f.Hub.Restart("--suspect-after", "4s", "--expire-after", "8s")
 				shanghai.KillAgent()
 			}
-			kube.Eventually(t, fleettest.Soon, func() error { return f.Hub.PhaseIs("shanghai", phase) })
+			kube.Eventually(t, func() error { return f.Hub.PhaseIs("shanghai", phase) })
 			restore := f.Hub.BackUp()
 			f.Hub.Restart()
 			shanghai.RestartAgent()
@@ -188,7 +188,7 @@ func TestRestoredHubKeepsWhatIsYoungerThanTheBackup(t *testing.T) {
 			tianjin.Apply(exported(ns, "brief", httpPort))
 			vips := map[*fleettest.Member]string{}
 			for _, m := range others {
-				kube.Eventually(t, fleettest.Soon, func() error {
+				kube.Eventually(t, func() error {
 					return errors.Join(importedFrom(m, ns, "younger", "shanghai"), importedFrom(m, ns, "brief", "tianjin"))
 				})
 				vips[m] = m.VIP(ns, "younger", v4)
@@ -196,15 +196,15 @@ func TestRestoredHubKeepsWhatIsYoungerThanTheBackup(t *testing.T) {
 			shanghai.KillAgent()
 			beijing.StopAgent()
 			tianjin.Remove(export(ns, "brief", ""))
-			kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("tianjin", ns, "brief", false) })
+			kube.Eventually(t, func() error { return f.Recorded("tianjin", ns, "brief", false) })
 
 			f.Hub.Kill()
 			restore(func() {})
 			f.Hub.Start()
-			kube.Eventually(t, fleettest.Soon, func() error { return f.Recorded("shanghai", ns, "younger", false) })
+			kube.Eventually(t, func() error { return f.Recorded("shanghai", ns, "younger", false) })
 			began := time.Now()
 			beijing.StartAgent()
-			kube.Eventually(t, fleettest.Soon, func() error { return beijing.Gone(ns, "brief") }) // 20 s at least, as for what isn't kept longer
+			kube.Eventually(t, func() error { return beijing.Gone(ns, "brief") }) // 20 s at least, as for what isn't kept longer
 			fleettest.Took(t, "what a running cluster gave up while the agent was away to go", began)
 			unchanged := func() {
 				t.Helper()
@@ -219,11 +219,11 @@ func TestRestoredHubKeepsWhatIsYoungerThanTheBackup(t *testing.T) {
 			unchanged()
 			shanghai.StartAgent()
 			f.Settle()
-			kube.Eventually(t, fleettest.Soon, func() error { return nothingHeld(f) })
+			kube.Eventually(t, func() error { return nothingHeld(f) })
 			unchanged()
 			shanghai.Remove(export(ns, "younger", ""))
 			for _, m := range others {
-				kube.Eventually(t, fleettest.Soon, func() error { return m.Gone(ns, "younger") })
+				kube.Eventually(t, func() error { return m.Gone(ns, "younger") })
 			}
 		})
 	}

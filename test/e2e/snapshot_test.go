@@ -76,7 +76,7 @@ func told(m *dns.Msg) string {
 // expect waits until each name has the wanted answer, including what it reports about itself.
 func (s *snapshotServer) expect(what string, want map[string]string) {
 	s.Helper()
-	kube.Eventually(s, fleettest.Soon, func() error {
+	kube.Eventually(s, func() error {
 		var errs []error
 		for name, answer := range want {
 			errs = append(errs, s.says(name, answer))
@@ -123,7 +123,7 @@ func (s *snapshotServer) serial() uint32 {
 // logged waits until a line of the server's log has all the words.
 func (s *snapshotServer) logged(words ...string) {
 	s.Helper()
-	kube.Eventually(s, fleettest.Soon, func() error {
+	kube.Eventually(s, func() error {
 		log, err := os.ReadFile(s.Program.Log)
 		if err != nil {
 			return err

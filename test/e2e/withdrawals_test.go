@@ -51,29 +51,29 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 			return err
 		}
 	}
-	kube.Eventually(t, fleettest.Soon, all)
+	kube.Eventually(t, all)
 
 	began := time.Now()
 	tianjin.Remove(export(ns, name(0), ""))
-	kube.Eventually(t, fleettest.Soon, func() error { return beijing.Gone(ns, name(0)) })
+	kube.Eventually(t, func() error { return beijing.Gone(ns, name(0)) })
 	fleettest.Took(t, "a single un-export", began)
 	tianjin.Apply(export(ns, name(0), ""))
-	kube.Eventually(t, fleettest.Soon, all)
+	kube.Eventually(t, all)
 
 	deleteAll(&tianjin.Cluster, &mcsv1beta1.ServiceExport{}, client.InNamespace(ns))
-	kube.Eventually(t, fleettest.Soon, heldAre(services))
+	kube.Eventually(t, heldAre(services))
 	if err := all(); err != nil {
 		t.Error(err)
 	}
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		return tianjin.HasEvent("Service", ns, name(services-1), "WithdrawalHeld", "--hold-withdrawals=0")
 	})
 	tianjin.Apply(slice(ns, name(services-1), "1", "IPv4", port8080, endpoint("10.201.30.99")))
-	kube.Eventually(t, fleettest.Soon, func() error { return holds(f.Hub, "tianjin", ns, name(services-1), "10.201.30.99") })
+	kube.Eventually(t, func() error { return holds(f.Hub, "tianjin", ns, name(services-1), "10.201.30.99") })
 	for i := range services {
 		tianjin.Apply(export(ns, name(i), ""))
 	}
-	kube.Eventually(t, fleettest.Soon, func() error { return errors.Join(all(), heldAre(0)()) })
+	kube.Eventually(t, func() error { return errors.Join(all(), heldAre(0)()) })
 
 	crd := &unstructured.Unstructured{}
 	crd.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -88,13 +88,13 @@ func TestServiceExportsThatGoTogetherAreHeld(t *testing.T) {
 		}
 		tianjin.RestartAgent()
 	})
-	kube.Eventually(t, fleettest.Soon, func() error {
+	kube.Eventually(t, func() error {
 		if err := tianjin.Get("", crd.GetName(), crd.DeepCopy()); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("the CustomResourceDefinition is still there: %w", err)
 		}
 		return nil
 	})
-	kube.Eventually(t, fleettest.Soon, heldAre(services))
+	kube.Eventually(t, heldAre(services))
 	if err := all(); err != nil {
 		t.Error(err)
 	}

@@ -31,7 +31,7 @@ func TestZonesOfNodesRankElsewhere(t *testing.T) {
 	// its zone hint.
 	told := func(zones, answers []string, hint string) {
 		t.Helper()
-		kube.Eventually(t, fleettest.Soon, func() error {
+		kube.Eventually(t, func() error {
 			var mc clustersetv1alpha1.MemberCluster
 			if err := f.Hub.Get("", "there", &mc); err != nil {
 				return err

@@ -51,7 +51,7 @@ func TestLinksKnowWhatTheyDisturbed(t *testing.T) {
 		before := l.Disturbed()
 		l.Set(c)
 		traffic()
-		kube.Eventually(t, time.Minute, func() error {
+		kube.Eventually(t, func() error {
 			if l.Disturbed() == before {
 				return errReset
 			}

@@ -100,7 +100,7 @@ func (d *DNS) Answers(name, qtype string, want ...string) error {
 // Eventually waits until the answer has exactly the wanted records, in any order.
 func (d *DNS) Eventually(name, qtype string, want ...string) {
 	d.Helper()
-	kube.Eventually(d, Soon, func() error { return d.Answers(name, qtype, want...) })
+	kube.Eventually(d, func() error { return d.Answers(name, qtype, want...) })
 }
 
 // Alongside asks the same question repeatedly while something happens. The function it returns asks one last time, stops,

@@ -18,9 +18,6 @@ import (
 	"github.com/clusterset/clusterset/test/process"
 )
 
-// Soon bounds every wait. It is far longer than needed, because machines may compile at the same time.
-const Soon = 2 * time.Minute
-
 // Spec describes a member of a fleet.
 type Spec struct {
 	Name, Zone, Region string
@@ -115,7 +112,7 @@ func (f *Fleet) Launch(ctx context.Context) (err error) {
 	if err := group.Wait(); err != nil {
 		return err
 	}
-	return poll.Within(ctx, Soon, func(context.Context) error { return errors.Join(f.allReady(), f.allReached()) })
+	return poll.Within(ctx, kube.Patience, func(context.Context) error { return errors.Join(f.allReady(), f.allReached()) })
 }
 
 // For returns the fleet for a test. If the test fails, its output includes the ends of the processes' logs.
@@ -200,7 +197,7 @@ func (f *Fleet) allReached() error {
 // Settle waits until the hub and every member see every member as ready.
 func (f *Fleet) Settle() {
 	f.Helper()
-	kube.Eventually(f, Soon, f.allReady)
+	kube.Eventually(f, f.allReady)
 }
 
 var namespaces struct {
@@ -230,7 +227,7 @@ func Numbered(name string) string {
 // Eventually waits until ok returns nil for every member.
 func (f *Fleet) Eventually(ok func(*Member) error) {
 	f.Helper()
-	kube.Eventually(f, Soon, func() error {
+	kube.Eventually(f, func() error {
 		var errs []error
 		for _, m := range f.Members {
 			if err := ok(m); err != nil {

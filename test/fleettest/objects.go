@@ -90,7 +90,7 @@ func (m *Member) Gone(namespace, name string) error {
 func (m *Member) VIP(namespace, name string, family corev1.IPFamily) string {
 	m.Helper()
 	var ip string
-	kube.Eventually(m, Soon, func() error {
+	kube.Eventually(m, func() error {
 		var imp mcsv1beta1.ServiceImport
 		if err := m.Get(namespace, name, &imp); err != nil {
 			return err

@@ -17,6 +17,7 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 	"github.com/clusterset/clusterset/test/fleet"
 	"github.com/clusterset/clusterset/test/fleettest"
+	"github.com/clusterset/clusterset/test/kube"
 	"github.com/clusterset/clusterset/test/poll"
 )
 
@@ -124,7 +125,7 @@ func (w *witness) follows() time.Duration {
 		return 0
 	}
 	of := client.MatchingLabels{api.LabelSourceCluster: worker, api.LabelServiceName: "web0"}
-	if err := poll.Within(context.Background(), fleettest.Soon, func(context.Context) error {
+	if err := poll.Within(context.Background(), kube.Patience, func(context.Context) error {
 		var imported discoveryv1.EndpointSliceList
 		if err := w.reader.List(&imported, client.InNamespace(w.ns), of); err != nil {
 			return err

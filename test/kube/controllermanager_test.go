@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -35,7 +34,7 @@ func TestControllerManager(t *testing.T) {
 		if err := c.CoreV1().ConfigMaps("shop").Delete(t.Context(), "owner", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			_, err := c.CoreV1().ConfigMaps("shop").Get(t.Context(), "owned", metav1.GetOptions{})
 			return wantNotFound(err)
 		})
@@ -44,7 +43,7 @@ func TestControllerManager(t *testing.T) {
 	t.Run("makes EndpointSlices for a Service's Pods", func(t *testing.T) {
 		cp.Apply(t, []byte(podAndService))
 		cp.ApplyStatus(t, []byte(podStatus))
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			slices, err := c.DiscoveryV1().EndpointSlices("shop").List(t.Context(), metav1.ListOptions{LabelSelector: "kubernetes.io/service-name=api"})
 			if err != nil {
 				return err
@@ -66,7 +65,7 @@ func TestControllerManager(t *testing.T) {
 		if err := c.CoreV1().Pods("shop").Delete(t.Context(), "api-0", *metav1.NewDeleteOptions(0)); err != nil && !apierrors.IsNotFound(err) {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, 60*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			_, err := c.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{})
 			return wantNotFound(err)
 		})
@@ -78,7 +77,7 @@ func TestControllerManager(t *testing.T) {
 		if err := cp.StartControllerManager(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		kube.Eventually(t, 30*time.Second, func() error {
+		kube.Eventually(t, func() error {
 			_, err := c.CoreV1().ServiceAccounts("late").Get(t.Context(), "default", metav1.GetOptions{})
 			return err
 		})

@@ -136,7 +136,7 @@ func TestDataOutlivesEtcd(t *testing.T) {
 	if err := cp.StartEtcd(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, 30*time.Second, func() error { return sliceIsThere(t.Context(), c) })
+	kube.Eventually(t, func() error { return sliceIsThere(t.Context(), c) })
 }
 
 func TestAUserHasOnlyTheRightsGranted(t *testing.T) {
@@ -164,7 +164,7 @@ subjects:
 	if err != nil {
 		t.Fatal(err)
 	}
-	kube.Eventually(t, 10*time.Second, func() error { return sliceIsThere(t.Context(), client(t, reader)) })
+	kube.Eventually(t, func() error { return sliceIsThere(t.Context(), client(t, reader)) })
 
 	for name, cfg := range map[string]*rest.Config{
 		"a reader, elsewhere": reader,

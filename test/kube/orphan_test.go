@@ -10,7 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/clusterset/clusterset/test/kube"
 )
@@ -63,7 +62,7 @@ func TestAKilledTestLeavesNoControlPlane(t *testing.T) {
 	}
 	up.Close()
 
-	kube.Eventually(t, 10*time.Second, func() error {
+	kube.Eventually(t, func() error {
 		if conn, err := net.Dial("tcp", addr); err == nil {
 			conn.Close()
 			return fmt.Errorf("something still listens at %s", addr)

@@ -94,7 +94,7 @@ func (r *Run) run() {
 	if err := r.clear(); err != nil {
 		r.Fatal(err)
 	}
-	kube.Eventually(r, Converge, r.Check)
+	kube.EventuallyWithin(r, Converge, r.Check)
 	fleettest.Took(r, "until nothing was left it", began)
 }
 
