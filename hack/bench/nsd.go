@@ -42,6 +42,8 @@ func (b *bench) startNSD(ctx context.Context, transport string) ([]*server, erro
     tcp-count: 200
     reuseport: no
     round-robin: yes
+    rrl-ratelimit: 0
+    rrl-whitelist-ratelimit: 0
 remote-control:
     control-enable: no
 zone:

@@ -167,12 +167,12 @@ func (a *Attacker) flap() {
 	a.Filled = a.Written >= a.Turns
 }
 
-// flip changes what a heartbeat says about its cluster.
-func (a *Attacker) flip() {
+// flip changes what a heartbeat says about its cluster, and the addresses at which others are to measure whether they reach it.
+func (a *Attacker) flip(beacons func(i int) string) {
 	for i := range a.Turns {
 		lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(a.Cluster), Name: api.HeartbeatLease}}
-		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "z%d", %q: "v0.0.%d", %q: "10.79.0.%d:9444"}}, "spec": {"renewTime": "2026-01-01T00:00:%02d.%06dZ"}}`,
-			api.AnnotationZones, i%2, api.AnnotationAgentVersion, i%2, api.AnnotationBeacons, i%2+1, i/1000%60, i%1000)
+		patch := fmt.Appendf(nil, `{"metadata": {"annotations": {%q: "z%d", %q: "v0.0.%d", %q: %q}}, "spec": {"renewTime": "2026-01-01T00:00:%02d.%06dZ"}}`,
+			api.AnnotationZones, i%2, api.AnnotationAgentVersion, i%2, api.AnnotationBeacons, beacons(i), i/1000%60, i%1000)
 		a.took(len(patch), a.Hub.Patch(context.Background(), lease, client.RawPatch(types.MergePatchType, patch)))
 	}
 	a.Filled = a.Written >= a.Turns

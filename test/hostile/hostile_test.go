@@ -217,12 +217,13 @@ func (w *witness) await(f func() error) {
 	}
 }
 
-// clean removes what the thief wrote, so that the next shape finds room.
+// clean removes what the thief wrote, so that the next shape finds room. One request deletes as many of tens of thousands of records as
+// it can in the time that an API server gives it.
 func (w *witness) clean() {
 	for _, all := range []client.Object{&clustersetv1alpha1.ExportedService{}, &clustersetv1alpha1.ExportedEndpoints{}} {
-		if err := w.hub.Client.DeleteAllOf(context.Background(), all, client.InNamespace(api.MemberNamespace(thief))); err != nil {
-			w.Fatal(err)
-		}
+		w.await(func() error {
+			return w.hub.Client.DeleteAllOf(context.Background(), all, client.InNamespace(api.MemberNamespace(thief)))
+		})
 	}
 	w.await(func() error {
 		var left discoveryv1.EndpointSliceList

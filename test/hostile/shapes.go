@@ -88,7 +88,14 @@ var Shapes = []Shape{
 		}})
 	}},
 	{What: "one endpoint of a large service, changed again and again", Bound: "the write budget of a cluster", Run: func(a *Attacker) { a.flap() }},
-	{What: "heartbeats that say something else each time", Bound: "facts of a heartbeat are copied once a minute", Run: func(a *Attacker) { a.flip() }},
+	{What: "heartbeats that say something else each time", Bound: "facts of a heartbeat are copied once a minute", Run: func(a *Attacker) {
+		a.flip(func(i int) string { return fmt.Sprintf("10.79.0.%d:9444", i%2+1) })
+	}},
+	{What: "beacons at addresses of others, other ones each time", Bound: "only four that lie in the cluster's networks are dialled; facts of a heartbeat are copied once a minute", Run: func(a *Attacker) {
+		a.flip(func(i int) string {
+			return fmt.Sprintf("127.0.0.1:%d,169.254.169.254:80,10.50.0.%d:6443,[ff02::1]:9444,10.50.1.%d:22,nowhere.invalid:9444", i%60000+1, i%250+1, i%250+1)
+		})
+	}},
 	{What: "other Leases, and a heartbeat of a mebibyte", Bound: "the quota and the admission policy", Refused: true, Run: func(a *Attacker) { a.leases() }},
 }
 
