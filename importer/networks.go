@@ -25,14 +25,12 @@ func (r *reconciler) forbidden(ctx context.Context, in *desired.Input) (all []ne
 	if err := r.hub.List(ctx, &members, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list MemberClusters of the hub: %w", err)
 	}
-	network := ""
 	own := in.Members[in.Cluster]
 	if own != nil {
-		network = own.Spec.Network
 		members.Items = append(members.Items, *own) // the hub may have lost it
 	}
 	for i := range members.Items {
-		if m := &members.Items[i]; m.Spec.Network == network && !m.Left() {
+		if m := &members.Items[i]; !m.Apart(own) && !m.Left() {
 			for _, cidr := range m.Spec.CIDRs {
 				if p, err := netip.ParsePrefix(cidr); err == nil {
 					all = append(all, p)
@@ -69,7 +67,7 @@ func networksChanged() predicate.Predicate {
 		DeleteFunc: func(event.DeleteEvent) bool { return false },
 		UpdateFunc: func(e event.UpdateEvent) bool {
 			was, is := e.ObjectOld.(*clustersetv1alpha1.MemberCluster), e.ObjectNew.(*clustersetv1alpha1.MemberCluster)
-			return was.Spec.Network != is.Spec.Network || !slices.Equal(was.Spec.CIDRs, is.Spec.CIDRs)
+			return was.Apart(is) || !slices.Equal(was.Spec.CIDRs, is.Spec.CIDRs)
 		},
 		GenericFunc: func(event.GenericEvent) bool { return false },
 	}

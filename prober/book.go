@@ -82,7 +82,7 @@ func (b *book) set(own *clustersetv1alpha1.MemberCluster, others map[string]*clu
 			e = &entry{}
 			b.of[name] = e
 		}
-		apart := m.Spec.Network != own.Spec.Network
+		apart := m.Apart(own)
 		e.due = e.due || e.apart != apart // the Lease has other addresses for it
 		if e.apart = apart; apart {
 			e.theirs = networks(m.Spec.ExternalCIDRs)

@@ -91,6 +91,8 @@ type Cluster struct {
 	view.Cluster
 	Weight int      `json:"weight,omitempty"`
 	CIDRs  []string `json:"cidrs,omitempty"`
+	// ExternalCIDRs are where its external addresses are, which clusters of other networks use.
+	ExternalCIDRs []string `json:"externalCIDRs,omitempty"`
 	// Places are the zones with clients, "" if none is known.
 	Places []string `json:"places"`
 	// After is the cluster after the changes, if it differs. Down and Leaves say that it fails or leaves in the changes.

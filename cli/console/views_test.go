@@ -55,6 +55,17 @@ func TestViewsOfCommunities(t *testing.T) {
 	}
 }
 
+// With networks, the console shows which cluster is in which.
+func TestViewsOfNetworks(t *testing.T) {
+	s := New(Options{})
+	objects, _, err := manifests.Objects("testdata/networks.yaml", connect.NewScheme())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.SetRecords(objects)
+	answers(t, s, "networks-map", "/api/map")
+}
+
 // Each path answers with the content of its file in testdata. UPDATE=1 rewrites the files.
 func TestViews(t *testing.T) {
 	s, _ := hub(t)

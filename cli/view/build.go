@@ -118,7 +118,7 @@ const phaseLeft = "Left"
 func clusterOf(mc *clustersetv1alpha1.MemberCluster, now time.Time) Cluster {
 	c := Cluster{
 		Name: mc.Name, Phase: string(cmp.Or(mc.Status.Phase, "Unknown")), Drain: mc.Spec.Drain, Zones: mc.AllZones(), Region: mc.Spec.Region,
-		AgentVersion: mc.Status.AgentVersion, Communities: mc.Spec.Communities,
+		AgentVersion: mc.Status.AgentVersion, Communities: mc.Spec.Communities, Network: mc.Spec.Network,
 	}
 	if len(c.Zones) == 1 {
 		c.Zone = c.Zones[0]

@@ -82,6 +82,9 @@ type Cluster struct {
 	// Communities are those that its MemberCluster names. A cluster imports from those that it shares one with; without any it is in the
 	// default one.
 	Communities []string `json:"communities,omitempty"`
+	// Network is the one that its MemberCluster names. Clusters that name none are in one network, and between networks only external addresses
+	// of Services are used.
+	Network string `json:"network,omitempty"`
 	// LastHeartbeat is the last known one. For a Ready cluster only the hub knows it.
 	LastHeartbeat *time.Time `json:"lastHeartbeat,omitempty"`
 	// Exports is how many services it exports, nil if unknown.

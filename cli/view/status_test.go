@@ -95,6 +95,21 @@ func inCommunities(said *metav1.Condition) []clustersetv1alpha1.MemberCluster {
 	}
 }
 
+// inNetworks returns clusters in three networks, of which one has no name.
+func inNetworks() []clustersetv1alpha1.MemberCluster {
+	network := func(name string, external ...string) func(*clustersetv1alpha1.MemberCluster) {
+		return func(mc *clustersetv1alpha1.MemberCluster) {
+			mc.Spec.Network, mc.Spec.ExternalCIDRs = name, external
+		}
+	}
+	return []clustersetv1alpha1.MemberCluster{
+		member("beijing", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, network("core"), answers(metav1.ConditionTrue, time.Hour)),
+		member("shanghai", "cn-east-1b/cn-east-1", clustersetv1alpha1.MemberReady, nil, network("edge", "192.0.2.0/24")),
+		member("lyon", "", clustersetv1alpha1.MemberReady, nil, network("")),
+		member("tianjin", "cn-north-1a/cn-north-1", clustersetv1alpha1.MemberReady, nil, network("core")),
+	}
+}
+
 func exported(cluster, name, port string, at time.Time) clustersetv1alpha1.ExportedService {
 	return clustersetv1alpha1.ExportedService{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.MemberNamespace(cluster), Name: name + ".shop"},
@@ -187,6 +202,7 @@ func facts() map[string]Facts {
 		"communities":           {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&enforced)}},
 		"communities-not-ours":  {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(&foreign)}},
 		"communities-by-nobody": {Now: now, Hub: &HubFacts{Server: "https://hub.example:6443", Members: inCommunities(nil)}},
+		"networks":              {Now: now, Local: local(inNetworks()...)},
 		"empty":                 {Now: now, Local: &LocalFacts{}},
 	}
 }

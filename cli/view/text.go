@@ -78,6 +78,10 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		return
 	}
 	head := []string{"CLUSTER", "PHASE", "ZONE", "REGION", "HEARTBEAT", "EXPORTS"}
+	all, networks := byNetwork(r.Clusters)
+	if networks {
+		head = append(head, "NETWORK")
+	}
 	named := slices.ContainsFunc(r.Clusters, func(c Cluster) bool { return len(c.Communities) > 0 })
 	if named {
 		head = append(head, "COMMUNITIES")
@@ -89,8 +93,8 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 	if s.Wide {
 		head = append(head, "AGENT", "MESSAGE")
 	}
-	rows := make([][]screen.Cell, len(r.Clusters))
-	for i, c := range r.Clusters {
+	rows := make([][]screen.Cell, len(all))
+	for i, c := range all {
 		name, heartbeat, exports := c.Name, "never", "-"
 		if c.Phase == string(clustersetv1alpha1.MemberReady) {
 			heartbeat = "-" // it has one
@@ -110,6 +114,9 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		}
 		rows[i] = screen.T(name, "", screen.Or(zones), screen.Or(c.Region), heartbeat, exports)
 		rows[i][1] = phase(c)
+		if networks {
+			rows[i] = append(rows[i], screen.Cell{Text: screen.Or(c.Network)})
+		}
 		if named {
 			of := screen.Several(c.Communities, 3, ", ")
 			if s.Wide {
@@ -129,6 +136,14 @@ func (s Screen) clusters(w *screen.Writer, r Report) {
 		w.Line(screen.Cell{Text: "The hub alone knows the heartbeats of clusters that are Ready: --hub-kubeconfig or --hub-context shows them.", Colour: screen.Faint})
 	}
 	s.matrix(w, r.Clusters)
+}
+
+// byNetwork returns the clusters sorted by network, and by name in each, and whether any names one. Those that name none come last.
+func byNetwork(all []Cluster) (sorted []Cluster, named bool) {
+	const last = "~" // after every DNS label
+	sorted = slices.Clone(all)
+	slices.SortStableFunc(sorted, func(a, b Cluster) int { return cmp.Compare(cmp.Or(a.Network, last), cmp.Or(b.Network, last)) })
+	return sorted, slices.ContainsFunc(all, func(c Cluster) bool { return c.Network != "" })
 }
 
 // matrix says who reaches whom, as each cluster's agent told the hub, if any of them measures a way.

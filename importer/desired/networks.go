@@ -10,17 +10,9 @@ import (
 	clustersetv1alpha1 "github.com/clusterset/clusterset/api/clusterset/v1alpha1"
 )
 
-// Apart reports whether a cluster is in another network than this one, so that only its external addresses lead to it (D80). A cluster of
-// which nothing is known counts as one that names no network.
+// Apart reports whether a cluster is in another network than this one, so that only its external addresses lead to it (D80).
 func (in *Input) Apart(cluster string) bool {
-	return cluster != in.Cluster && networkOf(in.Members[cluster]) != networkOf(in.Members[in.Cluster])
-}
-
-func networkOf(m *clustersetv1alpha1.MemberCluster) string {
-	if m == nil {
-		return ""
-	}
-	return m.Spec.Network
+	return cluster != in.Cluster && in.Members[cluster].Apart(in.Members[in.Cluster])
 }
 
 // byNetwork leaves out the records that mean nothing here: external addresses of clusters of this network, and the pods of those of others

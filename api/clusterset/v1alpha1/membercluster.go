@@ -134,6 +134,17 @@ func (m *MemberCluster) JoinedAt() time.Time {
 	return m.CreationTimestamp.Time
 }
 
+// Apart reports whether two clusters are in different networks, so that only external addresses lead from one to the other (D80 of
+// docs/spec/data-path.md). One that is nil, of which nothing is known, counts as one that names no network.
+func (m *MemberCluster) Apart(o *MemberCluster) bool { return m.network() != o.network() }
+
+func (m *MemberCluster) network() string {
+	if m == nil {
+		return ""
+	}
+	return m.Spec.Network
+}
+
 // AllZones returns the cluster's zones, sorted and without duplicates: those in the spec (zone and zones), or else those that the cluster's
 // agent reports from its nodes.
 func (m *MemberCluster) AllZones() []string {

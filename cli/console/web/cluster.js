@@ -21,11 +21,13 @@ export function Cluster({ c, map, changes }) {
       <${Fact} name="Region" was=${c.region || "unknown"} is=${at.region || "unknown"} />
       <${Fact} name="Zones" was=${zones(c)} is=${zones(at)} />
       <${Fact} name="Communities" was=${communities(c)} is=${communities(at)} />
+      ${(c.network || at.network) && html`<${Fact} name="Network" was=${c.network || "without a name"} is=${at.network || "without a name"} />`}
       <${Fact} name="Clients in zones">${c.places.filter(Boolean).join(", ") || "unknown"}<//>
       <${Fact} name="Exports"><a href=${to("services", [], { cluster: c.name })}>${count(c.exports ?? 0, "service")}</a><//>
       <${Fact} name="Agent">${c.agentVersion ?? "version unknown"}<//>
       ${c.weight !== undefined && html`<${Fact} name="Weight">${c.weight}<//>`}
-      ${c.cidrs?.length > 0 && html`<${Fact} name="Networks">${c.cidrs.join(", ")}<//>`}
+      ${c.cidrs?.length > 0 && html`<${Fact} name="CIDRs">${c.cidrs.join(", ")}<//>`}
+      ${(c.externalCIDRs ?? at.externalCIDRs) && html`<${Fact} name="External CIDRs" was=${c.externalCIDRs?.join(", ") ?? "none"} is=${at.externalCIDRs?.join(", ") ?? "none"} />`}
       ${source && html`<${Fact} name="Read from">context ${source.context} (${source.state})<//>`}
     </dl>
     <h3>What if</h3>

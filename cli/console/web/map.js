@@ -17,6 +17,7 @@ export function MapView({ address, map, changes, parameter }) {
   const communities = useMemo(() => [...new Set(clusters.flatMap(communitiesOf))].sort(), [map.data]);
   const shown = useMemo(() => clusters.filter((c) => c.name.includes(find) && is(c, only) && (!community || communitiesOf(c).includes(community))), [map.data, find, only, community]);
   const regions = useMemo(() => arrange(shown), [shown]);
+  const networks = clusters.some((c) => c.network || c.after?.network);
   const usual = useMemo(() => mostCommon(clusters.map((c) => c.agentVersion)), [map.data]);
   const ref = useRef();
   const roving = useRoving(ref, shown.length);
@@ -41,8 +42,8 @@ export function MapView({ address, map, changes, parameter }) {
     <div class=${"split" + (chosen ? " open" : "")}>
       <div class=${"regions" + (dense ? " dense" : "")} ref=${ref} onKeyDown=${(e) => sideways(e, roving)}>
         ${shown.length === 0 && html`<p class="notice">${clusters.length ? "No cluster matches." : "The set has no clusters yet. clusterset join makes a cluster a member."}</p>`}
-        ${regions.map(([region, zones]) => html`<section class="region" key=${region} aria-label=${region ? `Region ${region}` : "Region unknown"}>
-          <h2>${region || html`<span class="faint">Region unknown</span>`} <span class="faint">${count(zones.reduce((n, [, all]) => n + all.length, 0), "cluster")}</span></h2>
+        ${regions.map(([network, region, zones]) => html`<section class="region" key=${network + "/" + region} aria-label=${(region ? `Region ${region}` : "Region unknown") + (networks ? `, ${networkName(network)}` : "")}>
+          <h2>${region || html`<span class="faint">Region unknown</span>`} ${networks && html`<${Tag} icon="network" tone="calm" title="Between networks only external addresses of Services are used">${networkName(network)}<//>`} <span class="faint">${count(zones.reduce((n, [, all]) => n + all.length, 0), "cluster")}</span></h2>
           <div class="zones">${zones.map(([zone, all]) => html`<div class="zone" key=${zone} style=${{ "--n": Math.min(all.length, 4) }}>
             <h3>${zone || html`<span class="faint">zone unknown</span>`}</h3>
             <ul class="tiles">${all.map((c) => {
@@ -84,18 +85,25 @@ function place(c) {
   return { region: at.region ?? "", zone: zones.join(" + ") };
 }
 
-/** arrange sorts clusters into regions and zones. Unknown ones are last. */
+const networkName = (network) => (network ? `network ${network}` : "network without a name");
+
+/** arrange sorts clusters into networks, regions and zones. Unknown regions and zones are last. */
 function arrange(clusters) {
-  const regions = new Map();
+  const networks = new Map();
   for (const c of clusters) {
     const { region, zone } = place(c);
-    if (!regions.has(region)) regions.set(region, new Map());
-    const zones = regions.get(region);
-    if (!zones.has(zone)) zones.set(zone, []);
-    zones.get(zone).push(c);
+    const all = under(under(networks, (c.after ?? c).network ?? ""), region);
+    if (!all.has(zone)) all.set(zone, []);
+    all.get(zone).push(c);
   }
   const sorted = (m) => [...m].sort(([a], [b]) => (a === "") - (b === "") || a.localeCompare(b, "en", { numeric: true }));
-  return sorted(regions).map(([region, zones]) => [region, sorted(zones)]);
+  return sorted(networks).flatMap(([network, regions]) => sorted(regions).map(([region, zones]) => [network, region, sorted(zones)]));
+}
+
+/** under is the map in a map. */
+function under(map, key) {
+  if (!map.has(key)) map.set(key, new Map());
+  return map.get(key);
 }
 
 function mostCommon(all) {
@@ -130,6 +138,7 @@ function Tile({ c, dense, usual, chosen, rove }) {
       ${c.drain && !at.drain && html`<${Tag} icon="undrain" tone="what">no longer drained<//>`}
       ${c.drain && at.drain && html`<${Tag} icon="drain" tone="warn">drained<//>`}
       ${moved(c) && html`<${Tag} icon="move" tone="what">moved<//>`}
+      ${c.after && c.network !== c.after.network && html`<${Tag} icon="network" tone="what">other network<//>`}
       ${c.after && `${c.communities}` !== `${c.after.communities}` && html`<${Tag} icon="group" tone="what">other communities<//>`}
       ${c.phase !== "Ready" ? html`<${Tag} tone=${p.tone} title=${p.text}>${c.phase}<//>` : !dense && html`<span class="faint">Ready</span>`}
       ${c.cloned && html`<${Tag} icon="conflict" tone="bad" title="Two clusters use this name">cloned<//>`}

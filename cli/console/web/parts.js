@@ -31,6 +31,7 @@ const shapes = {
   policy: html`<path d="M3 5h10M3 11h10" /><circle cx="6" cy="5" r="1.7" fill="currentColor" /><circle cx="10.5" cy="11" r="1.7" fill="currentColor" />`,
   search: html`<circle cx="7" cy="7" r="4" /><path d="m10 10 3.5 3.5" />`,
   hidden: html`<path d="M2 8c3.2-4.7 8.8-4.7 12 0-3.2 4.7-8.8 4.7-12 0z" /><path d="M3 13.5 13 2.5" />`,
+  network: html`<circle cx="8" cy="3.5" r="2" /><circle cx="3.5" cy="12.5" r="2" /><circle cx="12.5" cy="12.5" r="2" /><path d="M7 5.4 4.5 10.6M9 5.4l2.5 5.2M5.5 12.5h5" />`,
   group: html`<circle cx="6" cy="8" r="3.75" /><circle cx="10" cy="8" r="3.75" />`,
   what: html`<path d="M3 13c0-6 2-7.5 10-7.5M10 2.5l3 3-3 3" stroke-dasharray="2.6 1.8" />`,
   cut: html`<path d="M2 8h3.5m5 0H14M7 4.5 5.5 11.5m5-7L9 11.5" />`,
