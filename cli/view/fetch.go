@@ -69,7 +69,7 @@ func FetchLocal(ctx context.Context, c *objects.Cluster) (*LocalFacts, error) {
 	if slices.ContainsFunc(f.Asking, func(a Asking) bool { return !a.Is }) {
 		f.Refusals = refusals(ctx, c)
 	}
-	if anyAiling(f) {
+	if anyAiling(f) || anyApart(f) {
 		f.RoutesErr = f.fetchRoutes(ctx, c)
 	}
 	return f, nil
