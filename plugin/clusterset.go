@@ -39,7 +39,7 @@ type ClusterSet struct {
 // Name implements plugin.Handler.
 func (*ClusterSet) Name() string { return pluginName }
 
-// ServeDNS implements plugin.Handler. It takes no lock, and makes at most three allocations for an existing name in
+// ServeDNS implements plugin.Handler. It takes no lock but for a name with a zone, and makes at most three allocations for an existing name in
 // lower case. CoreDNS serves every packet in a new goroutine with a small stack. Growing that stack costs more than
 // everything done here, so calls are few and their frames small.
 func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.Msg) (int, error) {
@@ -72,6 +72,9 @@ func (c *ClusterSet) ServeDNS(ctx context.Context, w dns.ResponseWriter, r *dns.
 	}
 	if r.Opcode != dns.OpcodeQuery {
 		return dns.RcodeNotImplemented, nil // such as NOTIFY: these zones have no primary that could send one (RFC 1996)
+	}
+	if l.Kind == index.ZoneName {
+		snapshot.Zonal(&l)
 	}
 	m := c.reply(w, r, z, snapshot, &l)
 	if snapshot.Stale() {

@@ -104,7 +104,7 @@ func checkName(t *testing.T, c *ClusterSet, qname string) (index.NameKind, *zone
 		t.Errorf("%s (zone %s): kind %d, passed on: %t", name, z.name, l.Kind, !want)
 	}
 	switch l.Kind {
-	case index.ServiceName, index.PortName, index.HostName:
+	case index.ServiceName, index.PortName, index.HostName, index.ZoneName:
 		want := string(l.Key) + ".svc." + suffix(z.origin)
 		if l.Labels != "" {
 			want = l.Labels + "." + want

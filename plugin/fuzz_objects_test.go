@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/miekg/dns"
+
 	"github.com/clusterset/clusterset/internal/index"
 )
 
@@ -107,6 +109,21 @@ func kindOf(z *zone, name string) index.NameKind {
 			return index.Empty
 		}
 	}
+	return zonalKind(name)
+}
+
+// zonalKind returns the kind of a name with a zone (A18), or NameError.
+func zonalKind(name string) index.NameKind {
+	for _, headless := range []string{"hl.ns.svc", "both.ns.svc"} {
+		front, ok := strings.CutSuffix(name, "._zone."+headless)
+		labels := dns.SplitDomainName(front)
+		switch {
+		case name == "_zone."+headless, ok && (front == "pin" || front == "prefer"):
+			return index.Empty
+		case ok && len(labels) > 1 && labels[0][0] != '_' && (labels[len(labels)-1] == "pin" || labels[len(labels)-1] == "prefer"):
+			return index.ZoneName
+		}
+	}
 	return index.NameError
 }
 
@@ -130,7 +147,7 @@ func newFuzzPlugin(zoneNames ...string) *ClusterSet {
 
 // fuzzLabels are labels for building names, in addition to those that the fuzzer generates.
 var fuzzLabels = strings.Fields(`svc ns dns dns-version clusterset local global hl vip glob both waits dead gone orphan nowhere
-	c1 a b c2 c9 h0 10-0-0-3 0--5 _http _dns _s _tcp _udp _sctp _ * \. \\ A\.b h0.c1 in`)
+	c1 a b c2 c9 h0 10-0-0-3 0--5 _http _dns _s _tcp _udp _sctp _zone pin prefer _ * \. \\ A\.b h0.c1 in`)
 
 // fuzzBases returns the existing names below a zone, and the names of services whose ServiceImport or ready endpoints are missing.
 func fuzzBases() []string {

@@ -29,7 +29,7 @@ func endpoints(j judge, all []index.Ranked) []Endpoint {
 	var out []Endpoint
 	for i := range all {
 		p := &all[i]
-		if j.at.hides(p.Cluster, cmp.Or(p.Hostname, index.HostnameOf(p.Addr))) {
+		if j.at.hides(p.Cluster, cmp.Or(p.Hostname, index.HostnameOf(p.Addr)), p.Addr) {
 			continue
 		}
 		cluster := cmp.Or(j.clusters[p.Cluster], &index.Cluster{})

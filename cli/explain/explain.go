@@ -132,6 +132,8 @@ func because(why string, j judge, endpoints int) string {
 		return why + "; it has ready endpoints, but none within the boundary"
 	case len(set.Addrs) == 0:
 		return why + "; none of its endpoints is ready in a live cluster"
+	case at.Kind == index.ZoneName:
+		return why + "; the zone in the name decides, not the server's"
 	case !at.ranked:
 		return why + "; names below the service's are answered at any distance"
 	}

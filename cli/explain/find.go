@@ -1,6 +1,8 @@
 package explain
 
 import (
+	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/clusterset/clusterset/internal/index"
@@ -19,6 +21,9 @@ type found struct {
 func find(n Name, snapshot *index.Snapshot) found {
 	at := found{result: NXDomain}
 	snapshot.Lookup(&at.Lookup, index.Zone{Dialect: n.Dialect}, n.below())
+	if at.Kind == index.ZoneName {
+		snapshot.Zonal(&at.Lookup)
+	}
 	at.vip = at.Set.Source == index.SourceClusterSetIPs
 	at.ranked = at.Kind == index.ServiceName && !at.vip
 	port := strings.HasPrefix(n.Labels, "_")
@@ -30,6 +35,10 @@ func find(n Name, snapshot *index.Snapshot) found {
 		at.result = NoData
 	case at.Kind == index.NameError:
 		at.why = missing(n, at.Set)
+	case at.Kind == index.ZoneName:
+		at.result, at.why = NoData, "no ready endpoint is in that zone"
+	case n.Labels == "_zone" || strings.HasSuffix(n.Labels, "._zone"):
+		at.result, at.why = NoData, "names with a zone are below it, such as <zone>.prefer._zone"
 	case port:
 		at.result, at.why = NoData, "it is the name of a port, which has SRV records and no addresses"
 	case at.Set.Cluster(n.Labels) != nil:
@@ -54,9 +63,11 @@ func missing(n Name, set *index.Set) string {
 	}
 }
 
-// hides reports whether an endpoint isn't behind the name, because the name belongs to another host or cluster.
-func (at *found) hides(cluster, hostname string) bool {
+// hides reports whether an endpoint isn't behind the name, because the name belongs to another host, cluster or zone.
+func (at *found) hides(cluster, hostname string, addr netip.Addr) bool {
 	switch {
+	case at.Kind == index.ZoneName:
+		return !slices.Contains(at.Addrs, addr)
 	case at.Kind != index.HostName:
 		return false
 	case at.Set.Headless && at.Set.Host(at.Labels) != nil:

@@ -51,6 +51,7 @@ func TestRender(t *testing.T) {
 		"host":         {name: "db-0.minhang.db.shop.svc.clusterset.local", from: beijing},
 		"cluster-mcs":  {name: "minhang.db.shop.svc.clusterset.local", from: beijing},
 		"no-such-host": {name: "db-9.minhang.db.shop.svc.clusterset.local", from: beijing},
+		"zonal":        {name: "shanghai.prefer._zone.db.shop.svc.clusterset.local", from: beijing},
 		"port":         {name: "_pg._tcp.db.shop.svc.clusterset.local", from: beijing},
 		"vip": {name: "shop/web", from: beijing, change: func(f *Facts) {
 			f.Conflicts = []string{"PortConflict: ports: minhang (1 of 2 clusters) disagrees with xicheng"}

@@ -180,6 +180,9 @@ func (e *editor) check() {
 	wantFacts, wantSeen := e.want()
 	gotFacts := snapshotFacts(e.t, snapshot)
 	compareFacts(e.t, "snapshot", gotFacts, wantFacts)
+	if e.edits%4 == 0 { // it takes as long as the rest
+		compareFacts(e.t, "from a zone", zonalFacts(e.t, snapshot), e.wantFromZones())
+	}
 	for _, ns := range append([]string{"", "absent"}, editNamespaces...) {
 		if got, want := snapshot.HasNamespace(ns), e.world.hasNamespace(ns); got != want {
 			e.t.Errorf("HasNamespace(%s) = %v, want %v", ns, got, want)
@@ -209,6 +212,24 @@ func (e *editor) want() (all, seen map[string]string) {
 		}
 	}
 	return all, seen
+}
+
+// wantFromZones returns the oracle's facts for names with a zone, by name.
+func (e *editor) wantFromZones() map[string]string {
+	all := map[string]string{}
+	for _, ns := range editNamespaces {
+		for _, name := range editServices {
+			id := ObjectID{ns, name}
+			for d, f := range map[Dialect]facts{MCS: e.world.mcs(id), Global: e.world.global(id)} {
+				if f.headless && f.live {
+					for front, records := range f.zones {
+						all[d.String()+" "+front+"._zone."+name+"."+ns] = records
+					}
+				}
+			}
+		}
+	}
+	return all
 }
 
 // checkSerial expects the serial to grow when queries can observe a change, and to stay when nothing differs.

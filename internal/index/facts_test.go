@@ -139,6 +139,29 @@ func (s *Set) targetTexts(t *testing.T, key string, targets Targets) []string {
 	return texts
 }
 
+// zonalFacts describes what names with a zone have, in the same form as the oracle.
+func zonalFacts(t *testing.T, s *Snapshot) map[string]string {
+	t.Helper()
+	all := map[string]string{}
+	for _, svc := range s.Services() {
+		for _, d := range []Dialect{MCS, Global} {
+			for _, zone := range zonesAskedFor {
+				for _, directive := range []string{"pin", "prefer"} {
+					name := zone + "." + directive + "._zone." + string(svc.Key())
+					var l Lookup
+					s.Lookup(&l, Zone{Dialect: d}, name+".svc")
+					if l.Kind != ZoneName {
+						continue
+					}
+					s.Zonal(&l)
+					all[d.String()+" "+name] = fmt.Sprint(textsOf(t, name, l.Addrs), l.Set.targetTexts(t, name, l.Targets))
+				}
+			}
+		}
+	}
+	return all
+}
+
 // Facts are compared as text, so String must show every difference.
 func TestFactsShowDifferences(t *testing.T) {
 	a := facts{exists: true, addrs: []string{"10.0.0.1"}, hosts: map[string][]string{"a.c": {"10.0.0.1"}}}

@@ -39,11 +39,14 @@ type Index struct {
 	clusters map[string]*Cluster
 	reach    *Reachability       // nil: nothing is known
 	seen     map[string]*Cluster // clusters as they are ranked: with what reach says of them
+	current  *ranker             // nil after a change of seen
 	moved    map[string]bool     // changed clusters whose services haven't been rebuilt yet
 	drafts   map[ServiceKey]*Service
 	visible  map[string]int // services that exist, by namespace
 	synced   bool
 	serial   uint32
+
+	generation uint64 // of current
 
 	counts   [kinds]atomic.Int64
 	snapshot atomic.Pointer[Snapshot]
@@ -412,6 +415,7 @@ func (x *Index) draft(key ServiceKey) *Service {
 
 // move records that a cluster's location or health changed.
 func (x *Index) move(cluster string) {
+	x.current = nil
 	switch c := x.clusters[cluster]; {
 	case c == nil:
 		delete(x.seen, cluster)
@@ -440,10 +444,10 @@ func (x *Index) publish() {
 	if last != nil && last.stale {
 		last = nil
 	}
-	if last != nil && len(x.drafts) == 0 {
+	r := x.ranker()
+	if last != nil && len(x.drafts) == 0 && last.ranker == r {
 		return
 	}
-	r := x.ranker()
 	changed := last == nil
 	namespaces := false
 	for _, s := range x.drafts {
@@ -461,7 +465,7 @@ func (x *Index) publish() {
 	} else {
 		clear(x.drafts)
 	}
-	next := &Snapshot{services: x.services, serial: x.nextSerial(changed)}
+	next := &Snapshot{services: x.services, ranker: r, serial: x.nextSerial(changed)}
 	if namespaces || last == nil {
 		next.namespaces = make(map[string]struct{}, len(x.visible))
 		for ns := range x.visible {
@@ -473,8 +477,15 @@ func (x *Index) publish() {
 	x.snapshot.Store(next)
 }
 
+// ranker returns one for the clusters as they are now. It doesn't change.
 func (x *Index) ranker() *ranker {
-	return &ranker{self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: x.seen}
+	if x.current == nil {
+		x.generation++
+		x.current = &ranker{
+			self: x.opts.Self, policy: x.opts.Policy, longest: x.opts.LongestZone, clusters: maps.Clone(x.seen), generation: x.generation,
+		}
+	}
+	return x.current
 }
 
 func (x *Index) store(s *Service) {

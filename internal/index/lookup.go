@@ -22,6 +22,9 @@ const (
 	PortName
 	// HostName is an endpoint of a headless service, or a cluster of a service in the dialect Global: addresses.
 	HostName
+	// ZoneName is a zone, and pin._zone or prefer._zone, in front of a headless service: addresses, and SRV for the union of its ports, as
+	// seen from that zone. Snapshot.Zonal has to complete the Lookup.
+	ZoneName
 )
 
 // Lookup is the result of looking up a name: everything that an answer needs.
@@ -33,15 +36,17 @@ type Lookup struct {
 	Set *Set
 	// Labels are the labels in front of the service's name, empty for the service's own name. They are a substring of the name looked up.
 	Labels string
-	// Addrs are the addresses at a ServiceName or HostName. Weights are their weights, nil if all are equal.
+	// Addrs are the addresses at a ServiceName, HostName or ZoneName. Weights are their weights, nil if all are equal.
 	Addrs   Addrs
 	Weights Weights
 	// Port is the port at a PortName.
 	Port *PortTargets
-	// Targets are the targets of the SRV records at a ServiceName or PortName. There are none if no target has an address.
+	// Targets are the targets of the SRV records at a ServiceName, PortName or ZoneName. There are none if no target has an address.
 	Targets Targets
 	// Shares is how many records share the weight of 100, 0 for as many as there are.
 	Shares int
+
+	zone zoneName
 }
 
 // Zone describes what the names of a zone mean. Services have names of the form <service>.<namespace>.svc.<origin>. The origin is the zone
@@ -107,13 +112,20 @@ func (s *Snapshot) Lookup(l *Lookup, zone Zone, name string) {
 	case l.Set.Absent():
 	case key == 0:
 		l.Kind, l.Addrs, l.Weights, l.Targets = ServiceName, l.Set.Addrs, l.Set.Weights, l.Set.Targets
+	case hasZoneLabel(l.Labels):
+		l.findZone()
 	case l.Labels != "" && l.Labels[0] == '_':
 		l.findPort()
 	default:
 		l.findHost(zone.Dialect)
 	}
+	l.dropUseless()
+}
+
+// dropUseless removes targets without an address.
+func (l *Lookup) dropUseless() {
 	if l.Targets.Len() > 0 && len(l.Set.Addrs) == 0 && !l.Targets.AtHosts() {
-		l.Targets = Targets{} // an SRV record is useless if its target has no address
+		l.Targets = Targets{}
 	}
 }
 

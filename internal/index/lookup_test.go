@@ -18,6 +18,9 @@ func TestLookupAllocatesNothing(t *testing.T) {
 		{Dialect: Global}: {
 			"web.prod.svc": ServiceName, "_http._tcp.web.prod.svc": PortName, "nothing.prod.svc": NameError, "prod.svc": Empty,
 			"db.prod.svc": ServiceName, "10-0-0-1.c1.db.prod.svc": HostName, "c1.db.prod.svc": HostName,
+			"z1.pin._zone.db.prod.svc": ZoneName, "a.b.prefer._zone.db.prod.svc": ZoneName, "pin._zone.db.prod.svc": Empty, "_zone.db.prod.svc": Empty,
+			"z1.near._zone.db.prod.svc": NameError, "near._zone.db.prod.svc": NameError, "z1._zone.db.prod.svc": NameError, "pin_zone.db.prod.svc": NameError,
+			"_http._zone.db.prod.svc": NameError, "_pg._tcp.z1.pin._zone.db.prod.svc": NameError, "z1.pin._zone.web.prod.svc": NameError, "_zone.web.prod.svc": NameError,
 			"ns.dns": NameServer, "dns": Empty, "dns-version": Version, "svc": Empty, "": Apex, "ns.svc": NameError,
 		},
 		{Dialect: Global, Svc: true}: {

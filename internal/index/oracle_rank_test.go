@@ -61,7 +61,55 @@ func (w *world) ranked(id ObjectID, stated *topology.Policy, headless bool, decl
 		}
 	}
 	f.setUnion()
+	f.zones = map[string]string{}
+	for _, zone := range zonesAskedFor {
+		f.zones[zone+".pin"] = w.from(zone, p, declared, inside, true)
+		f.zones[zone+".prefer"] = w.from(zone, p, declared, inside, false)
+	}
 	return f
+}
+
+// zonesAskedFor are the zones in front of services. No object has the last one.
+var zonesAskedFor = []string{"z1", "z2", "no.where"}
+
+// from describes the addresses and SRV targets that a headless service has for clients in a zone (A38, A39).
+func (w *world) from(zone string, p topology.Policy, declared []Port, inside []backend, pin bool) string {
+	there := *w
+	there.opts.Self.Zone, there.opts.Self.Region = zone, w.regionOf(zone)
+	if pin {
+		inside = slices.DeleteFunc(slices.Clone(inside), func(b backend) bool { return !there.matches(topology.Zone, b) })
+	}
+	p.Prefer = []topology.Tier{topology.Zone, topology.Region}
+	f := facts{ports: map[string][]string{}}
+	best, _ := there.best(p, inside)
+	for _, port := range declared {
+		f.setHeadlessPort(&there, p, port, inside)
+	}
+	for _, b := range inside {
+		for _, port := range b.declaredPorts {
+			f.setHeadlessPort(&there, p, port, inside)
+		}
+	}
+	f.setUnion()
+	return fmt.Sprint(addrsOf(best), f.union)
+}
+
+// regionOf returns the region of a zone (A38).
+func (w *world) regionOf(zone string) string {
+	var regions []string
+	for _, c := range w.clusters {
+		if slices.Contains(c.Zones, zone) {
+			regions = append(regions, c.Region)
+		}
+	}
+	regions = sortedTexts(regions)
+	switch {
+	case zone == w.opts.Self.Zone, slices.Contains(regions, w.opts.Self.Region):
+		return w.opts.Self.Region
+	case len(regions) == 1:
+		return regions[0]
+	}
+	return ""
 }
 
 // policy returns a service's policy (A32). Each field is what the service states, or else the server's configuration, or else the default.

@@ -10,7 +10,7 @@ import (
 
 // The oracle computes the right answer for every service. It was written from docs/spec/answers.md, and its comments cite the rules. It
 // shares no code with rank.go, topology or names.go, and goes through all objects for every question, which is slow but simple. It
-// covers A3 to A46, except A8, A36 and A41.
+// covers A3 to A46, except A8, A36 and A41, and what A18, A38 and A39 say of names with a zone.
 
 // world has all objects, and the location of the server.
 type world struct {
@@ -107,6 +107,7 @@ type facts struct {
 	hosts, clusters             map[string][]string // the addresses of each
 	ports                       map[string][]string // targets, for example of http/tcp: "<host>:80", or "*:80" for the service's own name
 	union                       []string
+	zones                       map[string]string // addresses and SRV targets at names with a zone; not part of String
 }
 
 // mcs returns the service for names below clusterset.local (A3, A4, A20).

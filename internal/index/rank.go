@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/clusterset/clusterset/internal/topology"
 )
@@ -18,6 +19,11 @@ type ranker struct {
 	policy   topology.Policy
 	longest  int // Options.LongestZone
 	clusters map[string]*Cluster
+
+	// generation tells rankers of other clusters from this one.
+	generation uint64
+	once       sync.Once
+	all        *places
 }
 
 // rankable is the input from which a Set is ranked.
@@ -83,6 +89,7 @@ func (r *ranker) rank(in rankable) *Set {
 	}
 	s.Clusters = hostsBy(candidates, func(i int) string { return candidates[i].group.Cluster })
 	if in.headless {
+		s.zonal = &zonal{}
 		r.nameHosts(s, in.service.key, candidates)
 		if weighted {
 			s.HostWeights = make([]uint8, len(s.Hosts))
@@ -242,6 +249,13 @@ func hostsBy(candidates []candidate, name func(i int) string) []Host {
 
 // nameHosts sets Hosts, and each candidate's host.
 func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
+	keys := r.hostKeys(key, candidates)
+	s.Hosts = hostsBy(candidates, func(i int) string { return keys[i] })
+	findHosts(s, keys, candidates)
+}
+
+// hostKeys returns the key of each candidate, empty for one that has no name: its address is still served at the service's own name.
+func (r *ranker) hostKeys(key ServiceKey, candidates []candidate) []string {
 	room := maxName - len(".") - len(key) - len(".svc.") - r.longest
 	keys := make([]string, len(candidates))
 	for i := range candidates {
@@ -250,18 +264,20 @@ func (r *ranker) nameHosts(s *Set, key ServiceKey, candidates []candidate) {
 		if hostname == "" {
 			hostname = HostnameOf(c.Addr)
 		}
-		if c.group.Cluster == "" || len(hostname)+len(".")+len(c.group.Cluster) > room {
-			continue // its address is still served at the service's own name
+		if c.group.Cluster != "" && len(hostname)+len(".")+len(c.group.Cluster) <= room {
+			keys[i] = hostname + "." + c.group.Cluster
 		}
-		keys[i] = hostname + "." + c.group.Cluster
 	}
-	s.Hosts = hostsBy(candidates, func(i int) string { return keys[i] })
+	return keys
+}
+
+// findHosts sets each candidate's host, by their keys. One that isn't among the Hosts has none.
+func findHosts(s *Set, keys []string, candidates []candidate) {
 	for i := range candidates {
-		if keys[i] == "" {
-			continue
+		at, ok := slices.BinarySearchFunc(s.Hosts, keys[i], func(h Host, key string) int { return strings.Compare(h.Key, key) })
+		if ok {
+			candidates[i].host = int32(at) //nolint:gosec // an index into a slice of at most some thousand hosts
 		}
-		at, _ := slices.BinarySearchFunc(s.Hosts, keys[i], func(h Host, key string) int { return strings.Compare(h.Key, key) })
-		candidates[i].host = int32(at) //nolint:gosec // an index into a slice of at most some thousand hosts
 	}
 }
 

@@ -45,6 +45,9 @@ type Set struct {
 	Ports []PortTargets
 	// Targets is the union of the Ports' targets.
 	Targets Targets
+
+	// zonal has the answers to names with a zone in front. It is nil for services that aren't headless.
+	zonal *zonal
 }
 
 // Addrs are sorted addresses, IPv4 before IPv6.

@@ -10,6 +10,7 @@ import (
 type Snapshot struct {
 	services   tree
 	namespaces map[string]struct{}
+	ranker     *ranker
 	serial     uint32
 	stale      bool
 }

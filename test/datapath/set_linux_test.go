@@ -93,7 +93,7 @@ func missing() error {
 	if os.Geteuid() != 0 {
 		lacks = append(lacks, "root")
 	}
-	for _, program := range []string{"nft", "iptables", "ip", "nsenter"} {
+	for _, program := range []string{"nft", "iptables", "ip", "nsenter", "unshare"} {
 		if _, err := exec.LookPath(program); err != nil {
 			lacks = append(lacks, program)
 		}

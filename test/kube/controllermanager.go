@@ -2,7 +2,6 @@ package kube
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -25,15 +24,19 @@ var controllers = []string{
 	"root-ca-certificate-publisher-controller",
 	"serviceaccount-controller",
 	"serviceaccount-token-controller",
+	"statefulset-controller",
 }
 
 // StartControllerManager starts kube-controller-manager and waits for its first
-// results. It does nothing while the controller manager runs. It requires a
-// control plane launched with [WithControllerManager]; that launch calls it
-// once.
+// results. It does nothing while the controller manager runs. A launch with
+// [WithControllerManager] calls it once.
 func (c *ControlPlane) StartControllerManager(ctx context.Context) error {
 	if c.bin.ControllerManager == "" {
-		return errors.New("start kube-controller-manager: launched without WithControllerManager")
+		bin, err := Build(ctx, IncludeControllerManager(), BuildProgress(c.opts.progress), BuildRelease(c.opts.release))
+		if err != nil {
+			return err
+		}
+		c.bin.ControllerManager = bin.ControllerManager
 	}
 	return c.start(ctx, &c.controllerManager, c.bin.ControllerManager, []string{
 		"--kubeconfig=" + c.Kubeconfig(),

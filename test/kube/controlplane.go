@@ -27,7 +27,7 @@ type ControlPlane struct {
 	bin       Binaries
 	opts      options
 
-	authority *authority
+	authority *Authority
 	port      *reservedPort
 	admin     *rest.Config
 	mapper    *mapper
@@ -90,7 +90,7 @@ func (c *ControlPlane) prepare() (err error) {
 	if c.socketDir, err = os.MkdirTemp("", "kube-"); err != nil {
 		return err
 	}
-	if c.authority, err = newAuthority(); err != nil {
+	if c.authority, err = NewAuthority(); err != nil {
 		return err
 	}
 	serving, err := c.authority.server()

@@ -13,10 +13,10 @@ import (
 	"time"
 )
 
-// authority is the control plane's own certificate authority. It signs the API
+// Authority is a certificate authority. The control plane's own signs the API
 // server's certificate and its clients': a client certificate's common name is
 // the user, its organizations are the groups.
-type authority struct {
+type Authority struct {
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
 	pem  []byte
@@ -27,7 +27,8 @@ type keyPair struct {
 	cert, key []byte
 }
 
-func newAuthority() (*authority, error) {
+// NewAuthority makes an authority with a key of its own.
+func NewAuthority() (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, fmt.Errorf("generate CA key: %w", err)
@@ -44,12 +45,12 @@ func newAuthority() (*authority, error) {
 	if err != nil {
 		return nil, fmt.Errorf("parse CA certificate: %w", err)
 	}
-	return &authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
+	return &Authority{cert: cert, key: key, pem: encodePEM("CERTIFICATE", der)}, nil
 }
 
 // server issues the API server's certificate, valid for its loopback address
 // and for its names inside a cluster.
-func (a *authority) server() (keyPair, error) {
+func (a *Authority) server() (keyPair, error) {
 	template := certificate(pkix.Name{CommonName: "kube-apiserver"})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
 	template.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
@@ -58,13 +59,23 @@ func (a *authority) server() (keyPair, error) {
 }
 
 // client issues a certificate that authenticates as user, in groups.
-func (a *authority) client(user string, groups ...string) (keyPair, error) {
+func (a *Authority) client(user string, groups ...string) (keyPair, error) {
 	template := certificate(pkix.Name{CommonName: user, Organization: groups})
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	return a.issue(template)
 }
 
-func (a *authority) issue(template *x509.Certificate) (keyPair, error) {
+// CertificateFor issues a certificate with these names, for servers and clients
+// alike. It returns PEM, the authority's own certificate included.
+func (a *Authority) CertificateFor(names ...string) (ca, cert, key []byte, err error) {
+	template := certificate(pkix.Name{CommonName: names[0]})
+	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	template.DNSNames = names
+	pair, err := a.issue(template)
+	return a.pem, pair.cert, pair.key, err
+}
+
+func (a *Authority) issue(template *x509.Certificate) (keyPair, error) {
 	subject := template.Subject.CommonName
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -16,8 +16,8 @@ type Option func(*options)
 
 // WithControllerManager also runs kube-controller-manager: it garbage-collects
 // owned objects, empties deleted namespaces, and creates the tokens of service
-// accounts, the EndpointSlices of Services with a selector, and the rules of
-// aggregated ClusterRoles.
+// accounts, the EndpointSlices of Services with a selector, the Pods of
+// StatefulSets, and the rules of aggregated ClusterRoles.
 //
 // Without it none of that happens, and no Pod is admitted unless the test
 // creates its service account or disables the ServiceAccount admission plugin.

@@ -1,0 +1,417 @@
+package datapath
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/clusterset/clusterset/test/fleet"
+	"github.com/clusterset/clusterset/test/kube"
+	"github.com/clusterset/clusterset/test/poll"
+	"github.com/clusterset/clusterset/test/process"
+)
+
+// recipe is a page of docs/recipes, whose StatefulSet runs with one pod in each cluster. Kubernetes' own controllers make the pods and
+// the EndpointSlices. The test does what a kubelet and cert-manager would. A pod is a network namespace with an address of its own, whose
+// resolver is its cluster's DNS server, and its container a process with that namespace's network and a resolv.conf of its own.
+type recipe struct {
+	*testing.T
+	w         *world
+	program   string // the path of the one that the container's command names
+	manifests []string
+	authority *kube.Authority
+	running   map[*cluster]*recipePod
+	data      string // the folder of the volumes
+	given     int    // pods' namespaces made so far
+}
+
+// recipePod is a pod that runs.
+type recipePod struct {
+	number  int // of its node in the network
+	ns      *namespace
+	process *process.Process
+}
+
+const (
+	recipeNamespace = "shop"
+	// firstRecipePod is above the numbers of the nodes that other tests make.
+	firstRecipePod = 100
+)
+
+// yamlBlockRE finds the page's manifests.
+var yamlBlockRE = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```$")
+
+// recipe reads the page, and starts in every cluster what it needs: Kubernetes' controllers and a DNS server.
+func (w *world) recipe(t *testing.T, page, program string) *recipe {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "recipes", page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &recipe{T: t, w: w, program: program, data: t.TempDir(), running: map[*cluster]*recipePod{}}
+	for _, block := range yamlBlockRE.FindAllStringSubmatch(string(text), -1) {
+		r.manifests = append(r.manifests, strings.Split(block[1], "\n---\n")...)
+	}
+	if r.authority, err = kube.NewAuthority(); err != nil {
+		t.Fatal(err)
+	}
+	var group errgroup.Group
+	for _, c := range w.clusters {
+		t.Cleanup(c.Plane.StopControllerManager)
+		group.Go(func() error {
+			return errors.Join(c.Plane.StartControllerManager(t.Context()), c.Plane.ApplyContext(t.Context(), fleet.Rights("dns")))
+		})
+	}
+	if err := group.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range w.clusters {
+		r.startDNS(c)
+	}
+	return r
+}
+
+// dnsOf returns the address of a cluster's DNS server, that of its first node.
+func dnsOf(c *cluster) string { return net.JoinHostPort(node4(c.number, 1), "53") }
+
+// startDNS starts the cluster's DNS server on its first node, until the end of the test.
+func (r *recipe) startDNS(c *cluster) {
+	r.Helper()
+	kubeconfig, err := c.Plane.KubeconfigFor("clusterset-dns")
+	if err != nil {
+		r.Fatal(err)
+	}
+	base := filepath.Join(r.w.dir, c.Name+"-recipe-dns")
+	corefile := fmt.Sprintf(".:53 {\n    bind %s\n    errors\n    clusterset clusterset.local {\n        kubeconfig %s\n        location %s\n    }\n}\n",
+		node4(c.number, 1), kubeconfig, c.Location)
+	if err := os.WriteFile(base+".Corefile", []byte(corefile), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	server := &fleet.Program{
+		Name: "CoreDNS of " + c.Name, Path: c.nsenter, Log: base + ".log",
+		Args: func() ([]string, error) {
+			return []string{"--net=" + c.nodes[0].ns.path(), "--", r.w.bin.CoreDNS, "-conf", base + ".Corefile"}, nil
+		},
+		Up: func(ctx context.Context) error { // the zone's name server has no address until everything was read
+			_, err := r.resolver(c).LookupHost(ctx, "ns.dns.clusterset.local")
+			return err
+		},
+	}
+	r.Cleanup(server.Kill)
+	if err := server.Start(r.Context()); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// dial dials from a cluster's first node.
+func (c *cluster) dial(ctx context.Context, network, address string) (conn net.Conn, err error) {
+	err = c.nodes[0].ns.do(func() error {
+		conn, err = new(net.Dialer).DialContext(ctx, network, address)
+		return err
+	})
+	return conn, err
+}
+
+// resolver asks the cluster's DNS server, as a program in the cluster does.
+func (*recipe) resolver(c *cluster) *net.Resolver {
+	return &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) { return c.dial(ctx, network, dnsOf(c)) }}
+}
+
+// dialer resolves a name in the cluster and dials its first address.
+func (r *recipe) dialer(c *cluster) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		host, port, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		addrs, err := r.resolver(c).LookupHost(ctx, host)
+		if err != nil {
+			return nil, err
+		}
+		return c.dial(ctx, network, net.JoinHostPort(addrs[0], port))
+	}
+}
+
+// manifest returns the page's object of a kind, with the cluster's name in place of xicheng's.
+func (r *recipe) manifest(c *cluster, kind string) string {
+	r.Helper()
+	for _, m := range r.manifests {
+		if strings.Contains(m, "\nkind: "+kind+"\n") {
+			if kind != "StatefulSet" { // which names every cluster, and is the same in all
+				m = strings.ReplaceAll(m, "xicheng", c.Name)
+			}
+			return m
+		}
+	}
+	r.Fatalf("the page has no %s", kind)
+	return ""
+}
+
+func (r *recipe) apply(c *cluster, manifests ...string) {
+	r.Helper()
+	for _, m := range manifests {
+		c.Plane.Apply(r, []byte(m))
+	}
+}
+
+// install applies the page's manifests in a cluster, and issues the certificate that one of them asks for.
+func (r *recipe) install(c *cluster) {
+	r.Helper()
+	secret := r.issue(r.manifest(c, "Certificate"))
+	if err := c.Client.Create(r.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: recipeNamespace}}); err != nil && !apierrors.IsAlreadyExists(err) {
+		r.Fatal(err)
+	}
+	if err := c.Client.Create(r.Context(), secret); err != nil {
+		r.Fatal(err)
+	}
+	var objects []string
+	for _, kind := range []string{"ConfigMap", "Service", "ServiceExport", "StatefulSet"} {
+		objects = append(objects, r.manifest(c, kind))
+	}
+	r.apply(c, objects...)
+	r.Cleanup(func() { // the test's context has ended
+		for _, o := range objects {
+			if err := c.Plane.DeleteContext(context.Background(), []byte(o)); err != nil {
+				r.Error(err)
+			}
+		}
+		if err := errors.Join(c.Client.Delete(context.Background(), secret), r.forget(context.Background(), c)); err != nil {
+			r.Error(err)
+		}
+	})
+}
+
+// issue returns the Secret of a Certificate, as cert-manager would write it.
+func (r *recipe) issue(manifest string) *corev1.Secret {
+	r.Helper()
+	var certificate struct {
+		Spec struct {
+			SecretName string
+			DNSNames   []string
+		}
+	}
+	if err := yaml.Unmarshal([]byte(manifest), &certificate); err != nil {
+		r.Fatal(err)
+	}
+	ca, cert, key, err := r.authority.CertificateFor(certificate.Spec.DNSNames...)
+	if err != nil {
+		r.Fatal(err)
+	}
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: recipeNamespace, Name: certificate.Spec.SecretName},
+		Data:       map[string][]byte{"ca.crt": ca, corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key},
+	}
+}
+
+// forget removes the cluster's Pod, as a kubelet does once its containers have ended.
+func (*recipe) forget(ctx context.Context, c *cluster) error {
+	return c.Client.DeleteAllOf(ctx, &corev1.Pod{}, client.InNamespace(recipeNamespace), client.GracePeriodSeconds(0))
+}
+
+// run starts the Pod that the StatefulSet controller has made in a cluster. It has an address and isn't ready.
+func (r *recipe) run(c *cluster) {
+	r.Helper()
+	pod := r.unbound(c)
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: c.nodes[0].name}}
+	if err := c.Client.SubResource("binding").Create(r.Context(), pod, binding); err != nil {
+		r.Fatal(err)
+	}
+	p := &recipePod{number: firstRecipePod + r.given}
+	r.given++
+	var err error
+	if p.ns, err = newNamespace(); err != nil {
+		r.Fatal(err)
+	}
+	r.Cleanup(func() { r.end(c, p) })
+	r.running[c] = p
+	if err := r.w.network.plug(p.ns, c.number, p.number); err != nil {
+		r.Fatal(err)
+	}
+	r.status(c, node4(c.number, p.number), corev1.ConditionFalse)
+	p.process = r.start(c, p, pod)
+}
+
+// unbound waits for the Pod.
+func (r *recipe) unbound(c *cluster) *corev1.Pod {
+	r.Helper()
+	var all corev1.PodList
+	kube.Eventually(r, func() error {
+		if err := c.Client.List(r.Context(), &all, client.InNamespace(recipeNamespace)); err != nil {
+			return err
+		}
+		if len(all.Items) != 1 || all.Items[0].Spec.NodeName != "" {
+			return fmt.Errorf("%s has %d Pods, want a new one", c.Name, len(all.Items))
+		}
+		return nil
+	})
+	return &all.Items[0]
+}
+
+// status writes the Pod's status.
+func (r *recipe) status(c *cluster, address string, ready corev1.ConditionStatus) {
+	r.Helper()
+	kube.Eventually(r, func() error {
+		var all corev1.PodList
+		if err := c.Client.List(r.Context(), &all, client.InNamespace(recipeNamespace)); err != nil {
+			return err
+		}
+		if len(all.Items) != 1 {
+			return fmt.Errorf("%s has %d Pods", c.Name, len(all.Items))
+		}
+		pod := &all.Items[0]
+		pod.Status.Phase, pod.Status.PodIP, pod.Status.PodIPs = corev1.PodRunning, address, []corev1.PodIP{{IP: address}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: ready}}
+		return c.Client.Status().Update(r.Context(), pod)
+	})
+}
+
+// start starts the Pod's container: its command, with the values of its variables, its volumes as folders, and the resolver of its cluster.
+func (r *recipe) start(c *cluster, p *recipePod, pod *corev1.Pod) *process.Process {
+	r.Helper()
+	container := pod.Spec.Containers[0]
+	words := append(slices.Clone(container.Command[1:]), container.Args...)
+	for i := range words {
+		for _, v := range container.Env {
+			words[i] = strings.ReplaceAll(words[i], "$("+v.Name+")", r.value(c, v))
+		}
+		for _, m := range container.VolumeMounts {
+			words[i] = strings.ReplaceAll(words[i], "="+m.MountPath+"/", "="+r.volume(c, pod, m.Name)+"/")
+		}
+	}
+	conf := filepath.Join(r.w.dir, c.Name+"-resolv.conf")
+	if err := os.WriteFile(conf, []byte("nameserver "+node4(c.number, 1)+"\n"), 0o600); err != nil {
+		r.Fatal(err)
+	}
+	args := append([]string{
+		"--net=" + p.ns.path(), "--", "unshare", "--mount", "sh", "-c", `mount --bind "$0" /etc/resolv.conf && exec "$@"`, conf, r.program,
+	}, words...)
+	running, _ := process.StartFor(r, exec.CommandContext(context.Background(), c.nsenter, args...), container.Name+" in "+c.Name)
+	return running
+}
+
+// value returns the value of a container's variable.
+func (r *recipe) value(c *cluster, v corev1.EnvVar) string {
+	r.Helper()
+	if v.ValueFrom == nil {
+		return v.Value
+	}
+	ref := v.ValueFrom.ConfigMapKeyRef
+	var cm corev1.ConfigMap
+	if err := c.Client.Get(r.Context(), client.ObjectKey{Namespace: recipeNamespace, Name: ref.Name}, &cm); err != nil {
+		r.Fatal(err)
+	}
+	return cm.Data[ref.Key]
+}
+
+// volume returns the folder of a Pod's volume: one that stays for a PersistentVolumeClaim, or one with a Secret's contents.
+func (r *recipe) volume(c *cluster, pod *corev1.Pod, name string) string {
+	r.Helper()
+	dir := r.folder(c, name)
+	for _, v := range pod.Spec.Volumes {
+		if v.Name != name || v.Secret == nil {
+			continue
+		}
+		var secret corev1.Secret
+		if err := c.Client.Get(r.Context(), client.ObjectKey{Namespace: recipeNamespace, Name: v.Secret.SecretName}, &secret); err != nil {
+			r.Fatal(err)
+		}
+		for key, content := range secret.Data {
+			if err := os.WriteFile(filepath.Join(dir, key), content, 0o600); err != nil {
+				r.Fatal(err)
+			}
+		}
+	}
+	return dir
+}
+
+func (r *recipe) folder(c *cluster, volume string) string {
+	r.Helper()
+	dir := filepath.Join(r.data, c.Name, volume)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		r.Fatal(err)
+	}
+	return dir
+}
+
+// emptyVolume makes a volume a new one.
+func (r *recipe) emptyVolume(c *cluster, name string) {
+	r.Helper()
+	if err := os.RemoveAll(r.folder(c, name)); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// ready waits until the Pod's readiness probe succeeds, and writes that into its status.
+func (r *recipe) ready(c *cluster) {
+	r.Helper()
+	p := r.running[c]
+	address := node4(c.number, p.number)
+	var set appsv1.StatefulSet
+	if err := yaml.Unmarshal([]byte(r.manifest(c, "StatefulSet")), &set); err != nil {
+		r.Fatal(err)
+	}
+	probe := set.Spec.Template.Spec.Containers[0].ReadinessProbe.HTTPGet
+	at := "http://" + net.JoinHostPort(address, probe.Port.String()) + probe.Path
+	kube.Eventually(r, func() error {
+		if !p.process.Running() {
+			return poll.Permanent(errors.New("the Pod's process in " + c.Name + " has ended"))
+		}
+		return c.nodes[0].get(r.Context(), at)
+	})
+	r.status(c, address, corev1.ConditionTrue)
+}
+
+// delete deletes the cluster's Pod. The StatefulSet controller makes a new one, for run.
+func (r *recipe) delete(c *cluster) {
+	r.Helper()
+	r.end(c, r.running[c])
+	if err := r.forget(r.Context(), c); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// end ends a Pod's process, and unplugs its namespace.
+func (r *recipe) end(c *cluster, p *recipePod) {
+	if p.ns == nil {
+		return
+	}
+	p.process.Kill()
+	_ = r.w.network.router.run("ip link del " + port(c.number, p.number)) // plug may have failed
+	p.ns.close()
+	p.ns = nil
+}
+
+// lose makes a cluster lose power: its nodes, its Pod and its agent.
+func (r *recipe) lose(c *cluster) {
+	r.Helper()
+	c.die(r.T)
+	if err := r.w.network.cut(c.number, r.running[c].number); err != nil {
+		r.Fatal(err)
+	}
+}
+
+// find undoes lose.
+func (r *recipe) find(c *cluster) {
+	r.Helper()
+	if err := r.w.network.mend(c.number, r.running[c].number); err != nil {
+		r.Fatal(err)
+	}
+	c.reconnect(r.T)
+	c.startAgent(r.T)
+}
